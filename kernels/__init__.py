@@ -1,0 +1,36 @@
+"""Differentiable trajectory-step kernels: actions and a start state to position, velocity, acceleration and jerk.
+
+Usable without ROS: this package imports nothing but torch. One public function for each control map:
+
+=====================  ==============================================================
+`clique_step`          positions, backward differences
+`clique_central_step`  positions, five-point central differences
+`velocity_step`        velocities
+`acceleration_step`    accelerations (zero-order hold or semi-implicit Euler)
+`jerk_step`            jerks
+=====================  ==============================================================
+"""
+
+from .acceleration import acceleration_step
+from .clique import clique_central_step, clique_step
+from .divided_differences import differentiate_positions
+from .jerk import jerk_step
+from .maps import MAPS, ControlMap, control_map
+from .types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
+from .velocity import velocity_step
+
+__all__ = [
+    "MAPS",
+    "AccelerationIntegrator",
+    "ControlMap",
+    "ControlSpace",
+    "FiniteDifference",
+    "Trajectory",
+    "acceleration_step",
+    "clique_central_step",
+    "clique_step",
+    "control_map",
+    "differentiate_positions",
+    "jerk_step",
+    "velocity_step",
+]

@@ -1,0 +1,99 @@
+"""Position control: positions to their derivatives by finite differences (docs/kernels.md, sections 1 and 2)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from . import reference
+from .types import Trajectory
+from .validation import prepare_step
+
+
+def clique_step(
+    action: Tensor,
+    start_position: Tensor,
+    start_velocity: Tensor | None = None,
+    start_acceleration: Tensor | None = None,
+    *,
+    dt: float | Tensor,
+    start_idx: Tensor | None = None,
+    dt_per: str = "step",
+) -> Trajectory:
+    """Differentiate position actions by backward differences, exactly also for a robot that is already moving.
+
+    Row 0 is the start state; `position[:, h] = action[:, h - 1]` for h >= 1, so the last action is unused and gets
+    gradient 0. Differentiable in every tensor argument, to any order.
+
+    Args:
+        action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
+        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_idx`; the dtype of action.
+        start_velocity: like `start_position`, rad/s; None means 0.
+        start_acceleration: like `start_position`, rad/s^2; None means 0.
+        dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h,
+            `dt[0]` spaces the points assumed before the start. Values are not checked when given as a tensor.
+        start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+        dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
+
+    Returns:
+        Trajectory of `[B, H, D]` tensors in the action's dtype.
+
+    Raises:
+        TypeError: an argument of a wrong type or dtype, named.
+        ValueError: an argument of a wrong shape, device or value, named.
+
+    """
+    start = {
+        "start_position": start_position,
+        "start_velocity": start_velocity,
+        "start_acceleration": start_acceleration,
+    }
+    inputs = prepare_step(action, start, dt, start_idx, dt_per)
+    return reference.clique(inputs.action, *inputs.start, inputs.dt).to(action.dtype)
+
+
+def clique_central_step(
+    action: Tensor,
+    start_position: Tensor,
+    start_velocity: Tensor | None = None,
+    start_acceleration: Tensor | None = None,
+    start_jerk: Tensor | None = None,
+    *,
+    dt: float | Tensor,
+    start_idx: Tensor | None = None,
+    dt_per: str = "step",
+    truncate_terminal_gradient: bool = False,
+) -> Trajectory:
+    """Differentiate position actions by five-point central differences; the horizon grows by 4.
+
+    Row 0 lies one step before the start, row 1 is the start, rows 2 to Ha + 1 are the actions and the last two hold the
+    last action. Exact for quadratic motions, and with `start_jerk` for cubic ones, up to the hold at the end.
+
+    Args:
+        action: `[B, Ha, D]` positions, rad; float32, float64, float16 or bfloat16.
+        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_idx`; the dtype of action.
+        start_velocity: like `start_position`, rad/s; None means 0.
+        start_acceleration: like `start_position`, rad/s^2; None means 0.
+        start_jerk: like `start_position`, rad/s^3; None means 0.
+        dt: step length, s: a number, a scalar tensor, or one for each trajectory (`[B, 1]`, or `[B]` with `dt_per`).
+        start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+        dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
+        truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
+            published backward does, instead of the exact transpose.
+
+    Returns:
+        Trajectory of `[B, Ha + 4, D]` tensors in the action's dtype.
+
+    Raises:
+        TypeError: an argument of a wrong type or dtype, named.
+        ValueError: an argument of a wrong shape, device or value, named; a step length per step.
+
+    """
+    start = {
+        "start_position": start_position,
+        "start_velocity": start_velocity,
+        "start_acceleration": start_acceleration,
+        "start_jerk": start_jerk,
+    }
+    inputs = prepare_step(action, start, dt, start_idx, dt_per, uniform_dt_only=True)
+    trajectory = reference.clique_central(inputs.action, *inputs.start, inputs.dt, truncate_terminal_gradient)
+    return trajectory.to(action.dtype)

@@ -1,0 +1,127 @@
+"""The five control maps in plain torch: the truth that every faster kernel is tested against.
+
+All functions take start rows `[1 or B, D]` and `dt` as `[1 or B, 1 or H, 1]` seconds, and compute in the dtype they are
+given (the public functions give them float64). They are compositions of differentiable torch operations, so reverse mode,
+forward mode, higher derivatives, `vmap` and `torch.compile` come from torch itself.
+
+`dt[:, h]` is the step from `h - 1` to `h`; `dt[:, 0]` is the step assumed before the start. Row 0 of every trajectory
+is the start state (central difference: row 1). The last action of the maps with `H = Ha` reaches no output: its gradient
+is 0.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .types import AccelerationIntegrator, Trajectory
+
+CENTRAL_EXTRA_HORIZON = 4
+
+
+def clique(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Trajectory:
+    """Positions to derivatives by backward differences: v[h] = (p[h] - p[h-1]) / dt[h], then a and j in the same way.
+
+    The points before the start lie on the arc `p0 - k v0 dt + (k dt)^2 a0 / 2`, whose last differences are
+    `v0 - dt a0 / 2` and `a0`: any sampled quadratic motion comes back exactly from h = 1 on when dt is uniform.
+    """
+    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
+    step = dt[:, 1:]
+    position = torch.cat([p0, action[:, :-1]], 1)
+    velocity = position.diff(dim=1) / step
+    acceleration = torch.cat([v0 - dt[:, :1] * a0 / 2, velocity], 1).diff(dim=1) / step
+    jerk = torch.cat([a0, acceleration], 1).diff(dim=1) / step
+    return Trajectory(
+        position,
+        torch.cat([v0, velocity], 1),
+        torch.cat([a0, acceleration], 1),
+        torch.cat([torch.zeros_like(p0), jerk], 1),
+    )
+
+
+def clique_central(
+    action: Tensor,
+    p0: Tensor,
+    v0: Tensor,
+    a0: Tensor,
+    j0: Tensor,
+    dt: Tensor,
+    truncate_terminal_gradient: bool = False,
+) -> Trajectory:
+    """Positions to derivatives by five-point central differences over the start, the actions and the held last action.
+
+    Output h is centred on point h - 1: h = 1 is the start and h = 0 a point on the cubic arc before it; `H = Ha + 4`.
+    `truncate_terminal_gradient` lets the last action be seen by the position output alone, as the published backward
+    has it.
+    """
+    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
+    dt, j0 = dt[:, :1], j0.expand(action.shape[0], -1)[:, None]
+    ghosts = [p0 + k * dt * v0 + (k * dt) ** 2 / 2 * a0 + (k * dt) ** 3 / 6 * j0 for k in (-3, -2, -1)]
+    held = action[:, -1:]
+    position = torch.cat([ghosts[-1], p0, action, held, held], 1)
+    if truncate_terminal_gradient:
+        held = held.detach()
+    points = torch.cat([*ghosts, p0, action[:, :-1], held, held, held, held, held], 1)
+    first = points.diff(dim=1)
+    second = first.diff(dim=1)
+    # e[+1] - e[-1] and e[+2] - e[-2] as sums of neighbouring differences; the same for the second differences.
+    inner = first[:, 1:-2] + first[:, 2:-1]
+    outer = first[:, :-3] + inner + first[:, 3:]
+    before, centre, after = second[:, :-2], second[:, 1:-1], second[:, 2:]
+    return Trajectory(
+        position,
+        (8 * inner - outer) / (12 * dt),
+        (centre + (2 * centre - before - after) / 12) / dt**2,
+        (after - before) / (2 * dt**3),
+    )
+
+
+def acceleration(
+    action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor, integrator: AccelerationIntegrator
+) -> Trajectory:
+    """Accelerations held over each step to velocity and position, jerk by backward difference."""
+    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
+    step, held = dt[:, 1:], action[:, :-1]
+    jerk = torch.cat([a0, held], 1).diff(dim=1) / step
+    velocity = _accumulate(v0, held * step)
+    if integrator is AccelerationIntegrator.ZOH:
+        position = _accumulate(p0, velocity[:, :-1] * step + held * step**2 / 2)
+    else:
+        position = _accumulate(p0, velocity[:, 1:] * step)
+    return Trajectory(position, velocity, torch.cat([a0, held], 1), torch.cat([torch.zeros_like(p0), jerk], 1))
+
+
+def velocity(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Trajectory:
+    """Velocities held over each step to position, acceleration and jerk by backward difference."""
+    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
+    step, held = dt[:, 1:], action[:, :-1]
+    acceleration = torch.cat([v0, held], 1).diff(dim=1) / step
+    jerk = torch.cat([a0, acceleration], 1).diff(dim=1) / step
+    return Trajectory(
+        _accumulate(p0, held * step),
+        torch.cat([v0, held], 1),
+        torch.cat([a0, acceleration], 1),
+        torch.cat([torch.zeros_like(p0), jerk], 1),
+    )
+
+
+def jerk(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Trajectory:
+    """Jerks held over each step: the exact cubic step of acceleration, velocity and position."""
+    p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
+    step, held = dt[:, 1:], action[:, :-1]
+    acceleration = _accumulate(a0, held * step)
+    velocity = _accumulate(v0, acceleration[:, :-1] * step + held * step**2 / 2)
+    position = _accumulate(p0, velocity[:, :-1] * step + acceleration[:, :-1] * step**2 / 2 + held * step**3 / 6)
+    return Trajectory(position, velocity, acceleration, torch.cat([torch.zeros_like(p0), held], 1))
+
+
+def _per_step(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Start rows as `[B, 1, D]`, dt as `[1 or B, Ha, 1]`."""
+    batch, horizon, _ = action.shape
+    rows = (start.expand(batch, -1)[:, None] for start in (p0, v0, a0))
+    return (*rows, dt.expand(-1, horizon, -1))
+
+
+def _accumulate(start: Tensor, increments: Tensor) -> Tensor:
+    """`[B, H, D]`: the start, then the start plus the running sum of the `[B, H - 1, D]` increments."""
+    return torch.cat([start, start + increments.cumsum(1)], 1)
