@@ -1,12 +1,11 @@
 """The five control maps in plain torch: the truth that every faster kernel is tested against.
 
 All functions take start rows `[1 or B, D]` and `dt` as `[1 or B, 1 or H, 1]` seconds, and compute in the dtype they are
-given (the public functions give them float64). They are compositions of differentiable torch operations, so reverse mode,
+given (the public functions give them float64). They are compositions of differentiable torch operations: reverse mode,
 forward mode, higher derivatives, `vmap` and `torch.compile` come from torch itself.
 
 `dt[:, h]` is the step from `h - 1` to `h`; `dt[:, 0]` is the step assumed before the start. Row 0 of every trajectory
-is the start state (central difference: row 1). The last action of the maps with `H = Ha` reaches no output: its gradient
-is 0.
+is the start state (central difference: row 1). Where `H = Ha` the last action reaches no output: its gradient is 0.
 """
 
 from __future__ import annotations
