@@ -6,6 +6,7 @@ Parameters come from config/<robot>.yaml, then from `params_file`, then from the
 An argument left empty sets nothing, so every default stands in one place, the YAML file.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,7 +95,7 @@ def _parameter_files(robot: str, params_file: str) -> list[Path]:
 
 
 def _transport_environment(profile: str) -> dict[str, str]:
-    """Return the environment variables by which Fast DDS finds the profile, empty for `none`."""
+    """Return the environment variable by which Fast DDS finds the profile, nothing for `none`."""
     if profile == "none":
         return {}
     profiles = _transport_profiles()
@@ -105,8 +106,9 @@ def _transport_environment(profile: str) -> dict[str, str]:
     else:
         names = ", ".join([*profiles, "none"])
         raise ValueError(f"transport_profile: expected one of {names}, or the path of an .xml file; got '{profile}'")
-    # Fast DDS 3 (Kilted and later) reads the first, Fast DDS 2 (Humble, Jazzy) the second.
-    return {"FASTDDS_DEFAULT_PROFILES_FILE": str(path), "FASTRTPS_DEFAULT_PROFILES_FILE": str(path)}
+    # Fast DDS 3 renamed the variable, and warns of the old name.
+    has_fast_dds_2 = os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy")
+    return {"FASTRTPS_DEFAULT_PROFILES_FILE" if has_fast_dds_2 else "FASTDDS_DEFAULT_PROFILES_FILE": str(path)}
 
 
 def _existing_file(argument: str, text: str) -> Path:
