@@ -1,0 +1,66 @@
+"""The control maps written once more as the specification states them: index by index, in numpy float64.
+
+Shares no code with `kernels/`; slow and obvious on purpose.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def spec_trajectory(
+    name: str, action: np.ndarray, p0: np.ndarray, v0: np.ndarray, a0: np.ndarray, dt: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """One trajectory: `action` [Ha, D], start rows [D], `dt` [Ha] seconds; returns p, v, a, j as [H, D]."""
+    if name == "clique_central":
+        return _central(action, p0, v0, a0, float(dt[0]))
+    horizon = action.shape[0]
+    p, v, a, j = (np.zeros_like(action) for _ in range(4))
+    p[0], v[0], a[0] = p0, v0, a0
+    for h in range(1, horizon):
+        step, u = dt[h], action[h - 1]
+        if name == "clique_backward":
+            p[h] = u
+            v[h] = (p[h] - p[h - 1]) / step
+            last_v = v[h - 1] if h > 1 else v0 - dt[0] * a0 / 2
+            a[h] = (v[h] - last_v) / step
+            j[h] = (a[h] - a[h - 1]) / step
+        elif name == "velocity":
+            v[h] = u
+            p[h] = p[h - 1] + v[h] * step
+            a[h] = (v[h] - v[h - 1]) / step
+            j[h] = (a[h] - a[h - 1]) / step
+        elif name.startswith("acceleration"):
+            a[h] = u
+            j[h] = (a[h] - a[h - 1]) / step
+            v[h] = v[h - 1] + a[h] * step
+            if name.endswith("zoh"):
+                p[h] = p[h - 1] + v[h - 1] * step + a[h] * step**2 / 2
+            else:
+                p[h] = p[h - 1] + v[h] * step
+        elif name == "jerk":
+            j[h] = u
+            a[h] = a[h - 1] + u * step
+            v[h] = v[h - 1] + a[h - 1] * step + u * step**2 / 2
+            p[h] = p[h - 1] + v[h - 1] * step + a[h - 1] * step**2 / 2 + u * step**3 / 6
+        else:
+            raise KeyError(name)
+    return p, v, a, j
+
+
+def _central(action: np.ndarray, p0: np.ndarray, v0: np.ndarray, a0: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
+    last = action.shape[0]
+
+    def e(k: int) -> np.ndarray:
+        if k < 0:
+            return p0 + k * dt * v0 + (k * dt) ** 2 / 2 * a0
+        return p0 if k == 0 else action[min(k, last) - 1]
+
+    rows = range(-1, last + 3)
+    p = np.stack([e(k) for k in rows])
+    v = np.stack([(e(k - 2) / 12 - 2 * e(k - 1) / 3 + 2 * e(k + 1) / 3 - e(k + 2) / 12) / dt for k in rows])
+    a = np.stack(
+        [(-e(k - 2) / 12 + 4 * e(k - 1) / 3 - 5 * e(k) / 2 + 4 * e(k + 1) / 3 - e(k + 2) / 12) / dt**2 for k in rows]
+    )
+    j = np.stack([(-e(k - 2) / 2 + e(k - 1) - e(k + 1) + e(k + 2) / 2) / dt**3 for k in rows])
+    return p, v, a, j
