@@ -14,7 +14,7 @@ DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in
 setup(
     name=PACKAGE,
     version="0.1.0",
-    description="Differentiable integration of batched robot joint trajectories, as PyTorch kernels and as a ROS 2 node",
+    description="Differentiable integration of batched joint trajectories: PyTorch kernels and a ROS 2 node",
     long_description=(HERE / "README.md").read_text(encoding="utf-8") if (HERE / "README.md").is_file() else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",
