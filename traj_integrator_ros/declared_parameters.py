@@ -1,0 +1,159 @@
+"""The parameter table on a ROS node: declared with descriptors, read, and changed atomically at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from .parameters import (
+    PARAMETERS,
+    SPECS,
+    Changeable,
+    NodeParameters,
+    ParameterKind,
+    ParameterSpec,
+    ParameterValue,
+    check_value,
+)
+
+_TYPES = {
+    ParameterKind.BOOL: Parameter.Type.BOOL,
+    ParameterKind.INTEGER: Parameter.Type.INTEGER,
+    ParameterKind.DOUBLE: Parameter.Type.DOUBLE,
+    ParameterKind.STRING: Parameter.Type.STRING,
+    ParameterKind.STRING_ARRAY: Parameter.Type.STRING_ARRAY,
+    ParameterKind.DOUBLE_ARRAY: Parameter.Type.DOUBLE_ARRAY,
+}
+_ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
+_FOREIGN = ("qos_overrides.", "use_sim_time", "start_type_description_service")
+"""Parameters that rclpy itself declares and reads."""
+
+
+class DeclaredParameters:
+    """Declares every parameter of the table on a node and guards their changes.
+
+    Args:
+        node: the node to declare them on.
+        prepare: called with a checked change while the node is configured, before it takes effect; it may raise
+            ValueError or RuntimeError to refuse it.
+        commit: called once the change has taken effect.
+        is_configured: whether parameters that are used in configure are in use.
+
+    Raises:
+        rclpy.exceptions.InvalidParameterTypeException, InvalidParameterValueException: a parameter file or command
+            line that gives a parameter a value of a wrong type or out of its range.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        prepare: Callable[[NodeParameters], None],
+        commit: Callable[[], None],
+        is_configured: Callable[[], bool],
+    ) -> None:
+        self._node = node
+        self._prepare = prepare
+        self._commit = commit
+        self._is_configured = is_configured
+        for spec in PARAMETERS:
+            _declare(node, spec)
+        node.add_pre_set_parameters_callback(_with_declared_types)
+        node.add_on_set_parameters_callback(self._on_set)
+        node.add_post_set_parameters_callback(self._on_changed)
+
+    def value(self, name: str) -> ParameterValue:
+        """Return the value of one parameter."""
+        return _plain(self._node.get_parameter(name))
+
+    def read(self) -> NodeParameters:
+        """Return all parameters, checked together.
+
+        Raises:
+            InvalidParameters: names the parameter, what was expected and what came.
+
+        """
+        return NodeParameters.from_values({spec.name: self.value(spec.name) for spec in PARAMETERS})
+
+    def unknown_overrides(self) -> list[str]:
+        """Names that a parameter file or the command line gave this node and that no parameter has."""
+        given = self._node._parameter_overrides  # rclpy has no public access to what was not declared
+        return sorted(name for name in given if name not in SPECS and not name.startswith(_FOREIGN))
+
+    def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
+        ours = {change.name: change for change in changes if change.name in SPECS}
+        if not ours:
+            return SetParametersResult(successful=True)
+        configured = self._is_configured()
+        for name in ours:
+            if configured and SPECS[name].changeable is Changeable.UNCONFIGURED:
+                return _refused(f"{name}: takes effect in configure; deactivate and clean up the node to set it")
+        values = {
+            spec.name: _plain(ours[spec.name]) if spec.name in ours else self.value(spec.name) for spec in PARAMETERS
+        }
+        try:
+            if configured:
+                self._prepare(NodeParameters.from_values(values))
+            else:
+                # What is still missing (joint_names, say) may come with the next change; configure checks it all.
+                _check_alone({name: values[name] for name in ours})
+        except (ValueError, RuntimeError) as error:
+            return _refused(str(error))
+        return SetParametersResult(successful=True)
+
+    def _on_changed(self, changes: list[Parameter]) -> None:
+        if self._is_configured() and any(change.name in SPECS for change in changes):
+            self._commit()
+
+
+def _check_alone(values: dict[str, ParameterValue]) -> None:
+    for name, value in values.items():
+        check_value(SPECS[name], value)
+
+
+def _declare(node: Node, spec: ParameterSpec) -> None:
+    descriptor = ParameterDescriptor(
+        description=spec.description,
+        additional_constraints=spec.constraints,
+        read_only=spec.changeable is Changeable.START_UP,
+    )
+    if spec.range is not None and spec.kind is ParameterKind.INTEGER:
+        descriptor.integer_range = [IntegerRange(from_value=int(spec.range[0]), to_value=int(spec.range[1]))]
+    elif spec.range is not None:
+        descriptor.floating_point_range = [FloatingPointRange(from_value=spec.range[0], to_value=spec.range[1])]
+    if spec.kind not in _ARRAYS or spec.default:
+        node.declare_parameter(spec.name, spec.default, descriptor)
+        return
+    # rclpy takes an empty list, and an empty list in a file, for a value of no type: declared by type, then set.
+    declared = node.declare_parameter(spec.name, _TYPES[spec.kind], descriptor)
+    if declared.type_ is Parameter.Type.NOT_SET:
+        node.set_parameters([Parameter(spec.name, _TYPES[spec.kind], [])])
+
+
+def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
+    """Give numbers and empty lists the type they are declared with: `ros2 param set` guesses 1 to be an integer."""
+    typed = []
+    for change in changes:
+        spec = SPECS.get(change.name)
+        if spec is not None:
+            if spec.kind is ParameterKind.DOUBLE and change.type_ is Parameter.Type.INTEGER:
+                change = Parameter(change.name, Parameter.Type.DOUBLE, float(change.value))
+            elif spec.kind is ParameterKind.DOUBLE_ARRAY and change.type_ is Parameter.Type.INTEGER_ARRAY:
+                change = Parameter(change.name, Parameter.Type.DOUBLE_ARRAY, [float(value) for value in change.value])
+            elif spec.kind in _ARRAYS and change.type_.name.endswith("_ARRAY") and len(change.value) == 0:
+                change = Parameter(change.name, _TYPES[spec.kind], [])
+        typed.append(change)
+    return typed
+
+
+def _plain(parameter: Parameter) -> ParameterValue:
+    kind = SPECS[parameter.name].kind
+    return list(parameter.value or []) if kind in _ARRAYS else parameter.value
+
+
+def _refused(reason: str) -> SetParametersResult:
+    return SetParametersResult(successful=False, reason=reason)
+

@@ -1,0 +1,128 @@
+"""What the node tells about itself on /diagnostics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+from .latency import LatencyRing
+from .rejection import RejectionReason
+
+_FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
+"""Reasons that are the node's trouble rather than the sender's: level ERROR."""
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """All that a status is made of; counts are since the start of the process."""
+
+    lifecycle_state: str
+    failure: str
+    """Why the last configure failed; empty if it did not."""
+    device: str
+    backend: str
+    dtype: str
+    state_age_s: float | None
+    state_timeout_s: float
+    sequences: int
+    """Action sequences and position trajectories received."""
+    published: int
+    """Of those, the ones answered by a trajectory."""
+    service_calls: int
+    rejected: dict[RejectionReason, int]
+    """By reason; topics and services together."""
+    warned: dict[RejectionReason, int]
+    """Violated limits that were let through."""
+    sequence_latency: LatencyRing
+    service_latency: LatencyRing
+
+
+class Diagnostics:
+    """Turns successive statuses into messages; levels are about what happened since the message before.
+
+    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, or the node is not active.
+    STALE: active, and the joint state is older than state_timeout. ERROR: configure failed, device memory ran out,
+    or a callback failed unexpectedly.
+
+    Args:
+        name: of the status.
+
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._rejected: dict[RejectionReason, int] = {}
+        self._warned: dict[RejectionReason, int] = {}
+
+    def message(self, status: NodeStatus, stamp: Time) -> DiagnosticArray:
+        """Build the message for a status."""
+        rejected = _increase(status.rejected, self._rejected)
+        warned = _increase(status.warned, self._warned)
+        self._rejected, self._warned = dict(status.rejected), dict(status.warned)
+        level, summary = _judge(status, rejected, warned)
+        array = DiagnosticArray()
+        array.header.stamp = stamp
+        array.status = [
+            DiagnosticStatus(
+                level=level,
+                name=self._name,
+                message=summary,
+                hardware_id=status.device,
+                values=[KeyValue(key=key, value=value) for key, value in _values(status).items()],
+            )
+        ]
+        return array
+
+
+def _judge(
+    status: NodeStatus, rejected: dict[RejectionReason, int], warned: dict[RejectionReason, int]
+) -> tuple[bytes, str]:
+    if status.failure:
+        return DiagnosticStatus.ERROR, f"{status.lifecycle_state}: {status.failure}"
+    faults = {reason: count for reason, count in rejected.items() if reason in _FAULTS}
+    if faults:
+        return DiagnosticStatus.ERROR, _listed(faults)
+    if status.lifecycle_state != "active":
+        return DiagnosticStatus.WARN, f"{status.lifecycle_state}: input is not accepted"
+    if status.state_age_s is not None and 0 < status.state_timeout_s < status.state_age_s:
+        return (
+            DiagnosticStatus.STALE,
+            f"joint state is {status.state_age_s:.2f} s old (state_timeout {status.state_timeout_s:g} s)",
+        )
+    if rejected:
+        return DiagnosticStatus.WARN, f"rejected {_listed(rejected)}"
+    if warned:
+        return DiagnosticStatus.WARN, f"published in spite of {_listed(warned)}"
+    return DiagnosticStatus.OK, "active" if status.state_age_s is not None else "active, no joint state yet"
+
+
+def _values(status: NodeStatus) -> dict[str, str]:
+    values = {
+        "lifecycle_state": status.lifecycle_state,
+        "device": status.device,
+        "backend": status.backend,
+        "dtype": status.dtype,
+        "state_age_s": "none" if status.state_age_s is None else f"{status.state_age_s:.3f}",
+        "sequences": str(status.sequences),
+        "published": str(status.published),
+        "service_calls": str(status.service_calls),
+        "rejected": str(sum(status.rejected.values())),
+    }
+    for kind, ring in (("sequence", status.sequence_latency), ("service", status.service_latency)):
+        for percent in (50, 99):
+            latency = ring.percentile_ms(percent)
+            values[f"{kind}_latency_p{percent}_ms"] = "none" if latency is None else f"{latency:.3f}"
+    values.update({f"rejected.{reason.value}": str(count) for reason, count in status.rejected.items()})
+    values.update({f"warned.{reason.value}": str(count) for reason, count in status.warned.items()})
+    return values
+
+
+def _increase(now: dict[RejectionReason, int], before: dict[RejectionReason, int]) -> dict[RejectionReason, int]:
+    increase = {reason: count - before.get(reason, 0) for reason, count in now.items()}
+    return {reason: count for reason, count in increase.items() if count > 0}
+
+
+def _listed(counts: dict[RejectionReason, int]) -> str:
+    return ", ".join(f"{count} x {reason.value}" for reason, count in counts.items())

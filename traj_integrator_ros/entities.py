@@ -1,0 +1,120 @@
+"""The node's topics and services: names, types, quality of service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.exceptions import InvalidHandle
+from rclpy.lifecycle import LifecycleNode
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSPolicyKind, QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+SEQUENCE_DEPTH = 8
+"""Sequences waiting while one is worked on. Small, so that a planner that is too fast costs sequences, not latency."""
+_JOINT_STATE_DEPTH = 10
+_OUTPUT_DEPTH = 10
+
+
+class Callbacks(NamedTuple):
+    """What is called with input."""
+
+    joint_state: Callable
+    action_sequence: Callable
+    position_trajectory: Callable
+    integrate: Callable
+    compute_gradient: Callable
+
+
+class Entities:
+    """Publishers, subscriptions and services of a configured node.
+
+    The qualities of service can be overridden by parameters (`qos_overrides`).
+
+    Raises:
+        rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an override that is none.
+
+    """
+
+    def __init__(self, node: LifecycleNode, callbacks: Callbacks) -> None:
+        self._node = node
+        self._publishers: list[Publisher] = []
+        self._subscriptions: list[Subscription] = []
+        self._services: list = []
+        try:
+            # Publishers first: an input may be waiting, and be answered, as soon as its subscription exists.
+            self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
+            self.trajectory_batch = self._publisher(TrajectoryBatch, "~/trajectory_batch")
+            # Best effort receives from publishers of either kind.
+            states = QoSProfile(depth=_JOINT_STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+            self.joint_states = self._subscription(JointState, "joint_states", callbacks.joint_state, states)
+            sequences = QoSProfile(depth=SEQUENCE_DEPTH)
+            self._subscription(ActionSequence, "~/action_sequence", callbacks.action_sequence, sequences)
+            self._subscription(JointTrajectory, "~/position_trajectory", callbacks.position_trajectory, sequences)
+            self._services.append(node.create_service(Integrate, "~/integrate", callbacks.integrate))
+            self._services.append(
+                node.create_service(ComputeGradient, "~/compute_gradient", callbacks.compute_gradient)
+            )
+        except BaseException:
+            self.destroy()
+            raise
+
+    def destroy(self) -> None:
+        """Remove them all."""
+        for service in self._services:
+            self._node.destroy_service(service)
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        for publisher in self._publishers:
+            self._node.destroy_lifecycle_publisher(publisher)
+        self._services, self._subscriptions, self._publishers = [], [], []
+
+    def _publisher(self, message_type: type, topic: str) -> Publisher:
+        publisher = self._node.create_lifecycle_publisher(
+            message_type, topic, QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
+        )
+        self._publishers.append(publisher)
+        return publisher
+
+    def _subscription(self, message_type: type, topic: str, callback: Callable, qos: QoSProfile) -> Subscription:
+        # A copy, because overrides are written into the profile.
+        profile = QoSProfile(depth=qos.depth, reliability=qos.reliability)
+        subscription = self._node.create_subscription(
+            message_type, topic, callback, profile, qos_overriding_options=_overridable()
+        )
+        self._subscriptions.append(subscription)
+        return subscription
+
+
+def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
+    """Create the publisher of /diagnostics, which speaks in every lifecycle state."""
+    return node.create_publisher(
+        DiagnosticArray, "/diagnostics", QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
+    )
+
+
+def take_waiting(subscription: Subscription) -> Iterator[object]:
+    """Take the messages that wait in a subscription's queue, without waiting for more; at most as many as it holds."""
+    for _ in range(_JOINT_STATE_DEPTH):
+        try:
+            with subscription.handle:
+                taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        except InvalidHandle:
+            return
+        if taken is None:
+            return
+        yield taken[0]
+
+
+def _overridable() -> QoSOverridingOptions:
+    return QoSOverridingOptions(
+        [QoSPolicyKind.HISTORY, QoSPolicyKind.DEPTH, QoSPolicyKind.RELIABILITY, QoSPolicyKind.DURABILITY]
+    )

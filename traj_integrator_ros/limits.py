@@ -1,0 +1,88 @@
+"""Joint limits: whether a trajectory keeps them, and where not. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .kernels import Trajectory
+
+_RELATIVE_SLACK = 1e-5  # a trajectory planned up to a limit may exceed it by the rounding of float32
+
+
+@dataclass(frozen=True)
+class JointLimits:
+    """Limits per joint `[dof]` in the node's order; None is no limit, as is an infinite value."""
+
+    joint_names: tuple[str, ...]
+    position_min: np.ndarray | None = None
+    position_max: np.ndarray | None = None
+    velocity: np.ndarray | None = None
+    acceleration: np.ndarray | None = None
+    jerk: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class LimitViolation:
+    """The value that exceeds a limit by most, of the first quantity in which any does."""
+
+    quantity: str
+    joint: str
+    row: int
+    """Trajectory of the batch."""
+    step: int
+    """Row of the trajectory."""
+    value: float
+    limit: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.quantity} of {self.joint}: limit {self.limit:g}, got {self.value:g} "
+            f"at step {self.step} of trajectory {self.row}"
+        )
+
+
+def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:
+    """Find where a trajectory exceeds its limits.
+
+    The start state, and what lies before it, is where the robot is rather than what is planned: it is not checked.
+
+    Args:
+        trajectory: arrays `[B, H, dof]`, numpy; any of them may be None.
+        limits: what to check against.
+        start_row: row of the start state.
+
+    Returns:
+        The worst violation of the first quantity that has one, or None.
+
+    """
+    first = start_row + 1
+    bounds = (
+        ("position", trajectory.position, limits.position_max, 1.0),
+        ("position", trajectory.position, limits.position_min, -1.0),
+        ("velocity", trajectory.velocity, limits.velocity, None),
+        ("acceleration", trajectory.acceleration, limits.acceleration, None),
+        ("jerk", trajectory.jerk, limits.jerk, None),
+    )
+    for quantity, values, limit, sign in bounds:
+        if limit is None or values is None or values.shape[1] <= first:
+            continue
+        planned = values[:, first:]
+        # Worst value of each joint first: one pass over the trajectory, no temporary of its size where avoidable.
+        if sign is None:
+            worst = np.maximum(planned.max(axis=(0, 1)), -planned.min(axis=(0, 1)))
+            bound = limit
+        else:
+            worst = planned.max(axis=(0, 1)) if sign > 0 else -planned.min(axis=(0, 1))
+            bound = sign * limit
+        excess = worst - bound - _RELATIVE_SLACK * np.abs(np.where(np.isfinite(bound), bound, 0.0))
+        joint = int(excess.argmax())
+        if not excess[joint] > 0:
+            continue
+        column = planned[:, :, joint]
+        column = np.abs(column) if sign is None else sign * column
+        row, step = (int(i) for i in np.unravel_index(int(column.argmax()), column.shape))
+        value = float(planned[row, step, joint])
+        return LimitViolation(quantity, limits.joint_names[joint], row, step + first, value, float(limit[joint]))
+    return None

@@ -1,0 +1,85 @@
+"""Entry point of the node: `ros2 run traj_integrator_ros integrator_node`, or `python -m traj_integrator_ros`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from .stop_signals import StopSignals
+
+_USAGE = """usage: integrator_node [--ros-args ...]
+
+Integrates action sequences to joint trajectories (lifecycle node traj_integrator).
+
+  --ros-args --params-file FILE   parameters, see config/franka.yaml
+  --ros-args -p NAME:=VALUE       one parameter
+  --ros-args -r __ns:=NAMESPACE   namespace; -r FROM:=TO remaps any name
+  --ros-args --log-level LEVEL    debug, info, warn, error or fatal
+"""
+_WRONG_USAGE = 2
+_MOST_THREADS = 4
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node until SIGINT or SIGTERM.
+
+    Args:
+        args: command line without the program; None for that of the process.
+
+    Returns:
+        Exit code: 0 after a signal, 2 where arguments or parameters are wrong (told on standard error).
+
+    """
+    args = list(sys.argv[1:] if args is None else args)
+    stop_signals = StopSignals()
+    try:
+        import rclpy
+        from rclpy.exceptions import NameValidationException, ParameterException
+        from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+        from rclpy.utilities import remove_ros_args
+    except ImportError as error:
+        return _fail(f"ROS 2 is needed: {error}")
+    others = remove_ros_args(["integrator_node", *args])[1:]
+    if others:
+        asked_for_help = others[0] in ("-h", "--help")
+        print(_USAGE, file=sys.stdout if asked_for_help else sys.stderr)
+        return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
+    from .node import IntegratorNode
+
+    _limit_threads()
+    stop_signals.orderly()
+    try:
+        rclpy.init(args=args)
+        node = IntegratorNode()
+    except Exception as error:
+        if stop_signals.received:
+            return 0
+        if not isinstance(error, (RuntimeError, ValueError, ParameterException, NameValidationException)):
+            raise
+        return _fail(error)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        node.autostart()
+        executor.spin()
+    except ExternalShutdownException:
+        pass
+    finally:
+        executor.shutdown(timeout_sec=0)
+        node.destroy_node()
+        rclpy.try_shutdown()
+    return 0
+
+
+def _limit_threads() -> None:
+    """Leave most cores to the robot's other nodes: batches of a planner's size gain nothing beyond a few."""
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // 2)))
+
+
+def _fail(error: object) -> int:
+    print(f"integrator_node: {' '.join(str(error).split())}", file=sys.stderr)
+    return _WRONG_USAGE

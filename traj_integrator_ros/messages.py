@@ -1,0 +1,116 @@
+"""ROS messages to arrays and back: views of their buffers, no element by element Python."""
+
+from __future__ import annotations
+
+import array
+
+import numpy as np
+from builtin_interfaces.msg import Duration, Time
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient
+
+from .joint_trajectory import TimedPoints
+from .pipeline import BatchGradient, IntegratedBatch
+from .position_trajectory import PositionFields
+from .requests import SequenceFields, UpstreamFields
+
+_SECOND_NS = 1_000_000_000
+
+
+def stamp_ns(stamp: Time | Duration) -> int:
+    """Return a time or duration in ns."""
+    return stamp.sec * _SECOND_NS + stamp.nanosec
+
+
+def sequence_fields(message: ActionSequence) -> SequenceFields:
+    """Return views of an action sequence."""
+    start = message.start
+    return SequenceFields(
+        joint_names=message.joint_names,
+        control_space=message.control_space,
+        batch=message.batch,
+        horizon=message.horizon,
+        dt=np.asarray(message.dt),
+        start_position=np.asarray(start.position),
+        start_velocity=np.asarray(start.velocity),
+        start_acceleration=np.asarray(start.acceleration),
+        start_index=np.asarray(message.start_index),
+        data=np.asarray(message.data),
+    )
+
+
+def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
+    """Return views of the upstream gradients of a request."""
+    return UpstreamFields(*(np.asarray(getattr(request, name)) for name in UpstreamFields._fields))
+
+
+def joint_state_arrays(message: JointState) -> tuple[np.ndarray, np.ndarray]:
+    """Return views of positions and velocities."""
+    return np.asarray(message.position), np.asarray(message.velocity)
+
+
+def position_fields(message: JointTrajectory) -> PositionFields:
+    """Return views of what counts in a trajectory of positions and times."""
+    return PositionFields(
+        joint_names=message.joint_names,
+        stamp_ns=stamp_ns(message.header.stamp),
+        time_ns=[stamp_ns(point.time_from_start) for point in message.points],
+        positions=[np.asarray(point.positions) for point in message.points],
+    )
+
+
+def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:
+    """Build the message of all trajectories, its columns in the order of the sequence."""
+    columns = batch.request.columns
+    message = TrajectoryBatch()
+    message.header.stamp = stamp
+    message.joint_names = list(columns.names)
+    message.batch = batch.request.batch
+    message.horizon = batch.request.output_horizon
+    message.time_from_start = float32_array(batch.time_s)
+    message.position, message.velocity, message.acceleration, message.jerk = (
+        float32_array(columns.out_of_node(values)) for values in batch.trajectory
+    )
+    return message
+
+
+def fill_gradient(response: ComputeGradient.Response, gradient: BatchGradient) -> ComputeGradient.Response:
+    """Fill in gradients; returns `response`."""
+    response.grad_action = float32_array(gradient.action)
+    response.grad_start_position = float32_array(gradient.start_position)
+    response.grad_start_velocity = float32_array(gradient.start_velocity)
+    response.grad_start_acceleration = float32_array(gradient.start_acceleration)
+    response.grad_dt = float32_array(gradient.dt)
+    return response
+
+
+def joint_trajectory(joint_names: tuple[str, ...], points: TimedPoints, stamp: Time) -> JointTrajectory:
+    """Build the message for joint_trajectory_controller; a zero stamp means that it starts on arrival."""
+    message = JointTrajectory(joint_names=list(joint_names))
+    message.header.stamp = stamp
+    message.points = [
+        JointTrajectoryPoint(
+            positions=_float64_array(position),
+            velocities=_float64_array(velocity),
+            accelerations=_float64_array(acceleration),
+            time_from_start=Duration(sec=time // _SECOND_NS, nanosec=time % _SECOND_NS),
+        )
+        for time, position, velocity, acceleration in zip(
+            points.time_ns.tolist(), points.position, points.velocity, points.acceleration, strict=True
+        )
+    ]
+    return message
+
+
+def float32_array(values: np.ndarray) -> array.array:
+    """Copy an array of any shape into the flat array that a float32 message field takes as it is."""
+    flat = array.array("f")
+    flat.frombytes(np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint8).data)
+    return flat
+
+
+def _float64_array(values: np.ndarray) -> array.array:
+    return array.array("d", values.tobytes())

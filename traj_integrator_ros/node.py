@@ -1,0 +1,350 @@
+"""The lifecycle node `traj_integrator`: entities, callbacks and transitions around the ROS-free pipeline."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping
+
+from builtin_interfaces.msg import Time
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+from . import messages
+from .declared_parameters import DeclaredParameters
+from .diagnostics import Diagnostics, NodeStatus
+from .entities import Callbacks, Entities, create_diagnostics_publisher, take_waiting
+from .integrator import IntegratorConfig, TrajectoryIntegrator
+from .joint_trajectory import TimedPoints
+from .latency import LatencyRing
+from .parameters import NodeParameters
+from .pipeline import Pipeline
+from .rejection import Rejected, RejectionCounters, RejectionReason
+from .sequence_gaps import SequenceGaps
+from .throttled_log import ThrottledLog
+
+NODE_NAME = "traj_integrator"
+_SUCCESS = TransitionCallbackReturn.SUCCESS
+_FAILURE = TransitionCallbackReturn.FAILURE
+
+
+class IntegratorNode(LifecycleNode):
+    """Integrates action sequences from topics and services; see docs for its interface.
+
+    Raises:
+        rclpy.exceptions.InvalidParameterTypeException, InvalidParameterValueException: a parameter given a value of
+            a wrong type or out of its range at start-up.
+
+    """
+
+    def __init__(self) -> None:
+        super().__init__(NODE_NAME)
+        self._engine: TrajectoryIntegrator | None = None
+        self._pipeline: Pipeline | None = None
+        self._entities: Entities | None = None
+        self._pending: tuple[NodeParameters, TrajectoryIntegrator] | None = None
+        self._active = False
+        self._failure = ""
+        self._rejected = RejectionCounters()
+        self._warned = RejectionCounters()
+        self._gaps = SequenceGaps()
+        self._sequences = self._published = self._service_calls = 0
+        self._sequence_latency = LatencyRing()
+        self._service_latency = LatencyRing()
+        self._warn = ThrottledLog(lambda line: self.get_logger().warning(line))
+        self._error = ThrottledLog(lambda line: self.get_logger().error(line))
+        self._declared = DeclaredParameters(
+            self, self._prepare_change, self._commit_change, lambda: self._pipeline is not None
+        )
+        for name in self._declared.unknown_overrides():
+            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
+        self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
+        self._diagnostics_publisher = create_diagnostics_publisher(self)
+        self._diagnostics_timer = self._create_diagnostics_timer()
+
+    # Lifecycle
+
+    def autostart(self) -> None:
+        """Configure and activate, where the parameter autostart says so."""
+        if self._declared.value("autostart") and self.trigger_configure() is _SUCCESS:
+            self.trigger_activate()
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read the parameters, build and warm up the engine, create topics and services."""
+        try:
+            parameters = self._declared.read()
+            self._engine = TrajectoryIntegrator(_engine_config(parameters))
+            self._engine.warm_up(parameters.warmup)
+            self._pipeline = Pipeline(parameters, self._engine, self._on_warning)
+            self._gaps = SequenceGaps()
+            self._entities = Entities(
+                self,
+                Callbacks(
+                    self._on_joint_state,
+                    self._on_action_sequence,
+                    self._on_position_trajectory,
+                    self._on_integrate,
+                    self._on_compute_gradient,
+                ),
+            )
+        except Exception as error:
+            self._release()
+            self._failure = f"configure failed: {_one_line(error)}"
+            self.get_logger().error(self._failure)
+            if not isinstance(error, (ValueError, RuntimeError)):
+                self.get_logger().error(traceback.format_exc())
+            return _FAILURE
+        self._failure = ""
+        engine = self._engine
+        self.get_logger().info(
+            f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
+            f"on {engine.device}"
+        )
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Accept input and publish."""
+        self._active = True
+        self.get_logger().info("active")
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Drop input from now on."""
+        self._stop()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Remove topics and services, free device memory."""
+        self._release()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Do as in cleanup, from any state."""
+        self._release()
+        return super().on_shutdown(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Return to unconfigured after a transition that failed unexpectedly."""
+        self._release()
+        return super().on_error(state)
+
+    def destroy_node(self) -> None:
+        """Free device memory, then the node."""
+        self._release()
+        super().destroy_node()
+
+    def _stop(self) -> None:
+        self._active = False
+        if self._pipeline is not None:
+            self._pipeline.published.clear()
+
+    def _release(self) -> None:
+        self._stop()
+        self._pipeline = None
+        if self._entities is not None:
+            self._entities.destroy()
+            self._entities = None
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    # Topics
+
+    def _on_joint_state(self, message: JointState) -> None:
+        self._guarded("joint_states", lambda: self._take_joint_state(message))
+        self._take_waiting_joint_states()
+
+    def _take_waiting_joint_states(self) -> None:
+        """Read what has arrived meanwhile, so that trajectories start from the latest state there is."""
+        for message in take_waiting(self._entities.joint_states):
+            self._guarded("joint_states", lambda message=message: self._take_joint_state(message))
+
+    def _take_joint_state(self, message: JointState) -> None:
+        position, velocity = messages.joint_state_arrays(message)
+        stamp = messages.stamp_ns(message.header.stamp)
+        states = self._pipeline.joint_states
+        try:
+            states.update(message.name, position, velocity, stamp, self._now_ns())
+        except Rejected as rejected:
+            if rejected.reason is RejectionReason.CLOCK_JUMPED_BACK:
+                self._pipeline.published.clear()
+            raise
+
+    def _on_action_sequence(self, message: ActionSequence, info: Mapping[str, object]) -> None:
+        self._on_sequence("action_sequence", info, lambda: self._integrate_and_publish(message))
+
+    def _on_position_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
+        self._on_sequence("position_trajectory", info, lambda: self._differentiate_and_publish(message))
+
+    def _on_sequence(self, topic: str, info: Mapping[str, object], work: Callable[[], None]) -> None:
+        missed = self._gaps.missed_before(info)
+        self._sequences += 1 + missed
+        if missed:
+            self._rejected.count(RejectionReason.QUEUE_OVERFLOW, missed)
+            self._warn(
+                (topic, RejectionReason.QUEUE_OVERFLOW), f"{topic}: {missed} pushed out of the queue by newer ones"
+            )
+        if self._guarded(topic, work):
+            self._published += 1
+            received = info.get("received_timestamp")
+            if isinstance(received, int) and received > 0:
+                self._sequence_latency.add(max(0, time.time_ns() - received) * 1e-9)
+
+    def _integrate_and_publish(self, message: ActionSequence) -> None:
+        pipeline = self._accepting()
+        now_ns = self._now_ns()
+        batch = pipeline.integrate(messages.sequence_fields(message), now_ns)
+        points = pipeline.points_to_publish(batch, now_ns) if pipeline.parameters.publish_joint_trajectory else None
+        publisher = self._entities.trajectory_batch
+        if pipeline.parameters.publish_trajectory_batch and publisher.get_subscription_count():
+            publisher.publish(messages.trajectory_batch(batch, message.header.stamp))
+        if points is not None:
+            self._publish(points, Time())
+
+    def _differentiate_and_publish(self, message: JointTrajectory) -> None:
+        points = self._accepting().position_trajectory(messages.position_fields(message), self._now_ns())
+        self._publish(points, message.header.stamp)
+
+    def _publish(self, points: TimedPoints, stamp: Time) -> None:
+        joint_names = self._pipeline.parameters.joint_names
+        self._entities.joint_trajectory.publish(messages.joint_trajectory(joint_names, points, stamp))
+        self._pipeline.published.record(points, messages.stamp_ns(stamp) or self._now_ns())
+
+    # Services
+
+    def _on_integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
+        def work() -> None:
+            pipeline = self._accepting()
+            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._now_ns())
+            pipeline.check_limits(batch)
+            response.trajectory = messages.trajectory_batch(batch, request.actions.header.stamp)
+
+        return self._serve("integrate", work, response)
+
+    def _on_compute_gradient(
+        self, request: ComputeGradient.Request, response: ComputeGradient.Response
+    ) -> ComputeGradient.Response:
+        def work() -> None:
+            fields = messages.sequence_fields(request.actions)
+            gradient = self._accepting().gradient(fields, messages.upstream_fields(request), self._now_ns())
+            messages.fill_gradient(response, gradient)
+
+        return self._serve("compute_gradient", work, response)
+
+    def _serve(self, service: str, work: Callable[[], None], response: object) -> object:
+        started = time.perf_counter()
+        self._service_calls += 1
+        failure: list[str] = []
+        response.success = self._guarded(service, work, failure.append)
+        response.message = failure[0] if failure else ""
+        if response.success:
+            self._service_latency.add(time.perf_counter() - started)
+        return response
+
+    # What all input shares
+
+    def _accepting(self) -> Pipeline:
+        if not self._active or self._pipeline is None:
+            label = self._state_machine.current_state[1]
+            raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {label}")
+        self._take_waiting_joint_states()
+        return self._pipeline
+
+    def _guarded(self, source: str, work: Callable[[], None], tell: Callable[[str], None] | None = None) -> bool:
+        """Do `work`; count, log and `tell` why not. Return whether it was done."""
+        try:
+            work()
+            return True
+        except Rejected as rejected:
+            self._rejected.count(rejected.reason)
+            self._warn((source, rejected.reason), f"{source} rejected, {rejected}")
+            reason = str(rejected)
+        except Exception as error:
+            if not self.context.ok():  # shutting down: publishers are gone already
+                return False
+            self._rejected.count(RejectionReason.INTERNAL_ERROR)
+            reason = f"{RejectionReason.INTERNAL_ERROR.value}: {type(error).__name__}: {_one_line(error)}"
+            self._error((source, type(error)), f"{source} failed, {reason}\n{traceback.format_exc()}")
+        if tell is not None:
+            tell(reason)
+        return False
+
+    def _on_warning(self, finding: Rejected) -> None:
+        self._warned.count(finding.reason)
+        self._warn(("warned", finding.reason), f"published in spite of {finding}")
+
+    def _now_ns(self) -> int:
+        return self.get_clock().now().nanoseconds
+
+    # Parameters at run time
+
+    def _prepare_change(self, parameters: NodeParameters) -> None:
+        engine = self._engine.with_changes(
+            dt=parameters.dt,
+            control_space=parameters.control_space,
+            finite_difference=parameters.finite_difference,
+            acceleration_integrator=parameters.acceleration_integrator,
+        )
+        self._pending = (parameters, engine)
+
+    def _commit_change(self) -> None:
+        period = self._pipeline.parameters.diagnostics_period
+        parameters, self._engine = self._pending
+        self._pending = None
+        self._pipeline.reconfigure(parameters, self._engine)
+        if parameters.diagnostics_period != period:
+            self.destroy_timer(self._diagnostics_timer)
+            self._diagnostics_timer = self._create_diagnostics_timer()
+
+    # Diagnostics
+
+    def _create_diagnostics_timer(self):
+        period = float(self._declared.value("diagnostics.period"))
+        # Steady: a paused simulation must not look like a dead node.
+        return self.create_timer(period, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _publish_diagnostics(self) -> None:
+        pipeline = self._pipeline
+        status = NodeStatus(
+            lifecycle_state=self._state_machine.current_state[1],
+            failure=self._failure,
+            device=str(self._engine.device) if self._engine else "none",
+            backend=self._engine.backend if self._engine else "none",
+            dtype=self._engine.config.dtype if self._engine else "none",
+            state_age_s=pipeline.joint_states.age_s(self._now_ns()) if pipeline else None,
+            state_timeout_s=pipeline.parameters.state_timeout if pipeline else 0.0,
+            sequences=self._sequences,
+            published=self._published,
+            service_calls=self._service_calls,
+            rejected=self._rejected.snapshot(),
+            warned=self._warned.snapshot(),
+            sequence_latency=self._sequence_latency,
+            service_latency=self._service_latency,
+        )
+        message = self._diagnostics.message(status, self.get_clock().now().to_msg())
+        self._guarded("diagnostics", lambda: self._diagnostics_publisher.publish(message))
+
+
+def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
+    return IntegratorConfig(
+        dof=len(parameters.joint_names),
+        control_space=parameters.control_space,
+        finite_difference=parameters.finite_difference,
+        acceleration_integrator=parameters.acceleration_integrator,
+        dt=parameters.dt,
+        device=parameters.device,
+        dtype=parameters.dtype,
+        max_batch=parameters.max_batch,
+        max_horizon=parameters.max_horizon,
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text or type(error).__name__

@@ -1,0 +1,85 @@
+"""Why input is refused: the reasons, the exception that carries one, and the counters behind /diagnostics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+
+_SHOWN_CHARACTERS = 60
+
+
+class RejectionReason(str, Enum):
+    """Every reason for which input is dropped (topics) or answered with success = false (services)."""
+
+    NOT_ACTIVE = "not_active"
+    NO_JOINT_STATE = "no_joint_state"
+    STATE_TOO_OLD = "state_too_old"
+    CLOCK_JUMPED_BACK = "clock_jumped_back"
+    JOINT_MISSING = "joint_missing"
+    UNKNOWN_JOINT = "unknown_joint"
+    DUPLICATE_JOINT = "duplicate_joint"
+    JOINT_COUNT = "joint_count"
+    """The number of names differs from dof, or from the number of values given for them."""
+    SIZE_MISMATCH = "size_mismatch"
+    """Batch, horizon and the length of an array contradict each other."""
+    SIZE_OUT_OF_RANGE = "size_out_of_range"
+    """A size of zero, or above its maximum."""
+    NOT_FINITE = "not_finite"
+    INVALID_DT = "invalid_dt"
+    INVALID_TIMES = "invalid_times"
+    """Times of a position trajectory that are negative, do not increase, or are over already."""
+    INVALID_CONTROL_SPACE = "invalid_control_space"
+    START_INDEX = "start_index_out_of_range"
+    START_MISMATCH = "start_mismatch"
+    """The trajectory starts away from where the robot is."""
+    GRADIENT_LENGTH = "gradient_length"
+    LIMITS = "limits_violated"
+    NON_FINITE_RESULT = "non_finite_result"
+    """Finite input whose result overflows."""
+    OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
+    QUEUE_OVERFLOW = "queue_overflow"
+    """Messages that newer ones pushed out of the queue before they were read."""
+    INTERNAL_ERROR = "internal_error"
+
+
+class Rejected(Exception):
+    """Input refused for `reason`; the message names the field, what was expected and what came."""
+
+    def __init__(self, reason: RejectionReason, message: str) -> None:
+        super().__init__(f"{reason.value}: {message}")
+        self.reason = reason
+        self.message = message
+
+
+class RejectionCounters:
+    """Counts of rejected input by reason, since the start of the process."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[RejectionReason] = Counter()
+
+    def count(self, reason: RejectionReason, times: int = 1) -> None:
+        """Add `times` to the count of `reason`."""
+        self._counts[reason] += times
+
+    @property
+    def total(self) -> int:
+        """Rejections for any reason."""
+        return sum(self._counts.values())
+
+    def snapshot(self) -> dict[RejectionReason, int]:
+        """Return every reason with its count, zero included, in the order of the enumeration."""
+        return {reason: self._counts[reason] for reason in RejectionReason}
+
+
+def shown(value: object) -> str:
+    """Quote a value from outside for a message: on one line, printable, at most about 60 characters."""
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > _SHOWN_CHARACTERS:
+        return f"{text[:_SHOWN_CHARACTERS]!a}... ({len(text)} characters)"
+    return f"{text!a}"
+
+
+def shown_names(names: list[str] | tuple[str, ...], at_most: int = 8) -> str:
+    """Quote a list of names for a message, the first few of a long one."""
+    text = ", ".join(shown(name) for name in names[:at_most])
+    return text if len(names) <= at_most else f"{text}, ... ({len(names)} names)"

@@ -1,0 +1,260 @@
+"""Action sequences from outside: from the arrays of a message to a checked request. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .finite import require_finite
+from .integrator import StartState, UpstreamGradient
+from .joint_order import ColumnOrder, resolve_columns
+from .kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, control_map
+from .rejection import Rejected, RejectionReason
+
+DT_MIN_S = 1e-6
+DT_MAX_S = 1e4
+"""Bounds of one time step: trajectories count in whole nanoseconds of at most 2^31 seconds."""
+
+
+class SequenceFields(NamedTuple):
+    """The fields of an ActionSequence; arrays are flat views of the message."""
+
+    joint_names: Sequence[str]
+    control_space: int
+    batch: int
+    horizon: int
+    dt: np.ndarray
+    start_position: np.ndarray
+    start_velocity: np.ndarray
+    start_acceleration: np.ndarray
+    start_index: np.ndarray
+    data: np.ndarray
+
+
+class UpstreamFields(NamedTuple):
+    """The upstream gradients of a ComputeGradient request; flat views, empty means 0."""
+
+    grad_position: np.ndarray
+    grad_velocity: np.ndarray
+    grad_acceleration: np.ndarray
+    grad_jerk: np.ndarray
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """What a request is checked against: the node's configuration."""
+
+    joint_names: tuple[str, ...]
+    control_space: ControlSpace
+    finite_difference: FiniteDifference
+    acceleration_integrator: AccelerationIntegrator
+    max_batch: int
+    max_horizon: int
+
+    @property
+    def dof(self) -> int:
+        """Number of joints."""
+        return len(self.joint_names)
+
+
+@dataclass(frozen=True)
+class ActionRequest:
+    """A checked action sequence; all arrays in the node's joint order."""
+
+    columns: ColumnOrder
+    control_map: ControlMap
+    batch: int
+    horizon: int
+    """Horizon of the actions."""
+    dt: float | np.ndarray | None
+    """s: None for the node's parameter, a number, `[horizon]`, `[batch, 1]` or `[batch, horizon]`."""
+    dt_length: int
+    """Number of values of dt in the message."""
+    start: StartState | None
+    """Rows `[S, dof]`; None for the latest joint state."""
+    start_index: np.ndarray | None
+    """`[batch]`, int64."""
+    actions: np.ndarray | None
+    """`[batch, horizon, dof]`; None only where a gradient was asked for without them."""
+
+    @property
+    def output_horizon(self) -> int:
+        """Number of points of each trajectory."""
+        return self.horizon + self.control_map.extra_horizon
+
+
+def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional: bool = False) -> ActionRequest:
+    """Check an action sequence and arrange it in the node's joint order.
+
+    Sizes are compared as Python integers before anything is allocated from them.
+
+    Raises:
+        Rejected: the first thing that is wrong, named with what was expected and what came.
+
+    """
+    kernel = _check_control_space(fields.control_space, rules)
+    columns = resolve_columns(fields.joint_names, rules.joint_names)
+    batch = _check_size("batch", fields.batch, rules.max_batch, "max_batch")
+    horizon = _check_size("horizon", fields.horizon, rules.max_horizon, "max_horizon")
+    actions = None
+    if not (data_optional and fields.data.size == 0):
+        shape = {"batch": batch, "horizon": horizon, "dof": rules.dof}
+        actions = columns.into_node(_shaped("data", fields.data, shape))
+    dt = _check_dt(fields.dt, batch, horizon, kernel)
+    start = _check_start(fields, columns, rules)
+    rows = 1 if start is None else start.position.shape[0]
+    index = _check_start_index(fields.start_index, batch, rows)
+    if actions is not None:
+        require_finite("data", actions)
+    return ActionRequest(columns, kernel, batch, horizon, dt, fields.dt.size, start, index, actions)
+
+
+def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGradient:
+    """Check the upstream gradients of a request and arrange them in the node's joint order.
+
+    Raises:
+        Rejected: gradient_length or not_finite, naming the field.
+
+    """
+    shape = (request.batch, request.output_horizon, len(request.columns.names))
+    expected = shape[0] * shape[1] * shape[2]
+    arranged: list[np.ndarray | None] = []
+    for name, values in zip(fields._fields, fields, strict=True):
+        if values.size == 0:
+            arranged.append(None)
+            continue
+        if values.size != expected:
+            raise Rejected(
+                RejectionReason.GRADIENT_LENGTH,
+                f"{name}: expected 0 or {expected} values (batch {shape[0]} x output horizon {shape[1]} x "
+                f"dof {shape[2]}), got {values.size}",
+            )
+        require_finite(name, values)
+        arranged.append(request.columns.into_node(values.reshape(shape)))
+    return UpstreamGradient(*arranged)
+
+
+def _check_control_space(value: int, rules: RequestRules) -> ControlMap:
+    if value == 0:
+        space = rules.control_space
+    elif value in (known.value for known in ControlSpace):
+        space = ControlSpace(value)
+    else:
+        known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
+        raise Rejected(
+            RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}"
+        )
+    return control_map(space, rules.finite_difference, rules.acceleration_integrator)
+
+
+def _check_size(name: str, value: int, maximum: int, parameter: str) -> int:
+    if not 1 <= value <= maximum:
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected 1 to {maximum} (parameter {parameter}), got {value}"
+        )
+    return int(value)
+
+
+def _shaped(name: str, values: np.ndarray, shape: dict[str, int]) -> np.ndarray:
+    expected = 1
+    for size in shape.values():
+        expected *= size
+    if values.size != expected:
+        product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {values.size}"
+        )
+    return values.reshape(tuple(shape.values()))
+
+
+def _check_dt(values: np.ndarray, batch: int, horizon: int, kernel: ControlMap) -> float | np.ndarray | None:
+    if values.size == 0:
+        return None
+    if values.size not in (1, horizon, batch * horizon):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"dt: expected 0, 1, {horizon} (horizon) or {batch * horizon} (batch x horizon) values, got {values.size}",
+        )
+    require_finite("dt", values)
+    outside = (values < DT_MIN_S) | (values > DT_MAX_S)
+    if outside.any():
+        index = int(outside.argmax())
+        raise Rejected(
+            RejectionReason.INVALID_DT,
+            f"dt: expected more than 0 s ({DT_MIN_S:g} to {DT_MAX_S:g}), got {values[index]:g} at [{index}]",
+        )
+    if values.size == 1:
+        return float(values[0])
+    per_trajectory = values.size != horizon
+    dt = values.reshape(batch, horizon) if per_trajectory else values
+    if kernel.uniform_dt_only:
+        return _uniform_dt(dt, kernel)
+    return dt
+
+
+def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
+    """Steps of equal length as the single length, or one for each trajectory `[batch, 1]`."""
+    first = dt[..., :1]
+    if (dt != first).any():
+        raise Rejected(
+            RejectionReason.INVALID_DT,
+            f"dt: {kernel.name} needs steps of one length, got {dt.min():g} to {dt.max():g} s",
+        )
+    return float(first[0]) if dt.ndim == 1 else first
+
+
+def _check_start(fields: SequenceFields, columns: ColumnOrder, rules: RequestRules) -> StartState | None:
+    position, velocity, acceleration = fields.start_position, fields.start_velocity, fields.start_acceleration
+    if position.size == 0:
+        for name, values in (("start.velocity", velocity), ("start.acceleration", acceleration)):
+            if values.size:
+                raise Rejected(
+                    RejectionReason.SIZE_MISMATCH, f"{name}: expected none without start.position, got {values.size}"
+                )
+        return None
+    if position.size % rules.dof:
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"start.position: expected rows of {rules.dof} values (dof), got {position.size} values",
+        )
+    rows = position.size // rules.dof
+    if rows > max(rules.max_batch, 1):
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE,
+            f"start.position: expected at most {rules.max_batch} rows (parameter max_batch), got {rows}",
+        )
+    if fields.start_index.size == 0 and rows not in (1, fields.batch):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"start.position: expected 1 row or {fields.batch} (batch) without start_index, got {rows}",
+        )
+    arranged = []
+    for name, values in (
+        ("start.position", position), ("start.velocity", velocity), ("start.acceleration", acceleration)
+    ):
+        if values.size == 0:
+            arranged.append(None)
+            continue
+        shaped = _shaped(name, values, {"rows": rows, "dof": rules.dof})
+        require_finite(name, shaped)
+        arranged.append(columns.into_node(shaped))
+    return StartState(*arranged)
+
+
+def _check_start_index(values: np.ndarray, batch: int, rows: int) -> np.ndarray | None:
+    if values.size == 0:
+        return None
+    if values.size != batch:
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH, f"start_index: expected 0 or {batch} (batch) values, got {values.size}"
+        )
+    largest = int(values.max())
+    if largest >= rows:
+        raise Rejected(
+            RejectionReason.START_INDEX,
+            f"start_index: expected 0 to {rows - 1} ({rows} start rows), got {largest} at [{int(values.argmax())}]",
+        )
+    return values.astype(np.int64)

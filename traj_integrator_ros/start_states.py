@@ -1,0 +1,209 @@
+"""Where trajectories start: the latest joint state, or what the last published trajectory predicts. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .finite import require_finite
+from .integrator import StartState
+from .joint_trajectory import TimedPoints, interpolate
+from .rejection import Rejected, RejectionReason, shown, shown_names
+
+REORDER_WINDOW_S = 0.1
+"""A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
+
+
+@dataclass(frozen=True)
+class MeasuredState:
+    """One joint state in the node's joint order, float64 `[dof]`, SI units."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    stamp_ns: int
+    """When it was measured; of a message without a stamp, when it arrived."""
+    received_ns: int
+
+
+class JointStates:
+    """Keeps the latest joint state, in the node's joint order, and knows how old it is.
+
+    All times are nanoseconds of the node's clock. A clock that jumps back (simulation reset, bag started over) makes
+    the state held meaningless: it is dropped, and so is the message that showed the jump; the next one is taken.
+    """
+
+    def __init__(self, joint_names: tuple[str, ...]) -> None:
+        self._joint_names = joint_names
+        self._state: MeasuredState | None = None
+        self._jumped_back = False
+        self._known_names: list[str] = []
+        self._columns: np.ndarray | None = None
+
+    def update(
+        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
+    ) -> bool:
+        """Take a joint state.
+
+        Args:
+            names: joints of the message, in any order; joints that the node does not know are ignored.
+            position: one value for each name, rad.
+            velocity: one for each name, rad/s, or empty for 0.
+            stamp_ns: when it was measured; 0 means now.
+            now_ns: the node's clock.
+
+        Returns:
+            Whether the state was taken; False for a message about other joints only (a gripper's, say).
+
+        Raises:
+            Rejected: joint_missing, duplicate_joint, joint_count, not_finite or clock_jumped_back. The state held
+                before stays, but for a jump of the clock.
+
+        """
+        self.check_clock(now_ns)
+        columns = self._resolve(names)
+        if columns is None:
+            return False
+        if len(position) != len(names):
+            raise Rejected(
+                RejectionReason.JOINT_COUNT,
+                f"joint_states.position: expected {len(names)} values, one for each name, got {len(position)}",
+            )
+        if len(velocity) not in (0, len(names)):
+            raise Rejected(
+                RejectionReason.JOINT_COUNT,
+                f"joint_states.velocity: expected 0 or {len(names)} values, one for each name, got {len(velocity)}",
+            )
+        position = position[columns]
+        velocity = velocity[columns] if len(velocity) else np.zeros_like(position)
+        require_finite("joint_states.position", position)
+        require_finite("joint_states.velocity", velocity)
+        stamp = stamp_ns if stamp_ns else now_ns
+        if self._state is not None and stamp_ns and stamp < self._state.stamp_ns:
+            self._reject_older(stamp)
+        self._state = MeasuredState(position, velocity, stamp, now_ns)
+        self._jumped_back = False
+        return True
+
+    def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
+        """Return the state held.
+
+        Args:
+            now_ns: the node's clock.
+            timeout_s: the oldest that is acceptable, s; 0 accepts any age.
+
+        Raises:
+            Rejected: no_joint_state, clock_jumped_back (none since) or state_too_old.
+
+        """
+        self.check_clock(now_ns)
+        if self._state is None:
+            if self._jumped_back:
+                raise Rejected(
+                    RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back and no joint state came since"
+                )
+            raise Rejected(
+                RejectionReason.NO_JOINT_STATE,
+                "start: empty, so the latest joint state is needed, and none with all joints has come on joint_states",
+            )
+        age = self.age_s(now_ns)
+        if timeout_s > 0 and age is not None and age > timeout_s:
+            raise Rejected(
+                RejectionReason.STATE_TOO_OLD,
+                f"start: the latest joint state is {age:.3f} s old, expected at most {timeout_s:g} s "
+                "(parameter state_timeout)",
+            )
+        return self._state
+
+    def age_s(self, now_ns: int) -> float | None:
+        """Age of the state held, s, by its stamp or its arrival, whichever is longer ago; None without a state.
+
+        The arrival counts because stamps may run ahead of this clock and would then never age.
+        """
+        if self._state is None:
+            return None
+        return (now_ns - min(self._state.stamp_ns, self._state.received_ns)) * 1e-9
+
+    def check_clock(self, now_ns: int) -> bool:
+        """Drop the state if the node's own clock now reads earlier than when the state came; return whether it did."""
+        if self._state is not None and now_ns < self._state.received_ns:
+            self._drop_for_jump()
+            return True
+        return False
+
+    def clear(self) -> None:
+        """Forget the state."""
+        self._state = None
+        self._jumped_back = False
+
+    def _resolve(self, names: Sequence[str]) -> np.ndarray | None:
+        """Columns of the message in the node's order; None if it names none of the node's joints."""
+        if self._columns is not None and names == self._known_names:
+            return self._columns
+        column_of: dict[str, int] = {}
+        wanted = set(self._joint_names)
+        for column, name in enumerate(names):
+            if name in wanted and name in column_of:
+                raise Rejected(
+                    RejectionReason.DUPLICATE_JOINT,
+                    f"joint_states.name: expected every joint once, got {shown(name)} twice",
+                )
+            column_of[name] = column
+        missing = [name for name in self._joint_names if name not in column_of]
+        if len(missing) == len(self._joint_names):
+            return None
+        if missing:
+            raise Rejected(
+                RejectionReason.JOINT_MISSING,
+                f"joint_states.name: expected all {len(self._joint_names)} joints of the node, "
+                f"missing {shown_names(missing)}",
+            )
+        self._columns = np.asarray([column_of[name] for name in self._joint_names])
+        self._known_names = list(names)
+        return self._columns
+
+    def _reject_older(self, stamp_ns: int) -> None:
+        assert self._state is not None
+        back_s = (self._state.stamp_ns - stamp_ns) * 1e-9
+        consequence = "ignored as late"
+        if back_s > REORDER_WINDOW_S:
+            self._drop_for_jump()
+            consequence = "the state held is dropped"
+        raise Rejected(
+            RejectionReason.CLOCK_JUMPED_BACK,
+            f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
+        )
+
+    def _drop_for_jump(self) -> None:
+        self._state = None
+        self._jumped_back = True
+
+
+class PublishedTrajectory:
+    """The last trajectory published, and where it says the robot is by now."""
+
+    def __init__(self) -> None:
+        self._points: TimedPoints | None = None
+        self._start_ns = 0
+
+    def record(self, points: TimedPoints, start_ns: int) -> None:
+        """Keep a trajectory that starts at `start_ns` of the node's clock."""
+        self._points, self._start_ns = points, start_ns
+
+    def state_at(self, now_ns: int) -> StartState | None:
+        """Return the state predicted for now, rows `[1, dof]`; None without a trajectory, or once it has ended.
+
+        Between two points it follows the quintic that joint_trajectory_controller follows between them.
+        """
+        if self._points is None:
+            return None
+        elapsed_ns = now_ns - self._start_ns
+        if elapsed_ns < 0 or elapsed_ns >= int(self._points.time_ns[-1]):
+            self._points = None
+            return None
+        return StartState(*(value[None] for value in interpolate(self._points, elapsed_ns)))
+
+    def clear(self) -> None:
+        """Forget the trajectory."""
+        self._points = None
