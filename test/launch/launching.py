@@ -1,0 +1,27 @@
+"""The launch files of the source tree as parts of a launch test."""
+
+from __future__ import annotations
+
+import os
+
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from scenarios import CONFIG, REPOSITORY, Scenario
+
+
+def isolate() -> None:
+    """Keep DDS on this machine, in a domain of our own, under launch_test; under pytest test/conftest.py does it."""
+    if "PYTEST_CURRENT_TEST" not in os.environ:
+        os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+        os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(CONFIG / "fastdds_localhost.xml")
+
+
+def integrator_launch(scenario: Scenario, **arguments: str) -> IncludeLaunchDescription:
+    """Return integrator.launch.py with the arguments of the scenario, and with more or others."""
+    return included("integrator.launch.py", {**scenario.launch_arguments(), **arguments})
+
+
+def included(name: str, arguments: dict[str, str]) -> IncludeLaunchDescription:
+    source = PythonLaunchDescriptionSource(str(REPOSITORY / "launch" / name))
+    return IncludeLaunchDescription(source, launch_arguments=arguments.items())

@@ -1,0 +1,283 @@
+"""What must hold of a started node, said once: for nodes that ROS 2 launch starts and for bare processes alike.
+
+A check takes the client and the scenario and raises AssertionError. test_launch_*.py run them under launch_testing,
+test_processes.py without it, so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import yaml
+from builtin_interfaces.msg import Duration
+from integrator_client import START_TIMEOUT_S, IntegratorClient, floats, sequence_of, table
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONFIG = REPOSITORY / "config"
+# A controller manager gives its nodes five seconds; we promise two.
+SHUTDOWN_LIMIT_S = 2.0
+DT_S = 0.02
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One way to start the node."""
+
+    robot: str
+    namespace: str = ""
+
+    def parameter_file(self) -> Path:
+        return CONFIG / f"{self.robot}.yaml"
+
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters of the robot's file by their dotted names."""
+        (node,) = yaml.safe_load(self.parameter_file().read_text(encoding="utf-8")).values()
+        return _dotted(node["ros__parameters"])
+
+    def client(self) -> IntegratorClient:
+        return IntegratorClient(self.namespace, self.parameters()["joint_names"])
+
+    def launch_arguments(self) -> dict[str, str]:
+        return {"robot": self.robot, "namespace": self.namespace, "device": "cpu"}
+
+    def process_arguments(self) -> list[str]:
+        """Return what the launch file puts behind the name of the executable for these launch arguments."""
+        return [
+            *("--ros-args", "-r", "__node:=traj_integrator", "-r", f"__ns:=/{self.namespace}"),
+            *("--params-file", str(self.parameter_file()), "-p", "device:=cpu"),
+        ]
+
+
+SCENARIOS = (Scenario("franka"), Scenario("ur5e", namespace="left"))
+
+
+# Start-up -----------------------------------------------------------------------------------------------------------
+
+
+def goes_to_active_by_itself(client: IntegratorClient, scenario: Scenario) -> None:
+    client.wait_until_active()
+
+
+def has_the_parameters_of_its_files(client: IntegratorClient, scenario: Scenario) -> None:
+    expected = {**scenario.parameters(), "device": "cpu"}
+    assert client.parameters(list(expected)) == expected
+
+
+def offers_the_interface(client: IntegratorClient, scenario: Scenario) -> None:
+    name, namespace = client.node_name, client.node_name.rpartition("/")[0]
+    expected = {
+        f"{namespace}/joint_states": "sensor_msgs/msg/JointState",
+        f"{name}/action_sequence": "traj_integrator_interfaces/msg/ActionSequence",
+        f"{name}/position_trajectory": "trajectory_msgs/msg/JointTrajectory",
+        f"{name}/joint_trajectory": "trajectory_msgs/msg/JointTrajectory",
+        f"{name}/trajectory_batch": "traj_integrator_interfaces/msg/TrajectoryBatch",
+        f"{name}/integrate": "traj_integrator_interfaces/srv/Integrate",
+        f"{name}/compute_gradient": "traj_integrator_interfaces/srv/ComputeGradient",
+        f"{name}/change_state": "lifecycle_msgs/srv/ChangeState",
+        "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
+    }
+    client.wait_for(lambda: expected.items() <= client.topics_and_services().items(), f"all of {sorted(expected)}")
+
+
+def reports_diagnostics(client: IntegratorClient, scenario: Scenario) -> None:
+    client.diagnostics.clear()
+    client.wait_for(lambda: len(client.diagnostics) >= 2, "two diagnostic messages", timeout_s=5.0)
+    values = {item.key: item.value for status in client.diagnostics[-1].status for item in status.values}
+    assert "active" in values.values(), values
+
+
+START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files, offers_the_interface, reports_diagnostics)
+
+# Main job -----------------------------------------------------------------------------------------------------------
+
+
+def answers_a_sequence_on_both_topics(client: IntegratorClient, scenario: Scenario) -> None:
+    motion = _Motion.of(scenario)
+    client.publish_state(motion.position[0], motion.velocity[0])
+    client.spin(0.2)
+    batches, trajectories = len(client.batches), len(client.trajectories)
+    sequence = sequence_of(motion.actions(batch=3), DT_S, ActionSequence.POSITION)
+    client.publish_sequence(sequence)
+    client.wait_for(lambda: len(client.batches) > batches, "trajectory batch")
+    client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory")
+    assert (len(client.batches), len(client.trajectories)) == (batches + 1, trajectories + 1)
+    batch = client.batches[-1]
+    assert batch.header.stamp == sequence.header.stamp
+    _check_positions_and_velocities(batch, motion)
+    _check_controller_accepts(client.trajectories[-1], client.joint_names)
+
+
+def integrates_for_a_caller(client: IntegratorClient, scenario: Scenario) -> None:
+    motion = _Motion.of(scenario)
+    response = client.integrate(motion.sequence(batch=2))
+    assert response.success, response.message
+    _check_positions_and_velocities(response.trajectory, motion)
+    acceleration = table(response.trajectory.acceleration, 2, motion.dof)
+    first = 1 + _row_of_start(response.trajectory)
+    # A quadratic motion comes back exactly from the first step on: no spike where the robot already moves.
+    inner = acceleration[:, first : motion.horizon - 3]
+    np.testing.assert_allclose(inner, np.broadcast_to(motion.acceleration, inner.shape), atol=0.02)
+
+
+def gradient_is_the_transpose(client: IntegratorClient, scenario: Scenario) -> None:
+    motion, generator = _Motion.of(scenario), np.random.default_rng(7)
+    sequence = motion.sequence(batch=2)
+    trajectory = client.integrate(sequence).trajectory
+    # Scaled by the step, so that each of the four terms of the sum counts.
+    upstream = {
+        name: generator.standard_normal(len(getattr(trajectory, name))) * DT_S**order
+        for order, name in enumerate(("position", "velocity", "acceleration", "jerk"))
+    }
+    request = ComputeGradient.Request(actions=sequence)
+    for name, values in upstream.items():
+        setattr(request, f"grad_{name}", floats(values))
+    response = client.compute_gradient(request)
+    assert response.success, response.message
+    left = sum(np.dot(values, getattr(trajectory, name)) for name, values in upstream.items())
+    right = np.dot(response.grad_action, sequence.data)
+    for name in ("position", "velocity", "acceleration"):
+        right += np.dot(getattr(response, f"grad_start_{name}"), getattr(sequence.start, name))
+    np.testing.assert_allclose(right, left, rtol=1e-3, atol=1e-3)
+
+
+def completes_a_plan_of_positions(client: IntegratorClient, scenario: Scenario) -> None:
+    motion = _Motion.of(scenario)
+    client.publish_state(motion.position[0], motion.velocity[0])
+    client.spin(0.2)
+    trajectories = len(client.trajectories)
+    plan = JointTrajectory(joint_names=client.joint_names)
+    for step, position in enumerate(motion.position):
+        time_from_start = Duration(nanosec=round(step * DT_S * 1e9))
+        plan.points.append(JointTrajectoryPoint(positions=array("d", position), time_from_start=time_from_start))
+    client.publish_plan(plan)
+    client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory of the plan")
+    answer = client.trajectories[-1]
+    _check_controller_accepts(answer, client.joint_names)
+    np.testing.assert_allclose([point.positions for point in answer.points[: len(plan.points)]], motion.position)
+
+
+def refuses_bad_input_and_goes_on(client: IntegratorClient, scenario: Scenario) -> None:
+    motion = _Motion.of(scenario)
+    bad = motion.sequence(batch=1)
+    bad.data[3] = float("nan")
+    response = client.integrate(bad)
+    assert not response.success and response.message, response
+    answered = len(client.batches)
+    client.publish_sequence(bad)
+    client.spin(0.5)
+    assert len(client.batches) == answered, "a sequence with NaN was answered"
+    assert client.lifecycle_state() == "active"
+    integrates_for_a_caller(client, scenario)
+
+
+MAIN_JOB = (
+    answers_a_sequence_on_both_topics,
+    integrates_for_a_caller,
+    gradient_is_the_transpose,
+    completes_a_plan_of_positions,
+    refuses_bad_input_and_goes_on,
+)
+
+# Recovery -----------------------------------------------------------------------------------------------------------
+
+
+def traffic_recovers(client: IntegratorClient, scenario: Scenario, kill: Callable[[], None]) -> None:
+    """Check that the publishers and clients that were there before `kill` are served again after it."""
+    motion = _Motion.of(scenario)
+    sequence = motion.sequence(batch=2)
+
+    def send() -> None:
+        client.publish_state(motion.position[0], motion.velocity[0])
+        client.publish_sequence(sequence)
+
+    with client.periodically(0.05, send):
+        before = len(client.batches)
+        client.wait_for(lambda: len(client.batches) >= before + 10, "traffic before the kill")
+        kill()
+        client.spin(0.3)
+        stopped = len(client.batches)
+        client.wait_for(lambda: len(client.batches) >= stopped + 10, "traffic after the kill", START_TIMEOUT_S)
+        client.wait_until_active()
+        integrates_for_a_caller(client, scenario)
+
+
+# Helpers ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """A robot in motion: constant acceleration from a moving start, [horizon, dof], rad and s."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+
+    @classmethod
+    def of(cls, scenario: Scenario, horizon: int = 24) -> _Motion:
+        parameters = scenario.parameters()
+        dof = len(parameters["joint_names"])
+        low, high = (np.asarray(parameters.get(f"limits.position_{end}") or [0.0] * dof) for end in ("min", "max"))
+        t = DT_S * np.arange(horizon)[:, None]
+        velocity, acceleration = np.linspace(0.05, 0.15, dof), np.linspace(0.3, 0.1, dof)
+        position = (low + high) / 2 + velocity * t + acceleration * t**2 / 2
+        return cls(position, velocity + acceleration * t, acceleration)
+
+    @property
+    def horizon(self) -> int:
+        return self.position.shape[0]
+
+    @property
+    def dof(self) -> int:
+        return self.position.shape[1]
+
+    def actions(self, batch: int) -> np.ndarray:
+        """Return the positions after the start as actions; the last one is held, as no trajectory uses it."""
+        following = np.concatenate([self.position[1:], self.position[-1:]])
+        return np.repeat(following[None], batch, axis=0)
+
+    def sequence(self, batch: int) -> ActionSequence:
+        """Return the message with the start state, moving and accelerating."""
+        start = {"position": self.position[:1], "velocity": self.velocity[:1], "acceleration": self.acceleration[None]}
+        return sequence_of(self.actions(batch), DT_S, ActionSequence.POSITION, **start)
+
+
+def _check_positions_and_velocities(batch: TrajectoryBatch, motion: _Motion) -> None:
+    position = table(batch.position, batch.batch, motion.dof)
+    start = _row_of_start(batch)
+    expected = np.broadcast_to(motion.position, (batch.batch, *motion.position.shape))
+    np.testing.assert_allclose(position[:, start : start + motion.horizon], expected, atol=1e-5)
+    # Backward differences lie half a step before the sample, central ones on it.
+    velocity = table(batch.velocity, batch.batch, motion.dof)[:, start + 1 : motion.horizon - 3]
+    lag = np.abs(velocity - motion.velocity[1 : 1 + velocity.shape[1]])
+    assert np.all(lag <= np.max(motion.acceleration) * DT_S / 2 + 1e-3), lag.max()
+
+
+def _row_of_start(batch: TrajectoryBatch) -> int:
+    return int(np.argmin(np.abs(np.asarray(batch.time_from_start)[: batch.horizon])))
+
+
+def _check_controller_accepts(trajectory: JointTrajectory, joint_names: list[str]) -> None:
+    """Check what joint_trajectory_controller asks of a trajectory."""
+    assert sorted(trajectory.joint_names) == sorted(joint_names)
+    times = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in trajectory.points]
+    assert times and all(later > earlier for earlier, later in pairwise(times)), times
+    for point in trajectory.points:
+        for values in (point.positions, point.velocities, point.accelerations):
+            assert len(values) == len(joint_names) and np.all(np.isfinite(values))
+    assert not np.any(trajectory.points[-1].velocities), trajectory.points[-1].velocities
+
+
+def _dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in tree.items():
+        flat.update(_dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return flat

@@ -1,0 +1,45 @@
+"""The main job of a node that integrator.launch.py started: sequences, plans, services, bad input."""
+
+from __future__ import annotations
+
+import sys
+import unittest
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
+)
+# launch_test, unlike pytest, does not look beside the test for what it imports.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import launch_testing
+from launch import LaunchDescription
+from launch_testing.actions import ReadyToTest
+from launch_testing.asserts import assertExitCodes
+from launching import integrator_launch, isolate
+from scenarios import MAIN_JOB, SCENARIOS
+
+
+@pytest.mark.launch_test
+@launch_testing.parametrize("scenario", SCENARIOS)
+def generate_test_description(scenario):
+    isolate()
+    return LaunchDescription([integrator_launch(scenario), ReadyToTest()])
+
+
+class TestMainJob(unittest.TestCase):
+    def test_main_job(self, scenario):
+        client = scenario.client()
+        self.addCleanup(client.close)
+        client.wait_until_active()
+        for check in MAIN_JOB:
+            with self.subTest(check=check.__name__):
+                check(client, scenario)
+
+
+@launch_testing.post_shutdown_test()
+class TestAfterShutdown(unittest.TestCase):
+    def test_exit_codes(self, proc_info):
+        assertExitCodes(proc_info)

@@ -1,0 +1,47 @@
+"""Start-up by integrator.launch.py, once for each robot of config/."""
+
+from __future__ import annotations
+
+import sys
+import unittest
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
+)
+# launch_test, unlike pytest, does not look beside the test for what it imports.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import launch_testing
+from launch import LaunchDescription
+from launch_testing.actions import ReadyToTest
+from launch_testing.asserts import assertExitCodes
+from launching import integrator_launch, isolate
+from scenarios import CONFIG, SCENARIOS, START_UP
+
+
+@pytest.mark.launch_test
+@launch_testing.parametrize("scenario", SCENARIOS)
+def generate_test_description(scenario):
+    isolate()
+    return LaunchDescription([integrator_launch(scenario), ReadyToTest()])
+
+
+class TestStartUp(unittest.TestCase):
+    def test_started_node(self, scenario):
+        client = scenario.client()
+        self.addCleanup(client.close)
+        for check in START_UP:
+            with self.subTest(check=check.__name__):
+                check(client, scenario)
+
+    def test_every_robot_has_its_scenario(self):
+        self.assertEqual({path.stem for path in CONFIG.glob("*.yaml")}, {scenario.robot for scenario in SCENARIOS})
+
+
+@launch_testing.post_shutdown_test()
+class TestAfterShutdown(unittest.TestCase):
+    def test_exit_codes(self, proc_info):
+        assertExitCodes(proc_info)
