@@ -68,6 +68,17 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Leaves to launch_testing what are launch tests that can run, and nothing else.
+
+    Its plugin imports every module while it collects the folder: one that skips itself would skip all its neighbours.
+    """
+    if module_path.name.startswith("test_launch_") and not _missing_ros():
+        return None
+    return pytest.Module.from_parent(parent, path=module_path)
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """The facts that decide what runs and what is skipped."""
     return [

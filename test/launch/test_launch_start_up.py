@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip(
     "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
 )
+pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 # launch_test, unlike pytest, does not look beside the test for what it imports.
 sys.path.insert(0, str(Path(__file__).parent))
 
