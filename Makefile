@@ -1,0 +1,38 @@
+# Everything starts here: `make demo` and `make test` set up what they need by themselves.
+#   make PYTHON=/path/to/python3 ...   uses that Python instead of the first suitable one
+#   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
+#   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
+
+# Without PYTHON, python3 is tried first and then every other one on this machine.
+given := $(if $(filter undefined,$(origin PYTHON)),,--python-is-given)
+PYTHON ?= python3
+PYTEST_ARGS ?=
+DATA ?=
+
+in_environment = . .venv/environment.sh &&
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint clean distclean
+
+help: ## says what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: ## makes .venv (nothing to do when it is up to date)
+	@command -v $(PYTHON) > /dev/null || { echo "set-up: no $(PYTHON): sudo apt install python3 python3-venv python3-dev" >&2; exit 1; }
+	@$(PYTHON) scripts/set_up.py $(given)
+
+demo: setup ## the main job: motion in, integrated and optimized trajectories out, into build/demo/
+	@$(in_environment) python -m traj_integrator_ros.demo $(if $(DATA),"$(DATA)")
+
+test: lint ## lint and all tests
+	@$(in_environment) python -m pytest $(PYTEST_ARGS)
+
+lint: setup ## ruff
+	@$(in_environment) ruff check .
+
+clean: ## removes what demo, test and builds leave behind
+	rm -rf build dist install log .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## the same, and .venv
+	rm -rf .venv *.egg-info

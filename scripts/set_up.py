@@ -1,0 +1,96 @@
+"""Makes .venv, the development environment of this repository: `python3 scripts/set_up.py` or `make setup`.
+
+Finds a Python that serves, says in one line what is missing and how to get it, and lets that Python run the steps in
+set_up_steps.py. Runs on Python 3.6 and later, so that an old one gets a message and not a traceback: no annotations.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+OLDEST, NEWEST = (3, 10), (3, 14)  # those that the pinned ROS 2 wheels exist for
+VENV = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".venv")
+
+
+def main():
+    """Runs the steps, or the first suitable Python on them; returns the exit status."""
+    missing = what_is_missing()
+    if "--check" in sys.argv:
+        return 1 if missing else 0
+    if missing and "--python-is-given" not in sys.argv:
+        for python in other_pythons():
+            if subprocess.call([python, os.path.abspath(__file__), "--check"]) == 0:
+                os.execv(python, [python, os.path.abspath(__file__), "--python-is-given"])
+    if missing:
+        sys.stderr.write(f"set-up: {missing}\n")
+        return 1
+    import set_up_steps
+
+    return set_up_steps.main(VENV, use_ros=bool(sourced_ros()))
+
+
+def what_is_missing():
+    """What keeps this Python from serving, and how to get it, in one line; empty if nothing does."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    this = f"{sys.executable} (Python {version})"
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        wanted = f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+        return f"{this} does not serve, {wanted} does: install one, or name it: make PYTHON=/path/to/python3"
+    if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
+        return f"{this} has no venv module: sudo apt install python{version}-venv, or name another: make PYTHON=..."
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        return (
+            f"{this} has no headers (Python.h): sudo apt install python{version}-dev (Fedora: python3-devel), "
+            "or name another: make PYTHON=..."
+        )
+    ros = sourced_ros()
+    if ros and not imports_rclpy():
+        return (
+            f"ROS 2 is sourced ({ros}), but {this} cannot import its rclpy: name the Python that it was built for, "
+            "e.g. make PYTHON=/usr/bin/python3, or use a shell in which no ROS 2 is sourced"
+        )
+    machine = os.uname()
+    if not ros and (machine.sysname, machine.machine) != ("Linux", "x86_64"):
+        return (
+            f"the ROS 2 wheels are for Linux x86_64, this is {machine.sysname} {machine.machine}: "
+            "install ROS 2 (https://docs.ros.org) and source its setup file first"
+        )
+    return ""
+
+
+def missing_build_tools():
+    """The compilers that are missing, and how to get them, in one line; empty if none is."""
+    for variable, names, language in (("CC", ("cc", "gcc", "clang"), "C"), ("CXX", ("c++", "g++", "clang++"), "C++")):
+        names = os.environ[variable].split()[:1] if os.environ.get(variable) else names
+        if not any(shutil.which(name) for name in names):
+            return f"no {language} compiler ({', '.join(names)}): sudo apt install g++ (Fedora: gcc-c++)"
+    return ""
+
+
+def sourced_ros():
+    """The prefixes of the ROS 2 installation that this shell has sourced; empty if none."""
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    return os.pathsep.join(prefix for prefix in prefixes if prefix and not prefix.startswith(VENV))
+
+
+def imports_rclpy():
+    """Whether rclpy is there, compiled for this Python (PYTHONPATH may name that of another one)."""
+    spec = importlib.util.find_spec("rclpy")
+    if spec is None or not spec.origin:
+        return False
+    extension = "_rclpy_pybind11" + sysconfig.get_config_var("EXT_SUFFIX")
+    return os.path.exists(os.path.join(os.path.dirname(spec.origin), extension))
+
+
+def other_pythons():
+    """Other interpreters on this machine, newest first."""
+    names = [f"python{OLDEST[0]}.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
+    found = [shutil.which(name) for name in [*names, "/usr/bin/python3"]]
+    return [path for path in found if path]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

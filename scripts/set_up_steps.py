@@ -1,0 +1,368 @@
+"""The steps of set-up: virtual environment, packages, interface package, this package.
+
+Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. A step
+whose stamp is right is skipped; so an interrupted set-up goes on where it was, and one with nothing to do takes no time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import set_up
+
+ROOT = Path(__file__).resolve().parent.parent
+LOG = ROOT / "build" / "set-up.log"
+REQUIREMENTS = ROOT / "requirements"
+INTERFACES = ROOT / "traj_integrator_interfaces"
+PACKAGE = "traj_integrator_ros"
+
+
+class SetUpError(Exception):
+    """Something that the user can mend; the message says what and how, in one line."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where to set up, and whether rclpy comes from a sourced ROS 2 or from wheels."""
+
+    venv: Path
+    use_ros: bool
+    lock: int  # file descriptor; children inherit it, so that an orphan of a killed set-up holds it until it ends
+
+    @property
+    def python(self) -> Path:
+        return self.venv / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        return self.venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+    def run(self, *command: object, **variables: str) -> None:
+        """Runs a command with its output in the log; raises SetUpError with the line that tells most."""
+        path = os.environ.get("PATH", "")
+        # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
+        path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"
+        environment = {**os.environ, "PATH": path, **variables}
+        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)  # of another environment's Python
+        with LOG.open("a", encoding="utf-8") as log:
+            log.write(f"$ {' '.join(map(str, command))}\n")
+            log.flush()
+            start = log.tell()
+            done = subprocess.run(
+                list(map(str, command)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(self.lock,),
+                check=False,
+            )
+        if done.returncode != 0:
+            raise SetUpError(f"{most_telling_line(start)} (all of it in {LOG.relative_to(ROOT)})")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of set-up: what it is called, what it depends on, and how it is done."""
+
+    name: str
+    inputs: Callable[[Environment], Iterable[str | Path]]
+    do: Callable[[Environment], None]
+
+
+def main(venv: str, use_ros: bool) -> int:
+    """Does the steps that are not done yet; returns the exit status."""
+    with open(__file__, "rb") as lock:
+        environment = Environment(Path(venv), use_ros, lock.fileno())
+        try:
+            take_turn(environment.lock)
+            set_up_all(environment)
+        except SetUpError as error:
+            print(f"set-up: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
+            return 130
+    return 0
+
+
+def take_turn(lock: int) -> None:
+    """Waits until no other set-up of this checkout is at work."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("set-up: waits for another one of this checkout to end", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def set_up_all(environment: Environment) -> None:
+    """Does the steps whose stamps are missing or out of date, in order."""
+    stamps = environment.venv / ".set-up"
+    start = time.monotonic()
+    fingerprint = ""
+    first = True
+    for number, step in enumerate(STEPS, 1):
+        fingerprint = hashed([fingerprint, step.name, *step.inputs(environment)])
+        stamp = stamps / step.name.replace(" ", "-")
+        if stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint:
+            continue
+        if first:
+            first = False
+            announce(environment)
+        print(f"  {number}/{len(STEPS)} {step.name} ...", end=" ", flush=True)
+        step_start = time.monotonic()
+        step.do(environment)
+        write_at_once(stamp, fingerprint)
+        print(f"{time.monotonic() - step_start:.0f} s", flush=True)
+    print("set-up: up to date" if first else f"set-up: done in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def announce(environment: Environment) -> None:
+    """Says what is going to happen, after a look at what it takes that pip cannot bring."""
+    if missing := set_up.missing_build_tools():
+        raise SetUpError(missing)
+    LOG.parent.mkdir(exist_ok=True)
+    LOG.write_text("", encoding="utf-8")
+    ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip() if environment.use_ros else "ROS 2 wheels"
+    version = ".".join(map(str, sys.version_info[:3]))
+    print(f"set-up: .venv with Python {version} and {ros}; log in {LOG.relative_to(ROOT)}", flush=True)
+
+
+# ---- step 1: virtual environment ----
+
+
+def venv_inputs(environment: Environment) -> list[str]:
+    """A virtual environment belongs to one interpreter and one place."""
+    return [base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
+
+
+def base_python() -> str:
+    """The interpreter behind the virtual environment that may be active."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def make_venv(environment: Environment) -> None:
+    """Makes it afresh; on a sourced ROS 2 it sees the system's packages."""
+    options = ["--system-site-packages"] if environment.use_ros else []
+    environment.run(base_python(), "-m", "venv", "--clear", *options, environment.venv)
+    write_at_once(environment.venv / "environment.sh", shell_environment(environment))
+
+
+def shell_environment(environment: Environment) -> str:
+    """The lines that a shell sources to use .venv: it is a prefix of ROS 2, too."""
+    lines = [
+        "# Source this to use the environment that set-up made.",
+        "unset _ROS_WHEELS_BOOTSTRAP_COMPLETE PYTHONHOME",
+        f'export VIRTUAL_ENV="{environment.venv}"',
+        'export PATH="$VIRTUAL_ENV/bin:$PATH"',
+        'export AMENT_PREFIX_PATH="$VIRTUAL_ENV${AMENT_PREFIX_PATH:+:$AMENT_PREFIX_PATH}"',
+    ]
+    if environment.use_ros:
+        site = environment.site_packages.relative_to(environment.venv)
+        lines += [
+            'export LD_LIBRARY_PATH="$VIRTUAL_ENV/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
+            f'export PYTHONPATH="$VIRTUAL_ENV/{site}${{PYTHONPATH:+:$PYTHONPATH}}"',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- step 2: packages ----
+
+
+def package_inputs(environment: Environment) -> list[str | Path]:
+    """The pins, and on a sourced ROS 2 what the system has already."""
+    if not environment.use_ros:
+        return sorted(REQUIREMENTS.glob("*.txt"))
+    return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
+
+
+def install_packages(environment: Environment) -> None:
+    """Installs the pinned packages."""
+    drop_half_installed(environment.site_packages)
+    pip = (environment.python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar=off")
+    if not environment.use_ros:
+        files = ("-r", REQUIREMENTS / "python.txt", "-r", REQUIREMENTS / "ros.txt")
+        environment.run(*pip, *files, "-c", REQUIREMENTS / "transitive.txt")
+        return
+    requirements = ROOT / "build" / "requirements-beside-ros.txt"
+    write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
+    environment.run(*pip, "-r", requirements)
+
+
+def ros_requirements(environment: Environment) -> list[str]:
+    """The pins of python.txt less what the Python of ROS 2 has already: it was built and tested with that.
+
+    Its compiled messages need its own numpy, so that numpy stays, and what depends on numpy's version is not pinned.
+    """
+    lines = []
+    for line in (REQUIREMENTS / "python.txt").read_text(encoding="utf-8").splitlines():
+        requirement = line.split("#")[0].strip()
+        if not requirement:
+            continue
+        name, marker = re.split(r"[=<>; ]", requirement)[0], requirement.partition(";")[2]
+        present = system_version(name, environment)
+        if name == "torch" and present and tuple(map(int, re.findall(r"\d+", present)[:2])) < (2, 6):
+            present = ""
+        if name == "numpy" and present:
+            lines.append(f"numpy=={present}")
+        elif not present:
+            lines.append(f"{name} ;{marker}" if name in ("matplotlib", "scipy") else requirement)
+    return lines
+
+
+def system_version(name: str, environment: Environment) -> str:
+    """The version of a package that this Python has outside .venv; empty if it has none."""
+    for distribution in importlib.metadata.distributions(name=name):
+        if environment.venv not in Path(str(distribution.locate_file(""))).resolve().parents:
+            return distribution.version
+    return ""
+
+
+def drop_half_installed(site_packages: Path) -> None:
+    """Makes pip install again what an interruption left in pieces: it takes any metadata for a whole package."""
+    for metadata in site_packages.glob("*.dist-info"):
+        record = metadata / "RECORD"
+        files = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+        names = (line.rsplit(",", 2)[0].strip('"') for line in files)
+        if not files or not all((site_packages / name).exists() for name in names):
+            shutil.rmtree(metadata)
+
+
+# ---- step 3: interface package ----
+
+
+def interface_inputs(environment: Environment) -> list[Path]:
+    """Everything that the interface package is made of."""
+    return sorted(path for path in INTERFACES.rglob("*") if path.is_file())
+
+
+def build_interfaces(environment: Environment) -> None:
+    """Builds and installs the interface package into .venv, unless the sourced workspace has just that one."""
+    remove_installed_interfaces(environment)
+    if environment.use_ros and workspace_has_interfaces():
+        return
+    if not environment.use_ros:
+        mend_python_exports(environment)
+    build = ROOT / "build" / INTERFACES.name
+    shutil.rmtree(build, ignore_errors=True)
+    prefixes = str(environment.venv) + (f":{set_up.sourced_ros()}" if environment.use_ros else "")
+    variables = {"AMENT_PREFIX_PATH": prefixes}
+    options = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_PREFIX_PATH": prefixes.replace(":", ";"),
+        "CMAKE_INSTALL_PREFIX": environment.venv,
+        "PYTHON_INSTALL_DIR": environment.site_packages.relative_to(environment.venv),
+        "Python3_EXECUTABLE": environment.python,
+        "BUILD_TESTING": "OFF",
+    }
+    defines = [f"-D{name}={value}" for name, value in options.items()]
+    environment.run("cmake", "-S", INTERFACES, "-B", build, "-G", "Ninja", *defines, **variables)
+    environment.run("cmake", "--build", build, "--target", "install", **variables)
+
+
+def remove_installed_interfaces(environment: Environment) -> None:
+    """Removes an older build, so that no message of it stays."""
+    for pattern in ("include/{}", "share/{}", "lib/lib{}__*", "lib/python3*/site-packages/{}*"):
+        for path in environment.venv.glob(pattern.format(INTERFACES.name)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def workspace_has_interfaces() -> bool:
+    """Whether a sourced prefix has the interface package with the very definitions of this checkout."""
+    for prefix in filter(None, set_up.sourced_ros().split(os.pathsep)):
+        share = Path(prefix) / "share" / INTERFACES.name
+        if share.is_dir():
+            ours = [path for folder in ("msg", "srv") for path in (INTERFACES / folder).iterdir()]
+            theirs = [share / path.relative_to(INTERFACES) for path in ours]
+            return all(b.is_file() and a.read_bytes() == b.read_bytes() for a, b in zip(ours, theirs, strict=True))
+    return False
+
+
+def mend_python_exports(environment: Environment) -> None:
+    """Rewrites the include folders in the wheels' CMake files: they are those of the machine that built the wheels."""
+    python_headers = sysconfig.get_path("include")
+    numpy_headers = environment.site_packages / "numpy" / "_core" / "include"
+    for file in environment.venv.glob("share/*/cmake/*_pyExport.cmake"):
+        text = file.read_text(encoding="utf-8")
+        mended = re.sub(r'[^";\s]*/numpy/_core/include', str(numpy_headers), text)
+        mended = re.sub(r'[^";\s]*/include/python3\.\d+', python_headers, mended)
+        write_at_once(file, mended)
+
+
+# ---- step 4: this package ----
+
+
+def project_inputs(environment: Environment) -> list[Path]:
+    """What an editable installation copies from the checkout instead of looking there."""
+    return [ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")]
+
+
+def install_project(environment: Environment) -> None:
+    """Installs this package so that changes of the sources count at once, and enters it into the ament index."""
+    pip = (environment.python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
+    environment.run(*pip, "--no-build-isolation", "--no-deps", "-e", ROOT)
+    share = environment.venv / "share"
+    links = {
+        share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,
+        **{share / PACKAGE / name: ROOT / name for name in ("package.xml", "launch", "config")},
+        # ros2 run and launch files look for executables there.
+        **{environment.venv / "lib" / PACKAGE / name: environment.venv / "bin" / name for name in console_scripts()},
+    }
+    for link, target in links.items():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+def console_scripts() -> Iterator[str]:
+    """The names of the executables of this package."""
+    text = (ROOT / f"{PACKAGE}.egg-info" / "entry_points.txt").read_text(encoding="utf-8")
+    return (line.split("=")[0].strip() for line in text.splitlines() if "=" in line)
+
+
+# ---- helpers ----
+
+STEPS = (
+    Step("virtual environment", venv_inputs, make_venv),
+    Step("packages", package_inputs, install_packages),
+    Step("interface package", interface_inputs, build_interfaces),
+    Step("this package", project_inputs, install_project),
+)
+
+
+def hashed(inputs: Iterable[str | Path]) -> str:
+    """A hash over strings, and over names and contents of files."""
+    result = hashlib.sha256()
+    for entry in inputs:
+        content = entry.read_bytes() if isinstance(entry, Path) else b""
+        for part in (str(entry).encode(), content):
+            result.update(len(part).to_bytes(8, "little") + part)
+    return result.hexdigest()
+
+
+def write_at_once(path: Path, text: str) -> None:
+    """Writes a file so that it is there as a whole or not at all, whenever this process ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def most_telling_line(start: int) -> str:
+    """The last line with an error since a place in the log, else the last line."""
+    lines = [line.strip() for line in LOG.read_text(encoding="utf-8", errors="replace")[start:].splitlines()]
+    lines = [line for line in lines if line] or ["no output"]
+    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    return (errors or lines)[-1]
