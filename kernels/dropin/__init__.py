@@ -1,0 +1,1 @@
+"""The pieces of `traj_integrator_ros.kernels.integration_utils`: import from there."""

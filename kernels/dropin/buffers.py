@@ -1,0 +1,182 @@
+"""Buffers that belong to the caller: written in place, and still honest under autograd.
+
+Three things have to hold at once, and a plain `ctx.mark_dirty` gives only the first:
+
+* Autograd knows of the write. `copy_` raises the version of the buffer's memory, so whatever saved the old numbers for
+  its backward raises there.
+* A loop over one set of buffers grows no graph. A buffer marked dirty gets a `grad_fn`, and the next call would hang
+  its graph onto that of the call before. So a buffer itself never gets one: its numbers are handed out in a new view
+  that carries the graph, while the buffer stays plain memory.
+* An old view does not pass new numbers off as its own. Autograd recomputes the `grad_fn` of a view whose memory was
+  written since, and refuses that for a view that a custom function made: using one in a new computation raises. What
+  was computed from it before the write (a clone, a sum) keeps its correct gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from ..types import Trajectory
+
+
+def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Trajectory:
+    """Copy position, velocity, acceleration and jerk into the buffers; return views of these with the gradient.
+
+    `buffers` maps the argument names to four tensors; nothing is written when one of them is refused.
+
+    Raises:
+        TypeError: a buffer that is no tensor.
+        ValueError: a buffer of another shape, dtype or device than the output, not contiguous, made in inference mode,
+            memory of a leaf that requires grad, or one that begins where another begins.
+
+    """
+    for (name, buffer), output in zip(buffers.items(), trajectory, strict=True):
+        check_buffer(name, buffer, output)
+    _check_distinct(buffers)
+    # A view of an earlier call that is handed in again brings its graph and tangent along: detach ends both here.
+    memory = [buffer.detach() for buffer in buffers.values()]
+    written = _Write.apply(*memory, *(output.detach() for output in trajectory))
+    return Trajectory(*map(_OutBuffer.apply, written, trajectory))
+
+
+def with_gradient_buffer(name: str, buffer: Tensor | None, tensor: Tensor) -> Tensor:
+    """Return a view of `tensor` whose gradient is put into `buffer`; None leaves it to torch to allocate one.
+
+    The buffer itself is returned as the gradient where nobody can mistake it for memory of their own, which is when
+    all of these hold; else the gradient is a new tensor:
+
+    * `tensor` is a leaf: autograd copies a gradient that others hold too into `.grad`. Behind a non-leaf it may hand on
+      a view of it, which `.grad` would keep and the next backward overwrite.
+    * The backward records no graph (`create_graph=False`).
+    * The buffer has not been written since this call: a gradient put there by another call, or by an earlier backward
+      of this one, may still be waiting to be added up. In this case the buffer is not written either.
+
+    Raises:
+        TypeError: a buffer that is no tensor.
+        ValueError: as in `write_trajectory`.
+
+    """
+    if buffer is None:
+        return tensor
+    check_buffer(name, buffer, tensor)
+    return _KeepGradient.apply(tensor, buffer) if tensor.requires_grad else tensor
+
+
+def check_buffer(name: str, buffer: Tensor, like: Tensor) -> None:
+    """Raise TypeError or ValueError unless `buffer` can take the numbers of `like` as they are."""
+    if not isinstance(buffer, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(buffer).__name__}")
+    if buffer.shape != like.shape:
+        raise ValueError(f"{name}: expected shape {list(like.shape)}, got {list(buffer.shape)}")
+    if buffer.dtype != like.dtype:
+        raise ValueError(f"{name}: expected dtype {like.dtype}, got {buffer.dtype}")
+    if buffer.device != like.device:
+        raise ValueError(f"{name}: expected device {like.device}, got {buffer.device}")
+    if buffer.layout != torch.strided or not buffer.is_contiguous():
+        strides = list(buffer.stride()) if buffer.layout == torch.strided else buffer.layout
+        raise ValueError(f"{name}: expected a contiguous tensor, got strides {strides}")
+    if buffer.is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError(f"{name}: expected a tensor that autograd can follow, got one made in inference mode")
+    owner = buffer if buffer._base is None else buffer._base
+    if owner.requires_grad and owner.is_leaf:
+        raise ValueError(f"{name}: expected plain memory, got that of a leaf that requires grad")
+
+
+def _check_distinct(buffers: dict[str, Tensor]) -> None:
+    names: dict[int, str] = {}
+    for name, buffer in buffers.items():
+        if buffer.numel() == 0:
+            continue
+        first = names.setdefault(buffer.data_ptr(), name)
+        if first != name:
+            raise ValueError(f"{name}: expected memory of its own, got the memory of {first}")
+
+
+def _refuse_vmap(*_: object) -> NoReturn:
+    raise RuntimeError(
+        "vmap (and with it jacfwd, hessian) cannot write the values of its batch into buffers made outside of it; map "
+        "over a step without buffers, such as clique_step"
+    )
+
+
+class _Write(torch.autograd.Function):
+    """Buffers and as many values in; the buffers, written, out. Knows no gradient: `_OutBuffer` does.
+
+    A function of its own so that the write also works under `torch.func.grad` and `jvp`, which let nobody else write
+    into captured tensors. All buffers are written before the first is handed out: they may share one allocation, hence
+    one version.
+    """
+
+    @staticmethod
+    def forward(*tensors: Tensor) -> Sequence[Tensor]:
+        buffers, values = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
+        for buffer, value in zip(buffers, values, strict=True):
+            buffer.copy_(value)
+        return buffers
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Sequence[Tensor]) -> None:
+        ctx.mark_non_differentiable(*output)
+
+    vmap = staticmethod(_refuse_vmap)
+
+
+class _OutBuffer(torch.autograd.Function):
+    """A view of the written buffer with the gradient of the output it was written from.
+
+    One output for each call: of several views of its inputs, torch (2.13) gives only the first a forward-mode tangent.
+    """
+
+    @staticmethod
+    def forward(buffer: Tensor, output: Tensor) -> Tensor:
+        return buffer.view_as(buffer)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Tensor) -> None:
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> Sequence[Tensor | None]:
+        return None, grad
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, tangent: Tensor | None) -> Tensor | None:
+        return tangent
+
+    vmap = staticmethod(_refuse_vmap)
+
+
+class _KeepGradient(torch.autograd.Function):
+    """The identity; its backward puts the gradient into a buffer."""
+
+    @staticmethod
+    def forward(tensor: Tensor, buffer: Tensor) -> Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Tensor) -> None:
+        tensor, buffer = inputs
+        ctx.set_materialize_grads(False)
+        # The buffer is where the gradient goes, not a value it is computed from: save_for_backward would copy it away
+        # under save_on_cpu and take the write for a mistake.
+        ctx.buffer = buffer
+        ctx.version = buffer._version
+        ctx.is_leaf = tensor.is_leaf
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None) -> Sequence[Tensor | None]:
+        if grad is None or ctx.buffer._version != ctx.version:
+            return grad, None
+        _Write.apply(ctx.buffer, grad.detach())
+        returns_buffer = ctx.is_leaf and not torch.is_grad_enabled()
+        return ctx.buffer if returns_buffer else grad, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, _: None) -> Tensor | None:
+        return None if tangent is None else tangent.view_as(tangent)
+
+    vmap = staticmethod(_refuse_vmap)

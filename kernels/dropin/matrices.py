@@ -1,0 +1,242 @@
+"""Matrices that differentiate, integrate, shift and interpolate a sequence by multiplication from the left.
+
+`F` is the forward-difference matrix `[h, h]`: row i < h - 1 has -1 at i and +1 at i + 1, the last row is 0.
+Formulas: docs/kernels.md, "What each helper returns".
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..tensor_device_type import TensorDeviceType
+
+
+def build_clique_matrix(
+    horizon: int,
+    dt: Tensor | float,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Return `[3 horizon, horizon]`: the blocks that shift positions by one step, and that give velocity, acceleration.
+
+    `S` (ones on the first subdiagonal), `V = diag(1 / dt) W` with `W = I - S` but `W[0, 0] = 0`, and `diag(1 / dt) V`.
+
+    Args:
+        horizon: number of steps.
+        dt: `[horizon]` step lengths, s, or one for all.
+        device: device of the result.
+        dtype: dtype of the result.
+
+    Raises:
+        ValueError: horizon < 1, or dt of another length.
+
+    """
+    rate = _step_lengths("dt", dt, horizon, device).reciprocal()[:, None]
+    shift = torch.diag(torch.ones(_length(horizon) - 1, dtype=torch.float64, device=device), -1)
+    difference = torch.eye(horizon, dtype=torch.float64, device=device) - shift
+    difference[0, 0] = 0
+    return torch.cat([shift, rate * difference, rate * rate * difference]).to(dtype)
+
+
+def build_fd_matrix(
+    horizon: int,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    order: int = 1,
+    PREV_STATE: bool = False,
+    FULL_RANK: bool = False,
+    SHIFT: bool = False,
+) -> Tensor:
+    """Return a finite-difference matrix for steps of length 1.
+
+    Args:
+        horizon: number h of steps.
+        device: device of the result.
+        dtype: dtype of the result.
+        order: how often to difference; the matrix is raised to this power, order 0 is the identity.
+        PREV_STATE: `-(F_n ** order)[:h]` with `n = h + order`: the sequence begins with `order` points before it.
+        FULL_RANK: forward differences in the first half, a central one in the middle, backward ones in the second half.
+        SHIFT: backward differences; row 0 is 0.
+
+    Returns:
+        `[h, h]`, with PREV_STATE `[h, h + order]`.
+
+    Raises:
+        ValueError: horizon < 1, order < 0, more than one of the flags, FULL_RANK with an even horizon or with 1.
+
+    """
+    _length(horizon)
+    if order < 0:
+        raise ValueError(f"order: expected >= 0, got {order}")
+    flags = {"PREV_STATE": PREV_STATE, "FULL_RANK": FULL_RANK, "SHIFT": SHIFT}
+    chosen = [name for name, value in flags.items() if value]
+    if len(chosen) > 1:
+        raise ValueError(f"PREV_STATE, FULL_RANK, SHIFT: expected at most one, got {', '.join(chosen)}")
+    if PREV_STATE:
+        # Adding 0 turns the -0 of the negated matrix into 0.
+        matrix = _power(_forward_difference(horizon + order, device), order)[:horizon].neg() + 0.0
+    elif FULL_RANK:
+        matrix = _power(_full_rank_difference(horizon, device), order)
+    elif SHIFT:
+        matrix = _power(_backward_difference(horizon, device), order)
+    else:
+        matrix = _power(_forward_difference(horizon, device), order)
+    return matrix.to(dtype)
+
+
+def build_int_matrix(
+    horizon: int,
+    diagonal: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    order: int = 1,
+    traj_dt: Tensor | float | None = None,
+) -> Tensor:
+    """Return the `[horizon, horizon]` matrix that sums a sequence: `T ** order`, or `(T diag(traj_dt)) ** order`.
+
+    Args:
+        horizon: number of steps.
+        diagonal: `T` has ones on and below this diagonal (-1: without the current step).
+        device: device of the result.
+        dtype: dtype of the result.
+        order: how often to sum; order 0 is the identity.
+        traj_dt: `[horizon]` step lengths, s, or one for all; None means 1. Gradients flow through.
+
+    Raises:
+        ValueError: horizon < 1, order < 0, or traj_dt of another length.
+
+    """
+    if order < 0:
+        raise ValueError(f"order: expected >= 0, got {order}")
+    ones = torch.ones(_length(horizon), horizon, dtype=torch.float64, device=device)
+    matrix = ones.tril(diagonal)
+    if traj_dt is not None:
+        matrix = matrix * _step_lengths("traj_dt", traj_dt, horizon, device)
+    return _power(matrix, order).to(dtype)
+
+
+def build_start_state_mask(horizon: int, tensor_args: TensorDeviceType) -> tuple[Tensor, Tensor]:
+    """Return `mask` `[horizon, 1]` and `n_mask` `[horizon, horizon]`: `mask p0 + n_mask u` is the position sequence.
+
+    `mask` has its one 1 in row 0; `n_mask` has ones on the first subdiagonal.
+    """
+    options = tensor_args.as_torch_dict()
+    mask = torch.zeros(_length(horizon), 1, **options)
+    mask[0, 0] = 1
+    return mask, torch.diag(torch.ones(horizon - 1, **options), -1)
+
+
+def tensor_linspace(start_tensor: Tensor, end_tensor: Tensor, steps: int = 10) -> Tensor:
+    """Return `start + (k / steps) (end - start)` for k = 1 .. steps: without the start, with the end.
+
+    The points run along the last dimension where that is 1 (`[..., 1]` gives `[..., steps]`, a number `[steps]`), else
+    along a new one before it (`[..., D]` gives `[..., steps, D]`).
+
+    Raises:
+        ValueError: steps < 1.
+
+    """
+    if steps < 1:
+        raise ValueError(f"steps: expected >= 1, got {steps}")
+    start, end = torch.broadcast_tensors(start_tensor, end_tensor)
+    fraction = torch.arange(1, steps + 1, device=start.device).to(start.dtype) / steps
+    if start.dim() > 0 and start.shape[-1] != 1:
+        start, end, fraction = start.unsqueeze(-2), end.unsqueeze(-2), fraction[:, None]
+    return start + fraction * (end - start)
+
+
+def sum_matrix(h: int, int_steps: int, tensor_args: TensorDeviceType) -> Tensor:
+    """Return `[(h - 1) int_steps, h]`: every row of segment i has a 1 at column i (each value held for int_steps)."""
+    matrix, _ = _segments(h, int_steps, tensor_args)
+    for segment in range(h - 1):
+        matrix[segment, :, segment] = 1
+    return matrix.flatten(0, 1)
+
+
+def interpolate_kernel(h: int, int_steps: int, tensor_args: TensorDeviceType) -> Tensor:
+    """Return `[(h - 1) int_steps, h]`: segment i leads linearly from value i to value i + 1, both included.
+
+    Raises:
+        ValueError: h < 2 or int_steps < 2 (a segment needs both its ends).
+
+    """
+    if int_steps < 2:
+        raise ValueError(f"int_steps: expected >= 2, the two ends of a segment, got {int_steps}")
+    matrix, steps = _segments(h, int_steps, tensor_args)
+    delta = steps / (int_steps - 1)
+    for segment in range(h - 1):
+        matrix[segment, :, segment] = 1 - delta
+        matrix[segment, :, segment + 1] = delta
+    return matrix.flatten(0, 1)
+
+
+def action_interpolate_kernel(h: int, int_steps: int, tensor_args: TensorDeviceType, offset: int = 4) -> Tensor:
+    """Return `[(h - 1) int_steps, h]`: segment i reaches value i + 1 after `int_steps - offset` rows, the rest is 0.
+
+    The first row of a segment is already one part of the way. The last `offset` rows of the matrix have a 1 at
+    column 1, as published: for h = 2 they hold the last action.
+
+    Raises:
+        ValueError: h < 2, or offset outside [0, int_steps).
+
+    """
+    matrix, steps = _segments(h, int_steps, tensor_args)
+    if not 0 <= offset < int_steps:
+        raise ValueError(f"offset: expected in [0, int_steps = {int_steps}), got {offset}")
+    moving = int_steps - offset
+    delta = (steps[:moving] + 1) / moving
+    for segment in range(h - 1):
+        matrix[segment, :moving, segment] = 1 - delta
+        matrix[segment, :moving, segment + 1] = delta
+    matrix[-1, moving:, 1] = 1
+    return matrix.flatten(0, 1)
+
+
+def _forward_difference(h: int, device: torch.device | str) -> Tensor:
+    # diff of the identity: row i is e[i + 1] - e[i].
+    rows = torch.eye(h, dtype=torch.float64, device=device).diff(dim=0)
+    return torch.cat([rows, rows.new_zeros(1, h)])
+
+
+def _backward_difference(h: int, device: torch.device | str) -> Tensor:
+    return _forward_difference(h, device).roll(1, 0)  # its last row, 0, becomes the first
+
+
+def _full_rank_difference(h: int, device: torch.device | str) -> Tensor:
+    if h % 2 == 0 or h == 1:
+        raise ValueError(f"horizon: expected an odd number >= 3 with FULL_RANK, got {h}")
+    middle = h // 2
+    matrix = _forward_difference(h, device)
+    matrix[middle:] = _backward_difference(h, device)[middle:]
+    matrix[middle] = 0
+    matrix[middle, middle - 1], matrix[middle, middle + 1] = -1, 1
+    return matrix
+
+
+def _power(matrix: Tensor, order: int) -> Tensor:
+    return torch.linalg.matrix_power(matrix, order)
+
+
+def _segments(h: int, int_steps: int, tensor_args: TensorDeviceType) -> tuple[Tensor, Tensor]:
+    """Zeros `[h - 1, int_steps, h]` and the row numbers 0 .. int_steps - 1 of a segment."""
+    if h < 2:
+        raise ValueError(f"h: expected >= 2, the ends of one segment, got {h}")
+    if int_steps < 1:
+        raise ValueError(f"int_steps: expected >= 1, got {int_steps}")
+    options = tensor_args.as_torch_dict()
+    return torch.zeros(h - 1, int_steps, h, **options), torch.arange(int_steps, **options)
+
+
+def _length(horizon: int) -> int:
+    if horizon < 1:
+        raise ValueError(f"horizon: expected >= 1, got {horizon}")
+    return horizon
+
+
+def _step_lengths(name: str, value: Tensor | float, horizon: int, device: torch.device | str) -> Tensor:
+    """Step lengths as `[horizon]` in float64."""
+    steps = torch.as_tensor(value, device=device).to(torch.float64).reshape(-1)
+    if steps.shape[0] not in (1, _length(horizon)):
+        raise ValueError(f"{name}: expected one step length or [horizon = {horizon}], got {steps.shape[0]}")
+    return steps.expand(horizon)

@@ -1,0 +1,248 @@
+"""The step kernels under the calling convention with caller-owned buffers, on top of the functional steps.
+
+The clique kernels take `traj_dt` as 1 / dt, the acceleration kernels as dt; the steps themselves take seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..acceleration import acceleration_step
+from ..clique import clique_central_step, clique_step
+from ..types import Trajectory
+from .buffers import with_gradient_buffer, write_trajectory
+
+# What the functional steps call the arguments that have another name here.
+_ARGUMENT_NAMES = {"action": "u_act", "dt": "traj_dt"}
+# Step lengths that came out of different float32 roundings still count as one.
+_UNIFORM_TOLERANCE = 1e-6
+
+Start = tuple[Tensor, Tensor | None, Tensor | None]
+
+
+class _StepKernel:
+    """One start state for each trajectory."""
+
+    @staticmethod
+    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+        raise NotImplementedError
+
+    @classmethod
+    def apply(
+        cls,
+        u_act: Tensor,
+        start_position: Tensor,
+        start_velocity: Tensor | None,
+        start_acceleration: Tensor | None,
+        out_position: Tensor,
+        out_velocity: Tensor,
+        out_acceleration: Tensor,
+        out_jerk: Tensor,
+        traj_dt: Tensor | float,
+        out_grad_position: Tensor | None,
+    ) -> Trajectory:
+        """Write the trajectory into the buffers and return views of them that carry the gradient.
+
+        Args:
+            u_act: actions `[B, Ha, D]`, rad (acceleration kernels: rad/s^2).
+            start_position: `[B, D]` or `[1, D]`, rad, the dtype of u_act.
+            start_velocity: as start_position, rad/s; None means 0.
+            start_acceleration: as start_position, rad/s^2; None means 0.
+            out_position: `[B, H, D]` contiguous, dtype and device of u_act; H = Ha, central difference Ha + 4.
+            out_velocity: as out_position.
+            out_acceleration: as out_position.
+            out_jerk: as out_position.
+            traj_dt: step lengths, s; for the clique kernels their reciprocals, 1/s. A number, a scalar tensor, `[1]`,
+                `[H]`, `[B, 1]` or `[B, H]`; central difference: all H alike.
+            out_grad_position: `[B, Ha, D]` contiguous: receives the gradient of u_act in the backward pass and, where
+                u_act is a leaf, is returned as that gradient; valid until the next backward into it. None: torch
+                allocates the gradient.
+
+        Returns:
+            Views of the four buffers, in the dtype of u_act. Once a buffer is written again, using its old view
+            raises, and so does a backward that needs the old numbers. The views take no in-place changes.
+
+        Raises:
+            TypeError: an argument of a wrong type, or start states of another dtype than u_act; named.
+            ValueError: an argument of a wrong shape, device or value, or an unsuitable buffer; named. Nothing has been
+                written then.
+
+        """
+        start = (start_position, start_velocity, start_acceleration)
+        buffers = (out_position, out_velocity, out_acceleration, out_jerk)
+        return _apply(cls, u_act, start, None, buffers, traj_dt, out_grad_position)
+
+
+class _IdxStepKernel:
+    """A pool of start states, one of them picked for each trajectory."""
+
+    @staticmethod
+    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+        raise NotImplementedError
+
+    @classmethod
+    def apply(
+        cls,
+        u_act: Tensor,
+        start_position: Tensor,
+        start_velocity: Tensor | None,
+        start_acceleration: Tensor | None,
+        start_idx: Tensor,
+        out_position: Tensor,
+        out_velocity: Tensor,
+        out_acceleration: Tensor,
+        out_jerk: Tensor,
+        traj_dt: Tensor | float,
+        out_grad_position: Tensor | None,
+    ) -> Trajectory:
+        """Write the trajectory into the buffers, as the kernel without Idx does, from a pool of start states.
+
+        Args:
+            u_act: actions `[B, Ha, D]`.
+            start_position: pool `[S, D]`, rad.
+            start_velocity: pool `[S, D]`, rad/s; None means 0.
+            start_acceleration: pool `[S, D]`, rad/s^2; None means 0.
+            start_idx: `[B]`, int32 or int64: the row of the pool that trajectory b starts from. The gradients of a row
+                that several trajectories share add up, in the same order in every run.
+            out_position: `[B, H, D]`; this and all that follow, results and errors as for the kernel without Idx.
+            out_velocity: as out_position.
+            out_acceleration: as out_position.
+            out_jerk: as out_position.
+            traj_dt: step lengths or their reciprocals.
+            out_grad_position: `[B, Ha, D]` or None.
+
+        """
+        start = (start_position, start_velocity, start_acceleration)
+        buffers = (out_position, out_velocity, out_acceleration, out_jerk)
+        return _apply(cls, u_act, start, start_idx, buffers, traj_dt, out_grad_position)
+
+
+class _Clique:
+    """Position control by backward differences: see `clique_step`."""
+
+    @staticmethod
+    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+        return clique_step(action, *start, dt=_reciprocal(traj_dt), start_idx=start_idx)
+
+
+class _CliqueCentral:
+    """Position control by central differences: see `clique_central_step`."""
+
+    @staticmethod
+    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+        return clique_central_step(action, *start, dt=_uniform(_reciprocal(traj_dt), action), start_idx=start_idx)
+
+
+class _Acceleration:
+    """Acceleration control with the zero-order hold: see `acceleration_step`."""
+
+    @staticmethod
+    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+        return acceleration_step(action, *start, dt=traj_dt, start_idx=start_idx)
+
+
+class CliqueTensorStepKernel(_Clique, _StepKernel):
+    """Position actions to the trajectory by backward differences; traj_dt is 1 / dt."""
+
+
+class CliqueTensorStepIdxKernel(_Clique, _IdxStepKernel):
+    """Position actions to the trajectory by backward differences, starts from a pool; traj_dt is 1 / dt."""
+
+
+class CliqueTensorStepCentralDifferenceKernel(_CliqueCentral, _StepKernel):
+    """Position actions to the trajectory by central differences, H = Ha + 4; traj_dt is 1 / dt, uniform."""
+
+
+class CliqueTensorStepIdxCentralDifferenceKernel(_CliqueCentral, _IdxStepKernel):
+    """Position actions to the trajectory by central differences, starts from a pool; traj_dt is 1 / dt, uniform."""
+
+
+class AccelerationTensorStepKernel(_Acceleration, _StepKernel):
+    """Acceleration actions to the trajectory, held over each step; traj_dt is dt."""
+
+
+class AccelerationTensorStepIdxKernel(_Acceleration, _IdxStepKernel):
+    """Acceleration actions to the trajectory, held over each step, starts from a pool; traj_dt is dt."""
+
+
+class CliqueTensorStepCoalesceKernel(_StepKernel):
+    """The results of `CliqueTensorStepKernel`, computed on `[B, D, H]`: the steps of one joint lie side by side.
+
+    Arguments and results stay `[B, H, D]`, so the actions and the four outputs are transposed on the way. A layout to
+    compare with; `CliqueTensorStepKernel` spares those copies.
+    """
+
+    @staticmethod
+    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+        dt = _reciprocal(traj_dt)
+        if not _fits_one_joint_rows(action, start, dt):
+            return clique_step(action, *start, dt=dt)  # which says what is wrong
+        batch, horizon, dof = action.shape
+        if isinstance(dt, Tensor) and dt.dim() == 2 and dt.shape[0] == batch:
+            dt = dt.repeat_interleave(dof, 0)
+        # Every joint of every trajectory becomes a trajectory of one joint.
+        rows = (None if value is None else value.expand(batch, -1).reshape(-1, 1) for value in start)
+        joints = clique_step(action.mT.reshape(batch * dof, horizon, 1), *rows, dt=dt)
+        return Trajectory(*(output.view(batch, dof, horizon).mT for output in joints))
+
+
+def _apply(
+    kernel: type[_StepKernel] | type[_IdxStepKernel],
+    u_act: Tensor,
+    start: Start,
+    start_idx: Tensor | None,
+    buffers: Sequence[Tensor],
+    traj_dt: Tensor | float,
+    out_grad_position: Tensor | None,
+) -> Trajectory:
+    if not isinstance(u_act, Tensor):
+        raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
+    names = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
+    action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
+    try:
+        trajectory = kernel._step(action, start, start_idx, traj_dt)
+    except (TypeError, ValueError) as error:
+        raise type(error)(_in_our_names(str(error))) from None
+    return write_trajectory(trajectory, dict(zip(names, buffers, strict=True)))
+
+
+def _in_our_names(message: str) -> str:
+    name, colon, rest = message.partition(":")
+    return _ARGUMENT_NAMES.get(name, name) + colon + rest
+
+
+def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:
+    """1 / traj_dt in float64: rounded once, by whoever converted dt to 1 / dt."""
+    if isinstance(traj_dt, Tensor):
+        return traj_dt.double().reciprocal() if traj_dt.dtype.is_floating_point else traj_dt
+    return 1 / traj_dt if isinstance(traj_dt, (int, float)) and traj_dt else traj_dt
+
+
+def _uniform(dt: Tensor | float, action: Tensor) -> Tensor | float:
+    """The one step length behind `[Ha]` or `[H]` equal ones; its gradient is spread over them evenly.
+
+    On the CPU different ones raise; on a device, where looking would wait for it, they make the result NaN.
+    """
+    horizons = (action.shape[1], action.shape[1] + 4) if action.dim() == 3 else ()
+    if not isinstance(dt, Tensor) or dt.dim() != 1 or dt.shape[0] < 2 or dt.shape[0] not in horizons:
+        return dt
+    spread = (dt.detach() - dt.detach()[:1]).abs().amax()
+    uniform = spread <= _UNIFORM_TOLERANCE * dt.detach()[0].abs()
+    mean = dt.mean(0, keepdim=True)
+    if dt.device.type != "cpu":
+        return torch.where(uniform, mean, torch.full_like(mean, torch.nan))
+    if not uniform:
+        raise ValueError(f"dt: central differences need one step length, got {dt.shape[0]} different ones")
+    return mean
+
+
+def _fits_one_joint_rows(action: Tensor, start: Start, dt: Tensor | float) -> bool:
+    if action.dim() != 3:
+        return False
+    batch, _, dof = action.shape
+    shapes = [value.shape if isinstance(value, Tensor) else None for value in start if value is not None]
+    per_trajectory = not isinstance(dt, Tensor) or dt.dim() != 2 or dt.shape[0] in (1, batch)
+    return per_trajectory and all(shape in ((1, dof), (batch, dof)) for shape in shapes)

@@ -1,0 +1,237 @@
+"""Steps by matrix products on whole states: rows `[q | qd | qdd]` in one tensor, or a `JointState`.
+
+`integrate_matrix` `[H, H]` sums a sequence and `fd_matrix` `[H, H]` differentiates it (see `build_int_matrix`,
+`build_fd_matrix`); where a function has no use for dt, the matrices carry it. Units: rad, s.
+
+A `state_seq` tensor is overwritten and returned; where all its columns are, what it was computed from before is let go,
+so that a loop over one `state_seq` grows no graph. A `state_seq` JointState is returned with new tensors in its fields.
+Everything is differentiable in the state, the actions and the matrices.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..joint_state import JointState
+from .clique_matrix import jit_tensor_step_pos_clique
+
+
+def tensor_step_jerk(
+    state: Tensor,
+    act: Tensor,
+    state_seq: Tensor,
+    dt_h: Tensor,
+    n_dofs: int,
+    integrate_matrix: Tensor,
+    fd_matrix: Tensor | None = None,
+) -> Tensor:
+    """Integrate jerks three times: `qdd = qdd0 + T (dt jerk)`, `qd = qd0 + T (dt qdd)`, `q = q0 + T (dt qd)`.
+
+    Args:
+        state: start `[B, 3 D]` or `[B, 1, 3 D]`, columns `[q | qd | qdd]`.
+        act: jerks `[B, H, D]`.
+        state_seq: `[B, H, >= 3 D]`, its first 3 D columns are overwritten.
+        dt_h: `[H]` step lengths, s.
+        n_dofs: D.
+        integrate_matrix: T `[H, H]`, without dt.
+        fd_matrix: not used.
+
+    Returns:
+        `state_seq`.
+
+    """
+    q0, qd0, qdd0 = _start_columns(state, n_dofs)
+    step = dt_h.reshape(-1, 1)
+    qdd = qdd0 + integrate_matrix @ (step * act)
+    qd = qd0 + integrate_matrix @ (step * qdd)
+    q = q0 + integrate_matrix @ (step * qd)
+    return _write(state_seq, q, qd, qdd)
+
+
+def euler_integrate(q_0: Tensor, u: Tensor, diag_dt: Tensor | None, integrate_matrix: Tensor) -> Tensor:
+    """Return `q_0 + integrate_matrix @ u`, `[B, H, D]`; `q_0` broadcasts against it, `diag_dt` is not used."""
+    return q_0 + integrate_matrix @ u
+
+
+def tensor_step_acc(
+    state: Tensor,
+    act: Tensor,
+    state_seq: Tensor,
+    dt_h: Tensor | None,
+    n_dofs: int,
+    integrate_matrix: Tensor,
+    fd_matrix: Tensor | None = None,
+) -> Tensor:
+    """Integrate accelerations twice: `qdd = act`, `qd = qd0 + M act`, `q = q0 + M qd`.
+
+    Args:
+        state: start `[B, 3 D]` or `[B, 1, 3 D]`, columns `[q | qd | qdd]`.
+        act: accelerations `[B, H, D]`.
+        state_seq: `[B, H, >= 3 D]`, its first 3 D columns are overwritten.
+        dt_h: not used, M carries it.
+        n_dofs: D.
+        integrate_matrix: M `[H, H]`, with dt.
+        fd_matrix: not used.
+
+    Returns:
+        `state_seq`.
+
+    """
+    q0, qd0, _ = _start_columns(state, n_dofs)
+    qd = euler_integrate(qd0, act, dt_h, integrate_matrix)
+    q = euler_integrate(q0, qd, dt_h, integrate_matrix)
+    return _write(state_seq, q, qd, act)
+
+
+def step_acc_semi_euler(
+    state: Tensor, act: Tensor, diag_dt: Tensor | None, n_dofs: int, integrate_matrix: Tensor
+) -> Tensor:
+    """Return what `tensor_step_acc` writes, as a new tensor `[B, H, 3 D]`; `diag_dt` is not used."""
+    q0, qd0, _ = _start_columns(state, n_dofs)
+    qd = euler_integrate(qd0, act, diag_dt, integrate_matrix)
+    return torch.cat([euler_integrate(q0, qd, diag_dt, integrate_matrix), qd, act], -1)
+
+
+def tensor_step_acc_semi_euler(
+    state: JointState,
+    act: Tensor,
+    state_seq: JointState,
+    diag_dt: Tensor | None,
+    integrate_matrix: Tensor,
+    integrate_matrix_pos: Tensor,
+) -> JointState:
+    """Integrate accelerations twice, with a matrix of its own for the position.
+
+    Args:
+        state: start, fields `[B, D]`; a velocity of None means at rest.
+        act: accelerations `[B, H, D]`.
+        state_seq: receives acceleration `act`, velocity `qd0 + integrate_matrix act` and position
+            `q0 + integrate_matrix_pos velocity`, each `[B, H, D]`.
+        diag_dt: not used, the matrices carry it.
+        integrate_matrix: `[H, H]`, with dt.
+        integrate_matrix_pos: `[H, H]`, with dt.
+
+    Returns:
+        `state_seq`.
+
+    """
+    state_seq.acceleration = act
+    state_seq.velocity = euler_integrate(_or_zero(state.velocity, state).unsqueeze(1), act, diag_dt, integrate_matrix)
+    state_seq.position = euler_integrate(state.position.unsqueeze(1), state_seq.velocity, diag_dt, integrate_matrix_pos)
+    return state_seq
+
+
+def tensor_step_vel(
+    state: Tensor,
+    act: Tensor,
+    state_seq: Tensor,
+    dt_h: Tensor,
+    n_dofs: int,
+    integrate_matrix: Tensor,
+    fd_matrix: Tensor,
+) -> Tensor:
+    """Integrate and differentiate velocities, `qd = [qd0, act[:-1]]`; `q = q0 + M qd`, `qdd = [qdd0, (fd qd/dt)[:-1]]`.
+
+    Args:
+        state: start `[B, 3 D]` or `[B, 1, 3 D]`, columns `[q | qd | qdd]`.
+        act: velocities `[B, H, D]`; the last one is not used.
+        state_seq: `[B, H, >= 3 D]`, its first 3 D columns are overwritten. The position is `q0 + M qd` in row 0 too.
+        dt_h: `[H]` step lengths, s.
+        n_dofs: D.
+        integrate_matrix: M `[H, H]`, with dt.
+        fd_matrix: `[H, H]`, without dt.
+
+    Returns:
+        `state_seq`.
+
+    """
+    q0, qd0, qdd0 = _start_columns(state, n_dofs)
+    qd = _behind(qd0, act)
+    qdd = _behind(qdd0, (fd_matrix @ qd) / dt_h.reshape(-1, 1))
+    return _write(state_seq, euler_integrate(q0, qd, None, integrate_matrix), qd, qdd)
+
+
+def tensor_step_pos(state: JointState, act: Tensor, state_seq: JointState, fd_matrix: Tensor) -> JointState:
+    """Differentiate positions: row 0 is the start, then `act[:-1]`, `(fd position)[:-1]` and `(fd velocity)[:-1]`.
+
+    Args:
+        state: start, fields `[B, D]`; a velocity or acceleration of None means 0.
+        act: positions `[B, H, D]`; the last one is not used.
+        state_seq: receives position, velocity and acceleration `[B, H, D]`.
+        fd_matrix: `[H, H]`, with 1 / dt.
+
+    Returns:
+        `state_seq`.
+
+    """
+    position = _behind(state.position.unsqueeze(1), act)
+    velocity = _behind(_or_zero(state.velocity, state).unsqueeze(1), fd_matrix @ position)
+    acceleration = _behind(_or_zero(state.acceleration, state).unsqueeze(1), fd_matrix @ velocity)
+    state_seq.position, state_seq.velocity, state_seq.acceleration = position, velocity, acceleration
+    return state_seq
+
+
+def tensor_step_pos_ik(act: Tensor, state_seq: JointState) -> JointState:
+    """Return `state_seq` with the actions `[B, H, D]` as its position."""
+    state_seq.position = act
+    return state_seq
+
+
+def tensor_step_pos_clique(
+    state: JointState,
+    act: Tensor,
+    state_seq: JointState,
+    mask_matrix: tuple[Tensor, Tensor],
+    fd_matrix: tuple[Tensor, Tensor, Tensor],
+) -> JointState:
+    """Differentiate positions by matrices, see `jit_tensor_step_pos_clique`.
+
+    Args:
+        state: start, position `[B, D]`.
+        act: positions `[B, H, D]`; the last one is not used.
+        state_seq: receives position, velocity, acceleration and jerk `[B, H, D]`.
+        mask_matrix: `(mask, n_mask)` of `build_start_state_mask`.
+        fd_matrix: `(fd_1, fd_2, fd_3)`, positions to velocity, acceleration, jerk.
+
+    Returns:
+        `state_seq`.
+
+    """
+    outputs = jit_tensor_step_pos_clique(act, state.position, *mask_matrix, *fd_matrix)
+    state_seq.position, state_seq.velocity, state_seq.acceleration, state_seq.jerk = outputs
+    return state_seq
+
+
+def _start_columns(state: Tensor, n_dofs: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Position, velocity and acceleration of the start, each `[B, 1, D]`."""
+    if state.dim() not in (2, 3) or (state.dim() == 3 and state.shape[1] != 1) or state.shape[-1] < 3 * n_dofs:
+        raise ValueError(
+            f"state: expected [batch, 3 * n_dofs = {3 * n_dofs}] or [batch, 1, {3 * n_dofs}], got {list(state.shape)}"
+        )
+    rows = state if state.dim() == 3 else state.unsqueeze(1)
+    return rows[..., :n_dofs], rows[..., n_dofs : 2 * n_dofs], rows[..., 2 * n_dofs : 3 * n_dofs]
+
+
+def _behind(start: Tensor, sequence: Tensor) -> Tensor:
+    """The start in row 0, then the sequence without its last row."""
+    return torch.cat([start.expand(sequence.shape[0], 1, -1), sequence[:, :-1]], 1)
+
+
+def _or_zero(field: Tensor | None, state: JointState) -> Tensor:
+    return torch.zeros_like(state.position) if field is None else field
+
+
+def _write(state_seq: Tensor, *columns: Tensor) -> Tensor:
+    values = torch.cat(columns, -1)
+    width = values.shape[-1]
+    if state_seq.dim() != 3 or state_seq.shape[:2] != values.shape[:2] or state_seq.shape[2] < width:
+        expected = [*values.shape[:2], width]
+        raise ValueError(f"state_seq: expected {expected} (or more columns), got {list(state_seq.shape)}")
+    if state_seq.shape[2] > width:
+        state_seq[..., :width] = values
+        return state_seq
+    if state_seq.grad_fn is not None and not state_seq._is_view():
+        # Every number is replaced, so the graph of the old ones ends here; kept, it would grow with every call.
+        state_seq.detach_()
+    return state_seq.copy_(values)
