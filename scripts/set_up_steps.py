@@ -1,7 +1,7 @@
 """The steps of set-up: virtual environment, packages, interface package, this package.
 
-Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. A step
-whose stamp is right is skipped; so an interrupted set-up goes on where it was, and one with nothing to do takes no time.
+Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. Steps
+with the right stamp are skipped: an interrupted set-up goes on where it was, one with nothing to do takes no time.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ class Environment:
 
     @property
     def python(self) -> Path:
+        """The interpreter of .venv."""
         return self.venv / "bin" / "python"
 
     @property
     def site_packages(self) -> Path:
+        """Where pip and the interface package install modules."""
         return self.venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
     def run(self, *command: object, **variables: str) -> None:
@@ -110,28 +112,31 @@ def take_turn(lock: int) -> None:
 def set_up_all(environment: Environment) -> None:
     """Does the steps whose stamps are missing or out of date, in order."""
     stamps = environment.venv / ".set-up"
-    start = time.monotonic()
     fingerprint = ""
-    first = True
-    for number, step in enumerate(STEPS, 1):
+    pending = []
+    for step in STEPS:
+        # Each depends on the ones before it: after a step that is done again, all others are.
         fingerprint = hashed([fingerprint, step.name, *step.inputs(environment)])
         stamp = stamps / step.name.replace(" ", "-")
-        if stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint:
-            continue
-        if first:
-            first = False
-            announce(environment)
-        print(f"  {number}/{len(STEPS)} {step.name} ...", end=" ", flush=True)
+        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != fingerprint:
+            pending.append((step, stamp, fingerprint))
+    if not pending:
+        print("set-up: up to date", flush=True)
+        return
+    start = time.monotonic()
+    announce(environment, [step for step, _, _ in pending])
+    for step, stamp, fingerprint in pending:
+        print(f"  {STEPS.index(step) + 1}/{len(STEPS)} {step.name} ...", end=" ", flush=True)
         step_start = time.monotonic()
         step.do(environment)
         write_at_once(stamp, fingerprint)
         print(f"{time.monotonic() - step_start:.0f} s", flush=True)
-    print("set-up: up to date" if first else f"set-up: done in {time.monotonic() - start:.0f} s", flush=True)
+    print(f"set-up: done in {time.monotonic() - start:.0f} s", flush=True)
 
 
-def announce(environment: Environment) -> None:
-    """Says what is going to happen, after a look at what it takes that pip cannot bring."""
-    if missing := set_up.missing_build_tools():
+def announce(environment: Environment, steps: list[Step]) -> None:
+    """Says what is going to happen; raises SetUpError, before anything takes minutes, if no compiler is there."""
+    if any(step.do is build_interfaces for step in steps) and (missing := set_up.missing_build_tools()):
         raise SetUpError(missing)
     LOG.parent.mkdir(exist_ok=True)
     LOG.write_text("", encoding="utf-8")
@@ -191,7 +196,7 @@ def package_inputs(environment: Environment) -> list[str | Path]:
 def install_packages(environment: Environment) -> None:
     """Installs the pinned packages."""
     drop_half_installed(environment.site_packages)
-    pip = (environment.python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar=off")
+    pip = pip_install(environment)
     if not environment.use_ros:
         files = ("-r", REQUIREMENTS / "python.txt", "-r", REQUIREMENTS / "ros.txt")
         environment.run(*pip, *files, "-c", REQUIREMENTS / "transitive.txt")
@@ -311,14 +316,13 @@ def project_inputs(environment: Environment) -> list[Path]:
 
 def install_project(environment: Environment) -> None:
     """Installs this package so that changes of the sources count at once, and enters it into the ament index."""
-    pip = (environment.python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install")
-    environment.run(*pip, "--no-build-isolation", "--no-deps", "-e", ROOT)
+    environment.run(*pip_install(environment), "--no-build-isolation", "--no-deps", "-e", ROOT)
     share = environment.venv / "share"
     links = {
         share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,
         **{share / PACKAGE / name: ROOT / name for name in ("package.xml", "launch", "config")},
         # ros2 run and launch files look for executables there.
-        **{environment.venv / "lib" / PACKAGE / name: environment.venv / "bin" / name for name in console_scripts()},
+        **{environment.venv / "lib" / PACKAGE / name: environment.venv / "bin" / name for name in console_scripts(environment)},
     }
     for link, target in links.items():
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -326,9 +330,10 @@ def install_project(environment: Environment) -> None:
         link.symlink_to(target)
 
 
-def console_scripts() -> Iterator[str]:
+def console_scripts(environment: Environment) -> Iterator[str]:
     """The names of the executables of this package."""
-    text = (ROOT / f"{PACKAGE}.egg-info" / "entry_points.txt").read_text(encoding="utf-8")
+    metadata = next(environment.site_packages.glob(f"{PACKAGE}-*.dist-info"))
+    text = (metadata / "entry_points.txt").read_text(encoding="utf-8")
     return (line.split("=")[0].strip() for line in text.splitlines() if "=" in line)
 
 
@@ -340,6 +345,12 @@ STEPS = (
     Step("interface package", interface_inputs, build_interfaces),
     Step("this package", project_inputs, install_project),
 )
+
+
+def pip_install(environment: Environment) -> tuple[object, ...]:
+    """The start of a command that installs with pip."""
+    quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off")
+    return (environment.python, "-m", "pip", "install", *quiet)
 
 
 def hashed(inputs: Iterable[str | Path]) -> str:
