@@ -317,12 +317,12 @@ def project_inputs(environment: Environment) -> list[Path]:
 def install_project(environment: Environment) -> None:
     """Installs this package so that changes of the sources count at once, and enters it into the ament index."""
     environment.run(*pip_install(environment), "--no-build-isolation", "--no-deps", "-e", ROOT)
-    share = environment.venv / "share"
+    share, executables = environment.venv / "share", environment.venv / "lib" / PACKAGE
     links = {
         share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,
         **{share / PACKAGE / name: ROOT / name for name in ("package.xml", "launch", "config")},
         # ros2 run and launch files look for executables there.
-        **{environment.venv / "lib" / PACKAGE / name: environment.venv / "bin" / name for name in console_scripts(environment)},
+        **{executables / name: environment.venv / "bin" / name for name in console_scripts(environment)},
     }
     for link, target in links.items():
         link.parent.mkdir(parents=True, exist_ok=True)
