@@ -1,0 +1,99 @@
+"""An optimizer: L-BFGS over jerks, with the node computing trajectories and gradients.
+
+Start the node, then `python examples/optimizer.py`. Needs no robot: it brings its own start, which is in motion.
+"""
+
+from array import array
+
+import numpy as np
+import rclpy
+from rclpy.client import Client
+from rclpy.node import Node
+from scipy.optimize import minimize
+
+from traj_integrator_interfaces.msg import ActionSequence, StartState
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+HORIZON, STEP = 64, 0.02  # steps, s
+START = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])  # rad, a Panda's ready pose
+START_VELOCITY = 0.3  # rad/s, every joint: the robot is already moving
+GOAL = START + np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])  # rad, to be reached at rest
+WEIGHTS = {"position": 1e3, "velocity": 1e2, "acceleration": 1e1}
+JERK_WEIGHT = 1e-5
+
+
+class Optimizer(Node):
+    """Asks ~/integrate for trajectories and ~/compute_gradient for vector-Jacobian products."""
+
+    def __init__(self) -> None:
+        super().__init__("optimizer")
+        self.integrate = self.create_client(Integrate, "traj_integrator/integrate")
+        self.gradient = self.create_client(ComputeGradient, "traj_integrator/compute_gradient")
+
+    def call(self, client: Client, request: object) -> Integrate.Response | ComputeGradient.Response:
+        """Wait for the service and its answer."""
+        while not client.wait_for_service(timeout_sec=2.0):
+            self.get_logger().info(f"waiting for {client.srv_name}")
+        future = client.call_async(request)
+        rclpy.spin_until_future_complete(self, future)
+        if not future.result().success:
+            raise SystemExit(f"{client.srv_name}: {future.result().message}")
+        return future.result()
+
+    def sequence(self, jerk: np.ndarray) -> ActionSequence:
+        """One sequence of jerks `[horizon * dof]`, rad/s^3; no joint names means the node's own order."""
+        start = StartState(
+            position=array("f", START),
+            velocity=array("f", np.full_like(START, START_VELOCITY)),  # no acceleration means 0
+        )
+        return ActionSequence(
+            control_space=ActionSequence.JERK,
+            batch=1,
+            horizon=HORIZON,
+            dt=array("f", [STEP]),
+            start=start,
+            data=array("f", jerk.astype(np.float32).tobytes()),
+        )
+
+    def cost_and_gradient(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Weighted distance of the last point from the goal at rest, plus squared jerk."""
+        actions = self.sequence(flat)
+        trajectory = self.call(self.integrate, Integrate.Request(actions=actions)).trajectory
+        cost = JERK_WEIGHT * float(flat @ flat)
+        request = ComputeGradient.Request(actions=actions)
+        for name, target in (("position", GOAL), ("velocity", 0.0), ("acceleration", 0.0)):
+            error = np.asarray(getattr(trajectory, name), np.float64).reshape(HORIZON, -1)[-1] - target
+            cost += WEIGHTS[name] * float(error @ error)
+            upstream = np.zeros((HORIZON, len(START)), np.float32)
+            upstream[-1] = 2 * WEIGHTS[name] * error
+            setattr(request, f"grad_{name}", array("f", upstream.tobytes()))
+        gradient = np.asarray(self.call(self.gradient, request).grad_action, np.float64)
+        return cost, gradient + 2 * JERK_WEIGHT * flat
+
+    def run(self) -> None:
+        """Minimize and print."""
+        start = np.zeros(HORIZON * len(START))
+        before, _ = self.cost_and_gradient(start)
+        result = minimize(self.cost_and_gradient, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+        end = self.call(self.integrate, Integrate.Request(actions=self.sequence(result.x))).trajectory
+        miss = np.abs(np.asarray(end.position[-len(START) :]) - GOAL).max()
+        speed = np.abs(end.velocity[-len(START) :]).max()
+        print(f"cost {before:.3f} -> {result.fun:.5f} in {result.nit} iterations, {result.nfev} evaluations")
+        print(f"misses the goal by {miss:.4f} rad, with {speed:.4f} rad/s left")
+
+
+def main() -> None:
+    """Optimize once."""
+    rclpy.init()
+    optimizer = Optimizer()
+    try:
+        optimizer.run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        optimizer.destroy_node()
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()
