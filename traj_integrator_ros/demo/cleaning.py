@@ -1,0 +1,119 @@
+"""From a recording to a motion that a planner can plan on: repeated frames, jittering stamps, measurement noise.
+
+A robot's joint states come through buffers and drivers. A frame that repeats the one before it, under a new stamp, says that
+the robot stood still for a step although its velocity says otherwise; a planner that believed it would command a stop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from .motion import Motion, accelerations
+
+AT_REST = 1e-3
+"""Velocities up to this [rad/s] count as standing still: equal frames are then no contradiction."""
+FILTER_SPAN = 0.07
+"""Half width of the planner's filter [s]; measured joint states are fitted over about twice that."""
+
+
+def clean(recording: Motion) -> Motion:
+    """The recording without its repeated frames, on its own stamps or timed anew: whichever the recorded velocities say.
+
+    Where a stream is held onto a faster grid nothing is lost at a repeated frame, and the samples left are evenly spaced;
+    where a frame really is missing, its neighbours are two steps apart. The velocities tell one from the other.
+    """
+    count = int(recording.repeated.sum())
+    if count == 0:
+        return recording
+    kept = recording.rows(~recording.repeated)
+    evenly = dataclasses.replace(kept, time=np.linspace(0.0, kept.duration, kept.samples))
+    error_kept, error_evenly = velocity_disagreement(kept), velocity_disagreement(evenly)
+    if error_evenly < error_kept:
+        return evenly.with_note(
+            f'{count} repeated frames dropped and the rest timed evenly: positions and velocities then agree to '
+            f'{error_evenly:.4f} rad/s RMS (on the recorded stamps: {error_kept:.4f})'
+        )
+    return kept.with_note(f'{count} repeated frames dropped, recorded stamps kept')
+
+
+def plan_on(cleaned: Motion) -> Motion:
+    """The motion that the planner sends, on the samples of the cleaned one: one whose states belong to its positions.
+
+    Set points and plans, known by their accelerations, are sent as they are; where their velocities contradict their positions,
+    trajectories start with those of the positions. Measured joint states are filtered first. Otherwise both contradictions would
+    come back as acceleration: of the noise divided by dt², of the wrong start velocity divided by dt.
+    """
+    if cleaned.acceleration is None:
+        return filter_states(cleaned)
+    if velocity_disagreement(cleaned) > cleaned.velocity_bound:
+        return states_of_positions(cleaned)
+    return cleaned
+
+
+def find_repeated_frames(position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """[N] bool: sample k repeats position and velocity [N, D] of sample k-1 exactly although a joint moves."""
+    same = np.all(position[1:] == position[:-1], axis=1) & np.all(velocity[1:] == velocity[:-1], axis=1)
+    moving = np.any(np.abs(velocity[1:]) > AT_REST, axis=1)
+    return np.concatenate([[False], same & moving])
+
+
+def velocity_disagreement(motion: Motion) -> float:
+    """RMS [rad/s] of the slope between neighbouring positions against the mean of their recorded velocities."""
+    slope = np.diff(motion.position, axis=0) / np.diff(motion.time)[:, None]
+    middle = (motion.velocity[1:] + motion.velocity[:-1]) / 2
+    return float(np.sqrt(np.mean((slope - middle) ** 2)))
+
+
+def filter_states(motion: Motion) -> Motion:
+    """Positions, velocities and accelerations of a parabola fitted to the recorded states around each sample."""
+    position, velocity, acceleration = fit_parabolas(motion)
+    moved = float(np.abs(position - motion.position).max())
+    return motion.with_note(
+        f'planned on a filtered motion (parabola through {2 * _half_width(motion) + 1} measured states), at most '
+        f'{1000 * moved:.1f} mrad from the recorded positions; errors are against the recorded velocities',
+        position=position,
+        velocity=velocity,
+        acceleration=acceleration,
+    )
+
+
+def states_of_positions(motion: Motion) -> Motion:
+    """The motion with the velocities and accelerations of the parabolas through its positions; the ends keep their own states."""
+    steps = np.diff(motion.time)[:, None]
+    slopes = np.diff(motion.position, axis=0) / steps
+    velocity = motion.velocity.copy()
+    velocity[1:-1] = (slopes[:-1] * steps[1:] + slopes[1:] * steps[:-1]) / (steps[1:] + steps[:-1])
+    acceleration = accelerations(motion).copy()
+    acceleration[1:-1] = 2 * (slopes[1:] - slopes[:-1]) / (steps[1:] + steps[:-1])
+    return motion.with_note(
+        f"its velocities disagree with its positions by {velocity_disagreement(motion):.4f} rad/s RMS: trajectories start with "
+        "those of its positions; errors are against its own",
+        velocity=velocity,
+        acceleration=acceleration,
+    )
+
+
+def fit_parabolas(motion: Motion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Position, velocity and acceleration, each [N, D], of the least-squares parabola around each sample.
+
+    Velocities weigh as much as the positions they move in one mean step. Windows end at the ends of the motion.
+    """
+    half, step = _half_width(motion), motion.step
+    index = np.arange(motion.samples)[:, None] + np.arange(-half, half + 1)
+    inside = ((index >= 0) & (index < motion.samples)).astype(float)[..., None]
+    index = np.clip(index, 0, motion.samples - 1)
+    s = (motion.time[index] - motion.time[:, None]) / step
+    one, zero = np.ones_like(s), np.zeros_like(s)
+    design = np.concatenate(
+        [np.stack([one, s, s * s], axis=-1) * inside, np.stack([zero, one, 2 * s], axis=-1) * inside], axis=1
+    )
+    measured = np.concatenate([motion.position[index] * inside, motion.velocity[index] * step * inside], axis=1)
+    transposed = design.transpose(0, 2, 1)
+    fitted = np.linalg.solve(transposed @ design, transposed @ measured)
+    return fitted[:, 0], fitted[:, 1] / step, 2 * fitted[:, 2] / step**2
+
+
+def _half_width(motion: Motion) -> int:
+    return max(1, min(25, round(FILTER_SPAN / motion.step)))

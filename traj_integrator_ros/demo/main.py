@@ -1,0 +1,185 @@
+"""The main job from the command line: load or plan a motion, start the node, run, judge, draw."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .motion import Motion, cut
+from .prepare import Prepared, prepare
+from .process import IntegratorProcess, NodeDied, keep_dds_on_this_machine, node_parameters
+from .progress import make_progress
+from .recordings import RecordingError, load_recording
+
+if TYPE_CHECKING:
+    from .report import Outcome
+
+MAX_SECONDS = 36.0
+"""Longer motions are cut, so that the demo ends within a minute."""
+REPORT, TRAJECTORIES, OPTIMIZER = "report.json", "trajectories.png", "optimizer.png"
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; returns the exit code.
+
+    0: nothing lost and everything in bounds; 1: not so, or the node failed; 2: wrong arguments or recording; 130: interrupted.
+    """
+    options, ros_arguments = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        prepared = prepare(_motion(options))
+    except RecordingError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        if options.write_node_params is not None:
+            _write_node_parameters(options, prepared, options.write_node_params)
+            return 0
+        return _run(options, ros_arguments, prepared)
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except _Terminated:
+        return EXIT_TERMINATED
+    except OSError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+class _Terminated(BaseException):
+    """SIGTERM came: unwind, so that the node is stopped."""
+
+
+def _on_sigterm(number: int, frame: object) -> None:
+    raise _Terminated
+
+
+def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="demo",
+        description="Sends a robot's motion through the integrator node over DDS, measures what comes back, and draws it.",
+        epilog="Arguments from --ros-args on go to ROS 2 (a namespace, say).",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="recording: rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); "
+        "YAML of a RobotTrajectory. Default: a Panda motion planned on the spot",
+    )
+    parser.add_argument("--topic", help="JointState topic of a bag (default: /joint_states, or the only one)")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: %(default)s")
+    parser.add_argument("--seconds", type=_positive, metavar="S", help="use the first S seconds of the motion only")
+    parser.add_argument("--batch", type=_batch, default=32, metavar="B", help="candidates in a sequence (default: %(default)s)")
+    parser.add_argument("--device", default="auto", help="device parameter of the node (default: %(default)s)")
+    parser.add_argument(
+        "--external-node", action="store_true", help="use the node traj_integrator that runs already (started by a launch file)"
+    )
+    parser.add_argument(
+        "--write-node-params", type=Path, metavar="FILE", help="write the parameter file of a node for this motion, and end"
+    )
+    split = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
+    return parser.parse_args(arguments[:split]), arguments[split:]
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 1 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected at least 1 s, got {text}")
+    return value
+
+
+def _batch(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 256:
+        raise argparse.ArgumentTypeError(f"expected 1 to 256, got {text}")
+    return value
+
+
+def _motion(options: argparse.Namespace) -> Motion:
+    if options.data is not None:
+        motion = load_recording(options.data, options.topic)
+    else:
+        try:
+            from .planned import planned_motion
+        except ImportError:
+            raise RecordingError("planning needs the ruckig library: python -m pip install ruckig, or give --data") from None
+        motion = planned_motion()
+    return cut(motion, min(MAX_SECONDS, options.seconds or MAX_SECONDS))
+
+
+def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = node_parameters(prepared.recording, prepared.paths, options.batch, options.device)
+    path.write_text(text, encoding="utf-8")
+
+
+def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared) -> int:
+    begin = time.monotonic()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in (REPORT, TRAJECTORIES, OPTIMIZER):
+        (options.out / name).unlink(missing_ok=True)
+    if not options.external_node:
+        keep_dds_on_this_machine()
+    _tell_source(prepared)
+    try:
+        # The environment must be complete before the middleware is loaded.
+        from .session import SessionError, run_session
+    except ImportError as error:
+        print(f"demo: ROS 2 and the messages of traj_integrator_interfaces are needed: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+    node = None
+    with make_progress() as progress:
+        try:
+            if not options.external_node:
+                progress.stage("Starting the node")
+                parameters = options.out / "node_params.yaml"
+                _write_node_parameters(options, prepared, parameters)
+                node = IntegratorProcess(parameters, options.out / "node.log")
+            outcome = run_session(prepared, options.batch, ros_arguments, node, progress)
+        except (SessionError, NodeDied) as error:
+            failure: Exception | None = error
+        else:
+            failure = None
+        finally:
+            code = node.stop() if node is not None else 0
+        if failure is None:
+            progress.stage("Drawing")
+            from .figures import draw_optimizer, draw_trajectories
+
+            draw_trajectories(outcome, options.out / TRAJECTORIES)
+            draw_optimizer(outcome.optimizer, options.out / OPTIMIZER)
+    if failure is not None:
+        print(f"demo: {failure}", file=sys.stderr)
+        return EXIT_FAILED
+    return _conclude(outcome, code, options.out, time.monotonic() - begin)
+
+
+def _conclude(outcome: Outcome, node_exit_code: int, out: Path, seconds: float) -> int:
+    """Write the report, print the summary, and judge."""
+    from .report import as_json, summary, write_report
+
+    report = as_json(outcome, node_exit_code, seconds)
+    write_report(report, out / REPORT)
+    lines = [*summary(outcome), ("time", f"{seconds:.0f} s"), ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER)) + f" in {out}")]
+    width = max(len(name) for name, _ in lines)
+    print()
+    for name, value in lines:
+        print(f"  {name:<{width}}  {value}")
+    for failure in report["failures"]:
+        print(f"demo: FAILED: {failure}", file=sys.stderr)
+    return EXIT_FAILED if report["failures"] else 0
+
+
+def _tell_source(prepared: Prepared) -> None:
+    motion = prepared.recording
+    print(f"Motion: {motion.source} ({motion.kind}), {motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples")
+    for note in prepared.planned.notes:
+        print(f"  {note}")

@@ -1,0 +1,193 @@
+"""What the demo measures in the trajectories that came back: velocity errors, start-up spikes, joint trajectories. No ROS."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..kernels.types import ControlSpace, FiniteDifference
+from .motion import Motion
+from .cleaning import velocity_disagreement
+from .windows import Paths, PlannedPath, StartFrom, Window
+
+CENTRAL_EXTRA = 4
+"""A trajectory by central differences has this many points more than its sequence has actions."""
+BOUND_OVER_CONSISTENCY = 1.2
+"""A bound is at least this many times the disagreement that the recording has with itself."""
+MAX_DISAGREEMENT = 0.25
+"""Share of its RMS velocity by which a recording may disagree with itself before nothing can be said about integration."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A trajectory batch as it came back: [batch, horizon, dof] each, in rad, rad/s, rad/s², rad/s³."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+
+    @property
+    def horizon(self) -> int:
+        """Number of points."""
+        return self.position.shape[1]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every number is finite."""
+        return all(bool(np.isfinite(a).all()) for a in (self.position, self.velocity, self.acceleration, self.jerk))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answered window kept for the figures, with its first candidates."""
+
+    window: Window
+    batch: Batch
+
+
+def scheme_of(window: Window, horizon: int) -> FiniteDifference | None:
+    """The scheme that a position window was answered with, by its number of points; None for other control spaces."""
+    if window.kind.control_space is not ControlSpace.POSITION:
+        return None
+    return FiniteDifference.CENTRAL if horizon == window.horizon + CENTRAL_EXTRA else FiniteDifference.BACKWARD
+
+
+def start_row(window: Window, horizon: int) -> int:
+    """The output row that is the start state: 0, for central differences 1 (row 0 is the ghost before it)."""
+    return 1 if scheme_of(window, horizon) is FiniteDifference.CENTRAL else 0
+
+
+def velocity_errors(window: Window, batch: Batch) -> np.ndarray:
+    """Velocity of row 0 minus the motion's own, [points, dof] in rad/s.
+
+    Backward differences and velocity control: against the mean of the velocities at both ends of the step. Central differences:
+    against the velocity at the same sample, up to where the held last action comes in. Acceleration and jerk: at the same sample;
+    from joint_states as a change since the start, because they start from whatever state came last.
+    """
+    own, got = window.velocity, batch.velocity[0].astype(np.float64)
+    if scheme_of(window, batch.horizon) is FiniteDifference.CENTRAL:
+        # Output h is centred on sample h - 1 and looks two samples ahead; samples after the horizon are held.
+        valid = window.horizon - 1
+        return got[1 : 1 + valid] - own[:valid]
+    points = batch.horizon - 1
+    if window.kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
+        return got[1:] - (own[:points] + own[1 : points + 1]) / 2
+    if window.kind.start_from is StartFrom.JOINT_STATES:
+        return (got[1:] - got[0]) - (own[1 : points + 1] - own[0])
+    return got[1:] - own[1 : points + 1]
+
+
+def start_up_acceleration(window: Window, batch: Batch) -> float:
+    """Largest |acceleration| [rad/s²] over all rows of a batch at the first three points after its start.
+
+    For central differences the point of the start itself is looked at too: it is computed from the same ghosts.
+    """
+    first = 1
+    last = 4 + start_row(window, batch.horizon)
+    return float(np.abs(batch.acceleration[:, first:last]).max())
+
+
+@dataclass
+class VelocityStatistics:
+    """Root mean square and largest of errors that come in pieces."""
+
+    squares: float = 0.0
+    count: int = 0
+    largest: float = 0.0
+
+    def add(self, errors: np.ndarray) -> None:
+        """Count in more errors."""
+        self.squares += float(np.sum(errors**2))
+        self.count += errors.size
+        self.largest = max(self.largest, float(np.abs(errors).max(initial=0.0)))
+
+    @property
+    def rms(self) -> float | None:
+        """Root mean square, None before anything was counted."""
+        return float(np.sqrt(self.squares / self.count)) if self.count else None
+
+
+@dataclass
+class Measured:
+    """Everything measured so far, by the name of the window's kind."""
+
+    velocity: dict[str, VelocityStatistics] = field(default_factory=lambda: defaultdict(VelocityStatistics))
+    start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    batches: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    not_finite: int = 0
+    candidates: int = 0
+    """Rows of the largest batch."""
+
+    def add(self, window: Window, batch: Batch) -> None:
+        """Measure one answer. Positions count under the scheme that they were answered with."""
+        name = window.kind.name
+        scheme = scheme_of(window, batch.horizon)
+        if scheme is not None:
+            name = f"position/{scheme.value}"
+        self.batches[name] += 1
+        self.candidates = max(self.candidates, window.batch)
+        if not batch.is_finite:
+            self.not_finite += 1
+            return
+        self.velocity[name].add(velocity_errors(window, batch))
+        self.start_up[name] = max(self.start_up[name], start_up_acceleration(window, batch))
+
+
+@dataclass(frozen=True)
+class VelocityBound:
+    """What the RMS velocity error of a scheme may be [rad/s], and why."""
+
+    limit: float
+    reason: str
+
+
+def velocity_bounds(paths: Paths) -> dict[FiniteDifference, VelocityBound]:
+    """The bounds for backward and central differences of position windows.
+
+    A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of source, or 1.2
+    times the disagreement of the sent positions with the recorded velocities where that is more, in float64 and over the whole
+    motion: whatever the node adds to that is an error of integration.
+    """
+    consistency = {
+        FiniteDifference.BACKWARD: _backward_disagreement(paths.uniform),
+        FiniteDifference.CENTRAL: _central_disagreement(paths.uniform),
+    }
+    motion = paths.uniform.motion
+    bounds = {}
+    for scheme, own in consistency.items():
+        if BOUND_OVER_CONSISTENCY * own > motion.velocity_bound:
+            bounds[scheme] = VelocityBound(
+                BOUND_OVER_CONSISTENCY * own, f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"
+            )
+        else:
+            bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
+    return bounds
+
+
+def inconsistency(recording: Motion) -> str | None:
+    """A sentence where positions and velocities of a recording contradict each other, else None."""
+    speed = float(np.sqrt(np.mean(recording.velocity**2)))
+    error = velocity_disagreement(recording)
+    if error <= MAX_DISAGREEMENT * speed:
+        return None
+    return (
+        f"the recording's velocities (RMS {speed:.3f} rad/s) do not match its positions (differ by {error:.3f} rad/s RMS): "
+        "units, joint order or stamps"
+    )
+
+
+def _backward_disagreement(path: PlannedPath) -> float:
+    motion, own = path.motion, path.reference_velocity
+    slope = np.diff(motion.position, axis=0) / np.diff(motion.time)[:, None]
+    return float(np.sqrt(np.mean((slope - (own[1:] + own[:-1]) / 2) ** 2)))
+
+
+def _central_disagreement(path: PlannedPath) -> float:
+    p, own = path.motion.position, path.reference_velocity
+    slope = (p[:-4] - 8 * p[1:-3] + 8 * p[3:-1] - p[4:]) / (12 * path.motion.step)
+    return float(np.sqrt(np.mean((slope - own[2:-2]) ** 2)))
+
+

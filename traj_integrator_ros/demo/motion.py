@@ -1,0 +1,126 @@
+"""A joint motion over time, as the demo's player, planner and figures use it. No ROS in here."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+import numpy as np
+
+UNIFORM_TOLERANCE = 0.01
+"""Steps that differ from their mean by less than this share of it count as uniform."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A motion of D joints at N samples.
+
+    Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; `position`, `velocity` and `acceleration`
+    are [N, D] in rad (m for a prismatic joint), rad/s and rad/s². `acceleration` is None where the source has none.
+    `repeated` is [N] bool: samples that repeat the one before although the robot moved (see cleaning.find_repeated_frames).
+    `velocity_bound` is what an integrated velocity may differ from this source's own one at least, RMS, in rad/s.
+    """
+
+    joint_names: Tuple[str, ...]
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: Optional[np.ndarray]
+    source: str
+    kind: str
+    velocity_bound: float
+    repeated: np.ndarray
+    notes: Tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        return len(self.time)
+
+    @property
+    def dof(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def duration(self) -> float:
+        """Time from the first to the last sample [s]."""
+        return float(self.time[-1] - self.time[0])
+
+    @property
+    def step(self) -> float:
+        """Mean step [s]."""
+        return self.duration / (self.samples - 1)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every step is the mean step, within UNIFORM_TOLERANCE."""
+        return bool(np.all(np.abs(np.diff(self.time) - self.step) <= UNIFORM_TOLERANCE * self.step))
+
+    def with_note(self, note: str, **changes: object) -> Motion:
+        """The motion with some fields changed and one more sentence about it for the report."""
+        return dataclasses.replace(self, notes=(*self.notes, note), **changes)  # type: ignore[arg-type]
+
+    def rows(self, index: np.ndarray | slice) -> Motion:
+        """The motion at some of its samples, its time starting at 0 again."""
+        time = self.time[index]
+        return dataclasses.replace(
+            self,
+            time=time - time[0],
+            position=self.position[index],
+            velocity=self.velocity[index],
+            acceleration=None if self.acceleration is None else self.acceleration[index],
+            repeated=self.repeated[index],
+        )
+
+
+def accelerations(motion: Motion) -> np.ndarray:
+    """Acceleration [N, D] in rad/s²: the motion's own, or its velocity differentiated (second-order differences)."""
+    if motion.acceleration is not None:
+        return motion.acceleration
+    return np.gradient(motion.velocity, motion.time, axis=0)
+
+
+def largest_acceleration(motion: Motion) -> float:
+    """Largest |acceleration| of the motion [rad/s²]; the one-sided differences at both ends are left out where it is derived."""
+    acceleration = accelerations(motion)
+    inner = acceleration if motion.acceleration is not None else acceleration[1:-1]
+    return float(np.abs(inner).max())
+
+
+def cut(motion: Motion, seconds: float) -> Motion:
+    """The first `seconds` of the motion; the motion itself where it is not longer."""
+    if motion.duration <= seconds:
+        return motion
+    stop = int(np.searchsorted(motion.time, seconds, side='right'))
+    short = motion.rows(slice(0, stop))
+    return short.with_note(f'cut to its first {short.duration:.1f} s of {motion.duration:.1f} s')
+
+
+def resample(motion: Motion, step: float) -> Motion:
+    """The motion on a uniform grid of `step` s, through its positions and velocities (cubic Hermite).
+
+    Velocity and acceleration are the derivatives of the same cubic, so they belong to the positions exactly.
+    """
+    count = int(np.floor(motion.duration / step + 1e-9)) + 1
+    time = np.arange(count) * step
+    left = np.clip(np.searchsorted(motion.time, time, side='right') - 1, 0, motion.samples - 2)
+    width = (motion.time[left + 1] - motion.time[left])[:, None]
+    s = (time - motion.time[left])[:, None] / width
+    p0, p1 = motion.position[left], motion.position[left + 1]
+    m0, m1 = motion.velocity[left] * width, motion.velocity[left + 1] * width
+    # p(s) = p0 + m0 s + c2 s² + c3 s³ on each interval, s in [0, 1]
+    c2, c3 = 3 * (p1 - p0) - 2 * m0 - m1, 2 * (p0 - p1) + m0 + m1
+    return dataclasses.replace(
+        motion,
+        time=time,
+        position=p0 + s * (m0 + s * (c2 + s * c3)),
+        velocity=(m0 + s * (2 * c2 + 3 * s * c3)) / width,
+        acceleration=(2 * c2 + 6 * s * c3) / width**2,
+        repeated=np.zeros(count, dtype=bool),
+    )
+
+
+def thin_out(motion: Motion, step: float) -> Motion:
+    """Every n-th sample of a uniform motion, so that its step comes nearest to `step` s from a finer one."""
+    stride = max(1, round(step / motion.step)) if motion.is_uniform else 1
+    return motion.rows(slice(None, None, stride))

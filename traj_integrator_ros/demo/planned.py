@@ -1,0 +1,79 @@
+"""A motion planned on the spot for a Franka Panda, for a demo without a recording."""
+
+from __future__ import annotations
+
+from typing import List
+
+import numpy as np
+
+from .motion import Motion
+from .recordings import EXACT_BOUND
+
+PANDA_JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
+VELOCITY_LIMIT = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
+"""rad/s, franka_ros joint_limits.yaml."""
+ACCELERATION_LIMIT = np.array([3.75, 1.875, 2.5, 3.125, 3.75, 5.0, 5.0])
+"""rad/s², moveit_resources joint_limits.yaml (a quarter of its hard limits)."""
+JERK_LIMIT = 100.0
+"""rad/s³ for every joint: a fifth of max_jerk in cuRobo's franka.yml, for a calm motion."""
+SPEED = 0.6
+"""Share of the velocity limit that the motion uses."""
+PERIOD = 0.002
+"""Sampling period of the motion [s]."""
+
+START_POSITION = (0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398)
+START_VELOCITY = (0.4, -0.2, 0.1, 0.15, -0.2, -0.3, 0.3)
+START_ACCELERATION = (0.8, -0.4, 0.2, 0.3, -0.4, -0.5, 0.5)
+WAYPOINTS = (
+    # position [rad], velocity [rad/s] while passing
+    ((0.9, 0.25, 0.35, -1.75, -0.45, 1.9, 1.3), (-0.35, 0.25, -0.1, 0.15, 0.2, 0.2, -0.3)),
+    ((-0.5, 0.5, -0.55, -2.1, 0.8, 2.6, -0.1), (-0.3, -0.3, 0.2, -0.2, -0.1, -0.2, 0.2)),
+    ((-1.2, -0.5, 0.5, -2.55, -0.9, 1.3, 1.6), (0.35, 0.1, -0.2, 0.25, 0.25, 0.3, -0.3)),
+    ((0.7, -0.2, 0.9, -1.55, 1.1, 2.2, 0.3), (0.25, 0.2, -0.3, -0.3, -0.3, -0.2, 0.25)),
+    ((0.2, 0.35, -0.7, -2.3, -0.6, 1.1, 1.9), (-0.3, -0.25, 0.15, 0.2, 0.2, 0.25, -0.3)),
+    ((-0.9, 0.1, 0.3, -1.8, 0.5, 2.3, 0.6), (0.2, -0.2, -0.1, -0.15, -0.2, -0.2, 0.2)),
+    ((0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398), (0.0,) * 7),
+)
+
+
+def planned_motion() -> Motion:
+    """A jerk-limited Panda motion through WAYPOINTS, sampled every PERIOD; it starts in motion and ends at rest.
+
+    Positions, velocities and accelerations are exact to double precision. Raises RuntimeError where ruckig finds no motion.
+    """
+    from ruckig import InputParameter, Result, Ruckig, Trajectory
+
+    dof = len(PANDA_JOINTS)
+    planner, parameters = Ruckig(dof), InputParameter(dof)
+    parameters.max_velocity = list(SPEED * VELOCITY_LIMIT)
+    parameters.max_acceleration = list(ACCELERATION_LIMIT)
+    parameters.max_jerk = [JERK_LIMIT] * dof
+    state = (START_POSITION, START_VELOCITY, START_ACCELERATION)
+    parts: List[Trajectory] = []
+    for position, velocity in WAYPOINTS:
+        parameters.current_position, parameters.current_velocity, parameters.current_acceleration = map(list, state)
+        parameters.target_position, parameters.target_velocity = list(position), list(velocity)
+        parameters.target_acceleration = [0.0] * dof
+        part = Trajectory(dof)
+        result = planner.calculate(parameters, part)
+        if result not in (Result.Working, Result.Finished):
+            raise RuntimeError(f'ruckig found no motion to {position}: {result}')
+        parts.append(part)
+        state = (position, velocity, (0.0,) * dof)
+
+    ends = np.cumsum([part.duration for part in parts])
+    time = np.arange(int(ends[-1] / PERIOD) + 1) * PERIOD
+    which = np.minimum(np.searchsorted(ends, time, side='right'), len(parts) - 1)
+    starts = ends - [part.duration for part in parts]
+    samples = np.array([parts[i].at_time(t - starts[i])[:3] for i, t in zip(which, time)])
+    return Motion(
+        joint_names=PANDA_JOINTS,
+        time=time,
+        position=samples[:, 0],
+        velocity=samples[:, 1],
+        acceleration=samples[:, 2],
+        source='planned on the spot with ruckig',
+        kind='planned, jerk-limited, exact',
+        velocity_bound=EXACT_BOUND,
+        repeated=np.zeros(len(time), dtype=bool),
+    )

@@ -1,0 +1,109 @@
+"""Shows how far the demo is: a bar on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol
+
+PLAIN_EVERY = 5.0
+
+
+class Progress(Protocol):
+    """What the demo tells about its progress."""
+
+    def __enter__(self) -> Progress:
+        """Begin to show."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was."""
+
+    def stage(self, text: str, total: float | None = None) -> None:
+        """A new stage begins, `total` s long where that is known."""
+
+    def update(self, done: float, detail: str = "") -> None:
+        """The stage has got so far [s]."""
+
+
+def make_progress() -> Progress:
+    """A bar where standard output is a terminal (and rich is installed), plain lines otherwise."""
+    if sys.stdout.isatty():
+        try:
+            return BarProgress()
+        except ImportError:
+            pass
+    return PlainProgress()
+
+
+class PlainProgress:
+    """One line for each stage, and one every few seconds."""
+
+    def __init__(self) -> None:
+        self._text, self._total, self._told = "", None, 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def stage(self, text: str, total: float | None = None) -> None:
+        """Print the stage."""
+        self._text, self._total, self._told = text, total, time.monotonic()
+        length = "" if total is None else f" ({total:.0f} s)"
+        print(f"{text}{length} ...", flush=True)
+
+    def update(self, done: float, detail: str = "") -> None:
+        """Print how far it is, every few seconds."""
+        now = time.monotonic()
+        if self._total is None or now - self._told < PLAIN_EVERY:
+            return
+        self._told = now
+        print(f"  {done:3.0f} of {self._total:.0f} s  {detail}", flush=True)
+
+
+class BarProgress:
+    """A progress bar by rich; a stage without a known length pulses."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description:<32}"),
+            BarColumn(bar_width=36),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[detail]}"),
+        )
+        self._task = None
+
+    def __enter__(self) -> Progress:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None and kind is None:
+            self._finish()
+        self._progress.stop()
+
+    def stage(self, text: str, total: float | None = None) -> None:
+        """End the bar before and begin one."""
+        if self._task is not None:
+            self._finish()
+        self._task = self._progress.add_task(text, total=total, detail="")
+
+    def update(self, done: float, detail: str = "") -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=done, detail=detail)
+
+    def _finish(self) -> None:
+        task = next(task for task in self._progress.tasks if task.id == self._task)
+        total = task.total if task.total is not None else 1.0
+        self._progress.update(self._task, total=total, completed=total)

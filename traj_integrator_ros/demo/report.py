@@ -1,0 +1,252 @@
+"""The demo's verdict and its report: everything measured, the bounds, what failed; as JSON and as a short table."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from ..kernels.types import FiniteDifference
+from .ledger import Balance
+from .metrics import Kept, Measured, VelocityBound
+from .motion import Motion
+from .optimizer import OptimizerResult
+from .prepare import Prepared
+from .recordings import EXACT_BOUND
+from .windows import Paths
+
+OPTIMIZER_GAP = 1e-3
+START_UP_RATIO_EXACT = 1.05
+START_UP_RATIO_RECORDED = 1.5
+"""Largest |acceleration| at the first points of a trajectory over the largest of the motion, for planned and recorded motions."""
+PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything the demo found out, before judgement."""
+
+    prepared: Prepared
+    bounds: dict[FiniteDifference, VelocityBound]
+    inconsistency: str | None
+    balance: Balance
+    by_reason: dict[str, int]
+    refused_on_purpose: int
+    unknown_answers: int
+    latencies: list[float]
+    measured: Measured
+    faults: dict[str, int]
+    joint_states: int
+    joint_trajectories: int
+    unmatched_starts: int
+    restarts: int
+    node: dict[str, str]
+    optimizer: OptimizerResult
+    kept: list[Kept]
+
+    @property
+    def recording(self) -> Motion:
+        """The motion as it was recorded."""
+        return self.prepared.recording
+
+    @property
+    def paths(self) -> Paths:
+        """The motion as it was planned on."""
+        return self.prepared.paths
+
+    @property
+    def start_up_limit(self) -> float:
+        """Bound of the start-up acceleration ratio for this kind of source."""
+        is_exact = self.recording.velocity_bound <= EXACT_BOUND
+        return START_UP_RATIO_EXACT if is_exact else START_UP_RATIO_RECORDED
+
+    @property
+    def start_up_ratios(self) -> dict[str, float]:
+        """Largest |acceleration| at h = 1..3 over the largest of the motion, by kind of window."""
+        largest = self.paths.largest_acceleration
+        return {name: value / largest for name, value in sorted(self.measured.start_up.items())}
+
+    def velocity_rms(self, scheme: FiniteDifference) -> float | None:
+        """RMS velocity error of position windows by a scheme [rad/s], None where no such window came back."""
+        statistics = self.measured.velocity.get(f"position/{scheme.value}")
+        return statistics.rms if statistics is not None else None
+
+
+def failures(outcome: Outcome) -> list[str]:
+    """What is not as it has to be, one sentence each; empty where all is well."""
+    found = []
+    if outcome.balance.lost:
+        found.append(f"{outcome.balance.lost} sequences lost: neither answered nor counted as rejected")
+    unexpected = outcome.balance.rejected - outcome.refused_on_purpose
+    if unexpected > 0:
+        found.append(f"{unexpected} sequences rejected that are valid: {_listed(outcome.by_reason)}")
+    if unexpected < 0 and not outcome.restarts:
+        found.append("the sequence with a NaN was not counted as rejected")
+    for scheme, bound in outcome.bounds.items():
+        rms = outcome.velocity_rms(scheme)
+        if rms is None:
+            found.append(f"no trajectory by {scheme.value} differences came back")
+        elif not rms <= bound.limit:
+            found.append(f"velocity error by {scheme.value} differences {rms:.4f} rad/s, bound {bound.limit:.4f}")
+    if outcome.inconsistency:
+        found.append(outcome.inconsistency)
+    for name, ratio in outcome.start_up_ratios.items():
+        if not ratio <= outcome.start_up_limit:
+            found.append(f"start-up acceleration of {name} {ratio:.2f} x the motion's largest, bound {outcome.start_up_limit}")
+    if not outcome.optimizer.gap <= OPTIMIZER_GAP:
+        found.append(f"optimizer cost {outcome.optimizer.gap:.2e} above its optimum (relative), bound {OPTIMIZER_GAP}")
+    if outcome.measured.not_finite:
+        found.append(f"{outcome.measured.not_finite} trajectory batches with NaN or Inf")
+    if outcome.unknown_answers:
+        found.append(f"{outcome.unknown_answers} trajectory batches that answer no sequence of ours, or one twice")
+    found += [f"{fault} ({count} times)" for fault, count in sorted(outcome.faults.items())]
+    if not outcome.restarts:
+        if outcome.joint_trajectories != outcome.balance.answered:
+            found.append(f"{outcome.joint_trajectories} joint trajectories for {outcome.balance.answered} answered sequences")
+        if outcome.unmatched_starts:
+            found.append(f"{outcome.unmatched_starts} joint trajectories do not start where their sequence did")
+    return found
+
+
+def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, object]:
+    """The report; `seconds` is how long the demo took, `node_exit_code` how its node ended (0 for an external one). Units are in the names: _s, _ms, _rad_s (rad/s), _rad_s2 (rad/s²)."""
+    wrong = failures(outcome)
+    if node_exit_code:
+        wrong.append(f"the node ended with exit code {node_exit_code} when interrupted")
+    balance, recording, optimizer = outcome.balance, outcome.recording, outcome.optimizer
+    p50, p99 = latency_percentiles_ms(outcome)
+    return {
+        "passed": not wrong,
+        "failures": wrong,
+        "source": recording.source,
+        "source_kind": recording.kind,
+        "notes": list(outcome.prepared.planned.notes),
+        "robot": robot_name(recording),
+        "joint_names": list(recording.joint_names),
+        "motion_s": recording.duration,
+        "samples": recording.samples,
+        "repeated_frames": int(recording.repeated.sum()),
+        "joint_states_published": outcome.joint_states,
+        "sequences_sent": balance.sent,
+        "candidates_per_sequence": outcome.measured.candidates,
+        "trajectories_received": balance.answered,
+        "lost": balance.lost,
+        "rejected": balance.rejected,
+        "rejected_by_reason": outcome.by_reason,
+        "rejected_on_purpose": outcome.refused_on_purpose,
+        "sent_while_node_was_down": balance.node_down,
+        "node_restarts": outcome.restarts,
+        "joint_trajectories_received": outcome.joint_trajectories,
+        "trajectory_faults": dict(outcome.faults),
+        "received_by_kind": dict(sorted(outcome.measured.batches.items())),
+        "latency_ms": {"p50": p50, "p99": p99, "of": "sending a sequence to having its TrajectoryBatch, here"},
+        "velocity_error_rad_s": {
+            scheme.value: {"rms": outcome.velocity_rms(scheme), "bound": bound.limit, "bound_because": bound.reason}
+            for scheme, bound in outcome.bounds.items()
+        },
+        "velocity_error_note": (
+            "row 0 of every window against the motion's own velocity: central at the same sample, backward at mid-step; "
+            "central differences up to where they see the held last action"
+        ),
+        "velocity_error_by_kind_rad_s": {
+            name: {"rms": statistics.rms, "largest": statistics.largest}
+            for name, statistics in sorted(outcome.measured.velocity.items())
+        },
+        "start_up_acceleration": {
+            "ratio": max(outcome.start_up_ratios.values(), default=None),
+            "bound": outcome.start_up_limit,
+            "by_kind": outcome.start_up_ratios,
+            "largest_of_motion_rad_s2": outcome.paths.largest_acceleration,
+            "of": "largest |acceleration| over all rows at h = 1..3 over the largest of the motion",
+        },
+        "optimizer": {
+            "cost_at_start": optimizer.iteration_costs[0],
+            "cost_at_end": optimizer.iteration_costs[-1],
+            "closed_form_optimum": optimizer.optimum.cost,
+            "relative_gap": optimizer.gap,
+            "bound": OPTIMIZER_GAP,
+            "iterations": optimizer.iterations,
+            "service_calls": optimizer.calls,
+            "seconds": optimizer.seconds,
+        },
+        "node": {key: value for key, value in outcome.node.items() if "." not in key},
+        "wall_s": seconds,
+        "versions": versions(),
+    }
+
+
+def write_report(report: dict[str, object], path: Path) -> None:
+    """Write the report, readable and with a newline at its end."""
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def summary(outcome: Outcome) -> list[tuple[str, str]]:
+    """Lines of the short table that the demo ends with."""
+    balance, optimizer = outcome.balance, outcome.optimizer
+    p50, p99 = latency_percentiles_ms(outcome)
+    lines = [
+        ("source", f"{Path(outcome.recording.source).name} ({outcome.recording.kind})"),
+        ("motion", f"{outcome.recording.duration:.1f} s of {outcome.recording.dof} joints ({robot_name(outcome.recording)})"),
+        ("sequences", f"{balance.sent} sent, {balance.answered} answered, {balance.rejected} rejected, {balance.lost} lost"),
+        ("rejected", f"{_listed(outcome.by_reason)} ({outcome.refused_on_purpose} on purpose)"),
+        ("latency", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms" if p50 is not None and p99 is not None else "nothing came back"),
+    ]
+    if outcome.recording.repeated.any():
+        lines.insert(2, ("repeated frames", f"{int(outcome.recording.repeated.sum())} of {outcome.recording.samples}"))
+    if outcome.restarts:
+        lines.append(("node restarts", f"{outcome.restarts}, {balance.node_down} sequences sent while it was down"))
+    for scheme, bound in outcome.bounds.items():
+        rms = outcome.velocity_rms(scheme)
+        value = "none" if rms is None else f"{rms:.5f}"
+        lines.append((f"velocity error, {scheme.value}", f"{value} rad/s RMS (bound {bound.limit:.4f})"))
+    ratio = max(outcome.start_up_ratios.values(), default=float("nan"))
+    lines.append(("start-up acceleration", f"{ratio:.3f} x the motion's largest (bound {outcome.start_up_limit})"))
+    lines.append(
+        (
+            "optimizer",
+            f"cost {optimizer.iteration_costs[0]:.4g} to {optimizer.iteration_costs[-1]:.6g} in {optimizer.iterations} iterations, "
+            f"{optimizer.gap:.1e} above the optimum",
+        )
+    )
+    return lines
+
+
+def latency_percentiles_ms(outcome: Outcome) -> tuple[float | None, float | None]:
+    """Median and 99th percentile [ms]."""
+    if not outcome.latencies:
+        return None, None
+    p50, p99 = np.percentile(np.array(outcome.latencies) * 1e3, (50, 99))
+    return float(p50), float(p99)
+
+
+def robot_name(motion: Motion) -> str:
+    """A name for the robot by its joints: panda, fer, ... or the number of joints where the names share no beginning."""
+    known = {"panda": "Franka Panda", "fer": "Franka Emika Panda (FER)", "fr3": "Franka Research 3"}
+    first = motion.joint_names[0]
+    for prefix, name in known.items():
+        if first.startswith(f"{prefix}_"):
+            return name
+    if "wrist_3_joint" in motion.joint_names:
+        return "Universal Robots arm"
+    if "torso_lift_joint" in motion.joint_names:
+        return "arm with a lifting torso (Fetch)"
+    return f"robot with {motion.dof} joints"
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"

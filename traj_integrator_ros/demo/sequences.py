@@ -1,0 +1,71 @@
+"""Windows to ActionSequence messages, and trajectory messages to arrays."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from traj_integrator_interfaces.msg import ActionSequence, StartState, TrajectoryBatch
+from trajectory_msgs.msg import JointTrajectory
+
+from .metrics import Batch
+from .windows import Window
+
+SECOND = 1_000_000_000
+
+
+def floats(values: np.ndarray) -> array:
+    """A flat float32 array as message fields take it without looking at every element."""
+    return array("f", np.ascontiguousarray(values, dtype=np.float32).tobytes())
+
+
+def action_sequence(
+    joint_names: tuple[str, ...], data: np.ndarray, dt: np.ndarray, control_space: int, start: np.ndarray | None
+) -> ActionSequence:
+    """A message of actions [batch, horizon, dof] with dt [1] or [horizon] in s; start is [3, dof] or None. No stamp yet."""
+    message = ActionSequence(joint_names=list(joint_names), control_space=int(control_space))
+    message.batch, message.horizon = data.shape[0], data.shape[1]
+    message.data, message.dt = floats(data), floats(dt)
+    if start is not None:
+        message.start = StartState(position=floats(start[0]), velocity=floats(start[1]), acceleration=floats(start[2]))
+    return message
+
+
+def window_message(window: Window) -> ActionSequence:
+    """The message of a window, without a stamp."""
+    names = window.path.motion.joint_names
+    return action_sequence(names, window.data, window.dt, window.kind.control_space, window.start)
+
+
+def batch_arrays(message: TrajectoryBatch) -> Batch:
+    """The arrays of a trajectory batch, [batch, horizon, dof] views of the message.
+
+    Raises ValueError where lengths do not fit.
+    """
+    shape = (message.batch, message.horizon, len(message.joint_names))
+    fields = (message.position, message.velocity, message.acceleration, message.jerk)
+    return Batch(*[np.asarray(values, dtype=np.float32).reshape(shape) for values in fields])
+
+
+def stamp_of(message: ActionSequence | TrajectoryBatch | JointTrajectory) -> int:
+    """The header stamp in ns."""
+    return message.header.stamp.sec * SECOND + message.header.stamp.nanosec
+
+
+def joint_trajectory_fault(message: JointTrajectory) -> str | None:
+    """What a joint_trajectory_controller would refuse in this trajectory, None where there is nothing."""
+    if not message.points:
+        return "no points"
+    dof = len(message.joint_names)
+    times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
+    if times[0] < 0 or any(later <= earlier for earlier, later in zip(times[:-1], times[1:], strict=True)):
+        return "times do not increase"
+    for name in ("positions", "velocities", "accelerations"):
+        values = [getattr(point, name) for point in message.points]
+        if any(len(row) != dof for row in values):
+            return f"{name} incomplete"
+        if not np.isfinite(np.asarray(values)).all():
+            return f"{name} not finite"
+    if np.any(np.asarray(message.points[-1].velocities)):
+        return "does not end at rest"
+    return None

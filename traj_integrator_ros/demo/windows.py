@@ -1,0 +1,189 @@
+"""Windows of the future of a motion, as actions in every control space: what the demo's planner sends. No ROS in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ..kernels.types import ControlSpace, FiniteDifference
+from .motion import Motion, accelerations, largest_acceleration, resample, thin_out
+
+WINDOW_STEP = 0.01
+"""Step of the windows [s] where the motion is sampled at least as fast; slower recordings keep their own."""
+MAX_HORIZON = 32
+CANDIDATE_SPREAD = 0.5
+"""Acceleration [share of the motion's largest] that perturbed candidates add at the end of their window, one sigma."""
+
+
+class StartFrom(Enum):
+    """Where the trajectories of a sequence start."""
+
+    SEQUENCE = "sequence"
+    """Position, velocity and acceleration in the message: the motion's own at the first sample."""
+    JOINT_STATES = "joint_states"
+    """Nothing in the message: the latest joint state that the node received."""
+
+
+@dataclass(frozen=True)
+class WindowKind:
+    """What a window's actions mean and where its trajectories start."""
+
+    control_space: ControlSpace
+    start_from: StartFrom = StartFrom.SEQUENCE
+    scheme: FiniteDifference = FiniteDifference.BACKWARD
+    """Matters for positions only."""
+
+    @property
+    def name(self) -> str:
+        """Name in the report, e.g. position/central or jerk from joint_states."""
+        name = self.control_space.name.lower()
+        if self.control_space is ControlSpace.POSITION:
+            name += f"/{self.scheme.value}"
+        return name if self.start_from is StartFrom.SEQUENCE else f"{name} from joint_states"
+
+
+@dataclass(frozen=True)
+class PlannedPath:
+    """A motion on the samples that windows are cut from, and the recorded velocities [N, D] in rad/s at the same samples."""
+
+    motion: Motion
+    reference_velocity: np.ndarray
+
+    @property
+    def horizon(self) -> int:
+        """Actions of a window: up to MAX_HORIZON, less where the motion is short."""
+        return max(4, min(MAX_HORIZON, self.motion.samples // 2))
+
+    @property
+    def last_start(self) -> int:
+        """The last sample that a window can start from."""
+        return self.motion.samples - 1 - self.horizon
+
+    def sample_at(self, time: float) -> int:
+        """The sample at `time` s, or the last one a window can start from."""
+        nearest = int(np.searchsorted(self.motion.time, time + 1e-9, side="right")) - 1
+        return max(0, min(nearest, self.last_start))
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The motion as windows need it: on its own steps, and on uniform ones.
+
+    Positions and velocities go on uniform steps: central differences know no others, and backward differences overestimate the
+    acceleration where a step is much shorter than the one before (by up to half their ratio). Accelerations and jerks are
+    integrated exactly over any steps.
+    """
+
+    any_step: PlannedPath
+    uniform: PlannedPath
+    largest_acceleration: float
+    """Of the motion's own, cleaned recording [rad/s²]."""
+
+    def of(self, kind: WindowKind) -> PlannedPath:
+        """The path that windows of this kind are cut from."""
+        differentiated = kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY)
+        return self.uniform if differentiated else self.any_step
+
+
+def paths_of(cleaned: Motion, planned: Motion) -> Paths:
+    """The paths of a motion; `planned` is what is sent, `cleaned` (same samples) what results are compared with."""
+    planned, cleaned = thin_out(planned, WINDOW_STEP), thin_out(cleaned, WINDOW_STEP)
+    path = PlannedPath(planned, cleaned.velocity)
+    uniform = path
+    if not planned.is_uniform:
+        # A quarter of the shortest step: the cubics between the samples bend within a step.
+        step = max(WINDOW_STEP, float(np.diff(planned.time).min()) / 4)
+        uniform = PlannedPath(resample(planned, step), resample(cleaned, step).velocity)
+    return Paths(path, uniform, largest_acceleration(cleaned))
+
+
+@dataclass(frozen=True)
+class Window:
+    """One action sequence, ready to be sent: arrays as the ActionSequence message wants them.
+
+    `data` is [batch, horizon, dof], row 0 the motion itself; `dt` is [1] or [horizon] in s; `start` is [3, dof]: position,
+    velocity and acceleration, None to start from the latest joint state. `first` is the sample of the path it starts from.
+    """
+
+    kind: WindowKind
+    path: PlannedPath
+    first: int
+    data: np.ndarray
+    dt: np.ndarray
+    start: np.ndarray | None
+
+    @property
+    def batch(self) -> int:
+        """Number of candidates."""
+        return self.data.shape[0]
+
+    @property
+    def horizon(self) -> int:
+        """Number of actions."""
+        return self.data.shape[1]
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """The motion's own velocity at the window's samples, the start included, [horizon + 1, dof] in rad/s."""
+        return self.path.reference_velocity[self.first : self.first + self.horizon + 1]
+
+
+def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: np.random.Generator) -> Window:
+    """The window of `kind` that starts from sample `first` of its path: the motion itself and batch - 1 perturbed candidates.
+
+    Candidates leave the motion smoothly, by A s⁴ with s = 0..1 over the window: same position, velocity, acceleration at the start.
+    """
+    path = paths.of(kind)
+    motion, horizon = path.motion, path.horizon
+    rows = slice(first, first + horizon + 1)
+    time = motion.time[rows]
+    steps = np.diff(time)
+    span = time[-1] - time[0]
+    s = ((time - time[0]) / span)[None, :, None]
+    reach = CANDIDATE_SPREAD * paths.largest_acceleration * span**2 / 12
+    amplitude = reach * np.clip(random.standard_normal((batch, 1, motion.dof)), -2, 2)
+    amplitude[0] = 0
+
+    position = motion.position[rows] + amplitude * s**4
+    velocity = motion.velocity[rows] + amplitude * 4 * s**3 / span
+    acceleration = accelerations(motion)[rows] + amplitude * 12 * s**2 / span**2
+    width = steps[None, :, None]
+    actions = {
+        ControlSpace.POSITION: position[:, 1:],
+        # The velocity that reaches the next position in one step, and so on.
+        ControlSpace.VELOCITY: np.diff(position, axis=1) / width,
+        ControlSpace.ACCELERATION: np.diff(velocity, axis=1) / width,
+        ControlSpace.JERK: np.diff(acceleration, axis=1) / width,
+    }[kind.control_space]
+    start = np.stack([motion.position[first], motion.velocity[first], accelerations(motion)[first]])
+    return Window(
+        kind=kind,
+        path=path,
+        first=first,
+        data=np.ascontiguousarray(actions, dtype=np.float32),
+        dt=_step_lengths(motion, first, steps),
+        start=start.astype(np.float32) if kind.start_from is StartFrom.SEQUENCE else None,
+    )
+
+
+def kinds_under(scheme: FiniteDifference) -> Sequence[WindowKind]:
+    """The kinds of windows that the planner sends in turn while the node differentiates positions by `scheme`.
+
+    Sequences that start from the latest joint state are accelerations and jerks: a state that is one sample old or new does not
+    make them jump, where it would a window of positions.
+    """
+    position = WindowKind(ControlSpace.POSITION, scheme=scheme)
+    others = [WindowKind(space) for space in (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)]
+    latest = [WindowKind(space, StartFrom.JOINT_STATES) for space in (ControlSpace.ACCELERATION, ControlSpace.JERK)]
+    return [position, others[0], position, others[1], position, latest[0], position, others[2], position, latest[1]]
+
+
+def _step_lengths(motion: Motion, first: int, steps: np.ndarray) -> np.ndarray:
+    """dt of a sequence: [1], or [horizon] where dt[h] leads from output h-1 to h and dt[0] is the step before the start."""
+    if motion.is_uniform:
+        return np.array([motion.step], dtype=np.float32)
+    before = motion.time[first] - motion.time[first - 1] if first > 0 else steps[0]
+    return np.concatenate([[before], steps[:-1]]).astype(np.float32)
