@@ -1,0 +1,58 @@
+"""Device functions that all kernels share: where an element lies, what its start state and step length are.
+
+A tensor `[R, H, D]` is walked flat. Its length may pass 2^31: the place of a program's first element is an int64
+scalar, and only the distance from it is an int32 vector.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def split(i_first, b_lane, size):
+    """Rows and places in the row of the elements `i_first + b_lane` (int64 scalar, int32 vector) of `[*, size]`."""
+    i_row = i_first // size
+    b_flat = (i_first - i_row * size).to(tl.int32) + b_lane
+    b_row = b_flat // size
+    return i_row, b_row, b_flat - b_row * size
+
+
+@triton.jit
+def load_gradient(p_gradient, b_offset, b_mask, DTYPE: tl.constexpr):
+    """An upstream gradient in the type of the arithmetic; 0 outside of the mask."""
+    return tl.load(p_gradient + b_offset, mask=b_mask, other=0).to(DTYPE)
+
+
+@triton.jit
+def load_start(p_start, n_rows, b_row, b_column, width, b_mask, INDEXED: tl.constexpr):
+    """Start values in float64: 0 where the pool is None, its only row for all, NaN where the row is not in the pool."""
+    if p_start is None:
+        b_value = tl.zeros_like(b_column).to(tl.float64)
+    else:
+        if not INDEXED:
+            b_row = tl.where(n_rows > 1, b_row, 0)
+        b_found = b_mask & (b_row >= 0) & (b_row < n_rows)
+        b_value = tl.load(p_start + b_row * width + b_column, mask=b_found, other=float("nan")).to(tl.float64)
+    return b_value
+
+
+@triton.jit
+def reciprocal(b_dt, DTYPE: tl.constexpr):
+    """1 / dt, rounded to nearest."""
+    if DTYPE == tl.float32:
+        b_result = tl.div_rn(1.0, b_dt.to(tl.float32))
+    else:
+        b_result = 1.0 / b_dt.to(tl.float64)
+    return b_result
+
+
+@triton.jit
+def reciprocal_double(b_dt, EXACT: tl.constexpr):
+    """1 / dt in float64; where not `EXACT`, to 1e-13 by one Newton step: float64 division is slow on small devices."""
+    b_dt = b_dt.to(tl.float64)
+    if EXACT:
+        b_result = 1.0 / b_dt
+    else:
+        b_guess = (1.0 / b_dt.to(tl.float32)).to(tl.float64)
+        b_result = b_guess * (2.0 - b_dt * b_guess)
+    return b_result
