@@ -142,7 +142,8 @@ def announce(environment: Environment, steps: list[Step]) -> None:
     LOG.write_text("", encoding="utf-8")
     ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip() if environment.use_ros else "ROS 2 wheels"
     version = ".".join(map(str, sys.version_info[:3]))
-    print(f"set-up: .venv with Python {version} and {ros}; log in {LOG.relative_to(ROOT)}", flush=True)
+    minutes = ", a few minutes" if any(step.do is install_packages for step in steps) else ""
+    print(f"set-up: .venv with Python {version} and {ros}{minutes}; log in {LOG.relative_to(ROOT)}", flush=True)
 
 
 # ---- step 1: virtual environment ----
