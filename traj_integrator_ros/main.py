@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .stop_signals import StopSignals
+
+if TYPE_CHECKING:  # imported in main(), after the signals are taken care of: it takes seconds
+    from rclpy.executors import Executor
+
+    from .node import IntegratorNode
 
 _USAGE = """usage: integrator_node [--ros-args ...]
 
@@ -19,6 +25,8 @@ Integrates action sequences to joint trajectories (lifecycle node traj_integrato
 """
 _WRONG_USAGE = 2
 _MOST_THREADS = 4
+_MOST_FAILURES = 1000
+"""Failures in a row after which spinning is hopeless."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -58,18 +66,39 @@ def main(args: Sequence[str] | None = None) -> int:
         if not isinstance(error, (RuntimeError, ValueError, ParameterException, NameValidationException)):
             raise
         return _fail(error)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
     try:
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
         node.autostart()
-        executor.spin()
-    except ExternalShutdownException:
-        pass
-    finally:
+        _spin(executor, node)
         executor.shutdown(timeout_sec=0)
+    except (ExternalShutdownException, RuntimeError):
+        # Between two waits, rclpy tells of the end of the context by an RCLError.
+        if not stop_signals.received:
+            raise
+    finally:
         node.destroy_node()
         rclpy.try_shutdown()
     return 0
+
+
+def _spin(executor: Executor, node: IntegratorNode) -> None:
+    """Spin until the context ends; what fails outside the node's own callbacks does not end it.
+
+    A message that cannot be decoded, or a client gone before its answer, raises in rclpy itself.
+    """
+    failures = 0
+    while node.context.ok():
+        try:
+            executor.spin_once()
+            failures = 0
+        except Exception as error:
+            if not node.context.ok():
+                return
+            node.count_failure("executor", error)
+            failures += 1
+            if failures >= _MOST_FAILURES:
+                raise
 
 
 def _limit_threads() -> None:

@@ -96,9 +96,10 @@ class IntegratorNode(LifecycleNode):
         except Exception as error:
             self._release()
             self._failure = f"configure failed: {_one_line(error)}"
-            self.get_logger().error(self._failure)
-            if not isinstance(error, (ValueError, RuntimeError)):
-                self.get_logger().error(traceback.format_exc())
+            if self.context.ok():  # else it failed because the process is being ended
+                self.get_logger().error(self._failure)
+                if not isinstance(error, (ValueError, RuntimeError)):
+                    self.get_logger().error(traceback.format_exc())
             return _FAILURE
         self._failure = ""
         engine = self._engine
@@ -158,7 +159,7 @@ class IntegratorNode(LifecycleNode):
 
     def _on_joint_state(self, message: JointState) -> None:
         self._guarded("joint_states", lambda: self._take_joint_state(message))
-        self._take_waiting_joint_states()
+        self._guarded("joint_states", self._take_waiting_joint_states)
 
     def _take_waiting_joint_states(self) -> None:
         """Read what has arrived meanwhile, so that trajectories start from the latest state there is."""
@@ -253,7 +254,7 @@ class IntegratorNode(LifecycleNode):
         if not self._active or self._pipeline is None:
             label = self._state_machine.current_state[1]
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {label}")
-        self._take_waiting_joint_states()
+        self._guarded("joint_states", self._take_waiting_joint_states)
         return self._pipeline
 
     def _guarded(self, source: str, work: Callable[[], None], tell: Callable[[str], None] | None = None) -> bool:
@@ -266,14 +267,23 @@ class IntegratorNode(LifecycleNode):
             self._warn((source, rejected.reason), f"{source} rejected, {rejected}")
             reason = str(rejected)
         except Exception as error:
-            if not self.context.ok():  # shutting down: publishers are gone already
-                return False
-            self._rejected.count(RejectionReason.INTERNAL_ERROR)
-            reason = f"{RejectionReason.INTERNAL_ERROR.value}: {type(error).__name__}: {_one_line(error)}"
-            self._error((source, type(error)), f"{source} failed, {reason}\n{traceback.format_exc()}")
+            reason = self.count_failure(source, error)
         if tell is not None:
             tell(reason)
         return False
+
+    def count_failure(self, source: str, error: Exception) -> str:
+        """Count and log an error that nobody foresaw, its traceback included; return it as a reason in one line."""
+        # Strings that are no UTF-8 surface while rclpy decodes a message, before any callback.
+        malformed = isinstance(error, UnicodeDecodeError)
+        reason = RejectionReason.MALFORMED_MESSAGE if malformed else RejectionReason.INTERNAL_ERROR
+        self._rejected.count(reason)
+        line = f"{reason.value}: {type(error).__name__}: {_one_line(error)}"
+        if malformed:
+            self._warn((source, reason), f"{source} rejected, {line}")
+        elif self.context.ok():  # else publishers are gone because the process is being ended
+            self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
+        return line
 
     def _on_warning(self, finding: Rejected) -> None:
         self._warned.count(finding.reason)

@@ -39,6 +39,8 @@ class RejectionReason(str, Enum):
     OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
     QUEUE_OVERFLOW = "queue_overflow"
     """Messages that newer ones pushed out of the queue before they were read."""
+    MALFORMED_MESSAGE = "malformed_message"
+    """A message that cannot be decoded."""
     INTERNAL_ERROR = "internal_error"
 
 

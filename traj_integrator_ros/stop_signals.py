@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-GRACE_S = 1.5
+GRACE_S = 1.0
 """Time for an orderly end; after it the process ends all the same."""
 
 

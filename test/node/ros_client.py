@@ -22,6 +22,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 from trajectory_msgs.msg import JointTrajectory
 
+START_TIMEOUT_S = 40.0  # a busy machine imports torch in ten seconds and more
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
     "cleanup": Transition.TRANSITION_CLEANUP,
@@ -79,7 +80,7 @@ class RosClient:
         request = ChangeState.Request(transition=Transition(id=self._transition_id(transition)))
         return self.call(ChangeState, "change_state", request, timeout_s=30.0).success
 
-    def wait_until_active(self, timeout_s: float = 40.0) -> None:
+    def wait_until_active(self, timeout_s: float = START_TIMEOUT_S) -> None:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -171,7 +172,7 @@ class RosClient:
         client = self._clients.get(name)
         if client is None:
             client = self._clients[name] = self.node.create_client(service, f"{self.node_name}/{name}")
-        self.wait_for(client.service_is_ready, f"service {name}", timeout_s)
+        self.wait_for(client.service_is_ready, f"service {name}", max(timeout_s, START_TIMEOUT_S))
         future = client.call_async(request)
         try:
             self.wait_for(future.done, f"answer of {name}", timeout_s)

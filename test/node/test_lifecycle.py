@@ -1,0 +1,168 @@
+"""The lifecycle, over its services."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from conftest import ClientFactory, NodeFactory
+from ros_client import RosClient, sequence
+
+pytestmark = pytest.mark.ros
+SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
+NEXT_STATE = {
+    ("unconfigured", "configure"): "inactive",
+    ("inactive", "activate"): "active",
+    ("inactive", "cleanup"): "unconfigured",
+    ("active", "deactivate"): "inactive",
+}
+TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
+
+
+def test_without_autostart_it_waits_to_be_configured_and_activated(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    start_node({"autostart": False})
+    client = connect()
+    assert client.state() == "unconfigured"
+    assert not client.node.count_publishers(f"{client.node_name}/trajectory_batch")
+    assert client.change_state("configure")
+    assert client.state() == "inactive"
+    assert client.change_state("activate")
+    client.wait_until_active()
+    client.answer(SEQUENCE)
+
+
+def test_every_transition_from_every_state_leads_where_the_state_machine_says(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    start_node({"autostart": False})
+    client = connect()
+    state = client.state()
+    shuffled = random.Random(7)
+    steps = [step for step in itertools.product(TRANSITIONS, repeat=2) for _ in range(2)]
+    shuffled.shuffle(steps)
+    visited = set()
+    for transition in itertools.chain.from_iterable(steps):
+        allowed = (state, transition) in NEXT_STATE
+        assert client.change_state(transition) == allowed, (state, transition)
+        visited.add((state, transition))
+        state = NEXT_STATE.get((state, transition), state)
+        assert client.state() == state
+    assert set(NEXT_STATE) <= visited
+
+
+def test_transitions_in_random_order_under_traffic_leave_it_working(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    timer = client.node.create_timer(0.005, lambda: client.sequences.publish(SEQUENCE))
+    states = client.node.create_timer(0.002, lambda: client.publish_state([0.0, 0.0, 0.0]))
+    chosen = random.Random(3)
+    for _ in range(40):
+        client.change_state(chosen.choice(TRANSITIONS))
+    for transition in TRANSITIONS[:2]:
+        client.change_state(transition)
+    assert client.state() == "active"
+    client.node.destroy_timer(timer)
+    client.node.destroy_timer(states)
+    client.wait_until_connected()
+    client.answer(SEQUENCE)
+    assert client.counts()["rejected.internal_error"] == "0", process.output
+
+
+def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    start_node()
+    client = connect()
+    client.wait_until_active()
+    assert client.change_state("deactivate")
+    client.sequences.publish(SEQUENCE)
+    response = client.integrate(SEQUENCE)
+    assert not response.success
+    assert response.message == "not_active: node: expected state active, got inactive"
+    status = client.status()
+    assert status.level == status.WARN
+    assert "inactive" in status.message
+    assert client.counts()["rejected.not_active"] == "2"
+    assert not client.batches and not client.trajectories
+    assert client.change_state("activate")
+    client.answer(SEQUENCE)
+
+
+def test_a_configure_that_fails_says_why_in_one_line_and_can_be_repaired(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    process = start_node({"limits.velocity": [1.0]})
+    client = connect()
+    process.wait_for_output("configure failed")
+    line = next(line for line in process.output.splitlines() if "configure failed" in line)
+    assert "limits.velocity: expected 0 or 3 values, one for each joint, got 1" in line
+    assert "Traceback" not in process.output
+    assert client.state() == "unconfigured"
+    status = client.status()
+    assert status.level == status.ERROR
+    assert "limits.velocity" in status.message
+    assert not client.change_state("configure")
+    assert client.set_parameters(limits__velocity=[1.0, 1.0, 1.0]) == [(True, "")]
+    assert client.change_state("configure") and client.change_state("activate")
+    assert client.status().level == status.OK
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"joint_names": []}, "joint_names: expected the robot's joints, got none"),
+        ({"device": "cuda:99"}, "cuda:99"),
+        ({"warmup": ["65x1"]}, "warmup: expected at least 1x1 and at most max_batch x max_horizon"),
+        ({"qos_overrides./joint_states.subscription.reliability": "hopeful"}, "hopeful"),
+    ],
+)
+def test_a_configuration_that_cannot_be_leaves_the_process_up_and_unconfigured(
+    start_node: NodeFactory, connect: ClientFactory, parameters: dict[str, object], said: str
+) -> None:
+    process = start_node(parameters)
+    client = connect()
+    process.wait_for_output("configure failed")
+    assert said in process.output
+    assert "Traceback" not in process.output
+    assert client.state() == "unconfigured"
+
+
+def test_shutdown_is_possible_from_every_state_and_the_process_stays_answerable(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    for namespace, steps in (("/a", []), ("/b", ["configure"]), ("/c", ["configure", "activate"])):
+        start_node({"autostart": False}, ["-r", f"__ns:={namespace}"])
+        client = connect(f"{namespace}/traj_integrator")
+        for step in steps:
+            assert client.change_state(step)
+        assert client.change_state("shutdown")
+        assert client.state() == "finalized"
+
+
+def test_repeated_cleanup_and_configure_do_not_grow(client_cycle: RosClient) -> None:
+    client_cycle.wait_until_connected()
+
+
+@pytest.fixture
+def client_cycle(start_node: NodeFactory, connect: ClientFactory) -> RosClient:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+
+    def cycle(times: int) -> int:
+        for _ in range(times):
+            for transition in ("deactivate", "cleanup", "configure", "activate"):
+                assert client.change_state(transition)
+        return process.resident_bytes()
+
+    before = cycle(5)
+    after = cycle(15)
+    assert after < before * 1.05, (before, after)
+    return client
