@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 
@@ -14,6 +14,8 @@ from .tensor_device_type import TensorDeviceType
 
 FIELDS = ("position", "velocity", "acceleration", "jerk")
 
+# Which fields a flattened state has, and its joint names.
+_Context = tuple[tuple[str, ...], Sequence[str] | None]
 Index = int | slice | EllipsisType | Tensor | Sequence[int] | None
 
 
@@ -176,16 +178,17 @@ def _join(
     return cls(**joined, joint_names=first.joint_names)
 
 
-def _flatten(state: JointState) -> tuple[list[Tensor | None], Sequence[str] | None]:
-    return [getattr(state, name) for name in FIELDS], state.joint_names
+def _flatten(state: JointState) -> tuple[list[Tensor], _Context]:
+    given = _given(state)
+    return list(given.values()), (tuple(given), state.joint_names)
 
 
-def _unflatten(fields: Sequence[Tensor | None], joint_names: Sequence[str] | None) -> JointState:
+def _unflatten(leaves: Iterable[Tensor], context: _Context) -> JointState:
     # Not through the constructor: torch fills trees with placeholders that have no shape to check.
+    names, joint_names = context
     state = JointState.__new__(JointState)
-    for name, field in zip(FIELDS, fields, strict=True):
-        setattr(state, name, field)
-    state.joint_names = joint_names
+    state.__dict__.update(dict.fromkeys(FIELDS), joint_names=joint_names)
+    state.__dict__.update(zip(names, leaves, strict=True))
     return state
 
 

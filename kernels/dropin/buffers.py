@@ -98,7 +98,7 @@ def _check_distinct(buffers: dict[str, Tensor]) -> None:
 
 def _refuse_vmap(*_: object) -> NoReturn:
     raise RuntimeError(
-        "vmap (and with it jacfwd, hessian) cannot write the values of its batch into buffers made outside of it; map "
+        "vmap cannot write the values of its batch into buffers made outside of it; map "
         "over a step without buffers, such as clique_step"
     )
 

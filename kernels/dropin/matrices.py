@@ -56,7 +56,7 @@ def build_fd_matrix(
         dtype: dtype of the result.
         order: how often to difference; the matrix is raised to this power, order 0 is the identity.
         PREV_STATE: `-(F_n ** order)[:h]` with `n = h + order`: the sequence begins with `order` points before it.
-        FULL_RANK: forward differences in the first half, a central one in the middle, backward ones in the second half.
+        FULL_RANK: negated forward differences above the middle row, a central one in it, backward ones below.
         SHIFT: backward differences; row 0 is 0.
 
     Returns:
@@ -207,8 +207,8 @@ def _full_rank_difference(h: int, device: torch.device | str) -> Tensor:
     if h % 2 == 0 or h == 1:
         raise ValueError(f"horizon: expected an odd number >= 3 with FULL_RANK, got {h}")
     middle = h // 2
-    matrix = _forward_difference(h, device)
-    matrix[middle:] = _backward_difference(h, device)[middle:]
+    matrix = _backward_difference(h, device)
+    matrix[:middle] = -_forward_difference(h, device)[:middle] + 0.0  # no -0
     matrix[middle] = 0
     matrix[middle, middle - 1], matrix[middle, middle + 1] = -1, 1
     return matrix

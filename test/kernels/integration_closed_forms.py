@@ -1,0 +1,311 @@
+"""Closed-form expectations for the 29 names, written down as numbers or as formulas that share nothing with the code.
+
+`CLOSED_FORMS` maps each name to its check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import integration_cases
+import numpy as np
+import torch
+from torch.testing import assert_close
+
+from traj_integrator_ros.kernels import integration_utils as iu
+from traj_integrator_ros.kernels.integration_utils import JointState, TensorDeviceType
+
+CLOSED_FORMS: dict[str, Callable[[], None]] = {}
+F64 = TensorDeviceType(dtype=torch.float64)
+
+
+def closed_form(name):
+    return lambda check: CLOSED_FORMS.setdefault(name, check)
+
+
+def t(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+# Matrices --------------------------------------------------------------------------------------------------------
+
+
+@closed_form("build_clique_matrix")
+def _():
+    result = iu.build_clique_matrix(3, t([0.5, 0.25, 0.1]), dtype=torch.float64)
+    shift = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+    velocity = [[0, 0, 0], [-4, 4, 0], [0, -10, 10]]
+    acceleration = [[0, 0, 0], [-16, 16, 0], [0, -100, 100]]
+    assert_close(result, t(shift + velocity + acceleration))
+
+
+@closed_form("build_fd_matrix")
+def _():
+    def build(h, **options):
+        return iu.build_fd_matrix(h, dtype=torch.float64, **options).tolist()
+
+    assert build(3) == [[-1, 1, 0], [0, -1, 1], [0, 0, 0]]
+    assert build(4, order=2) == [[1, -2, 1, 0], [0, 1, -2, 1], [0, 0, 1, -1], [0, 0, 0, 0]]
+    assert build(3, order=0) == np.eye(3).tolist()
+    assert build(3, SHIFT=True) == [[0, 0, 0], [-1, 1, 0], [0, -1, 1]]
+    assert build(3, SHIFT=True, order=2) == [[0, 0, 0], [-1, 1, 0], [1, -2, 1]]
+    assert build(3, PREV_STATE=True, order=2) == [[-1, 2, -1, 0, 0], [0, -1, 2, -1, 0], [0, 0, -1, 2, -1]]
+    assert build(2, PREV_STATE=True) == [[1, -1, 0], [0, 1, -1]]
+    assert build(5, FULL_RANK=True) == [
+        [1, -1, 0, 0, 0],
+        [0, 1, -1, 0, 0],
+        [0, -1, 0, 1, 0],
+        [0, 0, -1, 1, 0],
+        [0, 0, 0, -1, 1],
+    ]
+
+
+@closed_form("build_int_matrix")
+def _():
+    assert iu.build_int_matrix(3).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert iu.build_int_matrix(3, diagonal=-1).tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
+    assert iu.build_int_matrix(3, order=2).tolist() == [[1, 0, 0], [2, 1, 0], [3, 2, 1]]
+    assert iu.build_int_matrix(2, order=0).tolist() == [[1, 0], [0, 1]]
+    weighted = iu.build_int_matrix(2, order=2, traj_dt=t([2.0, 3.0]), dtype=torch.float64)
+    assert weighted.tolist() == [[4, 0], [10, 9]]
+
+
+@closed_form("build_start_state_mask")
+def _():
+    mask, n_mask = iu.build_start_state_mask(3, F64)
+    assert mask.tolist() == [[1], [0], [0]]
+    assert n_mask.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+
+
+@closed_form("tensor_linspace")
+def _():
+    assert_close(iu.tensor_linspace(t(1.0), t(3.0), 4), t([1.5, 2.0, 2.5, 3.0]))
+    assert_close(iu.tensor_linspace(t([[0.0], [1.0]]), t([[1.0], [0.0]]), 2), t([[0.5, 1.0], [0.5, 0.0]]))
+    assert_close(iu.tensor_linspace(t([0.0, 2.0]), t([1.0, 4.0]), 2), t([[0.5, 3.0], [1.0, 4.0]]))
+    assert iu.tensor_linspace(t(0.0), t(1.0)).shape == (10,)
+
+
+@closed_form("sum_matrix")
+def _():
+    assert iu.sum_matrix(3, 2, F64).tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]]
+
+
+@closed_form("interpolate_kernel")
+def _():
+    expected = [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 1, 0], [0, 0.5, 0.5], [0, 0, 1]]
+    assert_close(iu.interpolate_kernel(3, 3, F64), t(expected))
+
+
+@closed_form("action_interpolate_kernel")
+def _():
+    held = [[0.5, 0.5], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
+    assert_close(iu.action_interpolate_kernel(2, 6, F64), t(held))
+    longer = [[0.5, 0.5, 0], [0, 1, 0], [0, 0, 0], [0, 0.5, 0.5], [0, 0, 1], [0, 1, 0]]
+    assert_close(iu.action_interpolate_kernel(3, 3, F64, offset=1), t(longer))
+
+
+# Steps by matrices -----------------------------------------------------------------------------------------------
+
+STATE_ROW = [1.0, 2.0, 3.0]  # q, qd, qdd of one joint
+SUM = [[1.0, 0.0], [1.0, 1.0]]
+BACKWARD = [[0.0, 0.0], [-1.0, 1.0]]
+
+
+@closed_form("tensor_step_jerk")
+def _():
+    for state in (t([STATE_ROW]), t([[STATE_ROW]])):
+        seq = torch.full((1, 2, 3), torch.nan, dtype=torch.float64)
+        out = iu.tensor_step_jerk(state, t([[[4.0], [6.0]]]), seq, t([0.5, 1.0]), 1, t(SUM))
+        # qdd = 3 + 0.5 * 4, + 6; qd = 2 + 0.5 * 5, + 11; q = 1 + 0.5 * 4.5, + 15.5
+        assert_close(out, t([[[3.25, 4.5, 5.0], [18.75, 15.5, 11.0]]]))
+        assert out is seq
+
+
+@closed_form("euler_integrate")
+def _():
+    result = iu.euler_integrate(t([[[1.0]]]), t([[[2.0], [3.0]]]), None, t(SUM))
+    assert_close(result, t([[[3.0], [6.0]]]))
+
+
+@closed_form("tensor_step_acc")
+def _():
+    for state in (t([STATE_ROW]), t([[STATE_ROW]])):
+        seq = torch.full((1, 2, 3), torch.nan, dtype=torch.float64)
+        out = iu.tensor_step_acc(state, t([[[4.0], [6.0]]]), seq, None, 1, t(SUM))
+        # qd = 2 + 4, + 6; q = 1 + 6, + 12
+        assert_close(out, t([[[7.0, 6.0, 4.0], [19.0, 12.0, 6.0]]]))
+        assert out is seq
+
+
+@closed_form("step_acc_semi_euler")
+def _():
+    result = iu.step_acc_semi_euler(t([STATE_ROW]), t([[[4.0], [6.0]]]), None, 1, t(SUM))
+    assert_close(result, t([[[7.0, 6.0, 4.0], [19.0, 12.0, 6.0]]]))
+
+
+@closed_form("tensor_step_acc_semi_euler")
+def _():
+    state = JointState(*t([[[1.0]], [[2.0]], [[3.0]]]))
+    seq = JointState.zeros((1, 2, 1), F64)
+    out = iu.tensor_step_acc_semi_euler(state, t([[[4.0], [6.0]]]), seq, None, t(SUM), 2 * t(SUM))
+    assert out is seq
+    assert out.acceleration.flatten().tolist() == [4, 6]
+    assert out.velocity.flatten().tolist() == [6, 12]
+    assert out.position.flatten().tolist() == [13, 37]
+
+
+@closed_form("tensor_step_vel")
+def _():
+    for state in (t([STATE_ROW]), t([[STATE_ROW]])):
+        seq = torch.full((1, 3, 3), torch.nan, dtype=torch.float64)
+        act, dt = t([[[4.0], [7.0], [99.0]]]), t([0.5, 0.5, 0.5])
+        sums, forward = iu.build_int_matrix(3, dtype=torch.float64), iu.build_fd_matrix(3, dtype=torch.float64)
+        out = iu.tensor_step_vel(state, act, seq, dt, 1, 0.5 * sums, forward)
+        # qd = 2, 4, 7; q = 1 + 0.5 * (2, 6, 13); qdd = 3, then (4 - 2) / 0.5, (7 - 4) / 0.5
+        assert_close(out, t([[[2.0, 2.0, 3.0], [4.0, 4.0, 4.0], [7.5, 7.0, 6.0]]]))
+        assert out is seq
+
+
+@closed_form("tensor_step_pos")
+def _():
+    state = JointState(*t([[[1.0]], [[2.0]], [[3.0]]]))
+    act = t([[[4.0], [9.0], [99.0]]])
+    out = iu.tensor_step_pos(state, act, JointState.zeros((1, 3, 1), F64), iu.build_fd_matrix(3, dtype=torch.float64))
+    assert out.position.flatten().tolist() == [1, 4, 9]
+    assert out.velocity.flatten().tolist() == [2, 3, 5]
+    assert out.acceleration.flatten().tolist() == [3, 1, 2]
+
+
+@closed_form("tensor_step_pos_ik")
+def _():
+    seq, act = JointState.zeros((1, 2, 1), F64), t([[[4.0], [9.0]]])
+    assert iu.tensor_step_pos_ik(act, seq) is seq
+    assert_close(seq.position, act)
+
+
+def clique_matrices(h=4):
+    mask, n_mask = iu.build_start_state_mask(h, F64)
+    return mask, n_mask, *(iu.build_fd_matrix(h, dtype=torch.float64, order=k, SHIFT=True) for k in (1, 2, 3))
+
+
+def _cubes(step):
+    """Positions 0, 1, 8, 27 from actions 1, 8, 27 and one that is not used; their differences."""
+    outputs = step(t([[[1.0], [8.0], [27.0], [99.0]]]), t([[0.0]]), *clique_matrices())
+    assert [output.flatten().tolist() for output in outputs] == [
+        [0, 1, 8, 27],
+        [0, 1, 7, 19],
+        [0, 1, 6, 12],
+        [0, 1, 5, 6],
+    ]
+    return outputs
+
+
+CLOSED_FORMS["jit_tensor_step_pos_clique"] = lambda: _cubes(iu.jit_tensor_step_pos_clique)
+CLOSED_FORMS["CliqueTensorStep"] = lambda: _cubes(iu.CliqueTensorStep.apply)
+
+
+@closed_form("jit_tensor_step_pos_clique_contiguous")
+def _():
+    assert all(output.is_contiguous() for output in _cubes(iu.jit_tensor_step_pos_clique_contiguous))
+
+
+def _pulls(step):
+    """Ones behind each output: how often, and with which sign, an action stands in it."""
+    matrices = clique_matrices()[1:]
+    ones, zeros = torch.ones(1, 4, 1, dtype=torch.float64), torch.zeros(1, 4, 1, dtype=torch.float64)
+    expected = [[1, 1, 1, 0], [0, 0, 1, 0], [0, -1, 1, 0], [1, -2, 1, 0]]
+    for place, numbers in enumerate(expected):
+        grads = [ones if place == k else zeros for k in range(4)]
+        assert step(*grads, *matrices).flatten().tolist() == numbers
+    return step(ones, ones, ones, ones, *matrices)
+
+
+CLOSED_FORMS["jit_backward_pos_clique"] = lambda: _pulls(iu.jit_backward_pos_clique)
+
+
+@closed_form("jit_backward_pos_clique_contiguous")
+def _():
+    assert _pulls(iu.jit_backward_pos_clique_contiguous).is_contiguous()
+
+
+@closed_form("tensor_step_pos_clique")
+def _():
+    mask, n_mask, *differences = clique_matrices()
+
+    def step(act, p0, *_):
+        out = iu.tensor_step_pos_clique(JointState(p0), act, JointState(p0), (mask, n_mask), tuple(differences))
+        return out.position, out.velocity, out.acceleration, out.jerk
+
+    _cubes(step)
+
+
+# Step kernels ----------------------------------------------------------------------------------------------------
+
+
+def _moving_start(case):
+    """p = p0 + v0 t + a0 t^2 / 2 sampled from a moving start: every row known, a0 and no jerk."""
+    dt, h = 0.02, 6
+    p0, v0, a0 = (t(row) for row in ([[0.4, -1.0]], [[0.5, 0.3]], [[1.2, -0.7]]))
+    clique = case.takes_rate
+    time = dt * torch.arange(h + 1, dtype=torch.float64)[:, None]
+    arc = p0 + v0 * time + a0 * time**2 / 2
+    action = arc[None, 1:] if clique else a0.expand(1, h, -1)
+    index = torch.tensor([1]) if case.indexed else None
+    # In a pool, row 1 is the start and row 0 must not be used.
+    rows = [torch.cat([torch.full_like(row, 1e3), row]) if case.indexed else row for row in (p0, v0, a0)]
+    traj_dt = t([1 / dt if clique else dt])
+    p, v, a, j = case(action.contiguous(), *rows, traj_dt, start_idx=index)
+    if case.extra_horizon:
+        # Row 1 is the start; the last actions are held from row h + 2 on, so stencils are whole up to row h - 1.
+        p, v, a, j = (output[:, 1 : h - 1] for output in (p, v, a, j))
+    rows = slice(0, p.shape[1])
+    assert_close(p[0], arc[rows], rtol=1e-12, atol=1e-12)
+    assert_close(a[0], a0.expand_as(a[0]), rtol=1e-8, atol=1e-8)
+    assert_close(j[0], torch.zeros_like(j[0]), rtol=0, atol=1e-5)
+    speed = v0 + a0 * time[rows]
+    if clique and not case.extra_horizon:
+        speed[1:] -= a0 * dt / 2  # a backward difference is the velocity half a step ago
+    assert_close(v[0], speed, rtol=1e-9, atol=1e-9)
+
+
+def _start_at_rest(case):
+    """Random actions from rest against differences of the padded sequence (clique) or held accelerations."""
+    arguments = case.arguments(batch=3, horizon=7, dof=2, dt=0.25)
+    for row in arguments.start[1:]:
+        row.zero_()
+    outputs = [output.numpy() for output in case.apply(arguments)]
+    pick = arguments.start_idx.long() if case.indexed else slice(None)
+    u, p0 = arguments.action.numpy(), arguments.start[0][pick].numpy()[:, None]
+    dt = 0.25
+    if case.extra_horizon:
+        e = np.concatenate([p0, p0, p0, p0, u, *[u[:, -1:]] * 4], 1)  # e[-3] ... e[Ha + 4]
+        rows = np.arange(2, e.shape[1] - 2)
+        m2, m1, c, p1, p2 = (e[:, rows + k] for k in (-2, -1, 0, 1, 2))
+        expected = (
+            c,
+            (m2 - 8 * m1 + 8 * p1 - p2) / (12 * dt),
+            (-m2 + 16 * m1 - 30 * c + 16 * p1 - p2) / (12 * dt**2),
+            (-m2 + 2 * m1 - 2 * p1 + p2) / (2 * dt**3),
+        )
+    elif case.takes_rate:
+        e = np.concatenate([p0, p0, p0, p0, u[:, :-1]], 1)
+        expected = tuple(np.diff(e, k, axis=1)[:, 3 - k :] / dt**k for k in range(4))
+    else:
+        a = np.concatenate([np.zeros_like(p0), u[:, :-1]], 1)
+        v = dt * np.cumsum(a, 1)
+        p = p0 + dt * (np.cumsum(v, 1) - v / 2)  # trapezes: exact while the acceleration is held
+        expected = (p, v, a, np.diff(a, axis=1, prepend=np.zeros_like(p0)) / dt)
+    for output, numbers in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(output, numbers, rtol=1e-10, atol=1e-10)
+
+
+def _register(case):
+    def check():
+        _moving_start(case)
+        _start_at_rest(case)
+
+    CLOSED_FORMS[case.name] = check
+
+
+for _case in integration_cases.STEP_KERNELS:
+    _register(_case)

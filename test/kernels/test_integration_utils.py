@@ -1,0 +1,231 @@
+"""Every name of the drop-in module: it exists, returns what its closed form says, and has the gradient it should."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import subprocess
+import sys
+
+import integration_cases
+import pytest
+import torch
+from integration_closed_forms import CLOSED_FORMS
+from integration_gradients import DIFFERENTIABLE
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from traj_integrator_ros.kernels import integration_utils as iu
+
+NAMES = (
+    "build_clique_matrix build_fd_matrix build_int_matrix build_start_state_mask tensor_step_jerk euler_integrate "
+    "tensor_step_acc jit_tensor_step_pos_clique jit_tensor_step_pos_clique_contiguous jit_backward_pos_clique "
+    "jit_backward_pos_clique_contiguous CliqueTensorStep CliqueTensorStepKernel CliqueTensorStepIdxKernel "
+    "CliqueTensorStepCentralDifferenceKernel CliqueTensorStepIdxCentralDifferenceKernel CliqueTensorStepCoalesceKernel "
+    "AccelerationTensorStepKernel AccelerationTensorStepIdxKernel tensor_step_pos_clique step_acc_semi_euler "
+    "tensor_step_acc_semi_euler tensor_step_vel tensor_step_pos tensor_step_pos_ik tensor_linspace sum_matrix "
+    "interpolate_kernel action_interpolate_kernel"
+).split()
+START = "start_position start_velocity start_acceleration"
+OUT = "out_position out_velocity out_acceleration out_jerk traj_dt out_grad_position"
+MATRICES = "start_position mask n_mask fd_1 fd_2 fd_3"
+GRADS = "grad_p grad_v grad_a grad_j n_mask fd_1 fd_2 fd_3"
+ARGUMENTS = {
+    "build_clique_matrix": "horizon dt device dtype",
+    "build_fd_matrix": "horizon device dtype order PREV_STATE FULL_RANK SHIFT",
+    "build_int_matrix": "horizon diagonal device dtype order traj_dt",
+    "build_start_state_mask": "horizon tensor_args",
+    "tensor_step_jerk": "state act state_seq dt_h n_dofs integrate_matrix fd_matrix",
+    "euler_integrate": "q_0 u diag_dt integrate_matrix",
+    "tensor_step_acc": "state act state_seq dt_h n_dofs integrate_matrix fd_matrix",
+    "jit_tensor_step_pos_clique": f"pos_act {MATRICES}",
+    "jit_tensor_step_pos_clique_contiguous": f"pos_act {MATRICES}",
+    "jit_backward_pos_clique": GRADS,
+    "jit_backward_pos_clique_contiguous": GRADS,
+    "CliqueTensorStep": f"u_act {MATRICES}",
+    "tensor_step_pos_clique": "state act state_seq mask_matrix fd_matrix",
+    "step_acc_semi_euler": "state act diag_dt n_dofs integrate_matrix",
+    "tensor_step_acc_semi_euler": "state act state_seq diag_dt integrate_matrix integrate_matrix_pos",
+    "tensor_step_vel": "state act state_seq dt_h n_dofs integrate_matrix fd_matrix",
+    "tensor_step_pos": "state act state_seq fd_matrix",
+    "tensor_step_pos_ik": "act state_seq",
+    "tensor_linspace": "start_tensor end_tensor steps",
+    "sum_matrix": "h int_steps tensor_args",
+    "interpolate_kernel": "h int_steps tensor_args",
+    "action_interpolate_kernel": "h int_steps tensor_args offset",
+    **{case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT}" for case in integration_cases.STEP_KERNELS},
+}
+NO_TENSOR_ARGUMENT = "n/a: takes no tensor"
+NO_OPERATOR = "n/a: no operator"
+
+
+def exists(name):
+    assert name in iu.__all__
+    entry = getattr(iu, name)
+    signature = inspect.signature(entry.apply if inspect.isclass(entry) else entry)
+    assert list(signature.parameters) == ARGUMENTS[name].split()
+
+
+def matches_closed_form(name):
+    CLOSED_FORMS[name]()
+
+
+def passes_gradcheck(name):
+    """First and second derivatives, reverse and forward mode, in float64."""
+    if name not in DIFFERENTIABLE:
+        entry = getattr(iu, name)
+        annotations = {parameter.annotation for parameter in inspect.signature(entry).parameters.values()}
+        assert not any("Tensor" in str(annotation).replace("TensorDeviceType", "") for annotation in annotations)
+        return NO_TENSOR_ARGUMENT
+    function, arguments = DIFFERENTIABLE[name]()
+    assert all(argument.requires_grad for argument in arguments)
+    torch.autograd.gradcheck(function, arguments, check_forward_ad=True)
+    torch.autograd.gradgradcheck(function, arguments)
+    return None
+
+
+class _Operators(TorchDispatchMode):
+    """Collects the operators that are not torch's own, each with the arguments of its first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = {}
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        if operator.namespace.startswith("traj_integrator"):
+            self.calls.setdefault(operator, (args, kwargs or {}))
+        return operator(*args, **(kwargs or {}))
+
+
+def passes_opcheck(name):
+    """Every operator of ours that the name runs on keeps torch's rules for operators."""
+    with _Operators() as operators:
+        CLOSED_FORMS[name]()
+    for operator, (args, kwargs) in operators.calls.items():
+        torch.library.opcheck(operator, args, kwargs)
+    return None if operators.calls else NO_OPERATOR
+
+
+CHECKS = {
+    "exists": exists,
+    "closed form": matches_closed_form,
+    "gradcheck": passes_gradcheck,
+    "opcheck": passes_opcheck,
+}
+
+
+@functools.cache
+def outcome(check, name):
+    """What a check found: the error it raised, why it does not apply, or None. Run once for tests and table alike."""
+    try:
+        return CHECKS[check](name)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("check", CHECKS)
+def test_name(check, name):
+    found = outcome(check, name)
+    if isinstance(found, Exception):
+        raise found
+
+
+def test_table_of_all_names_has_no_failure(capsys):
+    rows = {name: [outcome(check, name) for check in CHECKS] for name in NAMES}
+    cells = {None: "yes"}
+    lines = [f"{'name':44}" + "".join(f"{check:24}" for check in CHECKS)]
+    failures = 0
+    for name, found in rows.items():
+        failures += sum(isinstance(value, Exception) for value in found)
+        texts = ("FAILS" if isinstance(value, Exception) else cells.get(value, value) for value in found)
+        lines.append(f"{name:44}" + "".join(f"{text:24}" for text in texts).rstrip())
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
+    assert len(rows) == 29
+    assert failures == 0
+
+
+def test_module_exports_the_names_and_the_two_types_they_take():
+    assert sorted(iu.__all__) == sorted([*NAMES, "JointState", "TensorDeviceType"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: iu.build_fd_matrix(4, FULL_RANK=True), "horizon: expected an odd number >= 3 with FULL_RANK, got 4"),
+        (lambda: iu.build_fd_matrix(3, order=-1), "order: expected >= 0, got -1"),
+        (lambda: iu.build_fd_matrix(0), "horizon: expected >= 1, got 0"),
+        (lambda: iu.build_fd_matrix(3, PREV_STATE=True, SHIFT=True), "expected at most one, got PREV_STATE, SHIFT"),
+        (lambda: iu.build_int_matrix(3, traj_dt=torch.ones(2)), r"traj_dt: expected .*\[horizon = 3\], got 2"),
+        (lambda: iu.build_clique_matrix(3, torch.ones(4)), r"dt: expected .*\[horizon = 3\], got 4"),
+        (lambda: iu.tensor_linspace(torch.zeros(1), torch.ones(1), 0), "steps: expected >= 1, got 0"),
+        (lambda: iu.interpolate_kernel(2, 1, iu.TensorDeviceType()), "int_steps: expected >= 2, .*got 1"),
+        (lambda: iu.action_interpolate_kernel(2, 4, iu.TensorDeviceType()), r"offset: .*int_steps = 4\), got 4"),
+        (lambda: iu.sum_matrix(1, 4, iu.TensorDeviceType()), "h: expected >= 2, .*got 1"),
+        (lambda: iu.jit_backward_pos_clique(None, None, None, None, *[torch.eye(2)] * 4), "at least one gradient"),
+        (
+            lambda: iu.tensor_step_acc(torch.zeros(2, 3), torch.zeros(2, 4, 2), torch.zeros(2, 4, 6), None, 2, None),
+            r"state: expected \[batch, 3 \* n_dofs = 6\]",
+        ),
+        (
+            lambda: iu.tensor_step_acc(
+                torch.zeros(2, 6), torch.zeros(2, 4, 2), torch.zeros(2, 5, 6), None, 2, torch.eye(4)
+            ),
+            r"state_seq: expected \[2, 4, 6\] .*got \[2, 5, 6\]",
+        ),
+    ],
+)
+def test_bad_arguments_of_the_helpers_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_matrix_form_backward_is_the_gradient_of_its_forward():
+    function, arguments = DIFFERENTIABLE["CliqueTensorStep"]()
+    grads = [torch.randn(2, 3, 2, dtype=torch.float64) for _ in range(4)]
+    (expected,) = torch.autograd.grad(function(*arguments), arguments[0], grads)
+    torch.testing.assert_close(iu.jit_backward_pos_clique(*grads, *arguments[3:]), expected)
+    with_none = iu.jit_backward_pos_clique(grads[0], None, None, grads[3], *arguments[3:])
+    zeros = torch.zeros_like(grads[0])
+    torch.testing.assert_close(with_none, iu.jit_backward_pos_clique(grads[0], zeros, zeros, grads[3], *arguments[3:]))
+
+
+def test_reused_state_seq_keeps_no_graph_of_earlier_calls():
+    state, act, seq = torch.zeros(1, 6), torch.ones(1, 3, 2, requires_grad=True), torch.zeros(1, 3, 6)
+    for _ in range(3):
+        out = iu.tensor_step_acc(state, act, seq, None, 2, torch.eye(3))
+        (gradient,) = torch.autograd.grad(out.sum(), act)
+    assert torch.equal(gradient, torch.full_like(act, 3.0))
+    assert out.grad_fn.next_functions[0][0] is None
+
+
+@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+def test_float32_is_exact_to_1e_5_for_a_moving_start_at_20_ms(case):
+    """Quadratic motion from a moving start, joints within 0.2 rad, against the float64 motion itself."""
+    horizon, dt = 8, 0.02
+    generator = torch.Generator().manual_seed(1)
+    p0, v0, a0 = (torch.randn(3, 2, generator=generator, dtype=torch.float64) for _ in range(3))
+    time = dt * torch.arange(1, horizon + 1, dtype=torch.float64)[:, None]
+    if case.takes_rate:
+        action = p0[:, None] + v0[:, None] * time + a0[:, None] * time**2 / 2
+    else:
+        action = a0[:, None].expand(3, horizon, 2)
+    index = torch.arange(3) if case.indexed else None
+    single = [value.float() for value in (action, p0, v0, a0)]
+    traj_dt = torch.tensor([1 / dt if case.takes_rate else dt])
+    # Against float64 arithmetic on the same float32 inputs: a second difference magnifies their own rounding by
+    # 1 / dt^2, which no arithmetic can undo.
+    exact = case(*(value.double() for value in single), traj_dt.double(), start_idx=index)
+    result = case(*single, traj_dt, start_idx=index)
+    for output, expected in zip(result, exact, strict=True):
+        assert output.dtype == torch.float32
+        assert (output - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_import_pulls_in_nothing_heavy():
+    code = (
+        "import sys; import traj_integrator_ros.kernels.integration_utils; "
+        "print(sorted({'triton', 'rclpy', 'matplotlib'} & {name.split('.')[0] for name in sys.modules}))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
