@@ -92,7 +92,7 @@ def reports_diagnostics(client: IntegratorClient, scenario: Scenario) -> None:
     client.diagnostics.clear()
     client.wait_for(lambda: len(client.diagnostics) >= 2, "two diagnostic messages", timeout_s=5.0)
     values = {item.key: item.value for status in client.diagnostics[-1].status for item in status.values}
-    assert "active" in values.values(), values
+    assert values.get("lifecycle_state") == "active", values
 
 
 START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files, offers_the_interface, reports_diagnostics)

@@ -1,0 +1,100 @@
+"""Run the demo against a node that the launch starts, and end with it.
+
+    ros2 launch traj_integrator_ros demo.launch.py data:=recording.db3
+
+The launch ends when the demo does; its exit status is 0 where the demo's is, 1 where the demo failed.
+DDS stays on this machine, unless the environment says otherwise.
+"""
+
+from pathlib import Path
+
+import launch.logging
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+    SetEnvironmentVariable,
+    Shutdown,
+)
+from launch.event_handlers import OnProcessExit
+from launch.events.process import ProcessExited
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import EnvironmentVariable, LaunchConfiguration
+from launch_ros.actions import Node
+
+HERE = Path(__file__).parent
+
+
+def generate_launch_description() -> LaunchDescription:
+    arguments = {
+        "data": ("", "Recording to play: a rosbag2, a CSV or a RobotTrajectory; empty = a motion planned on the spot."),
+        "out": ("", "Folder for report and figures; empty = build/demo."),
+        "device": ("", "auto, cpu, cuda or cuda:N; empty = auto."),
+        "namespace": ("", "Namespace of the node and of the demo; empty = the root namespace."),
+        "log_level": ("info", "Least severity that the node logs: debug, info, warn, error, fatal."),
+        "transport_profile": ("localhost", "Fast DDS profile of the node, as in integrator.launch.py."),
+    }
+    return LaunchDescription(
+        [
+            *(
+                DeclareLaunchArgument(name, default_value=default, description=description)
+                for name, (default, description) in arguments.items()
+            ),
+            SetEnvironmentVariable(
+                "ROS_AUTOMATIC_DISCOVERY_RANGE",
+                EnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", default_value="LOCALHOST"),
+            ),
+            OpaqueFunction(function=_prepare),
+        ]
+    )
+
+
+def _prepare(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Let the demo write the parameters that its motion needs, then start the node with them."""
+    parameters = Path(launch.logging.launch_config.log_dir) / "node_params.yaml"
+    prepare = _demo(context, "--write-node-params", str(parameters))
+
+    def start(event: ProcessExited, context: LaunchContext) -> list[LaunchDescriptionEntity]:
+        _raise_if_failed(event)
+        demo = _demo(context, "--external-node")
+        return [_integrator(parameters), demo, RegisterEventHandler(OnProcessExit(target_action=demo, on_exit=_end))]
+
+    return [prepare, RegisterEventHandler(OnProcessExit(target_action=prepare, on_exit=start))]
+
+
+def _end(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:
+    _raise_if_failed(event)
+    return [Shutdown(reason="the demo is over")]
+
+
+def _raise_if_failed(event: ProcessExited) -> None:
+    """Raise where the demo failed: launch then ends what runs and exits with 1."""
+    if event.returncode != 0:
+        raise RuntimeError(f"the demo ended with exit code {event.returncode}")
+
+
+def _integrator(parameters: Path) -> IncludeLaunchDescription:
+    passed_on = ("device", "namespace", "log_level", "transport_profile")
+    return IncludeLaunchDescription(
+        PythonLaunchDescriptionSource(str(HERE / "integrator.launch.py")),
+        launch_arguments=[
+            ("robot", "none"),
+            ("params_file", str(parameters)),
+            *((name, LaunchConfiguration(name)) for name in passed_on),
+        ],
+    )
+
+
+def _demo(context: LaunchContext, *arguments: str) -> Node:
+    """Return the demo as a process, with the arguments that were given to the launch and the ones here."""
+    given = {name: LaunchConfiguration(name).perform(context) for name in ("data", "out")}
+    options = [part for name, value in given.items() if value != "" for part in (f"--{name}", value)]
+    return Node(
+        package="traj_integrator_ros",
+        executable="demo",
+        namespace=LaunchConfiguration("namespace"),
+        arguments=[*options, *arguments],
+        output="screen",
+    )

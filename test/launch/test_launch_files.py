@@ -1,0 +1,151 @@
+"""The launch files as a user meets them, by `ros2 launch`: arguments, their order of precedence, clear errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "launch_testing.actions", reason="launch_testing cannot be imported: it comes with a ROS 2 installation"
+)
+pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
+
+from scenarios import CONFIG, REPOSITORY, SCENARIOS, Scenario
+
+pytestmark = pytest.mark.skipif(shutil.which("ros2") is None, reason="the command ros2 is not installed")
+
+ARGUMENTS = {
+    "integrator.launch.py": {
+        *("robot", "params_file", "namespace", "device", "log_level", "autostart", "transport_profile", "respawn"),
+    },
+    "demo.launch.py": {"data", "out", "device", "namespace", "log_level", "transport_profile"},
+}
+
+WRONG_ARGUMENTS = {
+    "robot:=panda": "robot: expected one of franka, ur5e, none; got 'panda'",
+    "robot:=none": "params_file: expected a YAML file that names the joints, because robot is none; got none",
+    "params_file:=/nowhere.yaml": "params_file: expected an existing file, got '/nowhere.yaml'",
+    "autostart:=maybe": "autostart: expected one of true, false; got 'maybe'",
+    "respawn:=2": "respawn: expected one of true, false; got '2'",
+    "log_level:=loud": "log_level: expected one of debug, info, warn, error, fatal; got 'loud'",
+    "transport_profile:=fast": "transport_profile: expected one of localhost, shared_memory, none, or the path of an",
+    "transport_profile:=/nowhere.xml": "transport_profile: expected an existing file, got '/nowhere.xml'",
+}
+
+
+class Launch:
+    """`ros2 launch` of a file of the source tree, in a process group of its own, output in a file."""
+
+    def __init__(self, log: Path, name: str, *arguments: str) -> None:
+        self._log = log
+        command = ["ros2", "launch", "--noninteractive", str(REPOSITORY / "launch" / name), *arguments]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def node_pid(self) -> int:
+        """Return the process id of the node, once it has started."""
+        deadline = time.monotonic() + 20.0
+        while (found := re.search(r"integrator_node-\d+\]: process started with pid \[(\d+)\]", self.output)) is None:
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.05)
+        return int(found[1])
+
+    def wait(self, timeout_s: float = 60.0) -> int:
+        return self._process.wait(timeout_s)
+
+    def interrupt(self) -> int:
+        """Interrupt the launch as Ctrl-C does, and return its exit code."""
+        os.killpg(self._process.pid, signal.SIGINT)
+        return self.wait()
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Callable[..., Launch]]:
+    started: list[Launch] = []
+
+    def start(name: str, *arguments: str) -> Launch:
+        started.append(Launch(tmp_path / f"launch_{len(started)}.txt", name, *arguments))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.close()
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_every_argument_is_described_and_has_a_default(launch, name):
+    shown = launch(name, "--show-args")
+    assert shown.wait() == 0, shown.output
+    described = re.findall(r"^ +'(\w+)':\n +(\S.*)\n +\(default: ", shown.output, flags=re.MULTILINE)
+    assert {argument for argument, _ in described} == ARGUMENTS[name]
+    assert all("no description" not in text for _, text in described)
+
+
+@pytest.mark.parametrize(("argument", "message"), WRONG_ARGUMENTS.items(), ids=WRONG_ARGUMENTS)
+def test_wrong_argument_ends_the_launch_with_one_line_and_no_process(launch, argument, message):
+    ended = launch("integrator.launch.py", argument)
+    assert ended.wait() == 1
+    errors = [line for line in ended.output.splitlines() if "[ERROR]" in line]
+    assert len(errors) == 1 and message in errors[0], ended.output
+    assert "process started" not in ended.output and "Traceback" not in ended.output
+
+
+def test_defaults_are_those_of_the_robots_file(launch):
+    scenario = Scenario("franka")
+    process = launch("integrator.launch.py")
+    client = scenario.client()
+    try:
+        client.wait_until_active()
+        expected = scenario.parameters()
+        assert client.parameters(list(expected)) == expected
+    finally:
+        client.close()
+    assert process.interrupt() == 0, process.output
+
+
+def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_path):
+    scenario = SCENARIOS[1]
+    overrides = tmp_path / "overrides.yaml"
+    overrides.write_text("/**:\n  ros__parameters:\n    dt: 0.125\n    device: cuda\n    autostart: true\n")
+    process = launch(
+        "integrator.launch.py",
+        *(f"{name}:={value}" for name, value in scenario.launch_arguments().items()),
+        *(f"params_file:={overrides}", "autostart:=false", "transport_profile:=shared_memory", "log_level:=warn"),
+    )
+    client = scenario.client()
+    try:
+        client.wait_for(lambda: client.lifecycle_state(1.0) is not None, "answer of the node", timeout_s=60.0)
+        assert client.lifecycle_state() == "unconfigured"
+        expected = {**scenario.parameters(), "dt": 0.125, "device": "cpu", "autostart": False}
+        assert client.parameters(list(expected)) == expected
+        environment = Path(f"/proc/{process.node_pid()}/environ").read_bytes().decode().split("\0")
+        profile = CONFIG / "fastdds_shared_memory.xml"
+        assert any(line.endswith(f"_DEFAULT_PROFILES_FILE={profile}") for line in environment)
+    finally:
+        client.close()
+    assert process.interrupt() == 0, process.output
+    assert "[INFO] [left.traj_integrator]" not in process.output
+
+
+def test_demo_carries_the_exit_status_of_a_demo_that_fails(launch):
+    process = launch("demo.launch.py", "data:=/nowhere.db3")
+    assert process.wait() == 1
+    assert "the demo ended with exit code 2" in process.output, process.output
+    assert "/nowhere.db3" in process.output
