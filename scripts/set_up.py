@@ -20,9 +20,11 @@ def main():
     missing = what_is_missing()
     if "--check" in sys.argv:
         return 1 if missing else 0
-    if missing and "--python-is-given" not in sys.argv:
-        for python in other_pythons():
-            if subprocess.call([python, os.path.abspath(__file__), "--check"]) == 0:
+    if "--python-is-given" not in sys.argv:
+        # The Python of a .venv that is there already goes before others, so that its choice does not depend on PATH.
+        candidates = [python_of_venv()] + (other_pythons() if missing else [])
+        for python in candidates:
+            if python and python != base_python() and serves(python):
                 os.execv(python, [python, os.path.abspath(__file__), "--python-is-given"])
     if missing:
         sys.stderr.write(f"set-up: {missing}\n")
@@ -83,6 +85,29 @@ def imports_rclpy():
         return False
     extension = "_rclpy_pybind11" + sysconfig.get_config_var("EXT_SUFFIX")
     return os.path.exists(os.path.join(os.path.dirname(spec.origin), extension))
+
+
+def base_python():
+    """The interpreter that runs this, or the one behind the virtual environment that is active."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def python_of_venv():
+    """The interpreter that .venv was made with; empty if there is no .venv."""
+    try:
+        with open(os.path.join(VENV, ".set-up", "python")) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def serves(python):
+    """Whether another interpreter lacks nothing."""
+    command = [python, os.path.abspath(__file__), "--check"]
+    try:
+        return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    except OSError:  # not there any more
+        return False
 
 
 def other_pythons():

@@ -151,18 +151,14 @@ def announce(environment: Environment, steps: list[Step]) -> None:
 
 def venv_inputs(environment: Environment) -> list[str]:
     """A virtual environment belongs to one interpreter and one place."""
-    return [base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
-
-
-def base_python() -> str:
-    """The interpreter behind the virtual environment that may be active."""
-    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+    return [set_up.base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
 
 
 def make_venv(environment: Environment) -> None:
     """Makes it afresh; on a sourced ROS 2 it sees the system's packages."""
     options = ["--system-site-packages"] if environment.use_ros else []
-    environment.run(base_python(), "-m", "venv", "--clear", *options, environment.venv)
+    environment.run(set_up.base_python(), "-m", "venv", "--clear", *options, environment.venv)
+    write_at_once(environment.venv / ".set-up" / "python", set_up.base_python())
     write_at_once(environment.venv / "environment.sh", shell_environment(environment))
 
 
