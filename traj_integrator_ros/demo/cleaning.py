@@ -1,7 +1,8 @@
 """From a recording to a motion that a planner can plan on: repeated frames, jittering stamps, measurement noise.
 
-A robot's joint states come through buffers and drivers. A frame that repeats the one before it, under a new stamp, says that
-the robot stood still for a step although its velocity says otherwise; a planner that believed it would command a stop.
+A robot's joint states come through buffers and drivers. A frame that repeats the one before it, under a new stamp,
+says that the robot stood still for a step although its velocity says otherwise; a planner that believed it would
+command a stop.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ FILTER_SPAN = 0.07
 
 
 def clean(recording: Motion) -> Motion:
-    """The recording without its repeated frames, on its own stamps or timed anew: whichever the recorded velocities say.
+    """The recording without its repeated frames, on its stamps or timed evenly: whichever its velocities say.
 
-    Where a stream is held onto a faster grid nothing is lost at a repeated frame, and the samples left are evenly spaced;
-    where a frame really is missing, its neighbours are two steps apart. The velocities tell one from the other.
+    Where a stream is held onto a faster grid nothing is lost at a repeated frame, and the samples left are evenly
+    spaced; where a frame really is missing, its neighbours are two steps apart. The velocities tell one from the
+    other.
     """
     count = int(recording.repeated.sum())
     if count == 0:
@@ -32,18 +34,19 @@ def clean(recording: Motion) -> Motion:
     error_kept, error_evenly = velocity_disagreement(kept), velocity_disagreement(evenly)
     if error_evenly < error_kept:
         return evenly.with_note(
-            f'{count} repeated frames dropped and the rest timed evenly: positions and velocities then agree to '
-            f'{error_evenly:.4f} rad/s RMS (on the recorded stamps: {error_kept:.4f})'
+            f"{count} repeated frames dropped and the rest timed evenly: positions and velocities then agree to "
+            f"{error_evenly:.4f} rad/s RMS (on the recorded stamps: {error_kept:.4f})"
         )
-    return kept.with_note(f'{count} repeated frames dropped, recorded stamps kept')
+    return kept.with_note(f"{count} repeated frames dropped, recorded stamps kept")
 
 
 def plan_on(cleaned: Motion) -> Motion:
     """The motion that the planner sends, on the samples of the cleaned one: one whose states belong to its positions.
 
-    Set points and plans, known by their accelerations, are sent as they are; where their velocities contradict their positions,
-    trajectories start with those of the positions. Measured joint states are filtered first. Otherwise both contradictions would
-    come back as acceleration: of the noise divided by dt², of the wrong start velocity divided by dt.
+    Set points and plans, known by their accelerations, are sent as they are; where their velocities contradict their
+    positions, trajectories start with those of the positions. Measured joint states are filtered first. Otherwise
+    both contradictions would come back as acceleration: of the noise divided by dt², of the wrong start velocity
+    divided by dt.
     """
     if cleaned.acceleration is None:
         return filter_states(cleaned)
@@ -71,8 +74,8 @@ def filter_states(motion: Motion) -> Motion:
     position, velocity, acceleration = fit_parabolas(motion)
     moved = float(np.abs(position - motion.position).max())
     return motion.with_note(
-        f'planned on a filtered motion (parabola through {2 * _half_width(motion) + 1} measured states), at most '
-        f'{1000 * moved:.1f} mrad from the recorded positions; errors are against the recorded velocities',
+        f"planned on a filtered motion (parabola through {2 * _half_width(motion) + 1} measured states), at most "
+        f"{1000 * moved:.1f} mrad from the recorded positions; errors are against the recorded velocities",
         position=position,
         velocity=velocity,
         acceleration=acceleration,
@@ -80,7 +83,7 @@ def filter_states(motion: Motion) -> Motion:
 
 
 def states_of_positions(motion: Motion) -> Motion:
-    """The motion with the velocities and accelerations of the parabolas through its positions; the ends keep their own states."""
+    """The motion with the velocities and accelerations of parabolas through its positions; its ends keep theirs."""
     steps = np.diff(motion.time)[:, None]
     slopes = np.diff(motion.position, axis=0) / steps
     velocity = motion.velocity.copy()
@@ -88,8 +91,8 @@ def states_of_positions(motion: Motion) -> Motion:
     acceleration = accelerations(motion).copy()
     acceleration[1:-1] = 2 * (slopes[1:] - slopes[:-1]) / (steps[1:] + steps[:-1])
     return motion.with_note(
-        f"its velocities disagree with its positions by {velocity_disagreement(motion):.4f} rad/s RMS: trajectories start with "
-        "those of its positions; errors are against its own",
+        f"its velocities disagree with its positions by {velocity_disagreement(motion):.4f} rad/s RMS: trajectories "
+        "start with those of its positions; errors are against its own",
         velocity=velocity,
         acceleration=acceleration,
     )

@@ -1,2 +1,62 @@
-def draw_trajectories(o,p): pass
-def draw_optimizer(o,p): pass
+"""What the two figures of the demo share: fonts, colours that colour-blind readers can tell apart, axes with units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito, "Color Universal Design" (2008); yellow is darkened to be seen on white.
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+SKY, AMBER, BLACK, OLIVE = "#56B4E9", "#E69F00", "#000000", "#9A8F00"
+JOINT_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BLACK, OLIVE)
+MOTION_GREY = "#B8B8B8"
+DPI = 140
+_STYLE = {
+    "font.size": 12,
+    "axes.titlesize": 13,
+    "axes.labelsize": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "lines.solid_capstyle": "round",
+}
+
+
+@contextmanager
+def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
+    """A figure of so many inches, written to `path` as PNG at the end of the block. Needs no display."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        drawn = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(drawn)
+        yield drawn
+        drawn.savefig(path, dpi=DPI)
+
+
+def units(joint_name: str) -> tuple[str, str, str, str]:
+    """Units of position, velocity, acceleration and jerk of a joint; lifts are the prismatic ones we meet."""
+    base = "m" if "lift_joint" in joint_name and "shoulder" not in joint_name else "rad"
+    return base, f"{base}/s", f"{base}/s²", f"{base}/s³"
+
+
+def short_name(joint_name: str) -> str:
+    """A joint's name for a label: without the ending that all have."""
+    return joint_name.removesuffix("_joint").replace("_joint", " joint ").replace("_", " ").strip()
+
+
+def tight_time(axes: Axes, begin: float, end: float) -> None:
+    """Let the time axis run from `begin` to `end` s, with a little air."""
+    air = 0.015 * (end - begin)
+    axes.set_xlim(begin - air, end + air)

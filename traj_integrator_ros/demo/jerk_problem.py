@@ -1,4 +1,4 @@
-"""The demo optimizer's problem: least jerk from a moving start to a goal at rest, and its closed-form optimum. No ROS in here."""
+"""The demo optimizer's problem, least jerk from a moving start to a goal at rest, and its closed form. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CostGradient(NamedTuple):
 class JerkProblem:
     """Minimize, over jerk actions [horizon, dof] from a start in motion, the jerk and the distance to a goal at rest:
 
-        jerk_weight * dt * Σ_h |j[h]|²  +  position_weight * |p[H-1] - goal|²  +  velocity_weight * |v[H-1]|²  +  …acceleration
+        w_jerk dt Σ_h |j[h]|²  +  w_position |p[H-1] - goal|²  +  w_velocity |v[H-1]|²  +  w_acceleration |a[H-1]|²
 
     `start` is [3, dof]: position, velocity, acceleration; `goal` [dof]. float64, in rad, rad/s, rad/s².
     """
@@ -61,7 +61,9 @@ class JerkProblem:
         """Number of joints."""
         return len(self.joint_names)
 
-    def cost(self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray) -> CostGradient:
+    def cost(
+        self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray
+    ) -> CostGradient:
         """Cost of a trajectory, arrays [horizon, dof], with its gradient by every output."""
         w = self.weights
         terms = (position[-1] - self.goal, velocity[-1], acceleration[-1])
@@ -86,7 +88,8 @@ class Optimum(NamedTuple):
 def closed_form(problem: JerkProblem) -> Optimum:
     """The optimum from the normal equations of the float64 jerk map, which is linear in the actions.
 
-    Row i of the map's matrix is the trajectory of a unit jerk in action i. The last action moves nothing; its optimum is 0.
+    Row i of the map's matrix is the trajectory of a unit jerk in action i. The last action moves nothing; its optimum
+    is 0.
     """
     unit = torch.eye(problem.horizon, dtype=torch.float64)[:, :, None]
     zero = torch.zeros(1, 1, dtype=torch.float64)
@@ -106,7 +109,7 @@ def closed_form(problem: JerkProblem) -> Optimum:
     for weight, map_, offset in last:
         rows.append(np.sqrt(weight) * map_[:, -1, 0].numpy()[None])
         right.append(-np.sqrt(weight) * offset.numpy()[None])
-    # Least squares of the stacked terms: the same as the normal equations, at the square root of their condition number.
+    # Least squares of the stacked terms: the normal equations, at the square root of their condition number.
     actions = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right), rcond=None)[0]
     return Optimum(actions, problem.cost(*integrate_exactly(problem, actions)).cost)
 

@@ -1,4 +1,4 @@
-"""Keeps count of every sequence sent: answered, rejected with a reason, sent while the node was down, or lost. No ROS in here."""
+"""Keeps count of every sequence sent: answered, rejected, sent while the node was down, or lost. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Ledger:
             return sent.window
 
     def restarted(self, now: float) -> None:
-        """Note that a new node has been seen: what was sent to the one before and not answered is not lost by the node."""
+        """Note that a new node has been seen: it cannot answer what was sent before it was there."""
         with self._lock:
             self._restarts.append(now)
 

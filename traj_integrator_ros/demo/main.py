@@ -19,7 +19,7 @@ from .recordings import RecordingError, load_recording
 if TYPE_CHECKING:
     from .report import Outcome
 
-MAX_SECONDS = 36.0
+MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
 REPORT, TRAJECTORIES, OPTIMIZER = "report.json", "trajectories.png", "optimizer.png"
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
@@ -28,7 +28,8 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit code.
 
-    0: nothing lost and everything in bounds; 1: not so, or the node failed; 2: wrong arguments or recording; 130: interrupted.
+    0: nothing lost, everything in bounds; 1: not so, or the node failed; 2: wrong arguments or recording;
+    130: interrupted; 143: terminated.
     """
     options, ros_arguments = _parse(list(sys.argv[1:] if arguments is None else arguments))
     try:
@@ -63,26 +64,33 @@ def _on_sigterm(number: int, frame: object) -> None:
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="demo",
-        description="Sends a robot's motion through the integrator node over DDS, measures what comes back, and draws it.",
+        description="Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
         epilog="Arguments from --ros-args on go to ROS 2 (a namespace, say).",
     )
     parser.add_argument(
         "--data",
         type=Path,
         metavar="PATH",
-        help="recording: rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); "
-        "YAML of a RobotTrajectory. Default: a Panda motion planned on the spot",
+        help="recording: rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE "
+        "log); YAML of a RobotTrajectory. Default: a Panda motion planned on the spot",
     )
     parser.add_argument("--topic", help="JointState topic of a bag (default: /joint_states, or the only one)")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: %(default)s")
     parser.add_argument("--seconds", type=_positive, metavar="S", help="use the first S seconds of the motion only")
-    parser.add_argument("--batch", type=_batch, default=32, metavar="B", help="candidates in a sequence (default: %(default)s)")
+    parser.add_argument(
+        "--batch", type=_batch, default=32, metavar="B", help="candidates in a sequence (default: %(default)s)"
+    )
     parser.add_argument("--device", default="auto", help="device parameter of the node (default: %(default)s)")
     parser.add_argument(
-        "--external-node", action="store_true", help="use the node traj_integrator that runs already (started by a launch file)"
+        "--external-node",
+        action="store_true",
+        help="use the node traj_integrator that runs already (started by a launch file)",
     )
     parser.add_argument(
-        "--write-node-params", type=Path, metavar="FILE", help="write the parameter file of a node for this motion, and end"
+        "--write-node-params",
+        type=Path,
+        metavar="FILE",
+        help="write the parameter file of a node for this motion, and end",
     )
     split = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
     return parser.parse_args(arguments[:split]), arguments[split:]
@@ -109,7 +117,9 @@ def _motion(options: argparse.Namespace) -> Motion:
         try:
             from .planned import planned_motion
         except ImportError:
-            raise RecordingError("planning needs the ruckig library: python -m pip install ruckig, or give --data") from None
+            raise RecordingError(
+                "planning needs the ruckig library: python -m pip install ruckig, or give --data"
+            ) from None
         motion = planned_motion()
     return cut(motion, min(MAX_SECONDS, options.seconds or MAX_SECONDS))
 
@@ -152,7 +162,8 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
             code = node.stop() if node is not None else 0
         if failure is None:
             progress.stage("Drawing")
-            from .figures import draw_optimizer, draw_trajectories
+            from .draw_optimizer import draw_optimizer
+            from .draw_trajectories import draw_trajectories
 
             draw_trajectories(outcome, options.out / TRAJECTORIES)
             draw_optimizer(outcome.optimizer, options.out / OPTIMIZER)
@@ -168,7 +179,11 @@ def _conclude(outcome: Outcome, node_exit_code: int, out: Path, seconds: float) 
 
     report = as_json(outcome, node_exit_code, seconds)
     write_report(report, out / REPORT)
-    lines = [*summary(outcome), ("time", f"{seconds:.0f} s"), ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER)) + f" in {out}")]
+    lines = [
+        *summary(outcome),
+        ("time", f"{seconds:.0f} s"),
+        ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER)) + f" in {out}"),
+    ]
     width = max(len(name) for name, _ in lines)
     print()
     for name, value in lines:
@@ -180,6 +195,7 @@ def _conclude(outcome: Outcome, node_exit_code: int, out: Path, seconds: float) 
 
 def _tell_source(prepared: Prepared) -> None:
     motion = prepared.recording
-    print(f"Motion: {motion.source} ({motion.kind}), {motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples")
+    size = f"{motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples"
+    print(f"Motion: {motion.source} ({motion.kind}), {size}", flush=True)
     for note in prepared.planned.notes:
         print(f"  {note}")

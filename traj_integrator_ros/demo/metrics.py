@@ -1,4 +1,4 @@
-"""What the demo measures in the trajectories that came back: velocity errors, start-up spikes, joint trajectories. No ROS."""
+"""What the demo measures in the trajectories that came back: velocity errors, start-up spikes. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference
-from .motion import Motion
 from .cleaning import velocity_disagreement
+from .motion import Motion
 from .windows import Paths, PlannedPath, StartFrom, Window
 
 CENTRAL_EXTRA = 4
@@ -17,7 +17,7 @@ CENTRAL_EXTRA = 4
 BOUND_OVER_CONSISTENCY = 1.2
 """A bound is at least this many times the disagreement that the recording has with itself."""
 MAX_DISAGREEMENT = 0.25
-"""Share of its RMS velocity by which a recording may disagree with itself before nothing can be said about integration."""
+"""Share of its RMS velocity by which a recording may disagree with itself before it says nothing about integration."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,10 @@ def start_row(window: Window, horizon: int) -> int:
 def velocity_errors(window: Window, batch: Batch) -> np.ndarray:
     """Velocity of row 0 minus the motion's own, [points, dof] in rad/s.
 
-    Backward differences and velocity control: against the mean of the velocities at both ends of the step. Central differences:
-    against the velocity at the same sample, up to where the held last action comes in. Acceleration and jerk: at the same sample;
-    from joint_states as a change since the start, because they start from whatever state came last.
+    Backward differences and velocity control: against the mean of the velocities at both ends of the step. Central
+    differences: against the velocity at the same sample, up to where the held last action comes in. Acceleration and
+    jerk: at the same sample; from joint_states as a change since the start, because they start from whatever state
+    came last.
     """
     own, got = window.velocity, batch.velocity[0].astype(np.float64)
     if scheme_of(window, batch.horizon) is FiniteDifference.CENTRAL:
@@ -147,9 +148,9 @@ class VelocityBound:
 def velocity_bounds(paths: Paths) -> dict[FiniteDifference, VelocityBound]:
     """The bounds for backward and central differences of position windows.
 
-    A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of source, or 1.2
-    times the disagreement of the sent positions with the recorded velocities where that is more, in float64 and over the whole
-    motion: whatever the node adds to that is an error of integration.
+    A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of
+    source, or 1.2 times the disagreement of the sent positions with the recorded velocities where that is more, in
+    float64 and over the whole motion: whatever the node adds to that is an error of integration.
     """
     consistency = {
         FiniteDifference.BACKWARD: _backward_disagreement(paths.uniform),
@@ -160,7 +161,8 @@ def velocity_bounds(paths: Paths) -> dict[FiniteDifference, VelocityBound]:
     for scheme, own in consistency.items():
         if BOUND_OVER_CONSISTENCY * own > motion.velocity_bound:
             bounds[scheme] = VelocityBound(
-                BOUND_OVER_CONSISTENCY * own, f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"
+                BOUND_OVER_CONSISTENCY * own,
+                f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s",
             )
         else:
             bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
@@ -174,8 +176,8 @@ def inconsistency(recording: Motion) -> str | None:
     if error <= MAX_DISAGREEMENT * speed:
         return None
     return (
-        f"the recording's velocities (RMS {speed:.3f} rad/s) do not match its positions (differ by {error:.3f} rad/s RMS): "
-        "units, joint order or stamps"
+        f"the recording's velocities ({speed:.3f} rad/s RMS) are {error:.3f} rad/s RMS away from the slopes of its "
+        "positions: check units, joint order and stamps"
     )
 
 
@@ -189,5 +191,3 @@ def _central_disagreement(path: PlannedPath) -> float:
     p, own = path.motion.position, path.reference_velocity
     slope = (p[:-4] - 8 * p[1:-3] + 8 * p[3:-1] - p[4:]) / (12 * path.motion.step)
     return float(np.sqrt(np.mean((slope - own[2:-2]) ** 2)))
-
-

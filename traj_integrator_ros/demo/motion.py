@@ -1,10 +1,9 @@
-"""A joint motion over time, as the demo's player, planner and figures use it. No ROS in here."""
+"""A joint motion over time, as the demo's player, planner and figures use it. Knows no ROS."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Optional, Tuple
 
 import numpy as np
 
@@ -16,29 +15,32 @@ UNIFORM_TOLERANCE = 0.01
 class Motion:
     """A motion of D joints at N samples.
 
-    Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; `position`, `velocity` and `acceleration`
-    are [N, D] in rad (m for a prismatic joint), rad/s and rad/s². `acceleration` is None where the source has none.
-    `repeated` is [N] bool: samples that repeat the one before although the robot moved (see cleaning.find_repeated_frames).
-    `velocity_bound` is what an integrated velocity may differ from this source's own one at least, RMS, in rad/s.
+    Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; `position`, `velocity` and
+    `acceleration` are [N, D] in rad (m for a prismatic joint), rad/s and rad/s². `acceleration` is None where the
+    source has none. `repeated` is [N] bool: samples that repeat the one before although the robot moved (see
+    cleaning.find_repeated_frames). `velocity_bound` is what an integrated velocity may differ from this source's own
+    one at least, RMS, in rad/s.
     """
 
-    joint_names: Tuple[str, ...]
+    joint_names: tuple[str, ...]
     time: np.ndarray
     position: np.ndarray
     velocity: np.ndarray
-    acceleration: Optional[np.ndarray]
+    acceleration: np.ndarray | None
     source: str
     kind: str
     velocity_bound: float
     repeated: np.ndarray
-    notes: Tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def samples(self) -> int:
+        """N."""
         return len(self.time)
 
     @property
     def dof(self) -> int:
+        """D."""
         return len(self.joint_names)
 
     @property
@@ -81,7 +83,7 @@ def accelerations(motion: Motion) -> np.ndarray:
 
 
 def largest_acceleration(motion: Motion) -> float:
-    """Largest |acceleration| of the motion [rad/s²]; the one-sided differences at both ends are left out where it is derived."""
+    """Largest |acceleration| of the motion [rad/s²]; without its one-sided differences where it is derived."""
     acceleration = accelerations(motion)
     inner = acceleration if motion.acceleration is not None else acceleration[1:-1]
     return float(np.abs(inner).max())
@@ -91,9 +93,9 @@ def cut(motion: Motion, seconds: float) -> Motion:
     """The first `seconds` of the motion; the motion itself where it is not longer."""
     if motion.duration <= seconds:
         return motion
-    stop = int(np.searchsorted(motion.time, seconds, side='right'))
+    stop = int(np.searchsorted(motion.time, seconds, side="right"))
     short = motion.rows(slice(0, stop))
-    return short.with_note(f'cut to its first {short.duration:.1f} s of {motion.duration:.1f} s')
+    return short.with_note(f"cut to its first {short.duration:.1f} s of {motion.duration:.1f} s")
 
 
 def resample(motion: Motion, step: float) -> Motion:
@@ -103,7 +105,7 @@ def resample(motion: Motion, step: float) -> Motion:
     """
     count = int(np.floor(motion.duration / step + 1e-9)) + 1
     time = np.arange(count) * step
-    left = np.clip(np.searchsorted(motion.time, time, side='right') - 1, 0, motion.samples - 2)
+    left = np.clip(np.searchsorted(motion.time, time, side="right") - 1, 0, motion.samples - 2)
     width = (motion.time[left + 1] - motion.time[left])[:, None]
     s = (time - motion.time[left])[:, None] / width
     p0, p1 = motion.position[left], motion.position[left + 1]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from rclpy.client import Client
 from rclpy.node import Node
+
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
@@ -68,7 +69,7 @@ class DemoOptimizer(Node):
         self.calls = 0
 
     def minimize(self, problem: JerkProblem, tick: Callable[[], None]) -> OptimizerResult:
-        """Minimize the problem's cost by L-BFGS from zero jerk; `tick` is called between requests and may raise to end it.
+        """Minimize the problem's cost by L-BFGS from zero jerk; `tick`, called between requests, may raise to end it.
 
         Raises ServiceError where the node does not answer or refuses.
         """
@@ -77,6 +78,7 @@ class DemoOptimizer(Node):
         optimizer = torch.optim.LBFGS(
             [actions],
             max_iter=1,
+            max_eval=30,
             history_size=20,
             line_search_fn="strong_wolfe",
             tolerance_grad=0,
@@ -91,7 +93,7 @@ class DemoOptimizer(Node):
 
         guess = self._trajectory(problem, actions.numpy(), tick)
         costs = [problem.cost(*guess).cost]
-        # One iteration a step: the optimizer keeps its curvature pairs between steps, and the costs in between are wanted.
+        # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
         while len(costs) <= MAX_ITERATIONS and not _has_converged(costs):
             before = actions.clone()
             optimizer.step(evaluate)
@@ -111,7 +113,9 @@ class DemoOptimizer(Node):
     def _trajectory(self, problem: JerkProblem, actions: np.ndarray, tick: Callable[[], None]) -> OptimizedMotion:
         request = Integrate.Request(actions=_sequence(problem, actions))
         batch = batch_arrays(self._call(self._integrate, request, tick).trajectory)
-        return OptimizedMotion(*[a[0].astype(np.float64) for a in (batch.position, batch.velocity, batch.acceleration, batch.jerk)])
+        return OptimizedMotion(
+            *[a[0].astype(np.float64) for a in (batch.position, batch.velocity, batch.acceleration, batch.jerk)]
+        )
 
     def _action_gradient(self, problem: JerkProblem, cost: CostGradient, tick: Callable[[], None]) -> np.ndarray:
         sequence = _sequence(problem, np.zeros((problem.horizon, problem.dof)))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import List
-
 import numpy as np
 
 from .motion import Motion
 from .recordings import EXACT_BOUND
 
-PANDA_JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
+PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 VELOCITY_LIMIT = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
 """rad/s, franka_ros joint_limits.yaml."""
 ACCELERATION_LIMIT = np.array([3.75, 1.875, 2.5, 3.125, 3.75, 5.0, 5.0])
@@ -39,7 +37,8 @@ WAYPOINTS = (
 def planned_motion() -> Motion:
     """A jerk-limited Panda motion through WAYPOINTS, sampled every PERIOD; it starts in motion and ends at rest.
 
-    Positions, velocities and accelerations are exact to double precision. Raises RuntimeError where ruckig finds no motion.
+    Positions, velocities and accelerations are exact to double precision. Raises RuntimeError where ruckig finds no
+    motion.
     """
     from ruckig import InputParameter, Result, Ruckig, Trajectory
 
@@ -49,7 +48,7 @@ def planned_motion() -> Motion:
     parameters.max_acceleration = list(ACCELERATION_LIMIT)
     parameters.max_jerk = [JERK_LIMIT] * dof
     state = (START_POSITION, START_VELOCITY, START_ACCELERATION)
-    parts: List[Trajectory] = []
+    parts: list[Trajectory] = []
     for position, velocity in WAYPOINTS:
         parameters.current_position, parameters.current_velocity, parameters.current_acceleration = map(list, state)
         parameters.target_position, parameters.target_velocity = list(position), list(velocity)
@@ -57,23 +56,23 @@ def planned_motion() -> Motion:
         part = Trajectory(dof)
         result = planner.calculate(parameters, part)
         if result not in (Result.Working, Result.Finished):
-            raise RuntimeError(f'ruckig found no motion to {position}: {result}')
+            raise RuntimeError(f"ruckig found no motion to {position}: {result}")
         parts.append(part)
         state = (position, velocity, (0.0,) * dof)
 
     ends = np.cumsum([part.duration for part in parts])
     time = np.arange(int(ends[-1] / PERIOD) + 1) * PERIOD
-    which = np.minimum(np.searchsorted(ends, time, side='right'), len(parts) - 1)
+    which = np.minimum(np.searchsorted(ends, time, side="right"), len(parts) - 1)
     starts = ends - [part.duration for part in parts]
-    samples = np.array([parts[i].at_time(t - starts[i])[:3] for i, t in zip(which, time)])
+    samples = np.array([parts[i].at_time(t - starts[i])[:3] for i, t in zip(which, time, strict=True)])
     return Motion(
         joint_names=PANDA_JOINTS,
         time=time,
         position=samples[:, 0],
         velocity=samples[:, 1],
         acceleration=samples[:, 2],
-        source='planned on the spot with ruckig',
-        kind='planned, jerk-limited, exact',
+        source="planned on the spot with ruckig",
+        kind="planned, jerk-limited, exact",
         velocity_bound=EXACT_BOUND,
         repeated=np.zeros(len(time), dtype=bool),
     )

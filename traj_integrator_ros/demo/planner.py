@@ -1,4 +1,4 @@
-"""The demo's planner: sends windows of the motion's future to the integrator and checks every trajectory that comes back."""
+"""The demo's planner: sends windows of the motion's future and checks every trajectory that comes back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import QoSProfile
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 
 from ..kernels.types import ControlSpace, FiniteDifference
 from .ledger import Ledger, NodeCounts
@@ -161,8 +162,9 @@ class DemoPlanner(Node):
             self.faults["finite_difference not set"] += 1
 
     def _send(self, kind: WindowKind) -> None:
-        path = self._paths.of(kind)
-        first = path.sample_at(self._player.motion_time)
+        first = self._paths.of(kind).sample_at(self._player.motion_time)
+        if first is None:
+            return  # not enough future left
         window = cut_window(kind, self._paths, first, self._batch, self._random)
         self._publish(window, window_message(window))
 

@@ -1,4 +1,4 @@
-"""From a recording to everything that the demo works with. No ROS in here."""
+"""From a recording to everything that the demo works with. Knows no ROS."""
 
 from __future__ import annotations
 

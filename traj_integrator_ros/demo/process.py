@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .motion import Motion
@@ -75,7 +76,7 @@ def node_parameters(motion: Motion, paths: Paths, batch: int, device: str) -> st
     return "\n".join(
         [
             "# Written by the demo.",
-            f"{NODE_NAME}:",
+            "/**:",
             "  ros__parameters:",
             f"    joint_names: [{names}]",
             f"    device: {device}",
@@ -116,7 +117,9 @@ class IntegratorProcess:
         """Raise NodeDied if the node has ended."""
         code = self._process.poll()
         if code is not None:
-            raise NodeDied(f"the integrator node ended with exit code {code}; the end of {self._log}:\n{self._log_end()}")
+            raise NodeDied(
+                f"the integrator node ended with exit code {code}; the end of {self._log}:\n{self._log_end()}"
+            )
 
     def stop(self) -> int:
         """Interrupt the node, wait, and return its exit code; kills it where it does not end in time."""
@@ -132,8 +135,8 @@ class IntegratorProcess:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:]) or "(nothing)"
 
 
-def wait_until(done, alive, timeout: float, period: float = 0.05) -> bool:
-    """Poll `done()` until it is true or `timeout` s have passed; `alive()` may raise in between. Returns whether it was."""
+def wait_until(done: Callable[[], bool], alive: Callable[[], None], timeout: float, period: float = 0.05) -> bool:
+    """Poll `done()` until it is true or `timeout` s have passed; `alive()`, called in between, may raise."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if done():

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 
 from .motion import Motion
 from .recordings import MEASURED_BOUND, RecordingError, checked_motion
 
-JOINT_STATE = 'sensor_msgs/msg/JointState'
-DEFAULT_TOPIC = '/joint_states'
+JOINT_STATE = "sensor_msgs/msg/JointState"
+DEFAULT_TOPIC = "/joint_states"
 
 
-def read_bag(path: Path, topic: Optional[str] = None) -> Motion:
+def read_bag(path: Path, topic: str | None = None) -> Motion:
     """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml.
 
-    The topic is `topic`, else /joint_states, else the only JointState topic. Times are header stamps where they increase, else
-    the times of recording. Joints are those of the first message, by name; messages that lack one of them are left out.
+    The topic is `topic`, else /joint_states, else the only JointState topic. Times are header stamps where they
+    increase, else the times of recording. Joints are those of the first message, by name; messages that lack one of
+    them are left out.
     """
     with _opened(path) as reader:
         connections = _choose_topic(path, reader, topic)
         stamps, states = _decode(reader, connections)
     if not states:
-        raise RecordingError(f'{path}: no messages in topic {connections[0].topic}')
-    names: List[str] = list(states[0].name)
+        raise RecordingError(f"{path}: no messages in topic {connections[0].topic}")
+    names: list[str] = list(states[0].name)
     rows = [_row(state, names) for state in states]
     kept = [k for k, row in enumerate(rows) if row is not None]
-    positions, velocities = zip(*[rows[k] for k in kept])  # type: ignore[misc]
+    positions, velocities = zip(*[rows[k] for k in kept], strict=True)  # type: ignore[misc]
     time = _times([states[k] for k in kept], np.array([stamps[k] for k in kept]))
     has_velocity = all(row is not None for row in velocities)
     return checked_motion(
@@ -40,7 +42,7 @@ def read_bag(path: Path, topic: Optional[str] = None) -> Motion:
         np.array(positions),
         np.array(velocities) if has_velocity else None,
         None,
-        kind=f'rosbag2, topic {connections[0].topic}',
+        kind=f"rosbag2, topic {connections[0].topic}",
         velocity_bound=MEASURED_BOUND,
     )
 
@@ -53,7 +55,7 @@ def _opened(path: Path) -> Iterator[Any]:
         from rosbags.rosbag2 import ReaderError
         from rosbags.typesys import Stores, get_typestore
     except ImportError:
-        raise RecordingError('reading bags needs the rosbags library: python -m pip install rosbags') from None
+        raise RecordingError("reading bags needs the rosbags library: python -m pip install rosbags") from None
     try:
         with AnyReader([path], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
             yield reader
@@ -61,23 +63,25 @@ def _opened(path: Path) -> Iterator[Any]:
         raise
     except (ReaderError, sqlite3.Error, OSError, ValueError, KeyError, AssertionError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RecordingError(f'{path}: not a readable rosbag2 recording: {reason}') from None
+        raise RecordingError(f"{path}: not a readable rosbag2 recording: {reason}") from None
 
 
-def _choose_topic(path: Path, reader: Any, topic: Optional[str]) -> List[Any]:
+def _choose_topic(path: Path, reader: Any, topic: str | None) -> list[Any]:
     found = {c.topic for c in reader.connections if c.msgtype == JOINT_STATE}
     if not found:
-        raise RecordingError(f'{path}: no topic of type {JOINT_STATE} in it')
+        raise RecordingError(f"{path}: no topic of type {JOINT_STATE} in it")
     if topic is None:
         topic = DEFAULT_TOPIC if DEFAULT_TOPIC in found else next(iter(found))
         if topic != DEFAULT_TOPIC and len(found) > 1:
-            raise RecordingError(f'{path}: several JointState topics, choose one by --topic: {", ".join(sorted(found))}')
+            raise RecordingError(
+                f"{path}: several JointState topics, choose one by --topic: {', '.join(sorted(found))}"
+            )
     if topic not in found:
-        raise RecordingError(f'{path}: expected a JointState topic {topic}, got {", ".join(sorted(found))}')
+        raise RecordingError(f"{path}: expected a JointState topic {topic}, got {', '.join(sorted(found))}")
     return [c for c in reader.connections if c.topic == topic]
 
 
-def _decode(reader: Any, connections: List[Any]) -> Tuple[List[int], List[Any]]:
+def _decode(reader: Any, connections: list[Any]) -> tuple[list[int], list[Any]]:
     stamps, states = [], []
     for connection, stamp, raw in reader.messages(connections=connections):
         stamps.append(stamp)
@@ -85,7 +89,7 @@ def _decode(reader: Any, connections: List[Any]) -> Tuple[List[int], List[Any]]:
     return stamps, states
 
 
-def _row(state: Any, names: List[str]) -> Optional[Tuple[np.ndarray, Optional[np.ndarray]]]:
+def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Position and velocity of the named joints in their order, None where the message lacks one of them."""
     column = {name: i for i, name in enumerate(state.name)}
     if any(name not in column for name in names) or len(state.position) != len(state.name):
@@ -95,7 +99,7 @@ def _row(state: Any, names: List[str]) -> Optional[Tuple[np.ndarray, Optional[np
     return state.position[order], velocity
 
 
-def _times(states: List[Any], recorded: np.ndarray) -> np.ndarray:
+def _times(states: list[Any], recorded: np.ndarray) -> np.ndarray:
     """Times [N] in s from the first message on."""
     header = np.array([state.header.stamp.sec * 10**9 + state.header.stamp.nanosec for state in states], dtype=np.int64)
     nanoseconds = header if np.all(np.diff(header) > 0) else recorded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -13,101 +13,107 @@ from .motion import Motion
 from .recordings import EXACT_BOUND, MEASURED_BOUND, SET_POINT_BOUND, RecordingError, checked_motion
 
 UR_JOINTS = (
-    'shoulder_pan_joint',
-    'shoulder_lift_joint',
-    'elbow_joint',
-    'wrist_1_joint',
-    'wrist_2_joint',
-    'wrist_3_joint',
+    "shoulder_pan_joint",
+    "shoulder_lift_joint",
+    "elbow_joint",
+    "wrist_1_joint",
+    "wrist_2_joint",
+    "wrist_3_joint",
 )
 """Order of the RTDE columns: base, shoulder, elbow, wrist 1 to 3; names as in ur_description."""
 
 
 def read_csv(path: Path) -> Motion:
     """The motion in a table of `time, position_<joint>…, velocity_<joint>…, acceleration_<joint>…` or of RTDE columns
-    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError."""
+    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError.
+    """
     header, rows = _read_rows(path)
-    own = [name[len('position_') :] for name in header if name.startswith('position_')]
+    own = [name[len("position_") :] for name in header if name.startswith("position_")]
     if own:
         return _read_own_columns(path, header, rows, own)
-    joints = sorted({int(found.group(1)) for found in (re.fullmatch(r'target_q_(\d+)', name) for name in header) if found})
+    joints = sorted(
+        {int(found.group(1)) for found in (re.fullmatch(r"target_q_(\d+)", name) for name in header) if found}
+    )
     if joints:
         return _read_rtde(path, header, rows, joints)
     raise RecordingError(
-        f'{path}: expected columns time, position_<joint>, velocity_<joint>, or timestamp, target_q_<i>, target_qd_<i> (RTDE), '
-        f'got {", ".join(header[:6])}{", ..." if len(header) > 6 else ""}'
+        f"{path}: expected columns time, position_<joint>, velocity_<joint> or (RTDE) timestamp, target_q_<i>, "
+        "target_qd_<i>, "
+        f"got {', '.join(header[:6])}{', ...' if len(header) > 6 else ''}"
     )
 
 
-def _read_own_columns(path: Path, header: List[str], rows: List[List[str]], joints: Sequence[str]) -> Motion:
+def _read_own_columns(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str]) -> Motion:
     table = _Table(path, header, rows)
-    acceleration = table.group([f'acceleration_{joint}' for joint in joints])
+    acceleration = table.group([f"acceleration_{joint}" for joint in joints])
     return checked_motion(
         path,
         joints,
-        table.column('time'),
-        table.required([f'position_{joint}' for joint in joints]),
-        table.group([f'velocity_{joint}' for joint in joints]),
+        table.column("time"),
+        table.required([f"position_{joint}" for joint in joints]),
+        table.group([f"velocity_{joint}" for joint in joints]),
         acceleration,
-        kind='table of joint states' if acceleration is None else 'table of a motion with its accelerations',
+        kind="table of joint states" if acceleration is None else "table of a motion with its accelerations",
         velocity_bound=MEASURED_BOUND if acceleration is None else EXACT_BOUND,
     )
 
 
-def _read_rtde(path: Path, header: List[str], rows: List[List[str]], joints: Sequence[int]) -> Motion:
+def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[int]) -> Motion:
     table = _Table(path, header, rows)
-    names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f'joint_{i}' for i in joints]
+    names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
     return checked_motion(
         path,
         names,
-        table.column('timestamp'),
-        table.required([f'target_q_{i}' for i in joints]),
-        table.required([f'target_qd_{i}' for i in joints]),
-        table.group([f'target_qdd_{i}' for i in joints]),
-        kind='set points of a UR controller (RTDE)',
+        table.column("timestamp"),
+        table.required([f"target_q_{i}" for i in joints]),
+        table.required([f"target_qd_{i}" for i in joints]),
+        table.group([f"target_qdd_{i}" for i in joints]),
+        kind="set points of a UR controller (RTDE)",
         velocity_bound=SET_POINT_BOUND,
     )
 
 
-def _read_rows(path: Path) -> tuple[List[str], List[List[str]]]:
+def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     try:
         # Universal newlines: controller logs that went through a spreadsheet end their lines with a bare CR.
-        with path.open(encoding='utf-8-sig', newline=None) as file:
+        with path.open(encoding="utf-8-sig", newline=None) as file:
             rows = [row for row in csv.reader(file) if row]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise RecordingError(f'{path}: not a CSV table: {error}') from None
+        raise RecordingError(f"{path}: not a CSV table: {error}") from None
     except OSError as error:
-        raise RecordingError(f'{path}: {error.strerror}') from None
+        raise RecordingError(f"{path}: {error.strerror}") from None
     if not rows:
-        raise RecordingError(f'{path}: the file is empty')
+        raise RecordingError(f"{path}: the file is empty")
     return [name.strip() for name in rows[0]], rows[1:]
 
 
 class _Table:
     """Columns of a CSV by name, as numbers."""
 
-    def __init__(self, path: Path, header: List[str], rows: List[List[str]]) -> None:
+    def __init__(self, path: Path, header: list[str], rows: list[list[str]]) -> None:
         self._path, self._rows = path, rows
-        self._index: Dict[str, int] = {name: i for i, name in enumerate(header)}
+        self._index: dict[str, int] = {name: i for i, name in enumerate(header)}
 
     def column(self, name: str) -> np.ndarray:
         """[N] numbers; RecordingError where the column is missing or a cell is no number."""
         if name not in self._index:
-            raise RecordingError(f'{self._path}: column {name} is missing')
+            raise RecordingError(f"{self._path}: column {name} is missing")
         i = self._index[name]
         values = np.empty(len(self._rows))
         for k, row in enumerate(self._rows):
             try:
                 values[k] = float(row[i])
             except (ValueError, IndexError):
-                got = repr(row[i]) if i < len(row) else 'nothing'
-                raise RecordingError(f'{self._path}: expected a number in column {name}, row {k + 2}, got {got}') from None
+                got = repr(row[i]) if i < len(row) else "nothing"
+                raise RecordingError(
+                    f"{self._path}: expected a number in column {name}, row {k + 2}, got {got}"
+                ) from None
         return values
 
     def required(self, names: Sequence[str]) -> np.ndarray:
         """[N, D] of the named columns."""
         return np.stack([self.column(name) for name in names], axis=1)
 
-    def group(self, names: Sequence[str]) -> Optional[np.ndarray]:
+    def group(self, names: Sequence[str]) -> np.ndarray | None:
         """[N, D] of the named columns, None where none of them is there; some without the others is an error."""
         return self.required(names) if any(name in self._index for name in names) else None

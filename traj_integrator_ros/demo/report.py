@@ -22,7 +22,9 @@ from .windows import Paths
 OPTIMIZER_GAP = 1e-3
 START_UP_RATIO_EXACT = 1.05
 START_UP_RATIO_RECORDED = 1.5
-"""Largest |acceleration| at the first points of a trajectory over the largest of the motion, for planned and recorded motions."""
+"""Largest |acceleration| at the first points of a trajectory over the largest of the motion, for planned and recorded
+motions.
+"""
 PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplotlib")
 
 
@@ -96,9 +98,11 @@ def failures(outcome: Outcome) -> list[str]:
         found.append(outcome.inconsistency)
     for name, ratio in outcome.start_up_ratios.items():
         if not ratio <= outcome.start_up_limit:
-            found.append(f"start-up acceleration of {name} {ratio:.2f} x the motion's largest, bound {outcome.start_up_limit}")
-    if not outcome.optimizer.gap <= OPTIMIZER_GAP:
-        found.append(f"optimizer cost {outcome.optimizer.gap:.2e} above its optimum (relative), bound {OPTIMIZER_GAP}")
+            found.append(
+                f"start-up acceleration of {name} {ratio:.2f} x the motion's largest, bound {outcome.start_up_limit}"
+            )
+    if not abs(outcome.optimizer.gap) <= OPTIMIZER_GAP:
+        found.append(f"optimizer cost {outcome.optimizer.gap:.2e} from its optimum (relative), bound {OPTIMIZER_GAP}")
     if outcome.measured.not_finite:
         found.append(f"{outcome.measured.not_finite} trajectory batches with NaN or Inf")
     if outcome.unknown_answers:
@@ -106,14 +110,18 @@ def failures(outcome: Outcome) -> list[str]:
     found += [f"{fault} ({count} times)" for fault, count in sorted(outcome.faults.items())]
     if not outcome.restarts:
         if outcome.joint_trajectories != outcome.balance.answered:
-            found.append(f"{outcome.joint_trajectories} joint trajectories for {outcome.balance.answered} answered sequences")
+            found.append(
+                f"{outcome.joint_trajectories} joint trajectories for {outcome.balance.answered} answered sequences"
+            )
         if outcome.unmatched_starts:
             found.append(f"{outcome.unmatched_starts} joint trajectories do not start where their sequence did")
     return found
 
 
 def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, object]:
-    """The report; `seconds` is how long the demo took, `node_exit_code` how its node ended (0 for an external one). Units are in the names: _s, _ms, _rad_s (rad/s), _rad_s2 (rad/s²)."""
+    """The report; `seconds` is how long the demo took, `node_exit_code` how its node ended (0 for an external one).
+    Units are in the names: _s, _ms, _rad_s (rad/s), _rad_s2 (rad/s²).
+    """
     wrong = failures(outcome)
     if node_exit_code:
         wrong.append(f"the node ended with exit code {node_exit_code} when interrupted")
@@ -149,8 +157,8 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
             for scheme, bound in outcome.bounds.items()
         },
         "velocity_error_note": (
-            "row 0 of every window against the motion's own velocity: central at the same sample, backward at mid-step; "
-            "central differences up to where they see the held last action"
+            "row 0 of every window against the motion's own velocity: central at the same sample (up to where it sees "
+            "the held last action), backward at mid-step"
         ),
         "velocity_error_by_kind_rad_s": {
             name: {"rms": statistics.rms, "largest": statistics.largest}
@@ -190,10 +198,19 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
     p50, p99 = latency_percentiles_ms(outcome)
     lines = [
         ("source", f"{Path(outcome.recording.source).name} ({outcome.recording.kind})"),
-        ("motion", f"{outcome.recording.duration:.1f} s of {outcome.recording.dof} joints ({robot_name(outcome.recording)})"),
-        ("sequences", f"{balance.sent} sent, {balance.answered} answered, {balance.rejected} rejected, {balance.lost} lost"),
+        (
+            "motion",
+            f"{outcome.recording.duration:.1f} s of {outcome.recording.dof} joints ({robot_name(outcome.recording)})",
+        ),
+        (
+            "sequences",
+            f"{balance.sent} sent, {balance.answered} answered, {balance.rejected} rejected, {balance.lost} lost",
+        ),
         ("rejected", f"{_listed(outcome.by_reason)} ({outcome.refused_on_purpose} on purpose)"),
-        ("latency", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms" if p50 is not None and p99 is not None else "nothing came back"),
+        (
+            "latency",
+            f"p50 {p50:.1f} ms, p99 {p99:.1f} ms" if p50 is not None and p99 is not None else "nothing came back",
+        ),
     ]
     if outcome.recording.repeated.any():
         lines.insert(2, ("repeated frames", f"{int(outcome.recording.repeated.sum())} of {outcome.recording.samples}"))
@@ -205,13 +222,9 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
         lines.append((f"velocity error, {scheme.value}", f"{value} rad/s RMS (bound {bound.limit:.4f})"))
     ratio = max(outcome.start_up_ratios.values(), default=float("nan"))
     lines.append(("start-up acceleration", f"{ratio:.3f} x the motion's largest (bound {outcome.start_up_limit})"))
-    lines.append(
-        (
-            "optimizer",
-            f"cost {optimizer.iteration_costs[0]:.4g} to {optimizer.iteration_costs[-1]:.6g} in {optimizer.iterations} iterations, "
-            f"{optimizer.gap:.1e} above the optimum",
-        )
-    )
+    first, last = optimizer.iteration_costs[0], optimizer.iteration_costs[-1]
+    costs = f"cost {first:.4g} to {last:.6g} in {optimizer.iterations} iterations"
+    lines.append(("optimizer", f"{costs}, {abs(optimizer.gap):.0e} from the optimum (bound {OPTIMIZER_GAP:.0e})"))
     return lines
 
 
@@ -224,17 +237,17 @@ def latency_percentiles_ms(outcome: Outcome) -> tuple[float | None, float | None
 
 
 def robot_name(motion: Motion) -> str:
-    """A name for the robot by its joints: panda, fer, ... or the number of joints where the names share no beginning."""
+    """A name for the robot by the names of its joints."""
     known = {"panda": "Franka Panda", "fer": "Franka Emika Panda (FER)", "fr3": "Franka Research 3"}
     first = motion.joint_names[0]
     for prefix, name in known.items():
         if first.startswith(f"{prefix}_"):
             return name
     if "wrist_3_joint" in motion.joint_names:
-        return "Universal Robots arm"
+        return "Universal Robots e-Series arm"
     if "torso_lift_joint" in motion.joint_names:
-        return "arm with a lifting torso (Fetch)"
-    return f"robot with {motion.dof} joints"
+        return "Fetch"
+    return f"Robot with {motion.dof} joints"
 
 
 def versions() -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 
 import numpy as np
-from traj_integrator_interfaces.msg import ActionSequence, StartState, TrajectoryBatch
 from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, StartState, TrajectoryBatch
 
 from .metrics import Batch
 from .windows import Window
@@ -22,7 +24,9 @@ def floats(values: np.ndarray) -> array:
 def action_sequence(
     joint_names: tuple[str, ...], data: np.ndarray, dt: np.ndarray, control_space: int, start: np.ndarray | None
 ) -> ActionSequence:
-    """A message of actions [batch, horizon, dof] with dt [1] or [horizon] in s; start is [3, dof] or None. No stamp yet."""
+    """A message of actions [batch, horizon, dof] with dt [1] or [horizon] in s; start is [3, dof] or None. No stamp
+    yet.
+    """
     message = ActionSequence(joint_names=list(joint_names), control_space=int(control_space))
     message.batch, message.horizon = data.shape[0], data.shape[1]
     message.data, message.dt = floats(data), floats(dt)
@@ -58,7 +62,7 @@ def joint_trajectory_fault(message: JointTrajectory) -> str | None:
         return "no points"
     dof = len(message.joint_names)
     times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
-    if times[0] < 0 or any(later <= earlier for earlier, later in zip(times[:-1], times[1:], strict=True)):
+    if times[0] < 0 or any(later <= earlier for earlier, later in itertools.pairwise(times)):
         return "times do not increase"
     for name in ("positions", "velocities", "accelerations"):
         values = [getattr(point, name) for point in message.points]

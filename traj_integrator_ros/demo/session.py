@@ -28,6 +28,8 @@ PLAY_AT_LEAST = 8.0
 NODE_WITHIN = 30.0
 STATE_WITHIN = 5.0
 ANSWERS_WITHIN = 5.0
+CONFIGURE_FAILED = "configure failed"
+"""What the node says on /diagnostics where its parameters or its device do not serve."""
 
 
 class SessionError(Exception):
@@ -39,8 +41,8 @@ def run_session(
 ) -> Outcome:
     """Play, plan and optimize against the node; returns everything measured.
 
-    `process` is the node where the demo started it, None where it runs by itself. Raises SessionError where the node does not
-    come up or stops answering, NodeDied where `process` ends.
+    `process` is the node where the demo started it, None where it runs by itself. Raises SessionError where the node
+    does not come up or stops answering, NodeDied where `process` ends.
     """
     rclpy.init(args=ros_arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -78,11 +80,15 @@ def _wait_for_node(
     def alive() -> None:
         tick()
         progress.update(time.monotonic() - begin)
+        if process is not None and CONFIGURE_FAILED in planner.node.message:
+            raise SessionError(f"the node could not configure itself: {planner.node.message}")
 
     if wait_until(lambda: planner.is_connected, alive, NODE_WITHIN):
         return
     if not planner.node.messages:
-        raise SessionError(f"no node {NODE_NAME} within {NODE_WITHIN:.0f} s: nothing on /diagnostics in this ROS domain")
+        raise SessionError(
+            f"no node {NODE_NAME} within {NODE_WITHIN:.0f} s: nothing on /diagnostics in this ROS domain"
+        )
     raise SessionError(
         f"the node {NODE_NAME} is not ready within {NODE_WITHIN:.0f} s; it says on /diagnostics: {planner.node.message}"
     )
@@ -92,7 +98,9 @@ def _play(player: JointStatePlayer, planner: DemoPlanner, progress: Progress, ti
     progress.stage("Playing and planning", player.duration)
     player.start()
     if not wait_until(lambda: planner.node.knows_robot or not player.is_playing, tick, STATE_WITHIN):
-        raise SessionError(f"no joint state reached the node within {STATE_WITHIN:.0f} s; it says: {planner.node.message}")
+        raise SessionError(
+            f"no joint state reached the node within {STATE_WITHIN:.0f} s; it says: {planner.node.message}"
+        )
 
     def show() -> None:
         tick()

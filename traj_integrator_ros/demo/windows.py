@@ -1,4 +1,4 @@
-"""Windows of the future of a motion, as actions in every control space: what the demo's planner sends. No ROS in here."""
+"""Windows of a motion's future, as actions in every control space: what the demo's planner sends. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class WindowKind:
 
 @dataclass(frozen=True)
 class PlannedPath:
-    """A motion on the samples that windows are cut from, and the recorded velocities [N, D] in rad/s at the same samples."""
+    """A motion on the samples that windows are cut from, and the recorded velocities [N, D] in rad/s at the same
+    samples.
+    """
 
     motion: Motion
     reference_velocity: np.ndarray
@@ -62,19 +64,19 @@ class PlannedPath:
         """The last sample that a window can start from."""
         return self.motion.samples - 1 - self.horizon
 
-    def sample_at(self, time: float) -> int:
-        """The sample at `time` s, or the last one a window can start from."""
-        nearest = int(np.searchsorted(self.motion.time, time + 1e-9, side="right")) - 1
-        return max(0, min(nearest, self.last_start))
+    def sample_at(self, time: float) -> int | None:
+        """The latest sample at `time` s, None where no whole window fits behind it."""
+        latest = max(0, int(np.searchsorted(self.motion.time, time + 1e-9, side="right")) - 1)
+        return latest if latest <= self.last_start else None
 
 
 @dataclass(frozen=True)
 class Paths:
     """The motion as windows need it: on its own steps, and on uniform ones.
 
-    Positions and velocities go on uniform steps: central differences know no others, and backward differences overestimate the
-    acceleration where a step is much shorter than the one before (by up to half their ratio). Accelerations and jerks are
-    integrated exactly over any steps.
+    Positions and velocities go on uniform steps: central differences know no others, and backward differences
+    overestimate the acceleration where a step is much shorter than the one before (by up to half their ratio).
+    Accelerations and jerks are integrated exactly over any steps.
     """
 
     any_step: PlannedPath
@@ -104,8 +106,9 @@ def paths_of(cleaned: Motion, planned: Motion) -> Paths:
 class Window:
     """One action sequence, ready to be sent: arrays as the ActionSequence message wants them.
 
-    `data` is [batch, horizon, dof], row 0 the motion itself; `dt` is [1] or [horizon] in s; `start` is [3, dof]: position,
-    velocity and acceleration, None to start from the latest joint state. `first` is the sample of the path it starts from.
+    `data` is [batch, horizon, dof], row 0 the motion itself; `dt` is [1] or [horizon] in s; `start` is [3, dof]:
+    position, velocity and acceleration, None to start from the latest joint state. `first` is the sample of the path
+    it starts from.
     """
 
     kind: WindowKind
@@ -132,9 +135,11 @@ class Window:
 
 
 def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: np.random.Generator) -> Window:
-    """The window of `kind` that starts from sample `first` of its path: the motion itself and batch - 1 perturbed candidates.
+    """The window of `kind` that starts from sample `first` of its path: the motion itself and batch - 1 perturbed
+    candidates.
 
-    Candidates leave the motion smoothly, by A s⁴ with s = 0..1 over the window: same position, velocity, acceleration at the start.
+    Candidates leave the motion smoothly, by A s⁴ with s = 0..1 over the window: same position, velocity, acceleration
+    at the start.
     """
     path = paths.of(kind)
     motion, horizon = path.motion, path.horizon
@@ -172,8 +177,8 @@ def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: n
 def kinds_under(scheme: FiniteDifference) -> Sequence[WindowKind]:
     """The kinds of windows that the planner sends in turn while the node differentiates positions by `scheme`.
 
-    Sequences that start from the latest joint state are accelerations and jerks: a state that is one sample old or new does not
-    make them jump, where it would a window of positions.
+    Sequences that start from the latest joint state are accelerations and jerks: a state that is one sample old or
+    new does not make them jump, where it would a window of positions.
     """
     position = WindowKind(ControlSpace.POSITION, scheme=scheme)
     others = [WindowKind(space) for space in (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)]
@@ -182,7 +187,7 @@ def kinds_under(scheme: FiniteDifference) -> Sequence[WindowKind]:
 
 
 def _step_lengths(motion: Motion, first: int, steps: np.ndarray) -> np.ndarray:
-    """dt of a sequence: [1], or [horizon] where dt[h] leads from output h-1 to h and dt[0] is the step before the start."""
+    """Time steps of a sequence [s], [1] or [horizon]; dt[h] leads from output h-1 to h, dt[0] to the start."""
     if motion.is_uniform:
         return np.array([motion.step], dtype=np.float32)
     before = motion.time[first] - motion.time[first - 1] if first > 0 else steps[0]

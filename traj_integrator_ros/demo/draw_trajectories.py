@@ -1,0 +1,183 @@
+"""The figure trajectories.png: the motion against what the node made of it, and one start in motion close up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..kernels.types import ControlSpace, FiniteDifference
+from .figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, tight_time, units
+from .metrics import Kept, scheme_of
+from .motion import accelerations
+from .report import Outcome, robot_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLORS = {FiniteDifference.BACKWARD: BLUE, FiniteDifference.CENTRAL: ORANGE}
+CANDIDATES = 7
+
+
+def draw_trajectories(outcome: Outcome, path: Path) -> None:
+    """Draw velocities of all joints over the whole motion, and position, velocity, acceleration of one joint after a
+    start.
+    """
+    names = outcome.recording.joint_names
+    windows = _position_windows(outcome.kept)
+    with figure(path, 15, max(8.0, 1.15 * len(names) + 1.2)) as drawn:
+        drawn.suptitle(_title(outcome), fontsize=15)
+        left, right = drawn.subfigures(1, 2, width_ratios=[1.35, 1])
+        _draw_all_joints(left.subplots(len(names), 1, sharex=True), outcome, windows)
+        if windows:
+            _draw_start(right.subplots(3, 1, sharex=True), outcome, _closest_pair(windows))
+
+
+def _title(outcome: Outcome) -> str:
+    errors = [(scheme.value, outcome.velocity_rms(scheme)) for scheme in COLORS]
+    listed = ", ".join(f"{name} {rms:.4f} rad/s" for name, rms in errors if rms is not None)
+    return f"{robot_name(outcome.recording)}: integrated trajectories against the motion. RMS velocity error: {listed}"
+
+
+def _position_windows(kept: list[Kept]) -> dict[FiniteDifference, list[Kept]]:
+    """Answered position windows by the scheme they were answered with, in the order of their starts."""
+    found: dict[FiniteDifference, list[Kept]] = {}
+    for item in kept:
+        scheme = scheme_of(item.window, item.batch.horizon)
+        if scheme is not None and item.window.kind.control_space is ControlSpace.POSITION:
+            found.setdefault(scheme, []).append(item)
+    return {scheme: sorted(items, key=lambda item: item.window.first) for scheme, items in found.items()}
+
+
+def _curve(item: Kept, quantity: str, row: int, joint: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times [s] in the motion and values of one row and joint, from the start state to the end or the held action."""
+    window, values = item.window, getattr(item.batch, quantity)[row, :, joint]
+    time = window.path.motion.time[window.first : window.first + window.horizon + 1]
+    if scheme_of(window, item.batch.horizon) is FiniteDifference.CENTRAL:
+        valid = window.horizon - 1
+        return time[:valid], values[1 : 1 + valid]
+    time = time[: item.batch.horizon]
+    if quantity == "velocity":  # of the step before: at its middle, but for the start state
+        time = np.concatenate([time[:1], (time[1:] + time[:-1]) / 2])
+    return time, values
+
+
+def _draw_all_joints(panels: np.ndarray, outcome: Outcome, windows: dict[FiniteDifference, list[Kept]]) -> None:
+    recording, cleaned = outcome.recording, outcome.prepared.cleaned
+    for joint, axes in enumerate(panels):
+        axes.plot(
+            cleaned.time, cleaned.velocity[:, joint], color=MOTION_GREY, linewidth=5, label="motion's own velocity"
+        )
+        for scheme, items in windows.items():
+            label = f"integrated, {scheme.value} differences"
+            axes.plot(*_joined(items, joint), color=COLORS[scheme], linewidth=1.4, label=label)
+        if recording.repeated.any():
+            axes.plot(
+                recording.time[recording.repeated],
+                np.full(int(recording.repeated.sum()), 0.03),
+                "^",
+                color="black",
+                markersize=4,
+                clip_on=False,
+                transform=axes.get_xaxis_transform(),
+                label="repeated frame in the recording",
+            )
+        axes.set_ylabel(f"velocity\n[{units(recording.joint_names[joint])[1]}]", fontsize=10)
+        axes.set_title(short_name(recording.joint_names[joint]), loc="left", fontsize=11, pad=2)
+        axes.locator_params(axis="y", nbins=3)
+        tight_time(axes, 0.0, cleaned.duration)
+    panels[-1].set_xlabel("time in the motion [s]")
+    handles, labels = panels[0].get_legend_handles_labels()
+    panels[0].figure.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=11)
+
+
+def _joined(items: list[Kept], joint: int) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity of one joint over the motion: every window from its start to the start of the next one, with gaps
+    between.
+    """
+    times, values = [], []
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        time, velocity = _curve(item, "velocity", 0, joint)
+        if following is not None:
+            shown = time < following.window.path.motion.time[following.window.first]
+            time, velocity = time[shown], velocity[shown]
+        times += [time, [np.nan]]
+        values += [velocity, [np.nan]]
+    return np.concatenate(times), np.concatenate(values)
+
+
+def _closest_pair(windows: dict[FiniteDifference, list[Kept]]) -> list[Kept]:
+    """One window of each scheme that start close to each other, fast and accelerating; the only one where there is
+    one scheme.
+    """
+    if len(windows) == 1:
+        return [max(next(iter(windows.values())), key=lambda item: _liveliest(item)[1])]
+
+    def merit(pair: tuple[Kept, Kept]) -> float:
+        starts = [item.window.path.motion.time[item.window.first] for item in pair]
+        span = pair[0].window.path.motion.time[pair[0].window.horizon]
+        return min(_liveliest(item)[1] for item in pair) * max(0.0, 1 - 2 * abs(starts[0] - starts[1]) / span)
+
+    backward, central = windows[FiniteDifference.BACKWARD], windows[FiniteDifference.CENTRAL]
+    pairs = ((b, c) for b in backward for c in central if abs(b.window.first - c.window.first) < b.window.horizon)
+    return list(max(pairs, key=merit, default=(backward[0], central[0])))
+
+
+def _liveliest(item: Kept) -> tuple[int, float]:
+    """The joint that starts with the most velocity times acceleration, and that product."""
+    power = np.abs(item.window.start[1] * item.window.start[2])
+    return int(np.argmax(power)), float(power.max())
+
+
+def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None:
+    """Position, velocity and acceleration of the liveliest joint around the start of one window of each scheme."""
+    joint = _liveliest(items[0])[0]
+    name = outcome.recording.joint_names[joint]
+    motion, cleaned = outcome.prepared.planned, outcome.prepared.cleaned
+    begin, end = _span(items)
+    # One sample more on either side, so that the line reaches the edges of the panel.
+    shown = slice(max(0, np.searchsorted(motion.time, begin) - 1), np.searchsorted(motion.time, end) + 1)
+    truth = (motion.position, cleaned.velocity, accelerations(motion))
+    for axes, quantity, values, unit in zip(
+        panels, ("position", "velocity", "acceleration"), truth, units(name), strict=False
+    ):
+        axes.plot(motion.time[shown], values[shown, joint], color=MOTION_GREY, linewidth=6, label="motion")
+        for item in items:
+            scheme = scheme_of(item.window, item.batch.horizon)
+            for row in range(1, min(CANDIDATES + 1, len(item.batch.position))):
+                label = "perturbed candidates" if row == 1 and item is items[0] else None
+                axes.plot(
+                    *_curve(item, quantity, row, joint), color=COLORS[scheme], linewidth=0.8, alpha=0.35, label=label
+                )
+            time, got = _curve(item, quantity, 0, joint)
+            axes.plot(time, got, color=COLORS[scheme], linewidth=1.8, label=f"integrated, {scheme.value}")
+            axes.plot(time[0], got[0], "o", color=COLORS[scheme], markersize=8, markeredgecolor="white", zorder=5)
+        axes.set_ylabel(f"{quantity} [{unit}]")
+        tight_time(axes, begin, end)
+    _draw_acceleration_bound(panels[2], outcome.paths.largest_acceleration)
+    panels[0].set_title(f"{short_name(name)}: starts in motion (dots), without a spike", loc="left")
+    panels[-1].set_xlabel("time in the motion [s]")
+    panels[0].legend(loc="best", fontsize=10)
+
+
+def _span(items: list[Kept]) -> tuple[float, float]:
+    curves = [_curve(item, "position", 0, 0)[0] for item in items]
+    begin, end = min(time[0] for time in curves), max(time[-1] for time in curves)
+    return begin - 0.15 * (end - begin), end
+
+
+def _draw_acceleration_bound(axes: Axes, largest: float) -> None:
+    for sign in (-1, 1):
+        axes.axhline(sign * largest, color="black", linewidth=1, linestyle=(0, (6, 4)))
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, -1.2 * largest), max(high, 1.3 * largest))
+    axes.annotate(
+        "largest of the whole motion",
+        (0.995, largest),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=10,
+    )
