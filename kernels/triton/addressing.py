@@ -56,3 +56,25 @@ def reciprocal_double(b_dt, EXACT: tl.constexpr):
         b_guess = (1.0 / b_dt.to(tl.float32)).to(tl.float64)
         b_result = b_guess * (2.0 - b_dt * b_guess)
     return b_result
+
+
+@triton.jit
+def load_steps(p_dt, n_dt, i_trajectory, b_h, b_mask, DT_PER_TRAJECTORY: tl.constexpr, DT_PER_STEP: tl.constexpr):
+    """Step lengths of the rows `b_h` of one trajectory; 1 outside of the mask."""
+    if DT_PER_TRAJECTORY:
+        p_dt += i_trajectory * n_dt
+    if DT_PER_STEP:
+        b_dt = tl.load(p_dt + b_h, mask=b_mask, other=1)
+    else:
+        b_dt = tl.load(p_dt + tl.zeros_like(b_h), mask=b_mask, other=1)
+    return b_dt
+
+
+@triton.jit
+def start_row(p_idx, i_trajectory):
+    """Row of the start pool of one trajectory."""
+    if p_idx is None:
+        i_row = i_trajectory
+    else:
+        i_row = tl.load(p_idx + i_trajectory).to(tl.int64)
+    return i_row

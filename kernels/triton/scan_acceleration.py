@@ -1,0 +1,164 @@
+"""Accelerations, each held over its step, to trajectories; the transpose is the adjoint scan from the last step back.
+
+With a[h] = u[h-1] for h >= 1, a[0] = a0, j[h] = (a[h] - a[h-1]) / dt[h] and j[0] = 0,
+
+    v[h] = v[h-1] + a[h] dt[h]
+    p[h] = p[h-1] + (v[h] - c a[h] dt[h]) dt[h]      c = 1/2: zero-order hold, 0: semi-implicit Euler
+
+Transpose: with the suffix sums P[h] = sum gp[k] and S[h] = sum (gv[k] + P[k] dt[k]) over k >= h, and dt[0] = 0,
+
+    grad a[h] = ga[h] + gj[h] / dt[h] - gj[h+1] / dt[h+1] + (S[h] - c P[h] dt[h]) dt[h]
+    grad u[h-1] = grad a[h]      grad p0 = P[0]      grad v0 = S[0]      grad a0 = grad a[0], without the gj[0] term
+"""
+
+import triton
+import triton.language as tl
+
+from .addressing import load_gradient, load_start, load_steps, reciprocal, reciprocal_double, start_row
+
+
+@triton.jit(do_not_specialize=["n_p0", "n_v0", "n_a0", "n_dt", "H", "D", "n_column_programs"])
+def acceleration_fwd_kernel(
+    p_action,
+    p_idx,
+    p_p0,
+    n_p0,
+    p_v0,
+    n_v0,
+    p_a0,
+    n_a0,
+    p_dt,
+    n_dt,
+    p_position,
+    p_velocity,
+    p_acceleration,
+    p_jerk,
+    H,
+    D,
+    n_column_programs,
+    DT_PER_TRAJECTORY: tl.constexpr,
+    DT_PER_STEP: tl.constexpr,
+    SEMI_IMPLICIT: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """One trajectory, a block of its joints: running sums over blocks of rows."""
+    DTYPE: tl.constexpr = tl.float64 if p_action.dtype.element_ty == tl.float64 else tl.float32
+    INDEXED: tl.constexpr = p_idx is not None
+    i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
+    b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
+    b_in_column = b_column < D
+    i_row = start_row(p_idx, i_trajectory)
+    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    b_v = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    b_a0 = load_start(p_a0, n_a0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    i_base = i_trajectory * H * D
+    for i_first in range(0, H, ROWS):
+        b_h = i_first + tl.arange(0, ROWS)
+        b_in = (b_h < H)[:, None] & b_in_column[None, :]
+        b_moved = (b_h > 0)[:, None]
+        b_at = b_h[:, None] * D + b_column[None, :]
+        b_u = tl.load(p_action + i_base + (b_at - D), mask=b_in & b_moved, other=0).to(DTYPE)
+        b_u1 = tl.load(p_action + i_base + (b_at - 2 * D), mask=b_in & (b_h > 1)[:, None], other=0).to(DTYPE)
+        b_step = load_steps(p_dt, n_dt, i_trajectory, b_h, b_h < H, DT_PER_TRAJECTORY, DT_PER_STEP)
+        b_r = reciprocal(b_step, DTYPE)[:, None]
+        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(DTYPE), 0.0)[:, None]
+        b_dv = b_u * b_dt
+        b_velocity = b_v[None, :] + tl.cumsum(b_dv, 0)
+        if SEMI_IMPLICIT:
+            b_dp = b_velocity * b_dt
+        else:
+            b_dp = (b_velocity - 0.5 * b_dv) * b_dt
+        b_position = b_p[None, :] + tl.cumsum(b_dp, 0)
+        b_a1 = tl.where((b_h > 1)[:, None], b_u1, b_a0[None, :])
+        tl.store(p_position + i_base + b_at, b_position, mask=b_in)
+        tl.store(p_velocity + i_base + b_at, b_velocity, mask=b_in)
+        tl.store(p_acceleration + i_base + b_at, tl.where(b_moved, b_u, b_a0[None, :]), mask=b_in)
+        tl.store(p_jerk + i_base + b_at, tl.where(b_moved, (b_u - b_a1) * b_r, 0.0), mask=b_in)
+        b_v += tl.sum(b_dv, 0)
+        b_p += tl.sum(b_dp, 0)
+
+
+@triton.jit(do_not_specialize=["n_dt", "H", "D", "n_column_programs"])
+def acceleration_transpose_kernel(
+    p_grad_position,
+    p_grad_velocity,
+    p_grad_acceleration,
+    p_grad_jerk,
+    p_dt,
+    n_dt,
+    p_grad_action,
+    p_grad_p0,
+    p_grad_v0,
+    p_grad_a0,
+    H,
+    D,
+    n_column_programs,
+    DT_PER_TRAJECTORY: tl.constexpr,
+    DT_PER_STEP: tl.constexpr,
+    SEMI_IMPLICIT: tl.constexpr,
+    DOUBLE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """One trajectory, a block of its joints: suffix sums over blocks of rows, each block turned back to front."""
+    DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
+    # Where the steps differ, the quotients of jerk gradients cancel in what is left of their digits.
+    WIDE: tl.constexpr = tl.float64 if DOUBLE or DT_PER_STEP else tl.float32
+    i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
+    b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
+    b_in_column = b_column < D
+    i_base = i_trajectory * H * D
+    i_start = i_trajectory * D
+    if p_grad_action is not None:
+        tl.store(p_grad_action + i_base + (H - 1) * D + b_column, tl.zeros([COLUMNS], DTYPE), mask=b_in_column)
+    b_sum_p = tl.zeros([COLUMNS], DTYPE)
+    b_sum_s = tl.zeros([COLUMNS], DTYPE)
+    for i_first in range(0, H, ROWS):
+        b_h = H - 1 - i_first - tl.arange(0, ROWS)
+        b_in = (b_h >= 0)[:, None] & b_in_column[None, :]
+        b_at = b_h[:, None] * D + b_column[None, :]
+        b_step = load_steps(p_dt, n_dt, i_trajectory, b_h, b_h >= 0, DT_PER_TRAJECTORY, DT_PER_STEP)
+        b_dt = tl.where(b_h > 0, b_step.to(DTYPE), 0.0)[:, None]
+        b_grad = tl.zeros([ROWS, COLUMNS], DTYPE)
+        if p_grad_jerk is not None:
+            b_gj = load_gradient(p_grad_jerk + i_base, b_at, b_in & (b_h > 0)[:, None], WIDE)
+            b_gj1 = load_gradient(p_grad_jerk + i_base, b_at + D, b_in & (b_h < H - 1)[:, None], WIDE)
+            if DT_PER_STEP:
+                b_step1 = load_steps(
+                    p_dt, n_dt, i_trajectory, b_h + 1, (b_h >= 0) & (b_h < H - 1), DT_PER_TRAJECTORY, DT_PER_STEP
+                )
+                b_r = reciprocal_double(b_step, DOUBLE)[:, None]
+                b_r1 = reciprocal_double(b_step1, DOUBLE)[:, None]
+                b_grad += (b_gj * b_r - b_gj1 * b_r1).to(DTYPE)
+            else:
+                b_grad += (b_gj - b_gj1) * reciprocal(b_step, DTYPE)[:, None]
+        if p_grad_acceleration is not None:
+            b_grad += load_gradient(p_grad_acceleration + i_base, b_at, b_in, DTYPE)
+        b_p = tl.zeros([ROWS, COLUMNS], DTYPE)
+        b_s = tl.zeros([ROWS, COLUMNS], DTYPE)
+        if p_grad_position is not None or p_grad_velocity is not None:
+            b_gs = tl.zeros([ROWS, COLUMNS], DTYPE)
+            if p_grad_velocity is not None:
+                b_gs += load_gradient(p_grad_velocity + i_base, b_at, b_in, DTYPE)
+            if p_grad_position is not None:
+                b_gp = load_gradient(p_grad_position + i_base, b_at, b_in, DTYPE)
+                b_p = b_sum_p[None, :] + tl.cumsum(b_gp, 0)
+                b_sum_p += tl.sum(b_gp, 0)
+                b_gs += b_p * b_dt
+            b_s = b_sum_s[None, :] + tl.cumsum(b_gs, 0)
+            b_sum_s += tl.sum(b_gs, 0)
+            if SEMI_IMPLICIT:
+                b_grad += b_s * b_dt
+            else:
+                b_grad += (b_s - 0.5 * (b_p * b_dt)) * b_dt
+        if p_grad_action is not None:
+            tl.store(p_grad_action + i_base + (b_at - D), b_grad, mask=b_in & (b_h > 0)[:, None])
+        b_first = b_in & (b_h == 0)[:, None]
+        b_at_start = tl.zeros_like(b_at) + b_column[None, :]
+        if p_grad_p0 is not None:
+            tl.store(p_grad_p0 + i_start + b_at_start, b_p, mask=b_first)
+        if p_grad_v0 is not None:
+            tl.store(p_grad_v0 + i_start + b_at_start, b_s, mask=b_first)
+        if p_grad_a0 is not None:
+            tl.store(p_grad_a0 + i_start + b_at_start, b_grad, mask=b_first)
