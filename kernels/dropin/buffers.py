@@ -31,15 +31,14 @@ def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Traj
     Raises:
         TypeError: a buffer that is no tensor.
         ValueError: a buffer of another shape, dtype or device than the output, not contiguous, made in inference mode,
-            memory of a leaf that requires grad, or one that begins where another begins.
+            memory of a leaf that requires grad, or two that overlap.
 
     """
     for (name, buffer), output in zip(buffers.items(), trajectory, strict=True):
         check_buffer(name, buffer, output)
-    _check_distinct(buffers)
     # A view of an earlier call that is handed in again brings its graph and tangent along: detach ends both here.
     memory = [buffer.detach() for buffer in buffers.values()]
-    written = _Write.apply(*memory, *(output.detach() for output in trajectory))
+    written = _Write.apply(tuple(buffers), *memory, *(output.detach() for output in trajectory))
     return Trajectory(*map(_OutBuffer.apply, written, trajectory))
 
 
@@ -63,7 +62,7 @@ def with_gradient_buffer(name: str, buffer: Tensor | None, tensor: Tensor) -> Te
     if buffer is None:
         return tensor
     check_buffer(name, buffer, tensor)
-    return _KeepGradient.apply(tensor, buffer) if tensor.requires_grad else tensor
+    return _KeepGradient.apply(tensor, buffer, name) if tensor.requires_grad else tensor
 
 
 def check_buffer(name: str, buffer: Tensor, like: Tensor) -> None:
@@ -86,14 +85,17 @@ def check_buffer(name: str, buffer: Tensor, like: Tensor) -> None:
         raise ValueError(f"{name}: expected plain memory, got that of a leaf that requires grad")
 
 
-def _check_distinct(buffers: dict[str, Tensor]) -> None:
-    names: dict[int, str] = {}
-    for name, buffer in buffers.items():
-        if buffer.numel() == 0:
-            continue
-        first = names.setdefault(buffer.data_ptr(), name)
-        if first != name:
-            raise ValueError(f"{name}: expected memory of its own, got the memory of {first}")
+def _check_apart(names: Sequence[str], buffers: Sequence[Tensor]) -> None:
+    """Raise ValueError when two buffers, all contiguous, share memory."""
+    ranges: list[tuple[int, int, str]] = []
+    for name, buffer in zip(names, buffers, strict=True):
+        begin = buffer.data_ptr()
+        end = begin + buffer.numel() * buffer.element_size()
+        for other_begin, other_end, other in ranges:
+            # On the meta device, where nothing is written, everything begins at 0.
+            if begin and begin < other_end and other_begin < end:
+                raise ValueError(f"{name}: expected memory of its own, got the memory of {other}")
+        ranges.append((begin, end, name))
 
 
 def _refuse_vmap(*_: object) -> NoReturn:
@@ -104,7 +106,7 @@ def _refuse_vmap(*_: object) -> NoReturn:
 
 
 class _Write(torch.autograd.Function):
-    """Buffers and as many values in; the buffers, written, out. Knows no gradient: `_OutBuffer` does.
+    """Names, buffers and as many values in; the buffers, written, out. Knows no gradient: `_OutBuffer` does.
 
     A function of its own so that the write also works under `torch.func.grad` and `jvp`, which let nobody else write
     into captured tensors. All buffers are written before the first is handed out: they may share one allocation, hence
@@ -112,8 +114,9 @@ class _Write(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(*tensors: Tensor) -> Sequence[Tensor]:
-        buffers, values = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
+    def forward(names: Sequence[str], *tensors: Tensor) -> Sequence[Tensor]:
+        buffers, values = tensors[: len(names)], tensors[len(names) :]
+        _check_apart(names, buffers)
         for buffer, value in zip(buffers, values, strict=True):
             buffer.copy_(value)
         return buffers
@@ -154,12 +157,12 @@ class _KeepGradient(torch.autograd.Function):
     """The identity; its backward puts the gradient into a buffer."""
 
     @staticmethod
-    def forward(tensor: Tensor, buffer: Tensor) -> Tensor:
+    def forward(tensor: Tensor, buffer: Tensor, name: str) -> Tensor:
         return tensor.view_as(tensor)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Tensor) -> None:
-        tensor, buffer = inputs
+        tensor, buffer, ctx.name = inputs
         ctx.set_materialize_grads(False)
         # The buffer is where the gradient goes, not a value it is computed from: save_for_backward would copy it away
         # under save_on_cpu and take the write for a mistake.
@@ -170,13 +173,13 @@ class _KeepGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None) -> Sequence[Tensor | None]:
         if grad is None or ctx.buffer._version != ctx.version:
-            return grad, None
-        _Write.apply(ctx.buffer, grad.detach())
+            return grad, None, None
+        _Write.apply((ctx.name,), ctx.buffer, grad.detach())
         returns_buffer = ctx.is_leaf and not torch.is_grad_enabled()
-        return ctx.buffer if returns_buffer else grad, None
+        return ctx.buffer if returns_buffer else grad, None, None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor | None, _: None) -> Tensor | None:
+    def jvp(ctx: Any, tangent: Tensor | None, *_: None) -> Tensor | None:
         return None if tangent is None else tangent.view_as(tangent)
 
     vmap = staticmethod(_refuse_vmap)

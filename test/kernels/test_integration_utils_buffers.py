@@ -1,0 +1,334 @@
+"""The buffers that the caller of a step kernel owns: written in place, returned, checked, and honest under autograd."""
+
+from __future__ import annotations
+
+import gc
+import resource
+
+import pytest
+import torch
+from integration_cases import OUT_NAMES, STEP_KERNELS, squares
+from torch.testing import assert_close
+
+pytestmark = pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
+
+OVERWRITTEN = "modified inplace|modified by an inplace operation"
+
+
+@pytest.fixture
+def arguments(case):
+    return case.arguments(requires_grad=True)
+
+
+@pytest.fixture
+def buffers(case, arguments):
+    return case.buffers(arguments.action)
+
+
+def graph_size(*tensors) -> int:
+    """Number of nodes behind the tensors."""
+    seen, todo = set(), [tensor.grad_fn for tensor in tensors]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            todo += [parent for parent, _ in node.next_functions]
+    return len(seen)
+
+
+def test_outputs_lie_in_the_buffers_which_stay_plain_memory(case, arguments, buffers):
+    outputs = case.apply(arguments, buffers)
+    for output, buffer in zip(outputs, buffers, strict=True):
+        assert output.data_ptr() == buffer.data_ptr()
+        assert torch.equal(output, buffer)
+        assert output.requires_grad
+        assert not buffer.requires_grad
+        assert buffer.grad_fn is None
+    with torch.no_grad():
+        assert [output.data_ptr() for output in case.apply(arguments, buffers)] == [b.data_ptr() for b in buffers]
+
+
+def test_write_raises_the_version_of_every_buffer(case, arguments, buffers):
+    before = [buffer._version for buffer in buffers]
+    case.apply(arguments, buffers)
+    assert all(buffer._version > version for buffer, version in zip(buffers, before, strict=True))
+
+
+def test_backward_that_needs_overwritten_outputs_raises(case, arguments, buffers):
+    loss = squares(case.apply(arguments, buffers))
+    case.apply(arguments, buffers)
+    with pytest.raises(RuntimeError, match=OVERWRITTEN):
+        loss.backward()
+
+
+@pytest.mark.parametrize("writer", ["another call", "another call without grad", "the caller"])
+@pytest.mark.parametrize("place", range(4), ids=OUT_NAMES)
+def test_overwritten_output_raises_when_it_is_used_again(case, arguments, buffers, writer, place):
+    """Its memory holds other numbers by then; a gradient through it would belong to the old actions."""
+    old = case.apply(arguments, buffers)[place]
+    if writer == "the caller":
+        buffers[place].zero_()
+    else:
+        with torch.set_grad_enabled(writer == "another call"):
+            case.apply(arguments, buffers)
+    with pytest.raises(RuntimeError, match=OVERWRITTEN):
+        old.sum()
+
+
+def test_what_was_computed_before_the_overwrite_keeps_its_gradient(case, arguments, buffers):
+    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.differentiable)
+    outputs = case.apply(arguments, buffers)
+    clones = [output.clone() for output in outputs]
+    total = sum(output.sum() for output in outputs)
+    expected_total = torch.autograd.grad(sum(o.sum() for o in case.apply(arguments)), arguments.differentiable)
+    case.apply(case.arguments(seed=1), buffers)
+    assert_close(torch.autograd.grad(squares(clones), arguments.differentiable, retain_graph=True), expected)
+    assert_close(torch.autograd.grad(total, arguments.differentiable), expected_total)
+
+
+def test_output_changed_in_place_by_the_caller_raises(case, arguments, buffers):
+    outputs = case.apply(arguments, buffers)
+    with pytest.raises(RuntimeError, match="being modified inplace"):
+        outputs[0].add_(1)
+
+
+def test_loop_over_one_set_of_buffers_grows_no_graph(case, arguments, buffers):
+    grad_buffer = torch.empty_like(arguments.action)
+    sizes = []
+    for _ in range(50):
+        arguments.action.grad = None
+        outputs = case.apply(arguments, buffers, grad_buffer)
+        sizes.append(graph_size(*outputs))
+        squares(outputs).backward()
+    assert len(set(sizes)) == 1
+
+
+def test_loop_over_the_returned_outputs_grows_no_graph(case, arguments, buffers):
+    sizes = []
+    for _ in range(5):
+        buffers = case.apply(arguments, buffers)
+        sizes.append(graph_size(*buffers))
+    assert len(set(sizes)) == 1
+    assert_close(tuple(buffers), tuple(case.apply(arguments)))
+
+
+def test_ten_thousand_optimizer_steps_grow_no_memory(case):
+    if case is not STEP_KERNELS[0]:
+        steps = 500
+    else:
+        steps = 10_000
+    arguments = case.arguments(batch=1, horizon=8, dof=1, dt=1.0, dtype=torch.float32)
+    action = arguments.action.requires_grad_()
+    buffers, grad_buffer = case.buffers(action.detach()), torch.empty_like(action.detach())
+    optimizer = torch.optim.SGD([action], lr=1e-4)
+
+    def run(count):
+        for _ in range(count):
+            optimizer.zero_grad()
+            loss = squares(case.apply(arguments, buffers, grad_buffer))
+            loss.backward()
+            optimizer.step()
+        gc.collect()
+        return loss.item(), len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    first_loss, first_objects, first_memory = run(steps // 10)
+    last_loss, last_objects, last_memory = run(steps - steps // 10)
+    assert last_loss < first_loss
+    assert last_objects - first_objects < 100
+    assert last_memory - first_memory < 4096  # KiB; one leaked node of 100 bytes for each step would be 900 more
+
+
+def test_buffers_may_be_views_of_one_allocation(case, arguments, buffers):
+    together = torch.stack(buffers)
+    outputs = case.apply(arguments, list(together))
+    found = torch.autograd.grad(squares(outputs), arguments.differentiable)
+    assert_close(found, torch.autograd.grad(squares(case.apply(arguments)), arguments.differentiable))
+    assert_close(together, torch.stack([output.detach() for output in case.apply(arguments)]))
+    assert not together.requires_grad
+
+
+def test_kernel_runs_in_inference_mode(case, arguments, buffers):
+    with torch.inference_mode():
+        outputs = case.apply(arguments, buffers)
+    assert_close(tuple(outputs), tuple(output.detach() for output in case.apply(arguments)))
+
+
+# The gradient buffer ---------------------------------------------------------------------------------------------
+
+
+def test_gradient_buffer_is_filled_and_returned_as_the_gradient(case, arguments):
+    grad_buffer = torch.full_like(arguments.action, torch.nan).detach()
+    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)[0]
+    (found,) = torch.autograd.grad(squares(case.apply(arguments, grad_buffer=grad_buffer)), arguments.action)
+    assert found.data_ptr() == grad_buffer.data_ptr()
+    assert_close(found, expected)
+
+
+def test_accumulated_gradient_has_memory_of_its_own(case, arguments):
+    grad_buffer = torch.zeros_like(arguments.action)
+    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)[0]
+    for count in (1, 2, 3):
+        squares(case.apply(arguments, grad_buffer=grad_buffer)).backward()
+        assert arguments.action.grad.data_ptr() != grad_buffer.data_ptr()
+        assert_close(arguments.action.grad, count * expected)
+        assert_close(grad_buffer, expected)
+
+
+def test_parameter_behind_a_view_accumulates_too(case, arguments):
+    """Autograd may keep the view of a gradient it is given as `.grad`: that must not be the buffer."""
+    grad_buffer = torch.zeros_like(arguments.action)
+    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)[0]
+    parameter = arguments.action.detach().flatten().clone().requires_grad_()
+    for count in (1, 2, 3):
+        arguments.action = parameter.view(expected.shape)
+        squares(case.apply(arguments, grad_buffer=grad_buffer)).backward()
+        assert_close(parameter.grad, count * expected.flatten())
+        assert_close(grad_buffer, expected)
+
+
+@pytest.mark.parametrize("leaf", [True, False])
+def test_two_calls_in_one_graph_may_share_a_gradient_buffer(case, arguments, leaf):
+    grad_buffer = torch.zeros_like(arguments.action)
+    parameter = arguments.action
+    arguments.action = parameter if leaf else 1 * parameter
+
+    def loss(buffer):
+        return squares(case.apply(arguments, grad_buffer=buffer)) + squares(
+            2 * output for output in case.apply(arguments, grad_buffer=buffer)
+        )
+
+    (expected,) = torch.autograd.grad(loss(None), parameter, retain_graph=True)
+    loss(grad_buffer).backward()
+    assert_close(parameter.grad, expected)
+
+
+def test_rows_of_a_jacobian_are_not_overwritten_by_the_next_row(case, arguments):
+    grad_buffer = torch.zeros_like(arguments.action)
+
+    def rows(outputs):
+        velocity = outputs[1].flatten()[:6]
+        return [torch.autograd.grad(value, arguments.action, retain_graph=True)[0] for value in velocity]
+
+    assert_close(rows(case.apply(arguments, grad_buffer=grad_buffer)), rows(case.apply(arguments)))
+
+
+def test_gradient_with_a_graph_is_not_in_the_buffer_but_its_numbers_are(case, arguments):
+    grad_buffer = torch.zeros_like(arguments.action)
+    loss = squares(case.apply(arguments, grad_buffer=grad_buffer))
+    (gradient,) = torch.autograd.grad(loss, arguments.action, create_graph=True)
+    assert gradient.requires_grad
+    assert gradient.data_ptr() != grad_buffer.data_ptr()
+    assert torch.equal(gradient, grad_buffer)
+
+
+def test_without_gradient_for_the_actions_their_buffer_is_left_alone(case, arguments):
+    grad_buffer = torch.full_like(arguments.action, torch.nan).detach()
+    arguments.action = arguments.action.detach()
+    squares(case.apply(arguments, grad_buffer=grad_buffer)).backward()
+    assert grad_buffer.isnan().all()
+
+
+# Misuse ----------------------------------------------------------------------------------------------------------
+
+UNSUITABLE = {
+    "shape": (lambda good: torch.zeros(1, *good.shape[1:]), ValueError, r"expected shape \[2, \d, 2\], got \[1,"),
+    "dtype": (lambda good: good.float(), ValueError, r"expected dtype torch\.float64, got torch\.float32"),
+    "device": (lambda good: good.to("meta"), ValueError, "expected device cpu, got meta"),
+    "stride": (lambda good: good.mT.contiguous().mT, ValueError, "expected a contiguous tensor, got strides"),
+    "leaf": (lambda good: good.clone().requires_grad_(), ValueError, "plain memory, got that of a leaf that requires"),
+    "view of a leaf": (lambda good: good[None].clone().requires_grad_()[0], ValueError, "plain memory, got that of"),
+    "type": (lambda good: good.tolist(), TypeError, "expected a tensor, got list"),
+}
+
+
+def inference_tensor(good):
+    with torch.inference_mode():
+        return good.clone()
+
+
+UNSUITABLE["inference"] = (inference_tensor, ValueError, "that autograd can follow, got one made in inference mode")
+
+
+@pytest.mark.parametrize("reason", UNSUITABLE)
+@pytest.mark.parametrize("place", range(5), ids=[*OUT_NAMES, "out_grad_position"])
+def test_unsuitable_buffer_is_named_and_nothing_is_written(case, arguments, buffers, place, reason):
+    spoil, error, message = UNSUITABLE[reason]
+    every = [*buffers, torch.full_like(arguments.action, torch.nan).detach()]
+    every[place] = spoil(every[place])
+    name = [*OUT_NAMES, "out_grad_position"][place]
+    with pytest.raises(error, match=f"^{name}: .*{message}"):
+        case.apply(arguments, every[:4], every[4])
+    assert all(buffer.isnan().all() for buffer in buffers)
+
+
+@pytest.mark.parametrize("shift", [0, 1], ids=["the same", "one element on"])
+def test_buffers_that_share_memory_are_refused(case, arguments, buffers, shift):
+    numbers = buffers[1].numel()
+    memory = torch.full((numbers + 1,), torch.nan, dtype=torch.float64)
+    buffers[1] = memory[:numbers].view(buffers[1].shape)
+    buffers[3] = memory[shift : shift + numbers].view(buffers[1].shape)
+    with pytest.raises(ValueError, match="out_jerk: expected memory of its own, got the memory of out_velocity"):
+        case.apply(arguments, buffers)
+    assert all(buffer.isnan().all() for buffer in buffers)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"action": [0.0]}, TypeError, "^u_act: expected a tensor, got list"),
+        ({"action": torch.zeros(2, 4, dtype=torch.float64)}, ValueError, "^u_act: expected shape"),
+        ({"action": torch.zeros(2, 4, 2, dtype=torch.int64)}, TypeError, "^u_act: expected one of"),
+        ({"position": None}, TypeError, "^start_position: expected a tensor, got None"),
+        ({"velocity": torch.zeros(2, 2)}, TypeError, "^start_velocity: .*float64, got torch.float32"),
+        ({"velocity": torch.zeros(2, 3, dtype=torch.float64)}, ValueError, "^start_velocity: expected shape"),
+        ({"acceleration": torch.zeros(2, dtype=torch.float64)}, ValueError, "^start_acceleration: expected shape"),
+        ({"traj_dt": torch.ones(3, dtype=torch.float64)}, ValueError, r"^traj_dt: .*got shape \[3\]"),
+        ({"traj_dt": torch.ones(3, 1, dtype=torch.float64)}, ValueError, r"^traj_dt: .*got shape \[3, 1\]"),
+        ({"traj_dt": torch.ones(1, dtype=torch.int64)}, TypeError, "^traj_dt: expected a floating-point tensor"),
+        ({"traj_dt": -1.0}, ValueError, "^traj_dt: expected a finite number"),
+        ({"traj_dt": 0.0}, ValueError, "^traj_dt: expected a finite number"),
+        ({"traj_dt": "fast"}, TypeError, "^traj_dt: expected a number"),
+    ],
+)
+def test_bad_argument_is_named_as_the_caller_knows_it(case, change, error, message):
+    plain = case.arguments()
+    values = dict(zip(("action", "position", "velocity", "acceleration", "traj_dt"), plain.differentiable, strict=True))
+    buffers = case.buffers(plain.action)
+    with pytest.raises(error, match=message):
+        case(*{**values, **change}.values(), start_idx=plain.start_idx, buffers=buffers)
+    assert all(buffer.isnan().all() for buffer in buffers)
+
+
+@pytest.mark.parametrize("shape", ["number", "scalar", "per step", "per trajectory"])
+def test_every_shape_of_traj_dt_means_the_same_when_steps_are_alike(case, arguments, shape):
+    value = arguments.traj_dt.item()
+    expected = case.apply(arguments)
+    horizon = arguments.action.shape[1]
+    arguments.traj_dt = {
+        "number": value,
+        "scalar": torch.tensor(value, dtype=torch.float64),
+        "per step": torch.full((horizon,), value, dtype=torch.float64),
+        "per trajectory": torch.full((2, 1), value, dtype=torch.float64),
+    }[shape]
+    assert_close(tuple(case.apply(arguments)), tuple(expected))
+
+
+def test_steps_of_different_length(case, arguments):
+    """Central differences refuse them; the others give every trajectory and step its own."""
+    horizon = arguments.action.shape[1]
+    lengths = torch.tensor([0.5, 0.25, 1.0, 2.0], dtype=torch.float64)[:horizon]
+    arguments.traj_dt = lengths
+    if case.extra_horizon:
+        with pytest.raises(ValueError, match=r"^traj_dt: central differences need one step length, got 4"):
+            case.apply(arguments)
+        return
+    together = case.apply(arguments)
+    arguments.traj_dt = lengths.expand(2, horizon)
+    assert_close(tuple(case.apply(arguments)), tuple(together))
+    dt = 1 / lengths if case.takes_rate else lengths
+    position, velocity, acceleration, jerk = together
+    assert_close(acceleration.diff(dim=1) / dt[1:, None], jerk[:, 1:])
+    if case.takes_rate:
+        assert_close(position.diff(dim=1) / dt[1:, None], velocity[:, 1:])
+    else:
+        assert_close(velocity.diff(dim=1) / dt[1:, None], acceleration[:, 1:])
