@@ -1,0 +1,102 @@
+"""The NATIVE backend: fused C++ loops on the CPU, forward and transpose of every control map.
+
+The extension is built with the package where torch and a C++ compiler are at hand. Without it, importing this module
+raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_transpose` are the launchers
+that `backends` describes and know nothing of autograd; the forward ones also take `out`, four contiguous tensors to
+write to instead of new ones. `step` is the public functions' short cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch  # noqa: F401  the extension is linked against torch's libraries: they have to be loaded first
+from torch import Tensor
+
+from ..types import AccelerationIntegrator, Trajectory
+
+try:
+    from . import _C
+except ImportError as error:
+    raise ImportError(f"the C++ extension is not built, or was built for another torch: {error}") from error
+
+# The numbers of traj_integrator::ControlMap.
+CLIQUE_BACKWARD, CLIQUE_CENTRAL, ACCELERATION_ZOH, ACCELERATION_SEMI_IMPLICIT_EULER, VELOCITY, JERK = range(6)
+
+_ACCELERATION = {
+    AccelerationIntegrator.ZOH: ACCELERATION_ZOH,
+    AccelerationIntegrator.SEMI_IMPLICIT_EULER: ACCELERATION_SEMI_IMPLICIT_EULER,
+}
+
+_C.return_as(Trajectory)
+
+instruction_set: Callable[[], str] = _C.instruction_set
+"""Which loops run on this CPU: "baseline", "avx2" or "avx512"."""
+
+step: Callable[..., Trajectory | None] = _C.step
+"""`step(map, action, p0, v0, a0, j0, dt, start_idx, dt_per_trajectory, truncate_terminal_gradient)`.
+
+Checks, autograd and loops in one call. Returns None, having done nothing, where anything is out of the ordinary: a
+wrong argument, a tensor elsewhere than on the CPU, a subclass, a transform or tracer at work, a dt that requires grad.
+"""
+
+
+def _forward(number: int) -> Callable[..., tuple[Tensor, ...]]:
+    def forward(
+        action: Tensor, *start_index_dt: Tensor | None, out: Sequence[Tensor] | None = None
+    ) -> tuple[Tensor, ...]:
+        *start, start_idx, dt = start_index_dt
+        rows = start if len(start) == 4 else [*start, None]
+        return tuple(_C.forward(number, action, rows, start_idx, dt, out))
+
+    return forward
+
+
+def _transpose(number: int) -> Callable[..., tuple[Tensor | None, ...]]:
+    def transpose(
+        *upstream_index_dt: Tensor | None,
+        start_rows: int,
+        action_horizon: int,
+        needs: Sequence[bool],
+        truncate_terminal_gradient: bool = False,
+    ) -> tuple[Tensor | None, ...]:
+        *upstream, start_idx, dt = upstream_index_dt
+        wanted = needs if len(needs) == 5 else [*needs, False]
+        gradients = _C.transpose(
+            number, upstream, start_idx, dt, [start_rows] * 4, action_horizon, wanted, truncate_terminal_gradient
+        )
+        return tuple(gradients[: len(needs)])
+
+    return transpose
+
+
+clique_forward, clique_transpose = _forward(CLIQUE_BACKWARD), _transpose(CLIQUE_BACKWARD)
+clique_central_forward, clique_central_transpose = _forward(CLIQUE_CENTRAL), _transpose(CLIQUE_CENTRAL)
+velocity_forward, velocity_transpose = _forward(VELOCITY), _transpose(VELOCITY)
+jerk_forward, jerk_transpose = _forward(JERK), _transpose(JERK)
+
+_acceleration_forward = {scheme: _forward(number) for scheme, number in _ACCELERATION.items()}
+_acceleration_transpose = {scheme: _transpose(number) for scheme, number in _ACCELERATION.items()}
+
+
+def acceleration_forward(
+    action: Tensor,
+    *start_index_dt: Tensor | None,
+    integrator: AccelerationIntegrator,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, ...]:
+    """Integrate accelerations by one of the two schemes."""
+    return _acceleration_forward[integrator](action, *start_index_dt, out=out)
+
+
+def acceleration_transpose(
+    *upstream_index_dt: Tensor | None,
+    start_rows: int,
+    action_horizon: int,
+    needs: Sequence[bool],
+    integrator: AccelerationIntegrator,
+) -> tuple[Tensor | None, ...]:
+    """Transpose of `acceleration_forward`."""
+    return _acceleration_transpose[integrator](
+        *upstream_index_dt, start_rows=start_rows, action_horizon=action_horizon, needs=needs
+    )

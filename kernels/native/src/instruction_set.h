@@ -1,0 +1,20 @@
+// Chooses the loops for this CPU.
+#pragma once
+
+#include "problem.h"
+
+namespace traj_integrator {
+
+template <class Problem>
+using Loop = void (*)(const Problem& problem, int64_t begin, int64_t end, double* scratch);
+
+// The loops for the CPU this runs on, chosen once. TRAJ_INTEGRATOR_INSTRUCTION_SET=baseline|avx2|avx512 lowers it.
+template <class Scalar>
+Loop<ForwardProblem<Scalar>> forward_loop();
+template <class Scalar>
+Loop<TransposeProblem<Scalar>> transpose_loop();
+
+// "baseline", "avx2" or "avx512".
+const char* instruction_set_name();
+
+}  // namespace traj_integrator

@@ -1,0 +1,250 @@
+#include "launch.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+
+#include <limits>
+#include <vector>
+
+#include "instruction_set.h"
+#include "problem.h"
+
+namespace traj_integrator {
+namespace {
+
+// Elements below which a second thread costs more than it saves.
+constexpr int64_t kGrainElements = 16384;
+
+// Straight to the allocator: at::empty would go through the dispatcher first.
+at::Tensor empty(at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::Tensor(at::detail::empty_cpu(shape, dtype, /*pin_memory=*/false, std::nullopt));
+}
+
+template <class Problem>
+void run(Loop<Problem> loop, const Problem& problem, int64_t batch, int64_t horizon) {
+  const int64_t dof = problem.dof;
+  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, horizon * dof));
+  at::parallel_for(0, batch, grain, [&](int64_t begin, int64_t end) {
+    thread_local std::vector<double> scratch;
+    const size_t size = static_cast<size_t>(scratch_size(horizon, dof));
+    if (scratch.size() < size) scratch.resize(size);
+    loop(problem, begin, end, scratch.data());
+  });
+}
+
+at::Tensor contiguous_double(const at::Tensor& dt, int64_t batch, int64_t horizon) {
+  TORCH_CHECK_VALUE(dt.dim() == 2 && (dt.size(0) == 1 || dt.size(0) == batch) &&
+                        (dt.size(1) == 1 || dt.size(1) == horizon),
+                    "dt: expected shape [1 or ", batch, ", 1 or ", horizon, "], got ", dt.sizes());
+  return dt.scalar_type() == at::kDouble ? dt.contiguous() : dt.to(at::kDouble).contiguous();
+}
+
+StepLengths step_lengths(const at::Tensor& dt) {
+  return {dt.const_data_ptr<double>(), dt.size(0) == 1 ? 0 : dt.size(1), dt.size(1) == 1 ? 0 : 1};
+}
+
+template <class Index>
+void check_rows(const at::Tensor& index, int64_t rows) {
+  const Index* data = index.const_data_ptr<Index>();
+  for (int64_t b = 0; b < index.numel(); ++b) {
+    TORCH_CHECK_INDEX(data[b] >= 0 && data[b] < rows, "start_idx: expected rows 0 to ", rows - 1, ", got ", data[b]);
+  }
+}
+
+// A contiguous index whose every row lies in all the pools.
+at::Tensor checked_index(const at::Tensor& index, int64_t batch, int64_t rows) {
+  if (!index.defined()) return index;
+  TORCH_CHECK_VALUE(index.dim() == 1 && index.size(0) == batch, "start_idx: expected shape [", batch, "], got ",
+                    index.sizes());
+  const at::Tensor contiguous = index.contiguous();
+  if (index.scalar_type() == at::kInt) {
+    check_rows<int32_t>(contiguous, rows);
+  } else {
+    TORCH_CHECK_TYPE(index.scalar_type() == at::kLong, "start_idx: expected int32 or int64, got ", index.scalar_type());
+    check_rows<int64_t>(contiguous, rows);
+  }
+  return contiguous;
+}
+
+StartIndex start_index(const at::Tensor& index) {
+  if (!index.defined()) return {};
+  return {index.const_data_ptr(), index.scalar_type() == at::kLong};
+}
+
+bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
+
+void check_dtype(const at::Tensor& tensor) {
+  const at::ScalarType dtype = tensor.scalar_type();
+  TORCH_CHECK_TYPE(dtype == at::kFloat || dtype == at::kDouble,
+                   "expected float16, bfloat16, float32 or float64, got ", dtype);
+  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "expected a tensor on the CPU, got ", tensor.device());
+}
+
+template <class Scalar>
+void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start, const at::Tensor& index,
+             const at::Tensor& dt, const Outputs& outputs) {
+  ForwardProblem<Scalar> problem{};
+  problem.map = map;
+  problem.action_horizon = action.size(1);
+  problem.dof = action.size(2);
+  problem.action = action.const_data_ptr<Scalar>();
+  for (int k = 0; k < kStartRows; ++k) {
+    if (!start[k].defined()) continue;
+    problem.start[k] = start[k].const_data_ptr<Scalar>();
+    problem.start_stride[k] = start[k].size(0) == 1 ? 0 : problem.dof;
+  }
+  problem.start_index = start_index(index);
+  problem.dt = step_lengths(dt);
+  for (int k = 0; k < kOutputs; ++k) problem.output[k] = outputs[k].mutable_data_ptr<Scalar>();
+  run(forward_loop<Scalar>(), problem, action.size(0), outputs[0].size(1));
+}
+
+// gradient[row of b] += rows[b], in the order of the trajectories.
+template <class Scalar>
+void collect(const double* rows, const StartIndex& index, int64_t batch, at::Tensor& gradient) {
+  const int64_t pool = gradient.size(0), dof = gradient.size(1);
+  std::vector<double> total(static_cast<size_t>(pool * dof), 0.0);
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t row = pool == 1 ? 0 : index(b);
+    for (int64_t d = 0; d < dof; ++d) total[row * dof + d] += rows[b * dof + d];
+  }
+  Scalar* to = gradient.mutable_data_ptr<Scalar>();
+  for (int64_t i = 0; i < pool * dof; ++i) to[i] = static_cast<Scalar>(total[i]);
+}
+
+template <class Scalar>
+void transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index, const at::Tensor& dt,
+               int64_t action_horizon, bool truncate_terminal, int64_t batch, std::array<at::Tensor, 5>& gradients) {
+  TransposeProblem<Scalar> problem{};
+  problem.map = map;
+  problem.action_horizon = action_horizon;
+  problem.dt = step_lengths(dt);
+  problem.truncate_terminal = truncate_terminal;
+  for (int k = 0; k < kOutputs; ++k) {
+    if (!upstream[k].defined()) continue;
+    problem.gradient[k] = upstream[k].const_data_ptr<Scalar>();
+    problem.dof = upstream[k].size(2);
+  }
+  if (gradients[0].defined()) problem.action = gradients[0].mutable_data_ptr<Scalar>();
+  std::array<at::Tensor, kStartRows> rows;  // [B, D] each, in double
+  for (int k = 0; k < kStartRows; ++k) {
+    if (!gradients[k + 1].defined()) continue;
+    rows[k] = empty({batch, problem.dof}, at::kDouble);
+    problem.start[k] = rows[k].mutable_data_ptr<double>();
+  }
+  run(transpose_loop<Scalar>(), problem, batch, output_horizon(map, action_horizon));
+  for (int k = 0; k < kStartRows; ++k) {
+    if (rows[k].defined()) collect<Scalar>(rows[k].const_data_ptr<double>(), start_index(index), batch, gradients[k + 1]);
+  }
+}
+
+void check_output(const at::Tensor& output, at::IntArrayRef shape, const at::Tensor& action) {
+  TORCH_CHECK_VALUE(output.sizes() == shape && output.is_contiguous() && output.scalar_type() == action.scalar_type() &&
+                        output.device() == action.device(),
+                    "out: expected contiguous ", action.scalar_type(), " tensors of shape ", shape, ", got ",
+                    output.scalar_type(), " of ", output.sizes(), " with strides ", output.strides());
+}
+
+}  // namespace
+
+Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start,
+                       const at::Tensor& index, const at::Tensor& dt, const Outputs* into) {
+  TORCH_CHECK_VALUE(action.dim() == 3 && action.size(1) >= 1, "action: expected shape [batch, horizon >= 1, dof], got ",
+                    action.sizes());
+  const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
+  if (is_half(action.scalar_type())) {
+    TORCH_CHECK_TYPE(into == nullptr, "out: expected float32 or float64, got ", action.scalar_type());
+    OptionalTensors wide;
+    for (int k = 0; k < kStartRows; ++k) wide[k] = start[k].defined() ? start[k].to(at::kFloat) : start[k];
+    Outputs outputs = launch_forward(map, action.to(at::kFloat), wide, index, dt);
+    for (at::Tensor& output : outputs) output = output.to(action.scalar_type());
+    return outputs;
+  }
+  check_dtype(action);
+  int64_t pool = std::numeric_limits<int64_t>::max();
+  OptionalTensors rows;
+  for (int k = 0; k < kStartRows; ++k) {
+    if (!start[k].defined()) continue;
+    const bool fits = index.defined() || start[k].size(0) == 1 || start[k].size(0) == batch;
+    TORCH_CHECK_VALUE(start[k].dim() == 2 && start[k].size(1) == dof && fits && (start[k].size(0) > 0 || batch == 0),
+                      "start rows: expected shape [1 or ", batch, ", ", dof, "] or a pool, got ", start[k].sizes());
+    TORCH_CHECK_TYPE(start[k].scalar_type() == action.scalar_type(), "start rows: expected the action's dtype ",
+                     action.scalar_type(), ", got ", start[k].scalar_type());
+    pool = std::min(pool, start[k].size(0));
+    rows[k] = start[k].contiguous();
+  }
+  const at::Tensor checked = checked_index(index, batch, pool);
+  const at::Tensor steps = contiguous_double(dt, batch, horizon);
+  const at::Tensor actions = action.contiguous();
+  const std::array<int64_t, 3> shape{batch, output_horizon(map, horizon), dof};
+  Outputs outputs;
+  for (int k = 0; k < kOutputs; ++k) {
+    if (into != nullptr) {
+      check_output((*into)[k], shape, action);
+      outputs[k] = (*into)[k];
+    } else {
+      outputs[k] = empty(shape, action.scalar_type());
+    }
+  }
+  if (actions.scalar_type() == at::kFloat) {
+    forward<float>(map, actions, rows, checked, steps, outputs);
+  } else {
+    forward<double>(map, actions, rows, checked, steps, outputs);
+  }
+  return outputs;
+}
+
+std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index,
+                                           const at::Tensor& dt, const std::array<int64_t, 4>& start_rows,
+                                           int64_t action_horizon, const std::array<bool, 5>& needs,
+                                           bool truncate_terminal) {
+  at::Tensor like;
+  for (const at::Tensor& gradient : upstream) {
+    if (gradient.defined()) like = gradient;
+  }
+  TORCH_CHECK_VALUE(like.defined(), "upstream: expected at least one gradient, got none");
+  std::array<at::Tensor, 5> gradients;
+  if (is_half(like.scalar_type())) {
+    OptionalTensors wide;
+    for (int k = 0; k < kOutputs; ++k) wide[k] = upstream[k].defined() ? upstream[k].to(at::kFloat) : upstream[k];
+    gradients = launch_transpose(map, wide, index, dt, start_rows, action_horizon, needs, truncate_terminal);
+    for (at::Tensor& gradient : gradients) {
+      if (gradient.defined()) gradient = gradient.to(like.scalar_type());
+    }
+    return gradients;
+  }
+  check_dtype(like);
+  TORCH_CHECK_VALUE(like.dim() == 3 && action_horizon >= 1, "upstream: expected shape [batch, horizon, dof], got ",
+                    like.sizes());
+  const int64_t batch = like.size(0), dof = like.size(2);
+  const std::array<int64_t, 3> shape{batch, output_horizon(map, action_horizon), dof};
+  OptionalTensors contiguous;
+  for (int k = 0; k < kOutputs; ++k) {
+    if (!upstream[k].defined()) continue;
+    TORCH_CHECK_VALUE(upstream[k].sizes() == at::IntArrayRef(shape), "upstream: expected shape ", at::IntArrayRef(shape),
+                      ", got ", upstream[k].sizes());
+    TORCH_CHECK_TYPE(upstream[k].scalar_type() == like.scalar_type(), "upstream: expected one dtype, got ",
+                     like.scalar_type(), " and ", upstream[k].scalar_type());
+    contiguous[k] = upstream[k].contiguous();
+  }
+  int64_t pool = std::numeric_limits<int64_t>::max();
+  if (needs[0]) gradients[0] = empty({batch, action_horizon, dof}, like.scalar_type());
+  for (int k = 0; k < kStartRows; ++k) {
+    if (!needs[k + 1]) continue;
+    TORCH_CHECK_VALUE(index.defined() || start_rows[k] == 1 || start_rows[k] == batch, "start_rows: expected 1 or ",
+                      batch, " without start_idx, got ", start_rows[k]);
+    pool = std::min(pool, start_rows[k]);
+    gradients[k + 1] = empty({start_rows[k], dof}, like.scalar_type());
+  }
+  const at::Tensor checked = checked_index(index, batch, pool);
+  const at::Tensor steps = contiguous_double(dt, batch, action_horizon);
+  if (like.scalar_type() == at::kFloat) {
+    transpose<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
+  } else {
+    transpose<double>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
+  }
+  return gradients;
+}
+
+}  // namespace traj_integrator

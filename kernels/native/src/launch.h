@@ -1,0 +1,29 @@
+// The loops over tensors: no autograd, checks of what would read or write outside of memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "traj_integrator/control_map.h"
+
+namespace traj_integrator {
+
+using Outputs = std::array<at::Tensor, 4>;         // position, velocity, acceleration, jerk
+using OptionalTensors = std::array<at::Tensor, 4>;  // undefined means 0
+
+// dt is [1 or B, 1 or Ha], s; start rows are [1 or B, D], or a pool [S, D] with start_index [B]. `into`, where defined,
+// are contiguous outputs to write to.
+Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start,
+                       const at::Tensor& start_index, const at::Tensor& dt, const Outputs* into = nullptr);
+
+// Gradients of the action and of the four start rows, undefined where `needs` says so. At least one of the upstream
+// gradients is defined. Rows of a pool are summed in the order of the trajectories, in double.
+std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors& upstream,
+                                           const at::Tensor& start_index, const at::Tensor& dt,
+                                           const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
+                                           const std::array<bool, 5>& needs, bool truncate_terminal);
+
+}  // namespace traj_integrator

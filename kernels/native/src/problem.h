@@ -1,0 +1,90 @@
+// What the loops need to know of one call: raw pointers and strides, no framework.
+//
+// Everything is computed in double whatever the storage: differences of single-precision positions stay exact through
+// three orders, running sums keep their digits over any horizon, and memory traffic, not arithmetic, sets the speed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "traj_integrator/control_map.h"
+
+namespace traj_integrator {
+
+constexpr int kOutputs = 4;     // position, velocity, acceleration, jerk
+constexpr int kStartRows = 4;   // the same, at the start
+constexpr int64_t kExtraHorizon = 4;  // of the central difference
+
+// Step lengths, s. Both strides may be 0: one value for all trajectories, one for all steps.
+struct StepLengths {
+  const double* data;
+  int64_t batch_stride;
+  int64_t step_stride;
+};
+
+// Start row of each trajectory: its own, or the one that an index names.
+struct StartIndex {
+  const void* data = nullptr;
+  bool is_int64 = false;
+
+  int64_t operator()(int64_t trajectory) const {
+    if (data == nullptr) return trajectory;
+    return is_int64 ? static_cast<const int64_t*>(data)[trajectory] : static_cast<const int32_t*>(data)[trajectory];
+  }
+};
+
+template <class Scalar>
+struct ForwardProblem {
+  ControlMap map;
+  int64_t action_horizon;
+  int64_t dof;
+  const Scalar* action;              // [B, Ha, D]
+  const Scalar* start[kStartRows];   // [rows, D] each; null means 0
+  int64_t start_stride[kStartRows];  // D, or 0 where one row serves all
+  StartIndex start_index;
+  StepLengths dt;
+  Scalar* output[kOutputs];          // [B, H, D]
+};
+
+template <class Scalar>
+struct TransposeProblem {
+  ControlMap map;
+  int64_t action_horizon;
+  int64_t dof;
+  const Scalar* gradient[kOutputs];  // [B, H, D] each; null means 0
+  StepLengths dt;
+  bool truncate_terminal;            // of the central difference
+  Scalar* action;                    // [B, Ha, D], or null where not wanted
+  double* start[kStartRows];         // [B, D] each, or null where not wanted
+};
+
+inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
+  return map == ControlMap::kCliqueCentral ? action_horizon + kExtraHorizon : action_horizon;
+}
+
+// The loops work through a trajectory in blocks of rows that fit the innermost cache.
+inline int64_t block_rows(int64_t horizon, int64_t dof) {
+  constexpr int64_t kBlockElements = 512;
+  return std::min(horizon, std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, dof)));
+}
+
+// Doubles of scratch memory that one thread needs: seven blocks, each with up to eight rows of margin.
+inline int64_t scratch_size(int64_t horizon, int64_t dof) { return 7 * (block_rows(horizon, dof) + 8) * dof; }
+
+// One set of loops for each instruction set; `scratch` holds scratch_size() doubles.
+#define TRAJ_INTEGRATOR_DECLARE_LOOPS(instruction_set)                                                          \
+  namespace instruction_set {                                                                                   \
+  void forward(const ForwardProblem<float>& problem, int64_t begin, int64_t end, double* scratch);              \
+  void forward(const ForwardProblem<double>& problem, int64_t begin, int64_t end, double* scratch);             \
+  void transpose(const TransposeProblem<float>& problem, int64_t begin, int64_t end, double* scratch);          \
+  void transpose(const TransposeProblem<double>& problem, int64_t begin, int64_t end, double* scratch);         \
+  }
+
+TRAJ_INTEGRATOR_DECLARE_LOOPS(baseline)
+TRAJ_INTEGRATOR_DECLARE_LOOPS(avx2)
+TRAJ_INTEGRATOR_DECLARE_LOOPS(avx512)
+
+#undef TRAJ_INTEGRATOR_DECLARE_LOOPS
+
+}  // namespace traj_integrator

@@ -1,0 +1,170 @@
+// Python bindings: the backend's launchers, and one fast call for the public functions.
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/EmptyTensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/utils/object_ptr.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cmath>
+
+#include "instruction_set.h"
+#include "launch.h"
+#include "operators.h"
+
+namespace traj_integrator {
+namespace {
+
+using at::Tensor;
+
+PyTypeObject* trajectory_type = nullptr;  // the NamedTuple that `step` returns, owned
+
+// Elements from which on other Python threads may run meanwhile.
+constexpr int64_t kReleaseElements = 4096;
+
+Tensor value(const MaybeTensor& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
+
+Outputs forward(int64_t map, const Tensor& action, const std::array<MaybeTensor, 4>& start, const MaybeTensor& start_idx,
+                const Tensor& dt, const std::optional<Outputs>& out) {
+  pybind11::gil_scoped_release released;
+  const OptionalTensors rows{value(start[0]), value(start[1]), value(start[2]), value(start[3])};
+  return launch_forward(static_cast<ControlMap>(map), action, rows, value(start_idx), dt, out ? &*out : nullptr);
+}
+
+std::array<MaybeTensor, 5> transpose(int64_t map, const std::array<MaybeTensor, 4>& upstream,
+                                     const MaybeTensor& start_idx, const Tensor& dt,
+                                     const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
+                                     const std::array<bool, 5>& needs, bool truncate_terminal_gradient) {
+  pybind11::gil_scoped_release released;
+  const OptionalTensors given{value(upstream[0]), value(upstream[1]), value(upstream[2]), value(upstream[3])};
+  const auto gradients = launch_transpose(static_cast<ControlMap>(map), given, value(start_idx), dt, start_rows,
+                                          action_horizon, needs, truncate_terminal_gradient);
+  std::array<MaybeTensor, 5> result;
+  for (size_t k = 0; k < 5; ++k) {
+    if (gradients[k].defined()) result[k] = gradients[k];
+  }
+  return result;
+}
+
+// A CPU tensor with nothing attached to it but, perhaps, a place in autograd's graph.
+bool is_plain(const Tensor& tensor) {
+  static const c10::DispatchKeySet plain =
+      c10::DispatchKeySet(c10::DispatchKey::CPU) |
+      c10::getAutogradRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
+      c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
+      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
+  return (tensor.key_set() | plain) == plain && tensor.device().is_cpu() && !tensor._fw_grad(0).defined();
+}
+
+// No mode is active that wants to see torch's operators: tracing, torch.func, fake tensors, Python dispatch.
+bool nobody_watches() {
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  return (keys.included_ - c10::default_included_set).empty() && !torch::jit::tracer::isTracing() &&
+         !at::impl::torch_function_mode_enabled();
+}
+
+// None counts as an undefined tensor; false where the object is neither that nor a plain tensor.
+bool unpack(PyObject* object, Tensor& tensor) {
+  if (object == Py_None) return true;
+  if (!THPVariable_CheckExact(object)) return false;
+  tensor = THPVariable_Unpack(object);
+  return is_plain(tensor);
+}
+
+bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
+  if (PyFloat_CheckExact(object)) {
+    const double seconds = PyFloat_AS_DOUBLE(object);
+    if (!(seconds > 0 && std::isfinite(seconds))) return false;
+    dt = Tensor(at::detail::empty_cpu({1, 1}, at::kDouble, false, std::nullopt));
+    *dt.mutable_data_ptr<double>() = seconds;
+    return true;
+  }
+  if (object == Py_None || !unpack(object, dt) || dt.requires_grad()) return false;
+  if (dt.scalar_type() != at::kDouble && dt.scalar_type() != at::kFloat) return false;
+  if (dt.dim() == 1 && per_trajectory) {
+    dt = dt.unsqueeze(1);
+  } else if (dt.dim() < 2) {
+    dt = dt.reshape({1, -1});
+  }
+  return dt.dim() == 2;
+}
+
+// step(map, action, p0, v0, a0, j0, dt, start_idx, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
+//
+// The public functions in one call: checks, autograd and loops without a further line of Python. None where anything is
+// out of the ordinary (wrong arguments, transforms, subclasses, a dt to differentiate by): the general way takes over.
+PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count != 10 || !nobody_watches()) Py_RETURN_NONE;
+  const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
+  Tensor action, start_idx, dt;
+  OptionalTensors start;
+  if (!unpack(args[1], action) || !unpack(args[7], start_idx)) Py_RETURN_NONE;
+  for (size_t k = 0; k < 4; ++k) {
+    if (!unpack(args[2 + k], start[k])) Py_RETURN_NONE;
+  }
+  if (!action.defined() || !start[0].defined() || action.dim() != 3) Py_RETURN_NONE;
+  if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
+  if (!unpack_dt(args[6], args[8] == Py_True, dt)) Py_RETURN_NONE;
+  if (map == ControlMap::kCliqueCentral && dt.size(1) != 1) Py_RETURN_NONE;
+  const bool truncate = args[9] == Py_True;
+
+  bool recorded = false;
+  if (at::GradMode::is_enabled()) {
+    recorded = action.requires_grad();
+    for (const Tensor& row : start) recorded = recorded || (row.defined() && row.requires_grad());
+  }
+  Outputs outputs;
+  try {
+    if (recorded) {
+      const auto maybe = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
+      auto [position, velocity, acceleration, jerk] =
+          call_step(static_cast<int64_t>(map), action, maybe(start[0]), maybe(start[1]), maybe(start[2]),
+                    maybe(start[3]), maybe(start_idx), dt, truncate);
+      outputs = {std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
+    } else if (action.numel() >= kReleaseElements) {
+      pybind11::gil_scoped_release released;
+      outputs = launch_forward(map, action, start, start_idx, dt);
+    } else {
+      outputs = launch_forward(map, action, start, start_idx, dt);
+    }
+  } catch (const c10::Error&) {
+    Py_RETURN_NONE;  // the general way raises it with the names of the Python arguments
+  }
+  THPObjectPtr tuple(PyTuple_New(4));
+  if (!tuple) return nullptr;
+  for (size_t k = 0; k < 4; ++k) {
+    PyObject* wrapped = THPVariable_Wrap(std::move(outputs[k]));
+    if (wrapped == nullptr) return nullptr;
+    PyTuple_SET_ITEM(tuple.get(), k, wrapped);
+  }
+  if (trajectory_type == nullptr) return tuple.release();
+  THPObjectPtr packed(PyTuple_Pack(1, tuple.get()));
+  return packed ? PyTuple_Type.tp_new(trajectory_type, packed, nullptr) : nullptr;
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef step_method = {"step", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&step)), METH_FASTCALL,
+                           "The public functions in one call; None where the general way has to take over."};
+
+}  // namespace
+}  // namespace traj_integrator
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  using namespace traj_integrator;
+  namespace py = pybind11;
+  module.doc() = "Compiled CPU kernels of traj_integrator_ros.kernels.";
+  module.def("forward", &forward, py::arg("map"), py::arg("action"), py::arg("start"), py::arg("start_idx"),
+             py::arg("dt"), py::arg("out") = py::none());
+  module.def("transpose", &transpose, py::arg("map"), py::arg("upstream"), py::arg("start_idx"), py::arg("dt"),
+             py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
+             py::arg("truncate_terminal_gradient") = false);
+  module.def("instruction_set", [] { return std::string(instruction_set_name()); });
+  module.def("return_as", [](const py::type& type) {
+    trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+  }, "The NamedTuple of four that `step` returns.");
+  PyObject* function = PyCFunction_NewEx(&step_method, nullptr, nullptr);
+  if (function == nullptr) throw py::error_already_set();
+  module.add_object("step", function);
+}
