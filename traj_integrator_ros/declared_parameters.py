@@ -43,8 +43,9 @@ class DeclaredParameters:
         is_configured: whether parameters that are used in configure are in use.
 
     Raises:
-        rclpy.exceptions.InvalidParameterTypeException, InvalidParameterValueException: a parameter file or command
-            line that gives a parameter a value of a wrong type or out of its range.
+        rclpy.exceptions.InvalidParameterTypeException, InvalidParameterValueException, InvalidParameters: a parameter
+            file or command line that gives a parameter a value of a wrong type, out of its range or none of its
+            choices.
 
     """
 
@@ -61,6 +62,7 @@ class DeclaredParameters:
         self._is_configured = is_configured
         for spec in PARAMETERS:
             _declare(node, spec)
+            check_value(spec, self.value(spec.name))
         node.add_pre_set_parameters_callback(_with_declared_types)
         node.add_on_set_parameters_callback(self._on_set)
         node.add_post_set_parameters_callback(self._on_changed)
@@ -99,7 +101,8 @@ class DeclaredParameters:
                 self._prepare(NodeParameters.from_values(values))
             else:
                 # What is still missing (joint_names, say) may come with the next change; configure checks it all.
-                _check_alone({name: values[name] for name in ours})
+                for name in ours:
+                    check_value(SPECS[name], values[name])
         except (ValueError, RuntimeError) as error:
             return _refused(str(error))
         return SetParametersResult(successful=True)
@@ -107,11 +110,6 @@ class DeclaredParameters:
     def _on_changed(self, changes: list[Parameter]) -> None:
         if self._is_configured() and any(change.name in SPECS for change in changes):
             self._commit()
-
-
-def _check_alone(values: dict[str, ParameterValue]) -> None:
-    for name, value in values.items():
-        check_value(SPECS[name], value)
 
 
 def _declare(node: Node, spec: ParameterSpec) -> None:

@@ -48,7 +48,10 @@ def main(args: Sequence[str] | None = None) -> int:
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
         return _fail(f"ROS 2 is needed: {error}")
-    others = remove_ros_args(["integrator_node", *args])[1:]
+    try:
+        others = remove_ros_args(["integrator_node", *args])[1:]
+    except RuntimeError as error:
+        return _fail(error)
     if others:
         asked_for_help = others[0] in ("-h", "--help")
         print(_USAGE, file=sys.stdout if asked_for_help else sys.stderr)

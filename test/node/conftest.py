@@ -76,7 +76,7 @@ def shared_client(shared_node: NodeProcess) -> Iterator[RosClient]:
 
 @pytest.fixture
 def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosClient]:
-    """A client of the module's node, which is active, knows that the robot is at rest at 0, and is alive after the test."""
+    """A client of the node of the module: active, knowing that the robot rests at 0, alive after the test."""
     shared_client.settle_state([0.0, 0.0, 0.0])
     yield shared_client
     assert shared_node.is_running(), shared_node.output

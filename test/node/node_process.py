@@ -31,10 +31,14 @@ class NodeProcess:
 
     def start(self) -> None:
         """Start it, for the first time or again; the output of the run before is overwritten."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT_ROOT), os.environ.get("PYTHONPATH", "")])}
+        path = os.pathsep.join([str(PROJECT_ROOT), os.environ.get("PYTHONPATH", "")])
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                self.command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self._log.parent
+                self.command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": path},
+                cwd=self._log.parent,
             )
 
     @property

@@ -18,9 +18,10 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
-from trajectory_msgs.msg import JointTrajectory
 
 START_TIMEOUT_S = 40.0  # a busy machine imports torch in ten seconds and more
 TRANSITIONS = {
@@ -244,3 +245,13 @@ def floats(values: object) -> array:
 def table(values: array, batch: int, dof: int) -> np.ndarray:
     """A flat message field as `[batch, horizon, dof]`."""
     return np.asarray(values).reshape(batch, -1, dof)
+
+
+def assert_counted(client: RosClient, act: Callable[[], None], reason: str) -> None:
+    """`act` is answered by nothing but one more count of `reason`."""
+    before = int(client.counts()[f"rejected.{reason}"])
+    client.batches.clear()
+    client.trajectories.clear()
+    act()
+    client.wait_for(lambda: int(client.counts()[f"rejected.{reason}"]) == before + 1, f"one more {reason}", 5.0)
+    assert not client.batches and not client.trajectories

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from ros_client import RosClient, sequence, table
-from traj_integrator_interfaces.msg import ActionSequence
 
+from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.kernels import ControlSpace, control_map
 
 pytestmark = pytest.mark.ros
