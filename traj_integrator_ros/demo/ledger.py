@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from .windows import Window
 
 SEEN_WITHIN = 2.0
-"""A restarted node is seen by us at most this long [s] after it first answers."""
+"""A restarted node hears us, and is seen by us, at most this long [s] before or after the other."""
 
 
 @dataclass
@@ -141,12 +141,10 @@ class Ledger:
         return Balance(len(sent), len(sent) - unanswered, rejected, down, open_ - rejected)
 
     def _sent_to_nobody(self, sent: list[Sent], restart: float) -> list[Sent]:
-        """The last unbroken run of unanswered sequences before a restart was seen.
-
-        A new node may have answered some before it was seen, within SEEN_WITHIN; those are skipped.
-        """
-        before = [s for s in sent if s.at <= restart]
-        while before and before[-1].latency is not None and restart - before[-1].at < SEEN_WITHIN:
-            before.pop()
-        run = list(itertools.takewhile(lambda s: s.latency is None, reversed(before)))
-        return [s for s in run if s.answer_expected]
+        """The unbroken runs of unanswered sequences that reach into the time around a restart."""
+        found = []
+        for unanswered, run in itertools.groupby(sent, key=lambda s: s.latency is None):
+            members = list(run)
+            if unanswered and members[0].at <= restart + SEEN_WITHIN and members[-1].at >= restart - SEEN_WITHIN:
+                found += members
+        return found

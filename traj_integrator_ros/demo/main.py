@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
+PLAY_AT_LEAST = 8.0
+"""Motions shorter than this [s] are played several times; never longer than asked for."""
 REPORT, TRAJECTORIES, OPTIMIZER = "report.json", "trajectories.png", "optimizer.png"
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
 
@@ -146,6 +148,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
         return EXIT_FAILED
 
     node = None
+    play_at_least = min(PLAY_AT_LEAST, options.seconds or PLAY_AT_LEAST)
     with make_progress() as progress:
         try:
             if not options.external_node:
@@ -153,7 +156,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
                 parameters = options.out / "node_params.yaml"
                 _write_node_parameters(options, prepared, parameters)
                 node = IntegratorProcess(parameters, options.out / "node.log")
-            outcome = run_session(prepared, options.batch, ros_arguments, node, progress)
+            outcome = run_session(prepared, options.batch, play_at_least, ros_arguments, node, progress)
         except (SessionError, NodeDied) as error:
             failure: Exception | None = error
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,10 +134,11 @@ class DemoOptimizer(Node):
                 tick()
                 time.sleep(0.05)
             self.calls += 1
+            answered = threading.Event()
             future = client.call_async(request)
-            while not future.done() and time.monotonic() < deadline:
+            future.add_done_callback(lambda _, answered=answered: answered.set())
+            while not answered.wait(0.05) and time.monotonic() < deadline:
                 tick()
-                time.sleep(0.0005)
             if future.done():
                 answer = future.result()
                 if not answer.success:

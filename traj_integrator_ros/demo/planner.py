@@ -80,13 +80,13 @@ class DemoPlanner(Node):
         self._last_stamp = 0
         self._starts: Counter[bytes] = Counter()
         self._publishers_seen: set[bytes] = set()
-        self._polled = 0.0
         queue = QoSProfile(depth=100)
         self._publisher = self.create_publisher(ActionSequence, f"{NODE_NAME}/action_sequence", queue)
         self.create_subscription(TrajectoryBatch, f"{NODE_NAME}/trajectory_batch", self._on_batch, queue)
         self.create_subscription(JointTrajectory, f"{NODE_NAME}/joint_trajectory", self._on_joint_trajectory, queue)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, queue)
         self._parameters = AsyncParameterClient(self, NODE_NAME)
+        self.create_timer(RESTART_POLL, self._watch_for_restart)
         namespace = self.get_namespace().rstrip("/")
         self._status_name = f"{namespace}/{NODE_NAME}: integrator"
 
@@ -124,7 +124,6 @@ class DemoPlanner(Node):
             if not bad_sent and self._player.elapsed > self._player.duration / 2:
                 self._send_nonsense()
                 bad_sent = True
-            self._watch_for_restart()
             tick()
             due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)
             time.sleep(max(0.0, due - time.monotonic()))
@@ -135,7 +134,6 @@ class DemoPlanner(Node):
         while self.ledger.in_flight(time.monotonic()):
             if time.monotonic() > deadline:
                 return False
-            self._watch_for_restart()
             tick()
             time.sleep(0.005)
         return True
@@ -186,15 +184,11 @@ class DemoPlanner(Node):
 
     def _watch_for_restart(self) -> None:
         """Notice a new node behind the topics: what was sent while there was none is not lost by it."""
-        now = time.monotonic()
-        if now - self._polled < RESTART_POLL:
-            return
-        self._polled = now
         infos = self.get_publishers_info_by_topic(f"{NODE_NAME}/trajectory_batch")
         new = {bytes(info.endpoint_gid) for info in infos} - self._publishers_seen
         if new and self._publishers_seen:
             self.restarts += 1
-            self.ledger.restarted(now)
+            self.ledger.restarted(time.monotonic())
         self._publishers_seen |= new
 
     def _on_batch(self, message: TrajectoryBatch) -> None:

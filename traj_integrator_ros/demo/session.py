@@ -23,8 +23,6 @@ from .process import NODE_NAME, IntegratorProcess, wait_until
 from .progress import Progress
 from .report import Outcome
 
-PLAY_AT_LEAST = 8.0
-"""Motions shorter than this [s] are played several times."""
 NODE_WITHIN = 30.0
 STATE_WITHIN = 5.0
 ANSWERS_WITHIN = 5.0
@@ -37,17 +35,23 @@ class SessionError(Exception):
 
 
 def run_session(
-    prepared: Prepared, batch: int, ros_arguments: list[str], process: IntegratorProcess | None, progress: Progress
+    prepared: Prepared,
+    batch: int,
+    play_at_least: float,
+    ros_arguments: list[str],
+    process: IntegratorProcess | None,
+    progress: Progress,
 ) -> Outcome:
     """Play, plan and optimize against the node; returns everything measured.
 
+    Motions shorter than `play_at_least` s are played several times.
     `process` is the node where the demo started it, None where it runs by itself. Raises SessionError where the node
     does not come up or stops answering, NodeDied where `process` ends.
     """
     rclpy.init(args=ros_arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
         recording = prepared.recording
-        passes = max(1, math.ceil(PLAY_AT_LEAST / recording.duration - 0.5))
+        passes = max(1, math.ceil(play_at_least / recording.duration - 0.5))
         player = JointStatePlayer(recording, passes)
         planner = DemoPlanner(prepared.paths, player, batch)
         optimizer = DemoOptimizer()
