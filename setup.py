@@ -25,12 +25,12 @@ setup(
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
     package_data={
         PACKAGE: ["py.typed"],
-        f"{PACKAGE}.kernels": ["native/*"],
+        f"{PACKAGE}.kernels": ["native/*", "native/*/*", "native/*/*/*"],  # C++ sources, compiled where they are used
     },
     # The kernels and the engine need no more. rclpy and the messages come with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy"],
     extras_require={
-        "demo": ["matplotlib", "rich", "rosbags", "ruckig"],
+        "demo": ["matplotlib", "PyYAML", "rich", "rosbags", "ruckig"],
         "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "PyYAML", "scipy"],
     },
     data_files=[

@@ -1,0 +1,213 @@
+"""The package works in every way of installing it, and without ROS 2 it needs torch and numpy only."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "traj_integrator_ros"
+# In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
+USE_KERNELS = """
+import sys, torch
+import traj_integrator_ros, traj_integrator_ros.integrator
+from traj_integrator_ros.kernels import acceleration_step
+trajectory = acceleration_step(torch.ones(2, 3, 4), torch.zeros(2, 4), dt=0.1)
+assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.velocity
+unwanted = {"rclpy", "traj_integrator_interfaces", "triton", "matplotlib", "scipy"} & set(sys.modules)
+assert not unwanted, unwanted
+print(traj_integrator_ros.kernels.__file__)
+"""
+
+
+@dataclass(frozen=True)
+class FreshEnvironment:
+    """A virtual environment with torch, numpy and setuptools, and no ROS 2."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def run(self, *arguments: object) -> str:
+        """Runs its Python, away from the checkout, and returns what it prints."""
+        return output_of([self.python, "-P", *arguments] if sys.version_info >= (3, 11) else [self.python, *arguments])
+
+    def install(self, *arguments: object) -> None:
+        """Installs with the pip of this Python; no network, no dependencies."""
+        options = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+        output_of([sys.executable, "-m", "pip", "--python", self.python, "install", *options, *arguments])
+
+
+def output_of(command: list[object], cwd: Path | None = None, **variables: str) -> str:
+    """What a command prints; fails with all of it if the command fails."""
+    # A Python of its own: nothing that this process was told about paths holds for it.
+    outer = ("PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "VIRTUAL_ENV")
+    environment = {name: value for name, value in os.environ.items() if name not in outer}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd or "/",
+        env={**environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources, so that builds leave nothing in the real ones."""
+    copy = tmp_path_factory.mktemp("checkout") / PACKAGE
+    left_out = (".git", ".venv", "build", "dist", "install", "log", "*.egg-info", "__pycache__", ".*_cache", ".hypo*")
+    shutil.copytree(project_root, copy, symlinks=True, ignore=shutil.ignore_patterns(*left_out))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def sdist(checkout: Path) -> Path:
+    """A source distribution, unpacked."""
+    build = "from setuptools import build_meta; build_meta.build_sdist('dist')"
+    output_of([sys.executable, "-c", build], cwd=checkout)
+    (archive,) = (checkout / "dist").glob("*.tar.gz")
+    folder = checkout.parent / "sdist"
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(folder)
+    (unpacked,) = folder.iterdir()
+    return unpacked
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path) -> Path:
+    """A wheel built from the source distribution."""
+    build = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+    output_of([sys.executable, "-c", build], cwd=sdist)
+    (wheel,) = (sdist / "dist").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
+    """An environment to install into; torch and what it requires are linked, for they are large."""
+    environment = FreshEnvironment(tmp_path_factory.mktemp("fresh") / "venv")
+    output_of([sys.executable, "-m", "venv", "--without-pip", environment.folder])
+    site_packages = Path(environment.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    for distribution in with_requirements("torch", "numpy", "setuptools", "wheel"):
+        for name in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
+            source, link = Path(str(distribution.locate_file(name))), site_packages / name
+            if source.exists() and not link.exists():
+                link.symlink_to(source)
+    return environment
+
+
+def with_requirements(*names: str) -> list[importlib.metadata.Distribution]:
+    """Installed distributions of some names, and those that they require, without extras and without triton."""
+    found: dict[str, importlib.metadata.Distribution] = {}
+    waiting = list(names)
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in found or name == "triton":
+            continue
+        try:
+            found[name] = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:  # not needed on this platform
+            continue
+        requires = [line for line in found[name].requires or [] if "extra ==" not in line]
+        waiting += [re.match(r"[A-Za-z0-9._-]+", line)[0] for line in requires]
+    return list(found.values())
+
+
+def sources(folder: Path) -> set[str]:
+    """Files below the two source folders, as they are called when installed."""
+    links = {"kernels": folder / "kernels", ".": folder / PACKAGE}
+    return {
+        (Path(PACKAGE) / where / path.relative_to(root)).as_posix()
+        for where, root in links.items()
+        for path in root.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not (where == "." and "kernels" in path.parts)
+    }
+
+
+def test_wheel_from_sdist_holds_every_source_file(checkout: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith(f"{PACKAGE}/")}
+    assert packed == sources(checkout)
+
+
+def test_wheel_without_ros(fresh: FreshEnvironment, wheel: Path) -> None:
+    fresh.install(wheel)
+    try:
+        kernels = fresh.run("-c", USE_KERNELS)
+        assert kernels.startswith(str(fresh.folder))
+        assert_ament_package(fresh.folder)
+        assert {"integrator_node", "demo"} <= {path.name for path in (fresh.folder / "bin").iterdir()}
+    finally:
+        output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
+
+
+def test_editable_follows_the_sources(fresh: FreshEnvironment, checkout: Path) -> None:
+    fresh.install("-e", checkout)
+    try:
+        kernels = fresh.run("-c", USE_KERNELS)
+        assert kernels.startswith(str(checkout))
+        (checkout / "kernels" / "added_later.py").write_text("ANSWER = 42\n")
+        answer = fresh.run("-c", f"from {PACKAGE}.kernels.added_later import ANSWER; print(ANSWER)")
+        assert answer.strip() == "42"
+    finally:
+        (checkout / "kernels" / "added_later.py").unlink(missing_ok=True)
+        output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
+
+
+def test_kernels_import_nothing_heavy_where_everything_is_installed(project_root: Path) -> None:
+    output_of([sys.executable, "-c", USE_KERNELS], cwd=project_root)
+
+
+def assert_ament_package(prefix: Path) -> None:
+    """An installation prefix has what ros2 run, ros2 launch and the ament index look for."""
+    share = prefix / "share"
+    assert (share / "ament_index" / "resource_index" / "packages" / PACKAGE).is_file()
+    assert (share / PACKAGE / "package.xml").is_file()
+    assert {"integrator.launch.py", "demo.launch.py"} <= {path.name for path in (share / PACKAGE / "launch").iterdir()}
+    assert {"franka.yaml", "ur5e.yaml"} <= {path.name for path in (share / PACKAGE / "config").iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("option", [None, "--symlink-install"], ids=["copied", "symlinked"])
+def test_colcon(checkout: Path, tmp_path: Path, option: str | None) -> None:
+    colcon = shutil.which("colcon")
+    if colcon is None or importlib.util.find_spec("rclpy") is None:
+        pytest.skip("colcon is not installed" if colcon is None else "rclpy cannot be imported")
+    if importlib.util.find_spec("setuptools") and int(importlib.metadata.version("setuptools").split(".")[0]) >= 80:
+        pytest.skip("colcon needs setuptools < 80")
+    shutil.copytree(checkout, tmp_path / "src" / PACKAGE, symlinks=True)
+    nested = f"src/{PACKAGE}/traj_integrator_interfaces"
+    build = [colcon, "build", *([option] if option else []), "--base-paths", "src", nested]
+    environment = {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
+    environment["AMENT_PREFIX_PATH"] = os.environ.get("AMENT_PREFIX_PATH") or sys.prefix
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    output_of(build, cwd=tmp_path, **environment)
+
+    use = f"{USE_KERNELS}\nimport rclpy, traj_integrator_interfaces.msg as msg; print(msg.__file__)"
+    in_workspace = ["bash", "-c", "source install/setup.bash && cd / && exec python3 \"$@\"", "bash"]
+    kernels, messages = output_of([*in_workspace, "-c", use], cwd=tmp_path, **environment).split()
+    assert kernels.startswith(str(tmp_path))
+    assert messages.startswith(str(tmp_path / "install" / "traj_integrator_interfaces"))
+    assert_ament_package(tmp_path / "install" / PACKAGE)
+    executables = tmp_path / "install" / PACKAGE / "lib" / PACKAGE
+    assert {"integrator_node", "demo"} <= {path.name for path in executables.iterdir()}
+    assert "usage" in output_of([*in_workspace, executables / "demo", "--help"], cwd=tmp_path, **environment)

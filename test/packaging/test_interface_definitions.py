@@ -1,0 +1,126 @@
+"""The interface package defines exactly the messages and services that planners and optimizers rely on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DEFINITIONS = {
+    "msg/StartState.msg": [
+        ["float32[] position", "float32[] velocity", "float32[] acceleration"],
+    ],
+    "msg/ActionSequence.msg": [
+        [
+            "uint8 DEFAULT=0",
+            "uint8 POSITION=1",
+            "uint8 VELOCITY=2",
+            "uint8 ACCELERATION=3",
+            "uint8 JERK=4",
+            "std_msgs/Header header",
+            "string[] joint_names",
+            "uint8 control_space",
+            "uint32 batch",
+            "uint32 horizon",
+            "float32[] dt",
+            "StartState start",
+            "uint32[] start_index",
+            "float32[] data",
+        ],
+    ],
+    "msg/TrajectoryBatch.msg": [
+        [
+            "std_msgs/Header header",
+            "string[] joint_names",
+            "uint32 batch",
+            "uint32 horizon",
+            "float32[] time_from_start",
+            "float32[] position",
+            "float32[] velocity",
+            "float32[] acceleration",
+            "float32[] jerk",
+        ],
+    ],
+    "srv/Integrate.srv": [
+        ["ActionSequence actions"],
+        ["bool success", "string message", "TrajectoryBatch trajectory"],
+    ],
+    "srv/ComputeGradient.srv": [
+        [
+            "ActionSequence actions",
+            "float32[] grad_position",
+            "float32[] grad_velocity",
+            "float32[] grad_acceleration",
+            "float32[] grad_jerk",
+        ],
+        [
+            "bool success",
+            "string message",
+            "float32[] grad_action",
+            "float32[] grad_start_position",
+            "float32[] grad_start_velocity",
+            "float32[] grad_start_acceleration",
+            "float32[] grad_dt",
+        ],
+    ],
+}
+
+
+@pytest.fixture
+def interfaces(project_root: Path) -> Path:
+    """The folder of the interface package."""
+    return project_root / "traj_integrator_interfaces"
+
+
+def without_comments(text: str) -> list[list[str]]:
+    """The declarations of a definition, by part (request and response of a service)."""
+    parts: list[list[str]] = [[]]
+    for line in text.splitlines():
+        declaration = line.split("#")[0].strip()
+        if declaration == "---":
+            parts.append([])
+        elif declaration:
+            parts[-1].append(declaration)
+    return parts
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_definition_has_the_specified_fields_in_order(interfaces: Path, name: str) -> None:
+    assert without_comments((interfaces / name).read_text()) == DEFINITIONS[name]
+
+
+def test_there_are_no_other_definitions_and_all_are_built(interfaces: Path) -> None:
+    files = {f"{kind}/{path.name}" for kind in ("msg", "srv") for path in (interfaces / kind).iterdir()}
+    built = set(re.findall(r'"((?:msg|srv)/\w+\.\w+)"', (interfaces / "CMakeLists.txt").read_text()))
+    assert files == built == set(DEFINITIONS)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_array_says_its_shape(interfaces: Path, name: str) -> None:
+    comment = ""
+    previous_was_comment = False
+    for line in (interfaces / name).read_text().splitlines():
+        if line.startswith("#"):
+            comment = comment + line if previous_was_comment else line
+        elif "[]" in line:
+            assert re.search(r"\[[\w ,]+\]", comment), f"no shape above: {line}"
+        previous_was_comment = line.startswith("#") or ("[]" in line and previous_was_comment)
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_installed_package_is_built_from_these_definitions(name: str) -> None:
+    import traj_integrator_interfaces.msg
+    import traj_integrator_interfaces.srv
+
+    kind, file = name.split("/")
+    type_ = getattr(getattr(traj_integrator_interfaces, kind), file.split(".")[0])
+    classes = [type_] if kind == "msg" else [type_.Request, type_.Response]
+    for part, class_ in zip(DEFINITIONS[name], classes, strict=True):
+        fields = [declaration.split()[1] for declaration in part if "=" not in declaration]
+        assert list(class_.get_fields_and_field_types()) == fields
+        for declaration in part:
+            if "=" in declaration:
+                constant, value = declaration.split()[1].split("=")
+                assert getattr(class_, constant) == int(value)
