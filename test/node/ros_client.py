@@ -52,7 +52,9 @@ class RosClient:
         self.states = self.node.create_publisher(JointState, "joint_states", qos)
         self.sequences = self.node.create_publisher(ActionSequence, f"{node_name}/action_sequence", qos)
         self.plans = self.node.create_publisher(JointTrajectory, f"{node_name}/position_trajectory", qos)
-        self.node.create_subscription(TrajectoryBatch, f"{node_name}/trajectory_batch", self.batches.append, qos)
+        self.batch_subscription = self.node.create_subscription(
+            TrajectoryBatch, f"{node_name}/trajectory_batch", self.batches.append, qos
+        )
         self.node.create_subscription(JointTrajectory, f"{node_name}/joint_trajectory", self.trajectories.append, qos)
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, qos)
 

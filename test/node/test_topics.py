@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from array import array
+
 import numpy as np
 import pytest
 import torch
+from builtin_interfaces.msg import Duration
+from conftest import ClientFactory, NodeFactory
+from controller_rules import assert_acceptable
 from ros_client import RosClient, sequence, table
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.kernels import ControlSpace, control_map
+from traj_integrator_ros.rejection import RejectionReason
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -48,3 +56,129 @@ def test_a_sequence_without_start_starts_from_the_latest_joint_state(client: Ros
     assert np.allclose(table(batch.position, 1, DOF)[0, 0], [0.1, 0.2, 0.3])
     assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], [1.0, 2.0, 3.0])
     assert np.allclose(trajectory.points[0].positions, [0.1, 0.2, 0.3])
+
+
+def test_columns_in_another_order_come_back_in_that_order(client: RosClient) -> None:
+    client.settle_state([1.0, 2.0, 3.0])
+    order = ["joint_c", "joint_a", "joint_b"]
+    velocities = np.broadcast_to([0.3, 0.1, 0.2], (1, 4, DOF))
+    batch, trajectory = client.answer(
+        sequence(velocities, control_space=ActionSequence.VELOCITY, joint_names=order, dt=[0.1])
+    )
+    assert list(batch.joint_names) == order
+    assert np.allclose(table(batch.position, 1, DOF)[0, 0], [3.0, 1.0, 2.0])
+    assert np.allclose(table(batch.velocity, 1, DOF)[0, 1:], [0.3, 0.1, 0.2])
+    assert list(trajectory.joint_names) == client.joint_names
+    assert np.allclose(trajectory.points[1].velocities, [0.1, 0.2, 0.3])
+
+
+def test_each_trajectory_may_have_its_own_start_from_a_pool_and_its_own_steps(client: RosClient) -> None:
+    pool = np.array([[1.0] * DOF, [2.0] * DOF])
+    message = sequence(
+        np.zeros((3, 2, DOF)), control_space=ActionSequence.VELOCITY, position=pool, start_index=[1, 0, 1],
+        dt=[0.1, 0.1, 0.2, 0.2, 0.3, 0.3],
+    )  # fmt: skip
+    batch, _ = client.answer(message)
+    assert table(batch.position, 3, DOF)[:, 0, 0].tolist() == [2.0, 1.0, 2.0]
+    assert np.allclose(np.asarray(batch.time_from_start).reshape(3, 2)[:, 1], [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("space", list(ControlSpace))
+@pytest.mark.parametrize("horizon", [1, 2, 12])
+def test_what_is_published_for_the_controller_is_acceptable_to_it(
+    client: RosClient, space: ControlSpace, horizon: int
+) -> None:
+    rng = np.random.default_rng(horizon)
+    actions = rng.normal(scale=0.5, size=(2, horizon, DOF))
+    _, trajectory = client.answer(sequence(actions, control_space=space, position=np.zeros(DOF), velocity=np.ones(DOF)))
+    assert_acceptable(trajectory, client.joint_names)
+    assert trajectory.header.stamp.sec == 0 and trajectory.header.stamp.nanosec == 0
+    assert np.allclose(trajectory.points[0].positions, 0.0) and np.allclose(trajectory.points[0].velocities, 1.0)
+
+
+def plan(times_s: list[float], positions: np.ndarray, names: list[str]) -> JointTrajectory:
+    message = JointTrajectory(joint_names=names)
+    for time_s, row in zip(times_s, positions, strict=True):
+        seconds, nanoseconds = divmod(round(time_s * 1e9), 10**9)
+        point = JointTrajectoryPoint(positions=array("d", row))
+        point.time_from_start = Duration(sec=seconds, nanosec=nanoseconds)
+        message.points.append(point)
+    return message
+
+
+def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(client: RosClient) -> None:
+    client.settle_state([0.5, 0.0, 0.0], [0.2, 0.0, 0.0])
+    times = np.array([0.1, 0.25, 0.3, 0.6])
+    answer = client.answer_plan(plan(list(times), 0.5 + 0.2 * times[:, None], ["joint_a"]))
+    assert_acceptable(answer, client.joint_names)
+    assert [point.time_from_start.nanosec // 10**6 for point in answer.points[:5]] == [0, 100, 250, 300, 600]
+    assert np.allclose([point.velocities for point in answer.points[:5]], [[0.2, 0.0, 0.0]] * 5, atol=1e-9)
+    assert np.allclose([point.accelerations for point in answer.points[:5]], 0.0, atol=1e-6)
+    assert np.allclose([point.positions[1:] for point in answer.points], 0.0)
+
+
+def test_a_plan_keeps_its_start_time(client: RosClient) -> None:
+    message = plan([0.0, 0.5], np.zeros((2, DOF)), client.joint_names)
+    message.header.stamp.sec = int(time.time()) + 60
+    assert client.answer_plan(message).header.stamp == message.header.stamp
+
+
+def test_the_batch_is_published_only_while_somebody_listens_and_the_trajectory_always(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    start_node(arguments=["-r", "__ns:=/alone"])
+    client = connect("/alone/traj_integrator")
+    client.wait_until_active()
+    message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
+    client.answer(message)
+    client.node.destroy_subscription(client.batch_subscription)
+    topic = "/alone/traj_integrator/trajectory_batch"
+    client.wait_for(lambda: not client.node.count_subscribers(topic), "unsubscribed")
+    client.spin(0.2)
+    client.batches.clear()
+    client.trajectories.clear()
+    client.sequences.publish(message)
+    client.wait_for(lambda: client.trajectories, "trajectory")
+    assert not client.batches
+
+
+def test_start_from_previous_continues_where_the_last_trajectory_is_by_now(client: RosClient) -> None:
+    assert client.set_parameters(start_from="previous") == [(True, "")]
+    try:
+        velocities = np.full((1, 50, DOF), 0.5)
+        chunk = sequence(velocities, control_space=ActionSequence.VELOCITY, dt=[0.1])
+        client.answer(chunk)
+        begin = time.monotonic()
+        client.spin(0.5)
+        batch, _ = client.answer(chunk)
+        elapsed = time.monotonic() - begin
+        assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], 0.5, atol=1e-4)
+        assert table(batch.position, 1, DOF)[0, 0, 0] == pytest.approx(0.5 * elapsed, abs=0.1)
+        # Once it has ended, the measured state counts again.
+        short = sequence(np.zeros((1, 2, DOF)), control_space=ActionSequence.VELOCITY, dt=[0.01])
+        client.answer(short)
+        client.spin(0.2)
+        client.settle_state([0.7] * DOF)
+        batch, _ = client.answer(short)
+        assert np.allclose(table(batch.position, 1, DOF)[0, 0], 0.7)
+    finally:
+        client.set_parameters(start_from="measured")
+
+
+def test_diagnostics_tell_what_happened(client: RosClient) -> None:
+    before = client.counts()
+    for _ in range(3):
+        client.answer(sequence(np.zeros((1, 2, DOF))))
+    client.integrate(sequence(np.zeros((1, 2, DOF))))
+    counts = client.counts()
+    assert int(counts["sequences"]) == int(before["sequences"]) + 3
+    assert int(counts["published"]) == int(before["published"]) + 3
+    assert int(counts["service_calls"]) == int(before["service_calls"]) + 1
+    assert counts["lifecycle_state"] == "active"
+    assert (counts["device"], counts["dtype"]) == ("cpu", "float32")
+    assert 0.0 < float(counts["sequence_latency_p50_ms"]) <= float(counts["sequence_latency_p99_ms"])
+    assert float(counts["service_latency_p99_ms"]) > 0.0
+    assert float(counts["state_age_s"]) < 60.0
+    status = client.status()
+    assert (status.level, status.message, status.hardware_id) == (status.OK, "active", "cpu")
+    assert {f"rejected.{reason.value}" for reason in RejectionReason} <= set(counts)

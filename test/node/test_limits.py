@@ -1,0 +1,81 @@
+"""Joint limits, without ROS."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traj_integrator_ros.kernels import Trajectory
+from traj_integrator_ros.limits import JointLimits, find_violation
+
+NAMES = ("a", "b")
+LIMITS = JointLimits(
+    NAMES,
+    position_min=np.array([-1.0, -np.inf]),
+    position_max=np.array([2.0, np.inf]),
+    velocity=np.array([1.0, 2.0]),
+    acceleration=np.array([3.0, 4.0]),
+    jerk=np.array([5.0, 6.0]),
+)
+
+
+def still(batch: int = 3, horizon: int = 4) -> Trajectory:
+    return Trajectory(*(np.zeros((batch, horizon, 2), np.float32) for _ in range(4)))
+
+
+@pytest.mark.parametrize(
+    ("quantity", "joint", "value", "limit"),
+    [
+        ("position", 0, 2.5, 2.0),
+        ("position", 0, -1.5, -1.0),
+        ("velocity", 1, 2.5, 2.0),
+        ("velocity", 1, -2.5, 2.0),
+        ("acceleration", 0, -3.1, 3.0),
+        ("jerk", 1, 6.1, 6.0),
+    ],
+)
+def test_a_violation_is_found_with_its_joint_row_step_value_and_limit(
+    quantity: str, joint: int, value: float, limit: float
+) -> None:
+    trajectory = still()
+    getattr(trajectory, quantity)[2, 3, joint] = value
+    found = find_violation(trajectory, LIMITS)
+    assert found is not None
+    assert (found.quantity, found.joint, found.row, found.step) == (quantity, NAMES[joint], 2, 3)
+    assert (found.value, found.limit) == (pytest.approx(value), limit)
+    assert str(found) == f"{quantity} of {NAMES[joint]}: limit {limit:g}, got {value:g} at step 3 of trajectory 2"
+
+
+@pytest.mark.parametrize("start_row", [0, 1])
+def test_the_start_state_is_not_judged(start_row: int) -> None:
+    trajectory = still()
+    trajectory.velocity[:, : start_row + 1] = 9.0
+    assert find_violation(trajectory, LIMITS, start_row) is None
+    trajectory.velocity[0, start_row + 1] = 9.0
+    assert find_violation(trajectory, LIMITS, start_row).step == start_row + 1
+
+
+def test_values_at_the_limits_and_joints_without_one_pass() -> None:
+    trajectory = still()
+    trajectory.position[:, 1:] = [2.0, 1e6]
+    trajectory.velocity[:, 1:] = [-1.0, 2.0]
+    assert find_violation(trajectory, LIMITS) is None
+    assert find_violation(trajectory, JointLimits(NAMES)) is None
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_it_agrees_with_looking_at_every_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    trajectory = Trajectory(*(rng.normal(scale=0.7, size=(2, 3, 2)).astype(np.float32) for _ in range(4)))
+    any_beyond = (
+        (trajectory.position[:, 1:] > LIMITS.position_max).any()
+        or (trajectory.position[:, 1:] < LIMITS.position_min).any()
+        or any((np.abs(getattr(trajectory, q)[:, 1:]) > getattr(LIMITS, q)).any()
+               for q in ("velocity", "acceleration", "jerk"))
+    )  # fmt: skip
+    found = find_violation(trajectory, LIMITS)
+    assert (found is not None) == any_beyond
+    if found is not None:
+        assert getattr(trajectory, found.quantity)[found.row, found.step, NAMES.index(found.joint)] == found.value

@@ -1,0 +1,254 @@
+"""Parameters: the table, the configuration files and the running node agree; changes are checked and atomic."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from conftest import ClientFactory, NodeFactory
+from rcl_interfaces.msg import ParameterType
+from rclpy.parameter import Parameter
+from ros_client import RosClient, sequence, table
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.parameters import (
+    PARAMETERS,
+    SPECS,
+    Changeable,
+    InvalidParameters,
+    NodeParameters,
+    ParameterKind,
+    check_value,
+    default_values,
+)
+
+CONFIGURATIONS = ("franka", "ur5e")
+ROBOT_SPECIFIC = re.compile(r"joint_names|limits\.(position_min|position_max|velocity|acceleration|jerk)")
+KINDS = {
+    ParameterKind.BOOL: ParameterType.PARAMETER_BOOL,
+    ParameterKind.INTEGER: ParameterType.PARAMETER_INTEGER,
+    ParameterKind.DOUBLE: ParameterType.PARAMETER_DOUBLE,
+    ParameterKind.STRING: ParameterType.PARAMETER_STRING,
+    ParameterKind.STRING_ARRAY: ParameterType.PARAMETER_STRING_ARRAY,
+    ParameterKind.DOUBLE_ARRAY: ParameterType.PARAMETER_DOUBLE_ARRAY,
+}
+
+
+def flat(values: dict, prefix: str = "") -> dict[str, object]:
+    result = {}
+    for name, value in values.items():
+        result.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value})
+    return result
+
+
+def configuration(project_root: Path, robot: str) -> dict[str, object]:
+    content = yaml.safe_load((project_root / "config" / f"{robot}.yaml").read_text(encoding="utf-8"))
+    assert list(content) == ["/**"], "the wildcard works in any namespace"
+    return flat(content["/**"]["ros__parameters"])
+
+
+@pytest.mark.parametrize("robot", CONFIGURATIONS)
+def test_a_configuration_lists_every_parameter_with_its_default(project_root: Path, robot: str) -> None:
+    values = configuration(project_root, robot)
+    assert sorted(values) == sorted(SPECS)
+    for name, value in values.items():
+        if not ROBOT_SPECIFIC.fullmatch(name):
+            assert value == SPECS[name].default, name
+            assert type(value) is type(SPECS[name].default), name
+
+
+@pytest.mark.parametrize("robot", CONFIGURATIONS)
+def test_a_configuration_says_what_each_parameter_is_and_its_unit(project_root: Path, robot: str) -> None:
+    lines = (project_root / "config" / f"{robot}.yaml").read_text(encoding="utf-8").splitlines()
+    for spec in PARAMETERS:
+        leaf = spec.name.rpartition(".")[2]
+        index = next(i for i, line in enumerate(lines) if re.match(rf"\s+{leaf}:", line))
+        while not lines[index].strip().startswith("#"):
+            index -= 1
+        unit = spec.unit.split(" or ")[0]
+        assert unit in lines[index], spec.name
+        assert ("set before configure" in lines[index]) == (spec.changeable is Changeable.UNCONFIGURED), spec.name
+        for choice in spec.choices:
+            assert choice in lines[index], spec.name
+
+
+@pytest.mark.parametrize("robot", CONFIGURATIONS)
+def test_a_configuration_is_valid_and_has_limits_in_the_order_of_the_joints(project_root: Path, robot: str) -> None:
+    parameters = NodeParameters.from_values(configuration(project_root, robot))
+    for limit in (parameters.limits_position_min, parameters.limits_position_max, parameters.limits_velocity):
+        assert len(limit) == len(parameters.joint_names)
+
+
+def test_the_readme_lists_every_parameter_with_its_default(project_root: Path) -> None:
+    readme = project_root / "README.md"
+    rows = {}
+    for line in readme.read_text(encoding="utf-8").splitlines() if readme.is_file() else []:
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) >= 2 and cells[0].strip("`") in SPECS:
+            rows[cells[0].strip("`")] = line
+    if not rows:
+        pytest.skip("README.md has no table of parameters")
+    assert sorted(rows) == sorted(SPECS)
+    for name, line in rows.items():
+        default = SPECS[name].default
+        text = str(default).lower() if isinstance(default, bool) else default
+        if default not in ([], ["1x32"]):
+            assert f"{text}" in line, name
+
+
+def test_the_table_and_the_dataclass_have_the_same_fields() -> None:
+    assert [spec.name.replace(".", "_") for spec in PARAMETERS] == [f.name for f in dataclasses.fields(NodeParameters)]
+
+
+@pytest.mark.parametrize("spec", PARAMETERS, ids=lambda spec: spec.name)
+def test_every_default_is_valid_and_described(spec: object) -> None:
+    check_value(spec, spec.default)
+    assert spec.description and not spec.description.endswith(".")
+    assert spec.kind is not ParameterKind.DOUBLE or spec.unit
+
+
+WRONG = {
+    "dt zero": ({"dt": 0.0}, "dt"),
+    "dt NaN": ({"dt": float("nan")}, "dt"),
+    "device": ({"device": "cuda:x"}, "device"),
+    "dtype": ({"dtype": "float16"}, "dtype"),
+    "warmup text": ({"warmup": ["1 by 4"]}, "warmup"),
+    "warmup zero": ({"warmup": ["0x4"]}, "warmup"),
+    "warmup too large": ({"warmup": ["1x4", "2000x4"]}, "warmup"),
+    "no joints": ({"joint_names": []}, "joint_names"),
+    "empty joint": ({"joint_names": ["a", ""]}, "joint_names"),
+    "duplicate joint": ({"joint_names": ["a", "a"]}, "joint_names"),
+    "limit length": ({"limits.jerk": [1.0]}, "limits.jerk"),
+    "limit NaN": ({"limits.velocity": [1.0, float("nan")]}, "limits.velocity"),
+    "limit zero": ({"limits.acceleration": [1.0, 0.0]}, "limits.acceleration"),
+    "limits crossed": (
+        {"limits.position_min": [0.0, 1.0], "limits.position_max": [1.0, 1.0]}, "limits.position_min of b",
+    ),
+    "row": ({"publish.row": 1024}, "publish.row"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "named"), list(WRONG.values()), ids=list(WRONG))
+def test_wrong_values_are_named(changes: dict[str, object], named: str) -> None:
+    with pytest.raises(InvalidParameters, match=f"^{re.escape(named)}: expected .* got "):
+        NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **changes})
+
+
+def test_infinite_limits_are_no_limits_and_one_side_may_be_off() -> None:
+    values = {**default_values(), "joint_names": ["a"], "limits.position_max": [float("inf")]}
+    assert NodeParameters.from_values(values).limits_position_min is None
+
+
+@pytest.mark.ros
+def test_every_parameter_is_declared_with_type_range_and_description(client: RosClient) -> None:
+    assert set(SPECS) <= set(client.parameter_names())
+    for name, descriptor in client.descriptors(list(SPECS)).items():
+        spec = SPECS[name]
+        assert descriptor.type == KINDS[spec.kind], name
+        assert descriptor.description == spec.description
+        assert descriptor.read_only == (spec.changeable is Changeable.START_UP), name
+        assert spec.changeable.value in descriptor.additional_constraints
+        ranges = [*descriptor.floating_point_range, *descriptor.integer_range]
+        assert [(r.from_value, r.to_value) for r in ranges] == ([spec.range] if spec.range else []), name
+
+
+CHANGES = [
+    ("dt", 0.05), ("control_space", "velocity"), ("finite_difference", "central"),
+    ("acceleration_integrator", "semi_implicit_euler"), ("state_timeout", 1.0), ("start_from", "previous"),
+    ("limits.position_min", [-1.0] * 3), ("limits.position_max", [1.0] * 3), ("limits.velocity", [1.0] * 3),
+    ("limits.acceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3), ("limits.start_deviation", 0.5),
+    ("limits.action", "reject"), ("publish.row", 1), ("publish.joint_trajectory", False),
+    ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
+    ("diagnostics.period", 0.2),
+]  # fmt: skip
+
+
+@pytest.mark.ros
+def test_what_can_change_at_run_time_does_and_the_rest_refuses_with_a_reason(client: RosClient) -> None:
+    changeable = {name for name, spec in SPECS.items() if spec.changeable is Changeable.RUN_TIME}
+    assert {name for name, _ in CHANGES} == changeable
+    for name, value in CHANGES:
+        before = client.parameter(name)
+        assert client.set_parameters(**{name: value}) == [(True, "")], name
+        assert client.parameter(name) == value
+        kind = Parameter.Type(KINDS[SPECS[name].kind])
+        assert client.set_parameters(**{name: Parameter(name, kind, before)}) == [(True, "")], name
+    for name in set(SPECS) - changeable:
+        [(successful, reason)] = client.set_parameters(**{name: client.parameter(name) or ["x"]})
+        assert not successful
+        assert name in reason
+        assert "deactivate and clean up" in reason or "read-only" in reason
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("dt", 0.0, "out of range"),
+        ("dt", -1, "out of range"),
+        ("dt", "fast", "Wrong parameter type"),
+        ("control_space", "torque", "control_space: expected one of position"),
+        ("limits.velocity", [1.0], "limits.velocity: expected 0 or 3 values"),
+        ("publish.row", 64, "publish.row: expected less than max_batch (64), got 64"),
+        ("joint_names", ["a"], "deactivate and clean up"),
+    ],
+)
+def test_a_wrong_change_is_refused_and_leaves_everything_as_it_was(
+    client: RosClient, name: str, value: object, said: str
+) -> None:
+    before = client.parameter(name)
+    [(successful, reason)] = client.set_parameters(**{name: value})
+    assert not successful and said in reason
+    assert client.parameter(name) == before
+
+
+@pytest.mark.ros
+def test_changes_together_take_effect_together_or_not_at_all(client: RosClient) -> None:
+    successful, reason = client.set_atomically(
+        limits__position_min=[-1.0] * 3, limits__position_max=[1.0, 1.0, -2.0], dt=0.5
+    )
+    assert not successful and "limits.position_min of joint_c" in reason
+    assert client.parameter("dt") == 0.02 and client.parameter("limits.position_min") == []
+    assert client.set_atomically(dt=0.5, control_space="velocity") == (True, "")
+    batch = client.integrate(sequence(np.ones((1, 3, 3)))).trajectory
+    assert np.allclose(table(batch.position, 1, 3)[0, :, 0], [0.0, 0.5, 1.0])
+    assert client.set_atomically(dt=0.02, control_space="position") == (True, "")
+
+
+@pytest.mark.ros
+def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: RosClient) -> None:
+    assert client.set_parameters(state_timeout=1, limits__jerk=[1, 2, 3]) == [(True, "")] * 2
+    assert client.parameter("state_timeout") == 1.0 and client.parameter("limits.jerk") == [1.0, 2.0, 3.0]
+    # What `ros2 param set limits.jerk "[]"` sends: a list of nothing, of the wrong type.
+    nothing = Parameter("limits.jerk", Parameter.Type.BOOL_ARRAY, [])
+    assert client.set_parameters(state_timeout=0, limits__jerk=nothing) == [(True, "")] * 2
+    assert client.parameter("limits.jerk") == []
+
+
+@pytest.mark.ros
+def test_changes_under_load_lose_nothing(client: RosClient) -> None:
+    before = client.counts()
+    sent = 100
+    for number in range(sent):
+        client.sequences.publish(sequence(np.zeros((1, 4, 3)), control_space=ActionSequence.VELOCITY))
+        client.set_parameters(dt=0.01 + 0.001 * (number % 5))
+    client.wait_for(lambda: int(client.counts()["sequences"]) == int(before["sequences"]) + sent, "all received")
+    counts = client.counts()
+    lost = int(counts["rejected.queue_overflow"]) - int(before["rejected.queue_overflow"])
+    assert int(counts["published"]) == int(before["published"]) + sent - lost
+    client.set_parameters(dt=0.02)
+
+
+@pytest.mark.ros
+def test_an_unconfigured_node_takes_a_new_configuration(start_node: NodeFactory, connect: ClientFactory) -> None:
+    start_node({"autostart": False}, ["-r", "__ns:=/other"])
+    client = connect("/other/traj_integrator", ["a", "b"])
+    assert client.state() == "unconfigured"
+    assert client.set_parameters(joint_names=["a", "b"], max_batch=2) == [(True, "")] * 2
+    assert client.change_state("configure") and client.change_state("activate")
+    assert client.integrate(sequence(np.zeros((2, 3, 2)), position=np.zeros(2))).success
+    assert "max_batch" in client.integrate(sequence(np.zeros((3, 3, 2)), position=np.zeros(2))).message

@@ -1,0 +1,165 @@
+"""Checking action sequences, without ROS: whatever the numbers, a request that fits or a reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
+from traj_integrator_ros.joint_order import resolve_columns
+from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+from traj_integrator_ros.rejection import Rejected, RejectionReason, shown, shown_names
+from traj_integrator_ros.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+
+NAMES = ("a", "b", "c")
+DOF = len(NAMES)
+MAX_BATCH, MAX_HORIZON = 4, 6
+
+
+def rules(finite_difference: FiniteDifference = FiniteDifference.BACKWARD) -> RequestRules:
+    return RequestRules(
+        NAMES, ControlSpace.POSITION, finite_difference, AccelerationIntegrator.ZOH, MAX_BATCH, MAX_HORIZON
+    )
+
+
+def fields(batch: int = 2, horizon: int = 3, **changes: object) -> SequenceFields:
+    empty = np.zeros(0, np.float32)
+    data = np.arange(batch * horizon * DOF, dtype=np.float32)
+    base = SequenceFields((), 0, batch, horizon, empty, empty, empty, empty, np.zeros(0, np.uint32), data)
+    return base._replace(**changes)
+
+
+def reason(given_fields: SequenceFields, given_rules: RequestRules | None = None, **options: bool) -> RejectionReason:
+    with pytest.raises(Rejected) as caught:
+        check_sequence(given_fields, given_rules or rules(), **options)
+    return caught.value.reason
+
+
+any_float = st.floats(width=32, allow_nan=True, allow_infinity=True)
+some_names = st.one_of(st.lists(st.text(max_size=3), max_size=4), st.just(["a", "a", "b"]), st.just(["a", "b"]))
+some_floats = st.one_of(st.lists(any_float, max_size=80), st.integers(0, 80).map(lambda n: [0.01] * n))
+
+
+@st.composite
+def any_fields(draw: st.DrawFn) -> SequenceFields:
+    """Fields that fit together, then any number of them replaced by ones that may not."""
+
+    def numbers(length: int, low: float, high: float) -> np.ndarray:
+        return np.asarray(draw(st.lists(st.floats(low, high, width=32), min_size=length, max_size=length)), np.float32)
+
+    batch, horizon = draw(st.integers(1, MAX_BATCH)), draw(st.integers(1, MAX_HORIZON))
+    rows = draw(st.sampled_from([0, 1, batch]))
+    index = draw(st.sampled_from([0, batch]))
+    fitting = SequenceFields(
+        joint_names=draw(st.one_of(st.just([]), st.permutations(NAMES))),
+        control_space=draw(st.integers(0, 4)),
+        batch=batch,
+        horizon=horizon,
+        dt=numbers(draw(st.sampled_from([0, 1, horizon, batch * horizon])), 2.0**-10, 1.0),
+        start_position=numbers(rows * DOF, -10, 10),
+        start_velocity=numbers(draw(st.sampled_from([0, rows * DOF])), -10, 10),
+        start_acceleration=numbers(draw(st.sampled_from([0, rows * DOF])), -10, 10),
+        start_index=np.asarray([draw(st.integers(0, max(rows, 1) - 1)) for _ in range(index)], np.uint32),
+        data=numbers(batch * horizon * DOF, -10, 10),
+    )  # fmt: skip
+    changes = {
+        "joint_names": some_names,
+        "control_space": st.integers(0, 255),
+        "batch": st.one_of(st.integers(0, 8), st.sampled_from([2**31, 2**32 - 1])),
+        "horizon": st.one_of(st.integers(0, 8), st.sampled_from([2**31, 2**32 - 1])),
+        "start_index": st.lists(st.integers(0, 2**32 - 1), max_size=5).map(lambda row: np.asarray(row, np.uint32)),
+    }
+    floats = some_floats.map(lambda values: np.asarray(values, np.float32))
+    changed = draw(st.lists(st.sampled_from(SequenceFields._fields), max_size=2))
+    return fitting._replace(**{name: draw(changes.get(name, floats)) for name in changed})
+
+
+ENGINE = TrajectoryIntegrator(IntegratorConfig(dof=DOF, max_batch=MAX_BATCH, max_horizon=MAX_HORIZON))
+
+
+@given(any_fields(), st.booleans())
+def test_any_input_is_rejected_with_a_reason_or_is_one_that_the_engine_takes(
+    given_fields: SequenceFields, data_optional: bool
+) -> None:
+    try:
+        request = check_sequence(given_fields, rules(), data_optional=data_optional)
+    except Rejected as error:
+        assert isinstance(error.reason, RejectionReason)
+        assert len(error.message) < 1000 and error.message.isprintable()
+        return
+    assert 1 <= request.batch <= MAX_BATCH and 1 <= request.horizon <= MAX_HORIZON
+    if request.actions is not None:
+        start = request.start or StartState(np.zeros((1, DOF), np.float32))
+        space = request.control_map.control_space
+        result = ENGINE.integrate(
+            start, request.actions, request.dt, control_space=space, start_index=request.start_index
+        )
+        assert result.position.shape == (request.batch, request.output_horizon, DOF)
+
+
+@given(st.permutations(NAMES))
+def test_columns_go_to_the_node_and_back_by_name(order: list[str]) -> None:
+    columns = resolve_columns(order, NAMES)
+    rows = np.asarray([[float(NAMES.index(name)) for name in order]] * 2)
+    into = columns.into_node(rows)
+    assert (into == np.arange(DOF)).all()
+    assert (columns.out_of_node(into) == rows).all()
+
+
+def test_actions_and_start_are_reordered_together() -> None:
+    request = check_sequence(
+        fields(joint_names=["c", "a", "b"], start_position=np.array([3.0, 1.0, 2.0], np.float32)), rules()
+    )
+    assert request.start.position.tolist() == [[1.0, 2.0, 3.0]]
+    assert request.actions[0, 0].tolist() == [1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("dt", "shape"),
+    [([], None), ([0.1], ()), ([0.1] * 3, (3,)), ([0.1] * 6, (2, 3))],
+    ids=["parameter", "uniform", "per step", "per trajectory and step"],
+)
+def test_dt_is_understood_by_its_length(dt: list[float], shape: tuple[int, ...] | None) -> None:
+    request = check_sequence(fields(dt=np.asarray(dt, np.float32)), rules())
+    assert request.dt is None if shape is None else np.shape(request.dt) == shape
+
+
+def test_equal_steps_of_a_central_difference_become_one_and_unequal_ones_are_rejected() -> None:
+    central = rules(FiniteDifference.CENTRAL)
+
+    def request(dt: list[float]) -> ActionRequest:
+        return check_sequence(fields(dt=np.asarray(dt, np.float32)), central)
+
+    assert request([0.25] * 3).dt == 0.25
+    assert request([0.25] * 3 + [0.5] * 3).dt.tolist() == [[0.25], [0.5]]
+    assert reason(fields(dt=np.asarray([0.1, 0.1, 0.2], np.float32)), central) is RejectionReason.INVALID_DT
+    # The other control spaces take them.
+    check_sequence(fields(dt=np.asarray([0.1, 0.1, 0.2], np.float32), control_space=2), central)
+
+
+def test_sizes_are_compared_before_anything_is_allocated() -> None:
+    huge = RequestRules(
+        NAMES, ControlSpace.POSITION, FiniteDifference.BACKWARD, AccelerationIntegrator.ZOH, 2**32, 2**32
+    )
+    claims = fields()._replace(batch=2**31, horizon=2**31)
+    assert reason(claims, huge) is RejectionReason.SIZE_MISMATCH
+
+
+def test_data_may_be_missing_only_where_it_is_optional() -> None:
+    empty = np.zeros(0, np.float32)
+    assert check_sequence(fields(data=empty), rules(), data_optional=True).actions is None
+    assert reason(fields(data=empty)) is RejectionReason.SIZE_MISMATCH
+
+
+def test_the_joint_state_is_the_one_start_row_that_an_index_can_mean() -> None:
+    request = check_sequence(fields(start_index=np.zeros(2, np.uint32)), rules())
+    assert request.start is None and request.start_index.tolist() == [0, 0]
+    assert reason(fields(start_index=np.array([0, 1], np.uint32))) is RejectionReason.START_INDEX
+
+
+def test_what_came_from_outside_is_shown_short_and_printable() -> None:
+    assert shown("j" * 10_000) == f"'{'j' * 60}'... (10000 characters)"
+    assert shown("a\n\x1b[31m\u202e").isprintable()
+    assert shown_names(["a"] * 100).endswith("(100 names)")

@@ -1,0 +1,130 @@
+"""The latest joint state and the last published trajectory, without ROS."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traj_integrator_ros.joint_trajectory import TimedPoints
+from traj_integrator_ros.rejection import Rejected, RejectionReason
+from traj_integrator_ros.start_states import JointStates, PublishedTrajectory
+
+NAMES = ("a", "b", "c")
+SECOND = 10**9
+NOW = 1_000 * SECOND
+
+
+def states_with(position: list[float], stamp_ns: int = NOW, now_ns: int = NOW) -> JointStates:
+    states = JointStates(NAMES)
+    assert states.update(list(NAMES), np.asarray(position), np.zeros(0), stamp_ns, now_ns)
+    return states
+
+
+def rejected(function: object, *arguments: object) -> RejectionReason:
+    with pytest.raises(Rejected) as caught:
+        function(*arguments)
+    return caught.value.reason
+
+
+@given(st.permutations(["a", "b", "c", "gripper", "wheel"]))
+def test_joints_are_found_by_name_in_any_order_and_others_are_ignored(names: list[str]) -> None:
+    value = {name: float(index) for index, name in enumerate(["a", "b", "c", "gripper", "wheel"])}
+    position = np.asarray([value[name] for name in names])
+    states = JointStates(NAMES)
+    for _ in range(2):  # the second time by the cached order
+        assert states.update(names, position, -position, NOW, NOW)
+    state = states.latest(NOW, 0.0)
+    assert state.position.tolist() == [0.0, 1.0, 2.0]
+    assert state.velocity.tolist() == [0.0, -1.0, -2.0]
+
+
+def test_velocities_that_are_not_given_are_zero() -> None:
+    assert states_with([1.0, 2.0, 3.0]).latest(NOW, 0.0).velocity.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_message_about_other_joints_only_changes_nothing() -> None:
+    states = states_with([1.0, 2.0, 3.0])
+    assert not states.update(["finger"], np.zeros(1), np.zeros(0), NOW + 1, NOW + 1)
+    assert states.latest(NOW, 0.0).position.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_nan_of_another_joint_does_not_matter() -> None:
+    assert JointStates(NAMES).update([*NAMES, "finger"], np.array([0, 0, 0, np.nan]), np.zeros(0), NOW, NOW)
+
+
+def test_a_zero_stamp_means_the_time_of_arrival() -> None:
+    states = states_with([0.0] * 3, stamp_ns=0)
+    assert states.age_s(NOW + SECOND) == pytest.approx(1.0)
+    assert states.update(list(NAMES), np.ones(3), np.zeros(0), 0, NOW + SECOND)
+    assert states.age_s(NOW + SECOND) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("stamp_ns", "age_s"), [(NOW - 5 * SECOND, 6.0), (NOW, 1.0), (NOW + 100 * SECOND, 1.0)],
+    ids=["measured before it came", "measured as it came", "stamped ahead of our clock"],
+)  # fmt: skip
+def test_age_counts_from_stamp_or_arrival_whichever_is_longer_ago(stamp_ns: int, age_s: float) -> None:
+    assert states_with([0.0] * 3, stamp_ns).age_s(NOW + SECOND) == pytest.approx(age_s)
+
+
+def test_a_state_beyond_the_timeout_is_too_old_and_zero_accepts_any() -> None:
+    states = states_with([0.0] * 3)
+    later = NOW + SECOND
+    assert states.latest(later, 1.5) is states.latest(later, 0.0)
+    assert rejected(states.latest, later, 0.5) is RejectionReason.STATE_TOO_OLD
+
+
+def test_a_stamp_a_little_back_is_a_late_message_and_the_newer_state_stays() -> None:
+    states = states_with([1.0] * 3)
+    late = (list(NAMES), np.zeros(3), np.zeros(0), NOW - SECOND // 100, NOW)
+    assert rejected(states.update, *late) is RejectionReason.CLOCK_JUMPED_BACK
+    assert states.latest(NOW, 0.0).position.tolist() == [1.0] * 3
+
+
+def test_a_stamp_far_back_drops_the_state_and_the_next_message_is_taken() -> None:
+    states = states_with([1.0] * 3)
+    restarted = NOW - 50 * SECOND
+    message = (list(NAMES), np.full(3, 2.0), np.zeros(0))
+    assert rejected(states.update, *message, restarted, NOW) is RejectionReason.CLOCK_JUMPED_BACK
+    assert rejected(states.latest, NOW, 0.0) is RejectionReason.CLOCK_JUMPED_BACK
+    assert states.update(*message, restarted + 1, NOW)
+    assert states.latest(NOW, 0.0).position.tolist() == [2.0] * 3
+
+
+def test_a_node_clock_that_jumps_back_drops_the_state() -> None:
+    states = states_with([1.0] * 3)
+    assert rejected(states.latest, NOW - SECOND, 0.0) is RejectionReason.CLOCK_JUMPED_BACK
+    assert states.update(list(NAMES), np.ones(3), np.zeros(0), 3 * SECOND, 3 * SECOND)
+    assert states.latest(3 * SECOND, 0.5).position.tolist() == [1.0] * 3
+
+
+def test_no_state_yet_is_told_apart_from_one_lost() -> None:
+    assert rejected(JointStates(NAMES).latest, NOW, 0.0) is RejectionReason.NO_JOINT_STATE
+
+
+def line() -> TimedPoints:
+    """One second at 1 rad/s, then at rest for another."""
+    time = np.arange(3) * SECOND
+    position = np.array([[0.0] * 3, [1.0] * 3, [1.0] * 3])
+    velocity = np.array([[1.0] * 3, [1.0] * 3, [0.0] * 3])
+    return TimedPoints(time, position, velocity, np.zeros((3, 3)))
+
+
+def test_a_published_trajectory_predicts_until_it_ends() -> None:
+    published = PublishedTrajectory()
+    assert published.state_at(NOW) is None
+    published.record(line(), NOW)
+    state = published.state_at(NOW + SECOND // 4)
+    assert state.position.shape == (1, 3)
+    assert np.allclose(state.position, 0.25) and np.allclose(state.velocity, 1.0) and np.allclose(state.acceleration, 0)
+    assert published.state_at(NOW + 2 * SECOND) is None
+    assert published.state_at(NOW + SECOND) is None, "once ended, it stays ended"
+
+
+def test_a_published_trajectory_is_forgotten_when_the_clock_jumps_back() -> None:
+    published = PublishedTrajectory()
+    published.record(line(), NOW)
+    assert published.state_at(NOW - SECOND) is None
+    assert published.state_at(NOW + SECOND // 2) is None
