@@ -12,6 +12,7 @@ Usable without ROS: this package imports nothing but torch. One public function 
 """
 
 from .acceleration import acceleration_step
+from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
 from .clique import clique_central_step, clique_step
 from .divided_differences import differentiate_positions
 from .jerk import jerk_step
@@ -22,14 +23,19 @@ from .velocity import velocity_step
 __all__ = [
     "MAPS",
     "AccelerationIntegrator",
+    "Backend",
+    "BackendInfo",
+    "BackendUnavailable",
     "ControlMap",
     "ControlSpace",
     "FiniteDifference",
     "Trajectory",
     "acceleration_step",
+    "backend_info",
     "clique_central_step",
     "clique_step",
     "control_map",
+    "default_backend",
     "differentiate_positions",
     "jerk_step",
     "velocity_step",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from . import reference
+from .backends import Backend
+from .step_operator import StepOperator
 from .types import AccelerationIntegrator, Trajectory
-from .validation import prepare_step
 
 
 def acceleration_step(
@@ -19,6 +19,7 @@ def acceleration_step(
     start_idx: Tensor | None = None,
     dt_per: str = "step",
     integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH,
+    backend: Backend | str | None = None,
 ) -> Trajectory:
     """Integrate acceleration actions, each held over its step; jerk is their backward difference.
 
@@ -36,6 +37,7 @@ def acceleration_step(
         dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
         integrator: "zoh", exact for an acceleration held over each step, or "semi_implicit_euler", which moves the
             position by the velocity at the end of the step.
+        backend: what computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the action's dtype.
@@ -43,16 +45,12 @@ def acceleration_step(
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
         ValueError: an argument of a wrong shape, device or value, named.
+        BackendUnavailable: the backend cannot run on this device.
 
     """
-    start = {
-        "start_position": start_position,
-        "start_velocity": start_velocity,
-        "start_acceleration": start_acceleration,
-    }
-    inputs = prepare_step(action, start, dt, start_idx, dt_per)
-    scheme = _integrator(integrator)
-    return reference.acceleration(inputs.action, *inputs.start, inputs.dt, scheme).to(action.dtype)
+    start = (start_position, start_velocity, start_acceleration)
+    scheme = _integrator(integrator).value
+    return _OPERATOR.step(action, start, dt, start_idx, dt_per, backend, scheme)
 
 
 def _integrator(value: AccelerationIntegrator | str) -> AccelerationIntegrator:
@@ -61,3 +59,6 @@ def _integrator(value: AccelerationIntegrator | str) -> AccelerationIntegrator:
     except ValueError:
         expected = ", ".join(repr(member.value) for member in AccelerationIntegrator)
         raise ValueError(f"integrator: expected one of {expected}, got {value!r}") from None
+
+
+_OPERATOR = StepOperator("acceleration", integrators=AccelerationIntegrator)

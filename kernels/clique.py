@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from . import reference
+from .backends import Backend
+from .reference import CENTRAL_EXTRA_HORIZON
+from .step_operator import StepOperator
 from .types import Trajectory
-from .validation import prepare_step
 
 
 def clique_step(
@@ -18,6 +19,7 @@ def clique_step(
     dt: float | Tensor,
     start_idx: Tensor | None = None,
     dt_per: str = "step",
+    backend: Backend | str | None = None,
 ) -> Trajectory:
     """Differentiate position actions by backward differences, exactly also for a robot that is already moving.
 
@@ -33,6 +35,7 @@ def clique_step(
             `dt[0]` spaces the points assumed before the start. Values are not checked when given as a tensor.
         start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
+        backend: what computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the action's dtype.
@@ -40,15 +43,11 @@ def clique_step(
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
         ValueError: an argument of a wrong shape, device or value, named.
+        BackendUnavailable: the backend cannot run on this device.
 
     """
-    start = {
-        "start_position": start_position,
-        "start_velocity": start_velocity,
-        "start_acceleration": start_acceleration,
-    }
-    inputs = prepare_step(action, start, dt, start_idx, dt_per)
-    return reference.clique(inputs.action, *inputs.start, inputs.dt).to(action.dtype)
+    start = (start_position, start_velocity, start_acceleration)
+    return _BACKWARD.step(action, start, dt, start_idx, dt_per, backend)
 
 
 def clique_central_step(
@@ -62,6 +61,7 @@ def clique_central_step(
     start_idx: Tensor | None = None,
     dt_per: str = "step",
     truncate_terminal_gradient: bool = False,
+    backend: Backend | str | None = None,
 ) -> Trajectory:
     """Differentiate position actions by five-point central differences; the horizon grows by 4.
 
@@ -79,6 +79,7 @@ def clique_central_step(
         dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
         truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
             published backward does, instead of the exact transpose.
+        backend: what computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, Ha + 4, D]` tensors in the action's dtype.
@@ -86,14 +87,19 @@ def clique_central_step(
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
         ValueError: an argument of a wrong shape, device or value, named; a step length per step.
+        BackendUnavailable: the backend cannot run on this device.
 
     """
-    start = {
-        "start_position": start_position,
-        "start_velocity": start_velocity,
-        "start_acceleration": start_acceleration,
-        "start_jerk": start_jerk,
-    }
-    inputs = prepare_step(action, start, dt, start_idx, dt_per, uniform_dt_only=True)
-    trajectory = reference.clique_central(inputs.action, *inputs.start, inputs.dt, truncate_terminal_gradient)
-    return trajectory.to(action.dtype)
+    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    return _CENTRAL.step(
+        action, start, dt, start_idx, dt_per, backend, truncate_terminal_gradient, uniform_dt_only=True
+    )
+
+
+_BACKWARD = StepOperator("clique")
+_CENTRAL = StepOperator(
+    "clique_central",
+    start=("position", "velocity", "acceleration", "jerk"),
+    extra_horizon=CENTRAL_EXTRA_HORIZON,
+    truncates=True,
+)

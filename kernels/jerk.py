@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from . import reference
+from .backends import Backend
+from .step_operator import StepOperator
 from .types import Trajectory
-from .validation import prepare_step
 
 
 def jerk_step(
@@ -18,6 +18,7 @@ def jerk_step(
     dt: float | Tensor,
     start_idx: Tensor | None = None,
     dt_per: str = "step",
+    backend: Backend | str | None = None,
 ) -> Trajectory:
     """Integrate jerk actions, each held over its step, by the exact cubic.
 
@@ -33,6 +34,7 @@ def jerk_step(
             (`dt[0]` is not used). Values are not checked when given as a tensor.
         start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
+        backend: what computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the action's dtype.
@@ -40,12 +42,11 @@ def jerk_step(
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
         ValueError: an argument of a wrong shape, device or value, named.
+        BackendUnavailable: the backend cannot run on this device.
 
     """
-    start = {
-        "start_position": start_position,
-        "start_velocity": start_velocity,
-        "start_acceleration": start_acceleration,
-    }
-    inputs = prepare_step(action, start, dt, start_idx, dt_per)
-    return reference.jerk(inputs.action, *inputs.start, inputs.dt).to(action.dtype)
+    start = (start_position, start_velocity, start_acceleration)
+    return _OPERATOR.step(action, start, dt, start_idx, dt_per, backend)
+
+
+_OPERATOR = StepOperator("jerk")

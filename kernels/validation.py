@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 _ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_START_NAMES = ("start_position", "start_velocity", "start_acceleration", "start_jerk")
 
 
 class StepInputs(NamedTuple):
-    """Arguments of one step in the reference's own form: float64, start rows gathered, dt broadcastable."""
+    """Arguments of one step in the form that the operators take."""
 
     action: Tensor  # [B, Ha, D]
-    start: tuple[Tensor, ...]  # position, velocity, acceleration (and jerk), each [1 or B, D]
-    dt: Tensor  # [1 or B, 1 or H, 1], s
+    start: tuple[Tensor | None, ...]  # position, velocity, acceleration (and jerk), each [S, D]
+    start_idx: Tensor | None  # [B]; None: S is 1 or B
+    dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
 
 
 def prepare_step(
     action: Tensor,
-    start: dict[str, Tensor | None],
+    start: Sequence[Tensor | None],
     dt: float | Tensor,
     start_idx: Tensor | None,
     dt_per: str,
     *,
     uniform_dt_only: bool = False,
 ) -> StepInputs:
-    """Check every argument of a step function by shape, dtype and device, and bring it into the reference's form.
+    """Check every argument of a step function by shape, dtype and device, and bring it into the operators' form.
 
-    `start` maps argument names to tensors; the first is the start position and required. Values of tensors are not
-    looked at (that would wait for the device); a `dt` given as a number is.
+    `start` are the start position, velocity, acceleration and so on; all but the first may be None. Values of tensors
+    are not looked at (that would wait for the device); a `dt` given as a number is.
 
     Raises:
         TypeError: an argument of a wrong type or dtype.
@@ -39,15 +42,15 @@ def prepare_step(
 
     """
     _check_action(action)
-    rows = [_start_rows(name, value, action, start_idx) for name, value in start.items() if value is not None]
-    names = [name for name, value in start.items() if value is not None]
-    if next(iter(start)) not in names:
-        raise TypeError(f"{next(iter(start))}: expected a tensor, got None")
-    given = dict(zip(names, rows, strict=True))
-    position = given[next(iter(start))]
-    gathered = tuple(given[name] if name in given else torch.zeros_like(position) for name in start)
-    step = _normalize_dt(dt, action, dt_per, uniform_dt_only)
-    return StepInputs(action.double(), tuple(row.double() for row in gathered), step)
+    if start[0] is None:
+        raise TypeError("start_position: expected a tensor, got None")
+    for name, rows in zip(_START_NAMES, start, strict=False):
+        if rows is not None:
+            _check_start(name, rows, action)
+    if start_idx is not None:
+        _check_start_idx(start_idx, action)
+    rows = _common_rows(start, action.shape[0], start_idx)
+    return StepInputs(action, rows, start_idx, _normalize_dt(dt, action, dt_per, uniform_dt_only))
 
 
 def _check_action(action: Tensor) -> None:
@@ -59,36 +62,54 @@ def _check_action(action: Tensor) -> None:
         raise ValueError(f"action: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
 
 
-def _start_rows(name: str, value: Tensor, action: Tensor, start_idx: Tensor | None) -> Tensor:
-    """The start row of every trajectory, `[1 or B, D]`."""
-    batch, _, dof = action.shape
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
-    if value.dtype != action.dtype:
-        raise TypeError(f"{name}: expected the action's dtype {action.dtype}, got {value.dtype}")
-    if value.device != action.device:
-        raise ValueError(f"{name}: expected the action's device {action.device}, got {value.device}")
-    if value.dim() != 2 or value.shape[1] != dof:
-        raise ValueError(f"{name}: expected shape [rows, dof = {dof}], got {list(value.shape)}")
-    if start_idx is None:
-        if value.shape[0] not in (1, batch):
-            raise ValueError(
-                f"{name}: expected 1 row, or one for each of the {batch} trajectories, or start_idx to pick from a "
-                f"pool; got {value.shape[0]} rows"
-            )
-        return value
+def _check_start(name: str, rows: Tensor, action: Tensor) -> None:
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(rows).__name__}")
+    if rows.dtype != action.dtype:
+        raise TypeError(f"{name}: expected the action's dtype {action.dtype}, got {rows.dtype}")
+    if rows.device != action.device:
+        raise ValueError(f"{name}: expected the action's device {action.device}, got {rows.device}")
+    if rows.dim() != 2 or rows.shape[1] != action.shape[2]:
+        raise ValueError(f"{name}: expected shape [rows, dof = {action.shape[2]}], got {list(rows.shape)}")
+
+
+def _check_start_idx(start_idx: Tensor, action: Tensor) -> None:
     if not isinstance(start_idx, Tensor) or start_idx.dtype not in (torch.int32, torch.int64):
         got = start_idx.dtype if isinstance(start_idx, Tensor) else type(start_idx).__name__
         raise TypeError(f"start_idx: expected an int32 or int64 tensor, got {got}")
     if start_idx.device != action.device:
         raise ValueError(f"start_idx: expected the action's device {action.device}, got {start_idx.device}")
-    if tuple(start_idx.shape) != (batch,):
-        raise ValueError(f"start_idx: expected shape [batch = {batch}], got {list(start_idx.shape)}")
-    return value.index_select(0, start_idx)
+    if start_idx.dim() != 1 or start_idx.shape[0] != action.shape[0]:
+        raise ValueError(f"start_idx: expected shape [batch = {action.shape[0]}], got {list(start_idx.shape)}")
+
+
+def _common_rows(start: Sequence[Tensor | None], batch: int, start_idx: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The start rows, brought to the same number of rows: one for all, one for each trajectory, or a pool."""
+    pool = start[0].shape[0]
+    single = several = False
+    for name, rows in zip(_START_NAMES, start, strict=False):
+        if rows is None:
+            continue
+        count = rows.shape[0]
+        if start_idx is not None:
+            if count != pool:
+                raise ValueError(f"{name}: expected the {pool} rows of start_position's pool, got {count}")
+        elif count == batch:
+            several = True
+        elif count == 1:
+            single = True
+        else:
+            raise ValueError(
+                f"{name}: expected 1 row, or one for each of the {batch} trajectories, or start_idx to pick from a "
+                f"pool; got {count} rows"
+            )
+    if not (single and several):
+        return tuple(start)
+    return tuple(rows if rows is None else rows.expand(batch, -1) for rows in start)
 
 
 def _normalize_dt(dt: float | Tensor, action: Tensor, dt_per: str, uniform_dt_only: bool) -> Tensor:
-    """`dt` in float64 as `[1 or B, 1 or H, 1]`."""
+    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64."""
     batch, horizon, _ = action.shape
     if dt_per not in ("step", "trajectory"):
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
@@ -96,9 +117,11 @@ def _normalize_dt(dt: float | Tensor, action: Tensor, dt_per: str, uniform_dt_on
         return _number_dt(dt, action)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
-    if dt.dim() > 0 and dt.device != action.device:
-        raise ValueError(f"dt: expected the action's device {action.device}, got {dt.device}")
-    step = dt.to(action.device).double()
+    if dt.device != action.device:
+        if dt.dim() > 0:
+            raise ValueError(f"dt: expected the action's device {action.device}, got {dt.device}")
+        dt = dt.to(action.device)
+    step = dt if dt.dtype in (torch.float32, torch.float64) else dt.float()
     if step.dim() == 1 and dt_per == "trajectory":
         step = step[:, None]
     elif step.dim() < 2:
@@ -113,7 +136,7 @@ def _normalize_dt(dt: float | Tensor, action: Tensor, dt_per: str, uniform_dt_on
             f"dt: central differences need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
             f"got shape {list(dt.shape)}"
         )
-    return step[..., None]
+    return step
 
 
 def _number_dt(dt: float, action: Tensor) -> Tensor:
@@ -123,4 +146,4 @@ def _number_dt(dt: float, action: Tensor) -> Tensor:
         raise TypeError(f"dt: expected a number of seconds or a tensor, got {type(dt).__name__}") from None
     if not (seconds > 0 and math.isfinite(seconds)):
         raise ValueError(f"dt: expected a finite number of seconds > 0, got {seconds}")
-    return torch.full((1, 1, 1), seconds, dtype=torch.float64, device=action.device)
+    return torch.full((1, 1), seconds, dtype=torch.float64, device=action.device)

@@ -1,0 +1,158 @@
+"""The backends that compute the control maps, and which of them runs where.
+
+A backend has two launchers for each control map (`clique`, `clique_central`, `acceleration`, `velocity`, `jerk`):
+
+    <map>_forward(action, *start, start_idx, dt, **scheme) -> (position, velocity, acceleration, jerk)
+    <map>_transpose(*upstream, start_idx, dt, *, start_rows, action_horizon, needs, **scheme) -> gradients
+
+- `action` is `[B, Ha, D]`; `start` are position, velocity, acceleration (and jerk for `clique_central`), each `[S, D]`
+  or None for zero; `start_idx` is an int32 or int64 `[B]`, or None where S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
+  seconds in float32 or float64. Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype.
+- `upstream` are the gradients of the four outputs, None for zero, never all None. `needs` says which gradients are
+  wanted: of the action, then of each start. Results stand in the same order, None where not wanted: `[B, Ha, D]` and
+  `[S, D]`, fresh and contiguous; rows of a start pool are summed in the same order on every run.
+- Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
+  `integrator: AccelerationIntegrator` for `acceleration`, and `truncate_terminal_gradient: bool` for
+  `clique_central_transpose` (the forward map does not know it).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+
+
+class Backend(str, enum.Enum):
+    """What computes a control map."""
+
+    REFERENCE = "reference"
+    """Plain torch operations in float64 on any device; the truth, not the fastest."""
+    NATIVE = "native"
+    """Compiled loops on the CPU."""
+    TRITON = "triton"
+    """Triton kernels on CUDA devices, or anywhere under Triton's interpreter."""
+
+
+class BackendUnavailable(RuntimeError):
+    """A backend was asked for that cannot run here; the message says why."""
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """What runs on one kind of device."""
+
+    device: str
+    """Device type: "cpu" or "cuda"."""
+    backend: Backend
+    """The backend that runs when none is asked for."""
+    reason: str
+    """Why this one."""
+    unavailable: dict[Backend, str]
+    """The backends that cannot run on this device, and why."""
+
+
+# The backends that a kind of device prefers, best first. The last one runs everywhere.
+_PREFERENCE = {
+    "cpu": (Backend.NATIVE, Backend.REFERENCE),
+    "cuda": (Backend.TRITON, Backend.REFERENCE),
+}
+_PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native", Backend.TRITON: ".triton"}
+# Module of a map's Triton launchers, where it is not named for the map.
+_TRITON_MODULES = {"acceleration": "scan", "jerk": "scan"}
+
+
+def backend_info() -> tuple[BackendInfo, ...]:
+    """What runs on each kind of device of this machine when no backend is asked for, and why."""
+    kinds = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+    return tuple(_describe(kind) for kind in kinds)
+
+
+def default_backend(device: torch.device) -> Backend:
+    """Return the backend that runs on `device` when none is asked for."""
+    return _describe(device.type).backend
+
+
+@functools.cache
+def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable[..., tuple]:
+    """Return the launcher of map `name` ("clique", ...) in one direction ("forward" or "transpose").
+
+    `backend` None means the default one of the kind of device.
+
+    Raises:
+        BackendUnavailable: the backend cannot run on this kind of device.
+
+    """
+    if backend is None:
+        info = _describe(device_type)
+        chosen = info.backend
+        if device_type == "cuda" and chosen is not _PREFERENCE["cuda"][0]:
+            warnings.warn(f"traj_integrator_ros.kernels on CUDA: {info.reason}", RuntimeWarning, stacklevel=2)
+    else:
+        chosen = Backend(backend)
+        obstacle = _obstacle(chosen, device_type)
+        if obstacle is not None:
+            raise BackendUnavailable(f"backend {chosen.value!r} cannot run on {device_type!r}: {obstacle}")
+    module = _TRITON_MODULES.get(name, name) if chosen is Backend.TRITON else ""
+    return getattr(_import(chosen, module), f"{name}_{direction}")
+
+
+def check_backend(backend: Backend | str | None) -> str | None:
+    """Return the value of `backend`.
+
+    Raises:
+        ValueError: not the name of a backend.
+
+    """
+    if backend is None:
+        return None
+    for member in Backend:
+        if backend == member.value:
+            return member.value
+    expected = ", ".join(repr(member.value) for member in Backend)
+    raise ValueError(f"backend: expected None or one of {expected}, got {backend!r}")
+
+
+@functools.cache
+def _describe(device_type: str) -> BackendInfo:
+    preferred = _PREFERENCE.get(device_type, (Backend.REFERENCE,))
+    obstacles = {backend: _obstacle(backend, device_type) for backend in Backend}
+    unavailable = {backend: obstacle for backend, obstacle in obstacles.items() if obstacle is not None}
+    chosen = next(backend for backend in preferred if backend not in unavailable)
+    missing = [f"{backend.value}: {unavailable[backend]}" for backend in preferred if backend in unavailable]
+    reason = "; ".join(missing) if missing else f"the fastest on {device_type!r}"
+    return BackendInfo(device_type, chosen, reason, unavailable)
+
+
+def _obstacle(backend: Backend, device_type: str) -> str | None:
+    """Why a backend cannot run on a kind of device; None where it can."""
+    if backend is Backend.REFERENCE:
+        return None
+    package = importlib.util.find_spec(_PACKAGES[backend], __package__)
+    if package is None or package.origin is None:
+        return f"this installation has no {backend.value} kernels"
+    if backend is Backend.NATIVE:
+        if device_type != "cpu":
+            return "it computes on the CPU only"
+    elif importlib.util.find_spec("triton") is None:
+        return "the package triton is not installed"
+    elif device_type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return "it needs a CUDA device, or TRITON_INTERPRET=1 set before triton is imported"
+    try:
+        _import(backend, "clique" if backend is Backend.TRITON else "")
+    except Exception as error:  # whatever the import of an optional compiled part may raise is the reason to report
+        return f"its import failed: {error}"
+    return None
+
+
+def _import(backend: Backend, module: str) -> ModuleType:
+    name = f"{_PACKAGES[backend]}.{module}" if module else _PACKAGES[backend]
+    return importlib.import_module(name, __package__)

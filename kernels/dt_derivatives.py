@@ -1,0 +1,54 @@
+"""Derivatives of the control maps with respect to dt, by differentiable float64 compositions.
+
+Derivatives of any order go on from here, since torch knows how to differentiate each operation used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from . import reference_backend, transposes
+
+
+def pull_back(
+    name: str,
+    action: Tensor,
+    start: Sequence[Tensor | None],
+    start_idx: Tensor | None,
+    dt: Tensor,
+    upstream: Sequence[Tensor | None],
+    scheme: dict[str, object],
+) -> Tensor:
+    """Gradient of dt, given the gradients of the map's four outputs (None for zero)."""
+    point = transposes.Point(action.double(), reference_backend.start_rows(start, start_idx, action))
+    widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
+    transpose = getattr(transposes, name)
+    *_, gradient = transpose(widened, dt.double()[..., None], action.shape[1], at=point, **scheme)
+    if gradient is None:
+        return torch.zeros_like(dt)
+    for dim in (0, 1):
+        if dt.shape[dim] == 1:
+            gradient = gradient.sum(dim, keepdim=True)
+    return gradient.to(dt.dtype)
+
+
+def push_forward(launch: str, arguments: Sequence[object], dt_place: int, tangent: Tensor, **options: object) -> list:
+    """Tangents of a reference launcher's results along a tangent of dt, the argument at `dt_place`; None where none.
+
+    Runs inside of a dual level that somebody else has entered: torch has no second one within it.
+    """
+    function = getattr(reference_backend, launch)
+    with forward_ad._set_fwd_grad_enabled(True):
+        fixed = [_primal(argument) if isinstance(argument, Tensor) else argument for argument in arguments]
+        fixed[dt_place] = forward_ad.make_dual(fixed[dt_place], tangent, level=0)
+        results = function(*fixed, **options)
+        return [None if result is None else forward_ad.unpack_dual(result, level=0).tangent for result in results]
+
+
+def _primal(tensor: Tensor) -> Tensor:
+    """The tensor without the tangent that it may carry."""
+    return forward_ad.unpack_dual(tensor, level=0).primal if tensor.is_floating_point() else tensor
