@@ -31,7 +31,7 @@ def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Traj
     Raises:
         TypeError: a buffer that is no tensor.
         ValueError: a buffer of another shape, dtype or device than the output, not contiguous, made in inference mode,
-            memory of a leaf that requires grad, or two that overlap.
+            memory of a tensor that requires grad, or two that overlap.
 
     """
     for (name, buffer), output in zip(buffers.items(), trajectory, strict=True):
@@ -81,8 +81,8 @@ def check_buffer(name: str, buffer: Tensor, like: Tensor) -> None:
     if buffer.is_inference() and not torch.is_inference_mode_enabled():
         raise ValueError(f"{name}: expected a tensor that autograd can follow, got one made in inference mode")
     owner = buffer if buffer._base is None else buffer._base
-    if owner.requires_grad and owner.is_leaf:
-        raise ValueError(f"{name}: expected plain memory, got that of a leaf that requires grad")
+    if owner.requires_grad:
+        raise ValueError(f"{name}: expected plain memory, got that of a tensor that requires grad")
 
 
 def _check_apart(names: Sequence[str], buffers: Sequence[Tensor]) -> None:

@@ -112,6 +112,12 @@ def test_loop_over_the_returned_outputs_grows_no_graph(case, arguments, buffers)
     assert_close(tuple(buffers), tuple(case.apply(arguments)))
 
 
+def test_overwritten_outputs_still_serve_as_buffers(case, arguments, buffers):
+    old = case.apply(arguments, buffers)
+    case.apply(case.arguments(seed=1), buffers)
+    assert_close(tuple(case.apply(arguments, old)), tuple(case.apply(arguments)))
+
+
 def test_ten_thousand_optimizer_steps_grow_no_memory(case):
     if case is not STEP_KERNELS[0]:
         steps = 500
@@ -235,8 +241,13 @@ UNSUITABLE = {
     "dtype": (lambda good: good.float(), ValueError, r"expected dtype torch\.float64, got torch\.float32"),
     "device": (lambda good: good.to("meta"), ValueError, "expected device cpu, got meta"),
     "stride": (lambda good: good.mT.contiguous().mT, ValueError, "expected a contiguous tensor, got strides"),
-    "leaf": (lambda good: good.clone().requires_grad_(), ValueError, "plain memory, got that of a leaf that requires"),
+    "leaf": (
+        lambda good: good.clone().requires_grad_(),
+        ValueError,
+        "plain memory, got that of a tensor that requires",
+    ),
     "view of a leaf": (lambda good: good[None].clone().requires_grad_()[0], ValueError, "plain memory, got that of"),
+    "history": (lambda good: 1 * good.clone().requires_grad_(), ValueError, "plain memory, got that of a tensor"),
     "type": (lambda good: good.tolist(), TypeError, "expected a tensor, got list"),
 }
 
@@ -311,6 +322,18 @@ def test_every_shape_of_traj_dt_means_the_same_when_steps_are_alike(case, argume
         "per trajectory": torch.full((2, 1), value, dtype=torch.float64),
     }[shape]
     assert_close(tuple(case.apply(arguments)), tuple(expected))
+
+
+def test_batch_is_its_trajectories_one_by_one_each_with_its_own_step(case):
+    together = case.arguments(batch=3)
+    together.traj_dt = torch.tensor([[1.5], [0.5], [4.0]], dtype=torch.float64)
+    outputs = case.apply(together)
+    for place in range(3):
+        row = together.start_idx[place] if case.indexed else place
+        start = [value[row : row + 1] for value in together.start]
+        index = torch.tensor([0]) if case.indexed else None
+        alone = case(together.action[place : place + 1], *start, together.traj_dt[place], start_idx=index)
+        assert_close(tuple(output[place : place + 1] for output in outputs), tuple(alone))
 
 
 def test_steps_of_different_length(case, arguments):
