@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"demo: {error}", file=sys.stderr)
         return EXIT_USAGE
     signal.signal(signal.SIGTERM, _on_sigterm)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
     try:
         if options.write_node_params is not None:
             _write_node_parameters(options, prepared, options.write_node_params)
@@ -69,6 +70,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         description="Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
         epilog="Arguments from --ros-args on go to ROS 2 (a namespace, say).",
     )
+    parser.add_argument("recording", nargs="?", type=Path, metavar="PATH", help="the same as --data PATH")
     parser.add_argument(
         "--data",
         type=Path,
@@ -95,21 +97,27 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         help="write the parameter file of a node for this motion, and end",
     )
     split = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
-    return parser.parse_args(arguments[:split]), arguments[split:]
+    options = parser.parse_args(arguments[:split])
+    if options.recording is not None and options.data is not None:
+        parser.error("give the recording once, as PATH or as --data PATH")
+    options.data = options.data or options.recording
+    return options, arguments[split:]
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 1 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected at least 1 s, got {text}")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1 s, got {text!r}")
     return value
 
 
 def _batch(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 256:
-        raise argparse.ArgumentTypeError(f"expected 1 to 256, got {text}")
-    return value
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 256, got {text!r}")
+    return int(text)
 
 
 def _motion(options: argparse.Namespace) -> Motion:

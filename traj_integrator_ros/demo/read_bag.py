@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from .recordings import MEASURED_BOUND, RecordingError, checked_motion
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 DEFAULT_TOPIC = "/joint_states"
+UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
+"""What a broken file raises in the depths of the reader, besides its own errors."""
 
 
 def read_bag(path: Path, topic: str | None = None) -> Motion:
@@ -51,7 +54,7 @@ def read_bag(path: Path, topic: str | None = None) -> Motion:
 def _opened(path: Path) -> Iterator[Any]:
     """A rosbags reader; whatever goes wrong in it becomes one line."""
     try:
-        from rosbags.highlevel import AnyReader
+        from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.rosbag2 import ReaderError
         from rosbags.typesys import Stores, get_typestore
     except ImportError:
@@ -61,7 +64,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield reader
     except RecordingError:
         raise
-    except (ReaderError, sqlite3.Error, OSError, ValueError, KeyError, AssertionError) as error:
+    except (AnyReaderError, ReaderError, *UNREADABLE) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RecordingError(f"{path}: not a readable rosbag2 recording: {reason}") from None
 

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from motions import JOINTS, sine_motion, write_csv
+
+from traj_integrator_ros.demo.motion import Motion
+from traj_integrator_ros.demo.recordings import (
+    EXACT_BOUND,
+    MEASURED_BOUND,
+    SET_POINT_BOUND,
+    RecordingError,
+    load_recording,
+)
+
+
+def assert_same(loaded: Motion, motion: Motion, tolerance: float = 1e-12) -> None:
+    assert loaded.joint_names == motion.joint_names
+    np.testing.assert_allclose(loaded.time, motion.time, atol=2e-9)
+    np.testing.assert_allclose(loaded.position, motion.position, atol=tolerance)
+    np.testing.assert_allclose(loaded.velocity, motion.velocity, atol=tolerance)
+
+
+class TestCsv:
+    def test_own_columns_come_back(self, tmp_path, sine):
+        loaded = load_recording(write_csv(tmp_path / "m.csv", sine, ("position", "velocity", "acceleration")))
+        assert_same(loaded, sine)
+        np.testing.assert_allclose(loaded.acceleration, sine.acceleration)
+        assert loaded.velocity_bound == EXACT_BOUND
+
+    def test_states_without_accelerations_count_as_measured(self, tmp_path, sine):
+        loaded = load_recording(write_csv(tmp_path / "m.csv", sine))
+        assert loaded.acceleration is None
+        assert loaded.velocity_bound == MEASURED_BOUND
+
+    def test_missing_velocities_are_those_of_the_positions_and_said_so(self, tmp_path, sine):
+        loaded = load_recording(write_csv(tmp_path / "m.csv", sine, ("position",)))
+        np.testing.assert_allclose(loaded.velocity[1:-1], sine.velocity[1:-1], atol=1e-3)
+        assert "no velocities" in loaded.notes[0]
+
+    @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+    def test_rtde_log_with_any_line_end(self, tmp_path, line_end):
+        motion = sine_motion(40, 0.04)
+        header = ["time", "timestamp"] + [f"target_{q}_{i}" for q in ("q", "qd", "qdd") for i in range(3)]
+        columns = np.concatenate([motion.position, motion.velocity, motion.acceleration], axis=1)
+        rows = [
+            ["", str(1550304.53 + t), *map(repr, row)] for t, row in zip(motion.time, columns.tolist(), strict=True)
+        ]
+        path = tmp_path / "log.csv"
+        path.write_bytes(line_end.join(",".join(row) for row in [header, *rows]).encode())
+        loaded = load_recording(path)
+        np.testing.assert_allclose(loaded.position, motion.position)
+        np.testing.assert_allclose(loaded.acceleration, motion.acceleration)
+        np.testing.assert_allclose(loaded.time, motion.time, atol=1e-8)
+        assert loaded.velocity_bound == SET_POINT_BOUND
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("", "the file is empty"),
+            ("a,b\n1,2\n", "expected columns time, position_<joint>"),
+            ("time,velocity_j\n0,1\n", "expected columns time, position_<joint>"),
+            ("position_j,velocity_j\n0,1\n", "column time is missing"),
+            ("time,position_i,position_j,velocity_j\n0,1,2,3\n", "column velocity_i is missing"),
+            ("time,position_j,velocity_j\n0,zero,1\n", "expected a number in column position_j, row 2, got 'zero'"),
+            ("time,position_j,velocity_j\n0,1\n", "expected a number in column velocity_j, row 2, got nothing"),
+            ("time,position_j,velocity_j\n0,1,1\n1,2,1\n", "too short: expected at least 16 samples, got 2"),
+        ],
+    )
+    def test_what_cannot_be_used_is_named_in_one_line(self, tmp_path, content, message):
+        path = tmp_path / "bad.csv"
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(RecordingError) as error:
+            load_recording(path)
+        assert message in str(error.value) and str(path) in str(error.value) and "\n" not in str(error.value)
+
+    def test_binary_garbage_is_no_table(self, tmp_path):
+        path = tmp_path / "garbage.csv"
+        path.write_bytes(bytes(range(256)) * 20)
+        with pytest.raises(RecordingError, match="not a CSV table"):
+            load_recording(path)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda m: m.position.__setitem__((7, 1), np.nan), "a position that is not, in sample 7"),
+            (lambda m: m.time.__setitem__(9, m.time[8]), "expected increasing times"),
+            (lambda m: m.velocity.fill(0), "nothing moves"),
+            (lambda m: np.multiply(m.time, 1e-3, out=m.time), "too short: expected at least 0.3 s"),
+        ],
+    )
+    def test_numbers_that_are_no_motion_are_refused(self, tmp_path, sine, change, message):
+        change(sine)
+        with pytest.raises(RecordingError, match=message):
+            load_recording(write_csv(tmp_path / "m.csv", sine))
+
+
+class TestBag:
+    @pytest.mark.parametrize("storage", ["SQLITE3", "MCAP"])
+    def test_folder_and_bare_file_come_back(self, tmp_path, write_bag, sine, storage):
+        folder = write_bag([("/joint_states", sine)], storage=storage)
+        assert_same(load_recording(folder), sine)
+        (file,) = [f for f in folder.iterdir() if f.suffix in (".db3", ".mcap")]
+        bare = tmp_path / f"alone{file.suffix}"
+        shutil.copy(file, bare)
+        assert_same(load_recording(bare), sine)
+
+    def test_columns_are_found_by_name_in_every_message(self, write_bag, sine):
+        assert_same(load_recording(write_bag([("/joint_states", sine)], reorder=True)), sine)
+
+    def test_only_joint_state_topic_is_taken_whatever_its_name(self, write_bag, sine):
+        assert_same(load_recording(write_bag([("/arm/states", sine)])), sine)
+
+    def test_joint_states_is_preferred_and_topic_decides(self, write_bag, sine):
+        other = sine_motion(100)
+        folder = write_bag([("/other", other), ("/joint_states", sine)])
+        assert load_recording(folder).samples == sine.samples
+        assert load_recording(folder, "/other").samples == other.samples
+
+    def test_ambiguous_or_unknown_topic_is_an_error_that_lists_them(self, write_bag, sine):
+        folder = write_bag([("/a", sine), ("/b", sine)])
+        with pytest.raises(RecordingError, match="choose one by --topic: /a, /b"):
+            load_recording(folder)
+        with pytest.raises(RecordingError, match="expected a JointState topic /c, got /a, /b"):
+            load_recording(folder, "/c")
+
+    @pytest.mark.parametrize("name", ["garbage.db3", "garbage.mcap"])
+    def test_garbage_is_one_line(self, tmp_path, name):
+        path = tmp_path / name
+        path.write_bytes(b"this is no database" * 100)
+        with pytest.raises(RecordingError, match="not a readable rosbag2 recording") as error:
+            load_recording(path)
+        assert "\n" not in str(error.value)
+
+    def test_folder_without_a_bag_is_one_line(self, tmp_path):
+        with pytest.raises(RecordingError, match="not a readable rosbag2 recording"):
+            load_recording(tmp_path)
+
+
+class TestRobotTrajectory:
+    POINTS = 20
+
+    def write(self, path: Path, points: list[str], head: str = "joint_trajectory:\n") -> Path:
+        names = f"  joint_names: [{', '.join(JOINTS)}]\n"
+        path.write_text(head + "  points:\n" + "".join(points) + names, encoding="utf-8")
+        return path
+
+    def point(self, k: int, time: str) -> str:
+        motion = sine_motion(self.POINTS, 0.1)
+        fields = [
+            f"{name}: {getattr(motion, name[:-3] + 'y' if name != 'positions' else 'position')[k].tolist()}"
+            for name in ("positions", "velocities")
+        ]
+        return f"    - {{{', '.join([*fields, f'time_from_start: {time}'])}}}\n"
+
+    @pytest.mark.parametrize(
+        "as_time",
+        [lambda t: repr(t), lambda t: f"{{sec: {int(t)}, nanosec: {round(t % 1 * 1e9)}}}"],
+        ids=["seconds", "sec_nanosec"],
+    )
+    def test_points_come_back(self, tmp_path, as_time):
+        motion = sine_motion(self.POINTS, 0.1)
+        points = [self.point(k, as_time(float(t))) for k, t in enumerate(motion.time)]
+        assert_same(load_recording(self.write(tmp_path / "plan.yml", points)), motion)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("[1, 2]", "expected joint_trajectory with joint_names and points"),
+            ("joint_trajectory: 3", "expected joint_trajectory with joint_names and points"),
+            ("joint_names: [a]\npoints: [{positions: [1]}]", "expected time_from_start"),
+            (
+                "joint_names: [a]\npoints: [{positions: [1, 2], time_from_start: 0}]",
+                "expected 1 positions in point 0, got 2",
+            ),
+            ("joint_names: [a]\npoints: [{positions: [x], time_from_start: 0}]", "expected numbers in positions"),
+            ("joint_names: [a]\npoints: [{time_from_start: 0}]", "expected positions in every point"),
+            ("a: [", "not a YAML file"),
+        ],
+    )
+    def test_what_is_no_trajectory_is_named_in_one_line(self, tmp_path, content, message):
+        path = tmp_path / "bad.yaml"
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(RecordingError, match=message) as error:
+            load_recording(path)
+        assert "\n" not in str(error.value)
+
+
+def test_missing_and_foreign_files_are_one_line(tmp_path):
+    with pytest.raises(RecordingError, match="no such file"):
+        load_recording(tmp_path / "none.db3")
+    (tmp_path / "photo.png").write_bytes(b"x")
+    with pytest.raises(RecordingError, match=r"expected a rosbag2 folder or a file ending in \.db3, \.mcap"):
+        load_recording(tmp_path / "photo.png")
+
+
+@pytest.mark.parametrize(
+    ("path", "samples", "dof", "repeated"),
+    [
+        ("unisa-panda-exciting/panda_exciting_trajectory.db3", 727, 7, 14),
+        ("unisa-panda-exciting/panda_exciting_trajectory.derived.csv", 727, 7, 14),
+        ("rad-ur3e-rtde/L0L1.csv", 29, 6, 0),
+        ("rad-ur3e-rtde/L1L2.csv", 65, 6, 0),  # at rest at first: equal frames, but not repeated ones
+        ("rad-ur3e-rtde/L2L3.csv", 40, 6, 0),
+        ("robowflex-fetch-planned/fetch_path.yml", 29, 8, 0),
+        ("generated-ruckig/panda_ruckig_p2p_500hz.csv", 488, 7, 0),
+    ],
+)
+def test_real_recordings_load(shared_data, path, samples, dof, repeated):
+    motion = load_recording(shared_data(path))
+    assert (motion.samples, motion.dof, int(motion.repeated.sum())) == (samples, dof, repeated)
+
+
+def test_bag_equals_its_independent_extraction(shared_data):
+    bag = load_recording(shared_data("unisa-panda-exciting/panda_exciting_trajectory.db3"))
+    table = load_recording(shared_data("unisa-panda-exciting/panda_exciting_trajectory.derived.csv"))
+    assert_same(bag, table, tolerance=0.0)
