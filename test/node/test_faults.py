@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
+
 import numpy as np
 import pytest
 from conftest import ClientFactory, NodeFactory
-from ros_client import assert_counted, floats, sequence
+from ros_client import RosClient, assert_counted, floats, sequence
 
-from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -64,3 +67,60 @@ def test_too_many_sequences_cost_the_oldest_and_are_counted(start_node: NodeFact
     assert int(counts["published"]) + int(counts["rejected.queue_overflow"]) == sent
     assert int(counts["rejected.queue_overflow"]) > 0
     assert client.batches[-1].header.stamp.sec == sent, "the newest is kept"
+
+
+def test_memory_that_runs_out_is_told_and_the_next_request_is_served(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    process = start_node({"max_batch": 20_000, "max_horizon": 100})
+    client = connect()
+    client.wait_until_active()
+    assert client.integrate(WITH_START).success
+    large = sequence(np.zeros((20_000, 100, DOF), np.float32), position=np.zeros(DOF))
+    in_use = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    # Room to receive the message (24 MB), not to integrate it.
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (in_use + 100_000_000, resource.RLIM_INFINITY))
+    response = client.integrate(large)
+    assert not response.success
+    assert response.message.startswith("out_of_device_memory: batch")
+    client.wait_for(lambda: any(status.level == status.ERROR for status in client.statuses), "level ERROR")
+    assert client.integrate(WITH_START).success
+    client.answer(WITH_START)
+    counts = client.counts()
+    assert counts["rejected.out_of_device_memory"] == "1"
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert client.call(Integrate, "integrate", Integrate.Request(actions=large), 30.0).success
+
+
+def test_two_planners_at_once_are_both_answered_and_counted(start_node: NodeFactory, connect: ClientFactory) -> None:
+    start_node()
+    first, second = connect(), connect()
+    first.wait_until_active()
+    second.wait_until_connected()
+    for number in range(100):
+        for planner, stamp in ((first, 1_000 + number), (second, 2_000 + number)):
+            message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
+            message.header.stamp.sec = stamp
+            planner.sequences.publish(message)
+        first.spin(0.005)
+    first.wait_for(lambda: int(first.counts()["sequences"]) == 200, "all accounted for")
+    counts = first.counts()
+    assert int(counts["published"]) + int(counts["rejected.queue_overflow"]) == 200
+    stamps = {batch.header.stamp.sec for batch in first.batches}
+    assert 1_099 in stamps and 2_099 in stamps
+
+
+def test_a_service_client_that_disappears_mid_call_does_no_harm(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    start_node()
+    client = connect()
+    client.wait_until_active()
+    for _ in range(20):
+        passing = RosClient(client.joint_names)
+        caller = passing.node.create_client(Integrate, f"{client.node_name}/integrate")
+        passing.wait_for(caller.service_is_ready, "service")
+        caller.call_async(Integrate.Request(actions=sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))))
+        passing.close()
+    assert client.integrate(WITH_START).success
+    assert client.counts()["rejected.internal_error"] == "0"
