@@ -82,6 +82,7 @@ def main(args: Sequence[str] | None = None) -> int:
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
+        stop_signals.ignore()
     return 0
 
 

@@ -31,6 +31,14 @@ class StopSignals:
         """From now on somebody else (rclpy) reacts to the signals; grant time for that."""
         self._orderly = True
 
+    def ignore(self) -> None:
+        """From now on the signals do nothing: the end of the interpreter would restore their default, which kills.
+
+        A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
     def _watch(self) -> None:
         while not set(os.read(self._read, 64)) & {signal.SIGINT, signal.SIGTERM}:
             pass

@@ -30,13 +30,17 @@ class NodeProcess:
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
-    def end(self, number: signal.Signals, timeout_s: float = 20.0) -> Ended:
-        """Send the signal and wait for the end; one that does not end in time is killed, and reported as -SIGKILL."""
+    def end(self, number: signal.Signals, again_s: float = 20.0) -> Ended:
+        """Send the signal until the process ends, the second time after `again_s`; after 20 s it is killed."""
         begin = time.monotonic()
-        self._process.send_signal(number)
-        try:
-            code = self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
+        code = None
+        while code is None and time.monotonic() < begin + 20.0:
+            self._process.send_signal(number)
+            try:
+                code = self._process.wait(again_s)
+            except subprocess.TimeoutExpired:
+                continue
+        if code is None:
             self._process.kill()
             code = self._process.wait()
         return Ended(code, time.monotonic() - begin, self._log.read_text(encoding="utf-8", errors="replace"))

@@ -55,10 +55,12 @@ def test_started_node(started, check):
     check(client, scenario)
 
 
+# A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
+@pytest.mark.parametrize("again_s", [20.0, 0.02], ids=["once", "repeated"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_signal_ends_the_node_in_time_with_exit_code_0_and_no_traceback(active, number):
+def test_signal_ends_the_node_in_time_with_exit_code_0_and_no_traceback(active, number, again_s):
     process, _, _ = active
-    ended = process.end(number)
+    ended = process.end(number, again_s)
     assert ended.code == 0, ended
     assert ended.seconds <= SHUTDOWN_LIMIT_S, ended
     assert "Traceback" not in ended.output, ended.output
