@@ -6,28 +6,36 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSPolicyKind, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
-SEQUENCE_DEPTH = 8
+SEQUENCE_DEPTH = 10
 """Sequences waiting while one is worked on. Small, so that a planner that is too fast costs sequences, not latency."""
-_JOINT_STATE_DEPTH = 10
+JOINT_STATE_POLL_S = 0.05
+_JOINT_STATE_DEPTH = 64
+"""Joint states at up to 1.2 kHz are all looked at; of faster ones, only the newest."""
 _OUTPUT_DEPTH = 10
 
 
 class Callbacks(NamedTuple):
     """What is called with input."""
 
-    joint_state: Callable
+    poll_joint_states: Callable
+    """Called every 50 ms: `take_waiting` has something to take, perhaps."""
     action_sequence: Callable
     position_trajectory: Callable
     integrate: Callable
@@ -49,13 +57,24 @@ class Entities:
         self._publishers: list[Publisher] = []
         self._subscriptions: list[Subscription] = []
         self._services: list = []
+        self._timer: Timer | None = None
         try:
             # Publishers first: an input may be waiting, and be answered, as soon as its subscription exists.
             self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
             self.trajectory_batch = self._publisher(TrajectoryBatch, "~/trajectory_batch")
             # Best effort receives from publishers of either kind.
             states = QoSProfile(depth=_JOINT_STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-            self.joint_states = self._subscription(JointState, "joint_states", callbacks.joint_state, states)
+            self.joint_states = self._subscription(
+                JointState,
+                "joint_states",
+                _never_called,
+                states,
+                callback_group=_PolledGroup(),
+                # To wait for events of a subscription is to be woken up by its messages, too.
+                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+            )
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self._timer = node.create_timer(JOINT_STATE_POLL_S, callbacks.poll_joint_states, clock=steady)
             sequences = QoSProfile(depth=SEQUENCE_DEPTH)
             self._subscription(ActionSequence, "~/action_sequence", callbacks.action_sequence, sequences)
             self._subscription(JointTrajectory, "~/position_trajectory", callbacks.position_trajectory, sequences)
@@ -69,6 +88,9 @@ class Entities:
 
     def destroy(self) -> None:
         """Remove them all."""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
         for service in self._services:
             self._node.destroy_service(service)
         for subscription in self._subscriptions:
@@ -84,14 +106,31 @@ class Entities:
         self._publishers.append(publisher)
         return publisher
 
-    def _subscription(self, message_type: type, topic: str, callback: Callable, qos: QoSProfile) -> Subscription:
+    def _subscription(
+        self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
+    ) -> Subscription:
         # A copy, because overrides are written into the profile.
         profile = QoSProfile(depth=qos.depth, reliability=qos.reliability)
         subscription = self._node.create_subscription(
-            message_type, topic, callback, profile, qos_overriding_options=_overridable()
+            message_type, topic, callback, profile, qos_overriding_options=_overridable(), **options
         )
         self._subscriptions.append(subscription)
         return subscription
+
+
+class _PolledGroup(MutuallyExclusiveCallbackGroup):
+    """Keeps its subscription out of the executor, which would wake up, at 0.3 ms each, for every message.
+
+    Joint states come at up to 1 kHz and only the newest counts, so they are read when one is needed, and now and then.
+    """
+
+    def can_execute(self, entity: object) -> bool:
+        """Never."""
+        return False
+
+
+def _never_called(message: JointState) -> None:
+    """Stand in for the callback that a subscription must have."""
 
 
 def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:

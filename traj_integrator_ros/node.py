@@ -86,7 +86,7 @@ class IntegratorNode(LifecycleNode):
             self._entities = Entities(
                 self,
                 Callbacks(
-                    self._on_joint_state,
+                    self._poll_joint_states,
                     self._on_action_sequence,
                     self._on_position_trajectory,
                     self._on_integrate,
@@ -157,12 +157,11 @@ class IntegratorNode(LifecycleNode):
 
     # Topics
 
-    def _on_joint_state(self, message: JointState) -> None:
-        self._guarded("joint_states", lambda: self._take_joint_state(message))
-        self._guarded("joint_states", self._take_waiting_joint_states)
+    def _poll_joint_states(self) -> None:
+        """Read the joint states that have arrived; before each use, so that trajectories start from the latest."""
+        self._guarded("joint_states", self._take_joint_states)
 
-    def _take_waiting_joint_states(self) -> None:
-        """Read what has arrived meanwhile, so that trajectories start from the latest state there is."""
+    def _take_joint_states(self) -> None:
         for message in take_waiting(self._entities.joint_states):
             self._guarded("joint_states", lambda message=message: self._take_joint_state(message))
 
@@ -254,7 +253,7 @@ class IntegratorNode(LifecycleNode):
         if not self._active or self._pipeline is None:
             label = self._state_machine.current_state[1]
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {label}")
-        self._guarded("joint_states", self._take_waiting_joint_states)
+        self._poll_joint_states()
         return self._pipeline
 
     def _guarded(self, source: str, work: Callable[[], None], tell: Callable[[str], None] | None = None) -> bool:
@@ -321,6 +320,8 @@ class IntegratorNode(LifecycleNode):
 
     def _publish_diagnostics(self) -> None:
         pipeline = self._pipeline
+        if pipeline is not None:
+            self._poll_joint_states()
         status = NodeStatus(
             lifecycle_state=self._state_machine.current_state[1],
             failure=self._failure,
