@@ -10,7 +10,8 @@ import sys
 import integration_cases
 import pytest
 import torch
-from integration_closed_forms import CLOSED_FORMS
+from integration_cases import squares
+from integration_closed_forms import CLOSED_FORMS, check_start_at_rest
 from integration_gradients import DIFFERENTIABLE
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -200,6 +201,11 @@ def test_reused_state_seq_keeps_no_graph_of_earlier_calls():
 
 
 @pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+def test_float32_agrees_with_the_published_stencils_for_a_start_at_rest(case):
+    check_start_at_rest(case, torch.float32, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
 def test_float32_is_exact_to_1e_5_for_a_moving_start_at_20_ms(case):
     """Quadratic motion from a moving start, joints within 0.2 rad, against the float64 motion itself."""
     horizon, dt = 8, 0.02
@@ -220,6 +226,29 @@ def test_float32_is_exact_to_1e_5_for_a_moving_start_at_20_ms(case):
     for output, expected in zip(result, exact, strict=True):
         assert output.dtype == torch.float32
         assert (output - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullgraph):
+    """Torch cannot follow writes into the caller's memory; where the graph may break the result is the eager one."""
+    case = integration_cases.STEP_KERNELS[0]
+    arguments = case.arguments(requires_grad=True)
+    buffers = case.buffers(arguments.action)
+    expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)
+    torch.compiler.reset()
+    compiled = torch.compile(lambda: squares(case.apply(arguments, buffers)), fullgraph=fullgraph, backend="aot_eager")
+    if fullgraph:
+        with pytest.raises(Exception, match="is_inference"):
+            compiled()
+    else:
+        torch.testing.assert_close(torch.autograd.grad(compiled(), arguments.action), expected)
+
+
+def test_matrix_form_compiles_into_one_graph():
+    function, arguments = DIFFERENTIABLE["CliqueTensorStep"]()
+    torch.compiler.reset()
+    compiled = torch.compile(lambda *tensors: function(*tensors), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*arguments), function(*arguments))
 
 
 def test_import_pulls_in_nothing_heavy():
