@@ -41,14 +41,20 @@ def push_forward(launch: str, arguments: Sequence[object], dt_place: int, tangen
 
     Runs inside of a dual level that somebody else has entered: torch has no second one within it.
     """
-    function = getattr(reference_backend, launch)
-    with forward_ad._set_fwd_grad_enabled(True):
-        fixed = [_primal(argument) if isinstance(argument, Tensor) else argument for argument in arguments]
-        fixed[dt_place] = forward_ad.make_dual(fixed[dt_place], tangent, level=0)
-        results = function(*fixed, **options)
-        return [None if result is None else forward_ad.unpack_dual(result, level=0).tangent for result in results]
+    dual = list(arguments)
+    dual[dt_place] = forward_ad.make_dual(dual[dt_place], tangent, level=0)
+    results = getattr(reference_backend, launch)(*dual, **options)
+    return [None if result is None else _tangent(result) for result in results]
 
 
-def _primal(tensor: Tensor) -> Tensor:
-    """The tensor without the tangent that it may carry."""
-    return forward_ad.unpack_dual(tensor, level=0).primal if tensor.is_floating_point() else tensor
+def primals(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The tensors without the tangents that they may carry."""
+    return [
+        forward_ad.unpack_dual(tensor, level=0).primal if tensor is not None and tensor.is_floating_point() else tensor
+        for tensor in tensors
+    ]
+
+
+def _tangent(result: Tensor) -> Tensor:
+    tangent = forward_ad.unpack_dual(result, level=0).tangent
+    return torch.zeros_like(result) if tangent is None else tangent
