@@ -12,6 +12,7 @@ The derivatives are registered at torch's autograd key: the operator itself has 
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -232,8 +233,14 @@ def _is_differentiated(tensors: Sequence[Tensor | None]) -> bool:
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
                 return True
-    in_forward_mode = forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
-    return in_forward_mode and torch._C._is_fwd_grad_enabled()
+    # To look for a tangent costs more than a backend takes; where none can be, nothing of this holds. A dual level that
+    # a compiled graph enters is not known here while torch traces it, but then there is a mode.
+    maybe_dual = (
+        forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+    return maybe_dual and torch._C._is_fwd_grad_enabled()
 
 
 def _forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
@@ -268,7 +275,7 @@ def _forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
 
     def jvp(ctx, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         action_tangent, start_tangents, _, dt_tangent, _ = operator.split(tangents[1:])
-        start_idx, dt, action, *start = ctx.saved_tensors
+        start_idx, dt, action, *start = dt_derivatives.primals(ctx.saved_tensors)
         results = [None] * 4
         if any(tangent is not None for tangent in (action_tangent, *start_tangents)):
             if action_tangent is None:
@@ -324,7 +331,7 @@ def _transpose_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
         return tuple(results)
 
     def jvp(ctx, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        start_idx, dt, *upstream = ctx.saved_tensors
+        start_idx, dt, *upstream = dt_derivatives.primals(ctx.saved_tensors)
         upstream_tangents, dt_tangent = tangents[1:5], tangents[dt_place]
         results = [None] * len(ctx.needs)
         shape = (ctx.start_rows, ctx.action_horizon, ctx.needs)
@@ -349,8 +356,19 @@ def _transpose_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
 
 def _node(name: str, setup_context: Callable, backward: Callable, jvp: Callable) -> type[_SingleLevelFunction]:
     """Build an autograd node class; `_register` gives it its forward."""
-    methods = {"setup_context": setup_context, "backward": backward, "jvp": jvp}
+    methods = {"setup_context": setup_context, "backward": backward, "jvp": _in_forward_mode(jvp)}
     return type(name, (_SingleLevelFunction,), {key: staticmethod(method) for key, method in methods.items()})
+
+
+def _in_forward_mode(jvp: Callable) -> Callable:
+    """Run a jvp so that an outer level of forward mode sees its operations: torch switches them off for all levels."""
+
+    @functools.wraps(jvp)
+    def run(*arguments) -> tuple[Tensor | None, ...]:
+        with forward_ad._set_fwd_grad_enabled(True):
+            return jvp(*arguments)
+
+    return run
 
 
 def _title(name: str) -> str:
