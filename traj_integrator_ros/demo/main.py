@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .motion import Motion, cut
-from .prepare import Prepared, prepare
-from .process import IntegratorProcess, NodeDied, keep_dds_on_this_machine, node_parameters
 from .progress import make_progress
 from .recordings import RecordingError, load_recording
 
+# Torch and ROS are imported where they are needed: what is wrong with a recording is told at once.
 if TYPE_CHECKING:
+    from .prepare import Prepared
     from .report import Outcome
 
 MAX_SECONDS = 30.0
@@ -33,19 +33,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: nothing lost, everything in bounds; 1: not so, or the node failed; 2: wrong arguments or recording;
     130: interrupted; 143: terminated.
     """
+    begin = time.monotonic()
     options, ros_arguments = _parse(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        prepared = prepare(_motion(options))
+        motion = _motion(options)
     except RecordingError as error:
         print(f"demo: {error}", file=sys.stderr)
         return EXIT_USAGE
     signal.signal(signal.SIGTERM, _on_sigterm)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
     try:
+        from .prepare import prepare
+
+        prepared = prepare(motion)
         if options.write_node_params is not None:
             _write_node_parameters(options, prepared, options.write_node_params)
             return 0
-        return _run(options, ros_arguments, prepared)
+        return _run(options, ros_arguments, prepared, begin)
     except KeyboardInterrupt:
         print("\ndemo: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -135,13 +139,16 @@ def _motion(options: argparse.Namespace) -> Motion:
 
 
 def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path: Path) -> None:
+    from .process import node_parameters
+
     path.parent.mkdir(parents=True, exist_ok=True)
     text = node_parameters(prepared.recording, prepared.paths, options.batch, options.device)
     path.write_text(text, encoding="utf-8")
 
 
-def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared) -> int:
-    begin = time.monotonic()
+def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
+    from .process import IntegratorProcess, NodeDied, keep_dds_on_this_machine
+
     options.out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, TRAJECTORIES, OPTIMIZER):
         (options.out / name).unlink(missing_ok=True)

@@ -189,7 +189,7 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
 
 def write_report(report: dict[str, object], path: Path) -> None:
     """Write the report, readable and with a newline at its end."""
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(_without_nan(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary(outcome: Outcome) -> list[tuple[str, str]]:
@@ -259,6 +259,15 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _without_nan(value: object) -> object:
+    """The same with null for numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _listed(counts: dict[str, int]) -> str:

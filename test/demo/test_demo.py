@@ -1,0 +1,252 @@
+"""The demo as its user runs it: a process, with the node in another, over real DDS."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from motions import sine_motion, write_csv
+
+pytestmark = pytest.mark.ros
+
+ENDS_WITHIN = 100.0
+
+
+def demo(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "traj_integrator_ros.demo", *map(str, arguments)]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(demo(*arguments), capture_output=True, text=True, timeout=ENDS_WITHIN)
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    """Width and height; fails where the file is no PNG."""
+    head = path.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", head[16:24])
+
+
+def assert_passed(report: dict) -> None:
+    assert report["failures"] == [] and report["passed"] is True
+    assert report["lost"] == 0
+    assert report["sequences_sent"] == report["trajectories_received"] + report["rejected"] > 30
+    assert report["rejected"] == report["rejected_on_purpose"] == 1
+    assert report["rejected_by_reason"] == {"not_finite": 1}
+    assert report["joint_trajectories_received"] == report["trajectories_received"]
+    assert 0 < report["latency_ms"]["p50"] <= report["latency_ms"]["p99"]
+    for scheme in ("backward", "central"):
+        error = report["velocity_error_rad_s"][scheme]
+        assert 0 < error["rms"] <= error["bound"]
+    start_up = report["start_up_acceleration"]
+    assert 0.1 < start_up["ratio"] <= start_up["bound"]
+    optimizer = report["optimizer"]
+    assert optimizer["cost_at_end"] < 1e-2 * optimizer["cost_at_start"]
+    assert abs(optimizer["cost_at_end"] / optimizer["closed_form_optimum"] - 1) <= 1e-3
+    assert 3 < optimizer["iterations"] < 60 and optimizer["service_calls"] > 2 * optimizer["iterations"]
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """One short run without a recording, for several tests."""
+    out = tmp_path_factory.mktemp("planned")
+    return run("--seconds", 4, "--out", out), out
+
+
+@pytest.mark.slow
+def test_planned_motion_passes_and_is_reported(planned):
+    result, out = planned
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert_passed(report)
+    assert report["robot"] == "Franka Panda" and len(report["joint_names"]) == 7
+    assert report["velocity_error_rad_s"]["central"]["bound"] == 0.003
+    assert report["start_up_acceleration"]["bound"] == 1.05
+    assert set(report["received_by_kind"]) == {
+        "position/backward",
+        "position/central",
+        "velocity",
+        "acceleration",
+        "acceleration from joint_states",
+        "jerk",
+        "jerk from joint_states",
+    }
+    assert report["versions"]["python"] and report["node"]["lifecycle_state"] == "active"
+
+
+@pytest.mark.slow
+def test_figures_are_drawn(planned):
+    _, out = planned
+    for name in ("trajectories.png", "optimizer.png"):
+        width, height = png_size(out / name)
+        assert width >= 1500 and height >= 800
+        assert (out / name).stat().st_size > 50_000, "hardly anything is drawn"
+
+
+@pytest.mark.slow
+def test_progress_and_summary_are_plain_lines_without_a_terminal(planned):
+    result, _ = planned
+    assert "\x1b" not in result.stdout
+    for expected in ("Starting the node ...", "Playing and planning (4 s) ...", "sequences", "0 lost", "optimizer"):
+        assert expected in result.stdout
+    assert "Traceback" not in result.stderr and "FAILED" not in result.stderr
+
+
+@pytest.mark.slow
+def test_recording_with_repeated_frames_passes(tmp_path):
+    motion = sine_motion(150, 0.033, acceleration=False)
+    for k in (30, 60, 90, 120):  # what a stream held onto a faster grid looks like
+        motion.position[k + 1 :], motion.velocity[k + 1 :] = motion.position[k:-1].copy(), motion.velocity[k:-1].copy()
+    out = tmp_path / "out"
+    result = run(write_csv(tmp_path / "m.csv", motion), "--batch", 4, "--out", out)
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert_passed(report)
+    assert report["repeated_frames"] == 4 and report["candidates_per_sequence"] == 4
+    assert any("timed evenly" in note for note in report["notes"])
+
+
+@pytest.mark.slow
+def test_velocities_that_are_none_fail_the_demo(tmp_path):
+    motion = sine_motion(200, 0.02, acceleration=False)
+    motion.velocity[:] *= 57.3
+    result = run(write_csv(tmp_path / "degrees.csv", motion), "--seconds", 2, "--out", tmp_path / "out")
+    assert result.returncode == 1
+    assert "check units, joint order and stamps" in result.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert report["passed"] is False and report["lost"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.db3", None, "no such file"),
+        ("garbage.db3", b"\x00garbage" * 200, "not a readable rosbag2 recording"),
+        ("columns.csv", b"time,a,b\n0,1,2\n", "expected columns time, position_<joint>"),
+        ("short.csv", b"time,position_a,velocity_a\n0,0,1\n0.1,0.1,1\n", "too short"),
+    ],
+)
+def test_unusable_recording_is_one_line_and_exit_code_2(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    result = run("--data", path, "--out", tmp_path / "out")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr and result.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seconds", "0"], "expected a number of at least 1 s"),
+        (["--batch", "0"], "expected a whole number from 1 to 256"),
+        (["a.csv", "--data", "b.csv"], "give the recording once"),
+        (["--nonsense"], "unrecognized arguments"),
+    ],
+)
+def test_wrong_arguments_are_exit_code_2(arguments, message):
+    result = run(*arguments)
+    assert result.returncode == 2 and message in result.stderr
+
+
+def test_device_that_is_not_there_is_told_at_once(tmp_path):
+    result = run("--device", "cuda:99", "--out", tmp_path)
+    assert result.returncode == 1
+    assert "the node could not configure itself" in result.stderr and "cuda:99" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def until(condition, within: float = 60.0) -> None:
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in found.split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def running(tmp_path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A demo in the middle of its traffic, and the process id of its node."""
+    log = (tmp_path / "demo.log").open("w+")
+    process = subprocess.Popen(demo("--out", tmp_path / "out"), stdout=log, stderr=log, text=True)
+    try:
+        until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
+        (node,) = children(process.pid)
+        time.sleep(1.0)
+        yield process, node
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        log.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_demo_stops_its_node(running, tmp_path, number, code):
+    process, node = running
+    process.send_signal(number)
+    assert process.wait(20) == code
+    assert not is_running(node)
+    assert "Traceback" not in (tmp_path / "demo.log").read_text()
+
+
+def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running, tmp_path):
+    process, node = running
+    os.kill(node, signal.SIGKILL)
+    assert process.wait(20) == 1
+    said = (tmp_path / "demo.log").read_text()
+    assert "the integrator node ended with exit code -9" in said and "configured: 7 joints" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_external_node_may_be_killed_and_started_again(tmp_path):
+    parameters, out = tmp_path / "params.yaml", tmp_path / "out"
+    assert run("--write-node-params", parameters).returncode == 0
+    namespace = ["--ros-args", "-r", "__ns:=/arm"]
+    command = [sys.executable, "-m", "traj_integrator_ros", *namespace, "--params-file", str(parameters)]
+    started: list[subprocess.Popen[bytes]] = []
+    log = (tmp_path / "demo.log").open("w+")
+    try:
+        started.append(subprocess.Popen(command))
+        process = subprocess.Popen(demo("--external-node", "--out", out, *namespace), stdout=log, stderr=log)
+        started.append(process)
+        until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
+        time.sleep(2.0)
+        started[0].kill()
+        started.append(subprocess.Popen(command))
+        code = process.wait(ENDS_WITHIN)
+        started[-1].send_signal(signal.SIGINT)
+        assert started[-1].wait(20) == 0
+    finally:
+        for one in started:
+            if one.poll() is None:
+                one.kill()
+            one.wait()
+        log.close()
+    assert code == 0, (tmp_path / "demo.log").read_text()
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert report["node_restarts"] == 1
+    assert report["lost"] == 0 and report["sent_while_node_was_down"] > 0
+    answered = report["trajectories_received"] + report["sent_while_node_was_down"] + report["rejected"]
+    assert report["sequences_sent"] == answered

@@ -1,0 +1,126 @@
+"""What makes the demo fail, and what it writes down."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from motions import sine_motion
+
+from traj_integrator_ros.demo.jerk_problem import closed_form, integrate_exactly, problem_from
+from traj_integrator_ros.demo.ledger import Balance
+from traj_integrator_ros.demo.metrics import Measured, velocity_bounds
+from traj_integrator_ros.demo.prepare import prepare
+from traj_integrator_ros.kernels import FiniteDifference
+
+pytest.importorskip("rclpy", reason="rclpy cannot be imported")
+pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
+
+from traj_integrator_ros.demo.optimizer import OptimizedMotion, OptimizerResult
+from traj_integrator_ros.demo.report import Outcome, as_json, failures, summary, write_report
+
+
+def measured(error: float = 1e-4, start_up: float = 1.0) -> Measured:
+    result = Measured()
+    for scheme in FiniteDifference:
+        result.velocity[f"position/{scheme.value}"].add(np.full(100, error))
+        result.start_up[f"position/{scheme.value}"] = start_up
+        result.batches[f"position/{scheme.value}"] = 50
+    return result
+
+
+def optimized(gap: float = 1e-6) -> OptimizerResult:
+    problem = problem_from(sine_motion())
+    optimum = closed_form(problem)
+    motion = OptimizedMotion(*integrate_exactly(problem, optimum.actions))
+    costs = (1e3, 10.0, optimum.cost * (1 + gap))
+    return OptimizerResult(problem, optimum, costs, len(costs) - 1, 12, 0.3, motion, motion)
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    """A run in which everything went well."""
+    prepared = prepare(sine_motion())
+    return Outcome(
+        prepared=prepared,
+        bounds=velocity_bounds(prepared.paths),
+        inconsistency=None,
+        balance=Balance(sent=101, answered=100, rejected=1, node_down=0, lost=0),
+        by_reason={"not_finite": 1},
+        refused_on_purpose=1,
+        unknown_answers=0,
+        latencies=[0.001, 0.002, 0.003],
+        measured=measured(),
+        faults={},
+        joint_states=500,
+        joint_trajectories=100,
+        unmatched_starts=0,
+        restarts=0,
+        node={"lifecycle_state": "active", "rejected.not_finite": "1"},
+        optimizer=optimized(),
+        kept=[],
+    )
+
+
+def test_good_run_has_no_failures(outcome):
+    assert failures(outcome) == []
+    report = as_json(outcome, 0, 20.0)
+    assert report["passed"] is True and report["latency_ms"]["p50"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"balance": Balance(103, 100, 1, 0, 2)}, "2 sequences lost"),
+        (
+            {"balance": Balance(104, 100, 4, 0, 0), "by_reason": {"not_finite": 4}},
+            "3 sequences rejected that are valid",
+        ),
+        ({"balance": Balance(101, 101, 0, 0, 0), "joint_trajectories": 101}, "NaN was not counted as rejected"),
+        ({"measured": measured(error=0.004)}, "velocity error by backward differences 0.0040 rad/s, bound 0.0030"),
+        ({"measured": measured(error=float("nan"))}, "velocity error by central differences nan"),
+        ({"measured": Measured()}, "no trajectory by central differences came back"),
+        ({"measured": measured(start_up=2.0)}, "start-up acceleration of position/backward"),
+        ({"optimizer": optimized(gap=2e-3)}, "optimizer cost 2.00e-03 from its optimum"),
+        ({"optimizer": optimized(gap=-2e-3)}, "optimizer cost -2.00e-03 from its optimum"),
+        ({"inconsistency": "velocities do not match"}, "velocities do not match"),
+        ({"unknown_answers": 3}, "3 trajectory batches that answer no sequence of ours"),
+        ({"faults": {"joint trajectory: does not end at rest": 2}}, "does not end at rest (2 times)"),
+        ({"joint_trajectories": 99}, "99 joint trajectories for 100 answered sequences"),
+        ({"unmatched_starts": 1}, "1 joint trajectories do not start where their sequence did"),
+    ],
+)
+def test_every_fault_fails_the_run_by_name(outcome, changes, message):
+    found = failures(dataclasses.replace(outcome, **changes))
+    assert any(message in sentence for sentence in found), found
+
+
+def test_not_finite_trajectories_fail_the_run(outcome):
+    outcome.measured.not_finite = 2
+    assert failures(outcome) == ["2 trajectory batches with NaN or Inf"]
+
+
+def test_spike_bound_is_tight_for_exact_motions_only(outcome):
+    recording = dataclasses.replace(outcome.recording, velocity_bound=0.02)
+    recorded = dataclasses.replace(outcome, prepared=dataclasses.replace(outcome.prepared, recording=recording))
+    assert (outcome.start_up_limit, recorded.start_up_limit) == (1.05, 1.5)
+
+
+def test_node_that_ends_badly_fails_the_run(outcome):
+    assert as_json(outcome, 1, 20.0)["failures"] == ["the node ended with exit code 1 when interrupted"]
+
+
+def test_report_is_json_even_with_numbers_that_are_none(outcome, tmp_path):
+    spoiled = dataclasses.replace(outcome, measured=measured(error=float("nan")), latencies=[])
+    write_report(as_json(spoiled, 0, 20.0), tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert report["velocity_error_rad_s"]["central"]["rms"] is None and report["latency_ms"]["p99"] is None
+    assert report["optimizer"]["closed_form_optimum"] > 0 and report["wall_s"] == 20.0
+
+
+def test_summary_tells_losses_and_bounds(outcome):
+    lines = dict(summary(dataclasses.replace(outcome, balance=Balance(103, 100, 1, 0, 2))))
+    assert lines["sequences"] == "103 sent, 100 answered, 1 rejected, 2 lost"
+    assert lines["velocity error, central"] == "0.00010 rad/s RMS (bound 0.0030)"
