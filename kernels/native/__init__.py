@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch  # noqa: F401  the extension is linked against torch's libraries: they have to be loaded first
+import torch  # the extension is linked against torch's libraries: they have to be loaded first
 from torch import Tensor
 
 from ..types import AccelerationIntegrator, Trajectory
+from . import batching_rules
 
 try:
     from . import _C
 except ImportError as error:
-    raise ImportError(f"the C++ extension is not built, or was built for another torch: {error}") from error
+    raise ImportError(f"the C++ extension is not built, or was built for another torch or Python: {error}") from error
+if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
+    raise ImportError(f"the C++ extension was built for torch {_C.torch_version}, this is torch {torch.__version__}")
 
 # The numbers of traj_integrator::ControlMap.
 CLIQUE_BACKWARD, CLIQUE_CENTRAL, ACCELERATION_ZOH, ACCELERATION_SEMI_IMPLICIT_EULER, VELOCITY, JERK = range(6)
@@ -29,6 +32,7 @@ _ACCELERATION = {
 }
 
 _C.return_as(Trajectory)
+batching_rules.register()
 
 instruction_set: Callable[[], str] = _C.instruction_set
 """Which loops run on this CPU: "baseline", "avx2" or "avx512"."""

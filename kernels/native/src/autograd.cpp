@@ -181,14 +181,31 @@ StepOutputs step_autograd(int64_t map, const Tensor& action, const MaybeTensor& 
   return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
 }
 
+StepGradients step_transpose_forward_mode(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
+                                          const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
+                                          const MaybeTensor& start_idx, const Tensor& dt, at::IntArrayRef start_rows,
+                                          int64_t action_horizon, at::IntArrayRef needs, bool truncate) {
+  const variable_list tangents =
+      to_list(call_step_transpose(map, tangent(g_position), tangent(g_velocity), tangent(g_acceleration),
+                                  tangent(g_jerk), start_idx, dt, start_rows, action_horizon, needs, truncate));
+  variable_list g =
+      to_list(call_step_transpose(map, primal(g_position), primal(g_velocity), primal(g_acceleration), primal(g_jerk),
+                                  start_idx, dt, start_rows, action_horizon, needs, truncate));
+  for (size_t k = 0; k < 5; ++k) {
+    if (g[k].defined()) g[k]._set_fw_grad(tangents[k], 0, /*is_inplace_op=*/false);
+  }
+  return {std::move(g[0]), std::move(g[1]), std::move(g[2]), std::move(g[3]), std::move(g[4])};
+}
+
 StepGradients step_transpose_autograd(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
                                       const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
                                       const MaybeTensor& start_idx, const Tensor& dt, at::IntArrayRef start_rows,
                                       int64_t action_horizon, at::IntArrayRef needs, bool truncate) {
   refuse_dt(dt);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !has_tangent(g_position) && !has_tangent(g_velocity) && !has_tangent(g_acceleration) && !has_tangent(g_jerk),
-      "forward mode over reverse mode is not available from C++; use the Python functions");
+  if (has_tangent(g_position) || has_tangent(g_velocity) || has_tangent(g_acceleration) || has_tangent(g_jerk)) {
+    return step_transpose_forward_mode(map, g_position, g_velocity, g_acceleration, g_jerk, start_idx, dt, start_rows,
+                                       action_horizon, needs, truncate);
+  }
   const bool recorded = at::GradMode::is_enabled() && (wants_gradient(g_position) || wants_gradient(g_velocity) ||
                                                        wants_gradient(g_acceleration) || wants_gradient(g_jerk));
   if (!recorded) {

@@ -162,7 +162,7 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
     return outputs;
   }
   check_dtype(action);
-  int64_t pool = std::numeric_limits<int64_t>::max();
+  int64_t pool = -1;
   OptionalTensors rows;
   for (int k = 0; k < kStartRows; ++k) {
     if (!start[k].defined()) continue;
@@ -171,10 +171,12 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
                       "start rows: expected shape [1 or ", batch, ", ", dof, "] or a pool, got ", start[k].sizes());
     TORCH_CHECK_TYPE(start[k].scalar_type() == action.scalar_type(), "start rows: expected the action's dtype ",
                      action.scalar_type(), ", got ", start[k].scalar_type());
-    pool = std::min(pool, start[k].size(0));
+    TORCH_CHECK_VALUE(!index.defined() || pool < 0 || pool == start[k].size(0), "start rows: expected one pool size, got ",
+                      pool, " and ", start[k].size(0));
+    pool = start[k].size(0);
     rows[k] = start[k].contiguous();
   }
-  const at::Tensor checked = checked_index(index, batch, pool);
+  const at::Tensor checked = checked_index(pool < 0 ? at::Tensor() : index, batch, pool);
   const at::Tensor steps = contiguous_double(dt, batch, horizon);
   const at::Tensor actions = action.contiguous();
   const std::array<int64_t, 3> shape{batch, output_horizon(map, horizon), dof};

@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/utils/object_ptr.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
 
 #include <cmath>
 
@@ -104,7 +105,10 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   for (size_t k = 0; k < 4; ++k) {
     if (!unpack(args[2 + k], start[k])) Py_RETURN_NONE;
   }
-  if (!action.defined() || !start[0].defined() || action.dim() != 3) Py_RETURN_NONE;
+  if (!action.defined() || !start[0].defined() || action.dim() != 3 || start[0].dim() != 2) Py_RETURN_NONE;
+  for (const Tensor& rows : start) {
+    if (rows.defined() && (rows.dim() != 2 || rows.size(0) != start[0].size(0))) Py_RETURN_NONE;
+  }
   if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
   if (!unpack_dt(args[6], args[8] == Py_True, dt)) Py_RETURN_NONE;
   if (map == ControlMap::kCliqueCentral && dt.size(1) != 1) Py_RETURN_NONE;
@@ -160,6 +164,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("transpose", &transpose, py::arg("map"), py::arg("upstream"), py::arg("start_idx"), py::arg("dt"),
              py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
              py::arg("truncate_terminal_gradient") = false);
+  module.attr("torch_version") = TORCH_VERSION;
   module.def("instruction_set", [] { return std::string(instruction_set_name()); });
   module.def("return_as", [](const py::type& type) {
     trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
