@@ -36,7 +36,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: command line without the program; None for that of the process.
 
     Returns:
-        Exit code: 0 after a signal, 2 where arguments or parameters are wrong (told on standard error).
+        2 where arguments or parameters are wrong (told on standard error). A signal ends the process with exit code 0.
 
     """
     args = list(sys.argv[1:] if args is None else args)
@@ -45,6 +45,7 @@ def main(args: Sequence[str] | None = None) -> int:
         import rclpy
         from rclpy.exceptions import NameValidationException, ParameterException
         from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+        from rclpy.impl.implementation_singleton import rclpy_implementation
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
         return _fail(f"ROS 2 is needed: {error}")
@@ -82,8 +83,9 @@ def main(args: Sequence[str] | None = None) -> int:
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
-        stop_signals.ignore()
-    return 0
+    # What ends the context on a signal leaves the end of the log file in memory.
+    rclpy_implementation.rclpy_logging_fini()
+    stop_signals.end_process()
 
 
 def _spin(executor: Executor, node: IntegratorNode) -> None:
