@@ -24,6 +24,7 @@ from torch.autograd.function import _SingleLevelFunction
 from . import dt_derivatives
 from .backends import Backend, check_backend, launcher
 from .batching import fold, fold_dt, fold_start_idx, unfold
+from .shortcut import quick_step
 from .types import Trajectory
 from .validation import prepare_step
 
@@ -100,6 +101,10 @@ class StepOperator:
         uniform_dt_only: bool = False,
     ) -> Trajectory:
         """Check the arguments of a public step function and run the forward operator."""
+        if backend is None:
+            trajectory = quick_step(self.name, action, start, dt, start_idx, dt_per, scheme)
+            if trajectory is not None:
+                return trajectory
         inputs = prepare_step(action, start, dt, start_idx, dt_per, uniform_dt_only=uniform_dt_only)
         outputs = self.forward(
             inputs.action, *inputs.start, inputs.start_idx, inputs.dt, *scheme, check_backend(backend)
