@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels.types import ControlSpace, FiniteDifference
 from .cleaning import velocity_disagreement
@@ -134,7 +135,11 @@ class Measured:
             self.not_finite += 1
             return
         self.velocity[name].add(velocity_errors(window, batch))
-        self.start_up[name] = max(self.start_up[name], start_up_acceleration(window, batch))
+        self.add_start_up(name, start_up_acceleration(window, batch))
+
+    def add_start_up(self, name: str, accelerations: ArrayLike) -> None:
+        """Count in accelerations [rad/s²] of the first points after a start."""
+        self.start_up[name] = max(self.start_up[name], float(np.abs(accelerations).max(initial=0.0)))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ RATE = 20.0
 """Sequences per second."""
 BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
+JOINT_TRAJECTORY = "~/joint_trajectory"
+"""Where start-up accelerations of joint trajectories are reported."""
 DRAIN_WITHIN = 2.0
 SET_WITHIN = 2.0
 RESTART_POLL = 0.25
@@ -59,12 +61,11 @@ class DemoPlanner(Node):
 
     Args:
         paths: the motion to plan on.
-        player: plays the motion on joint_states; windows start where it is.
         batch: candidates of a sequence.
 
     """
 
-    def __init__(self, paths: Paths, player: JointStatePlayer, batch: int) -> None:
+    def __init__(self, paths: Paths, batch: int) -> None:
         super().__init__("demo_planner")
         self.ledger = Ledger()
         self.measured = Measured()
@@ -75,7 +76,8 @@ class DemoPlanner(Node):
         self.restarts = 0
         self.refused_on_purpose = 0
         self.kept: list[Kept] = []
-        self._paths, self._player, self._batch = paths, player, batch
+        self._paths, self._batch = paths, batch
+        self._player: JointStatePlayer | None = None
         self._random = np.random.default_rng(1)
         self._last_stamp = 0
         self._starts: Counter[bytes] = Counter()
@@ -106,22 +108,25 @@ class DemoPlanner(Node):
         """Joint trajectories that start nowhere where a trajectory batch did."""
         return -sum(count for count in self._starts.values() if count < 0)
 
-    def run(self, tick: Callable[[], None]) -> None:
-        """Send windows for as long as the player plays; `tick` is called between them and may raise to end it."""
+    def run(self, player: JointStatePlayer, tick: Callable[[], None]) -> None:
+        """Send windows that start where the player is, for as long as it plays; `tick` is called between them and may
+        raise to end it.
+        """
+        self._player = player
         schemes = itertools.cycle(FiniteDifference)
-        block = max(1.0, self._player.duration / BLOCKS)
+        block = max(1.0, player.duration / BLOCKS)
         until = 0.0
         kinds: itertools.cycle[WindowKind] = itertools.cycle([])
         due = time.monotonic()
         bad_sent = False
-        while self._player.is_playing:
-            if self._player.elapsed >= until:
+        while player.is_playing:
+            if player.elapsed >= until:
                 scheme = next(schemes)
                 self._switch(scheme, tick)
                 kinds = itertools.cycle(kinds_under(scheme))
-                until = self._player.elapsed + block
+                until = player.elapsed + block
             self._send(next(kinds))
-            if not bad_sent and self._player.elapsed > self._player.duration / 2:
+            if not bad_sent and player.elapsed > player.duration / 2:
                 self._send_nonsense()
                 bad_sent = True
             tick()
@@ -224,6 +229,7 @@ class DemoPlanner(Node):
         if fault is not None:
             self.faults[f"joint trajectory: {fault}"] += 1
             return
+        self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[1:4]])
         start = np.asarray(message.points[0].positions).astype(np.float32)
         self._starts[start.tobytes()] -= 1
 

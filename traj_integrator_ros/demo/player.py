@@ -68,6 +68,10 @@ class JointStatePlayer(Node):
         """Whether one of the latest joint states had these positions [D], as float32."""
         return position.astype(np.float32).tobytes() in self._recent
 
+    def announce(self) -> None:
+        """Publish the first sample once, ahead of time: where the robot is when playing starts."""
+        self._publish(0)
+
     def start(self) -> None:
         """Start playing, in a thread of its own."""
         self._begin = time.monotonic()

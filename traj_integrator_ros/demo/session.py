@@ -52,9 +52,10 @@ def run_session(
     try:
         recording = prepared.recording
         passes = max(1, math.ceil(play_at_least / recording.duration - 0.5))
-        player = JointStatePlayer(recording, passes)
-        planner = DemoPlanner(prepared.paths, player, batch)
+        planner = DemoPlanner(prepared.paths, batch)
         optimizer = DemoOptimizer()
+        # Last, so that a node that has heard the robot has heard of everything before, too.
+        player = JointStatePlayer(recording, passes)
         with _spinning([player, planner, optimizer]) as check_executor:
 
             def tick() -> None:
@@ -63,7 +64,7 @@ def run_session(
                     process.check()
 
             try:
-                _wait_for_node(planner, process, progress, tick)
+                _wait_for_node(planner, player, process, progress, tick)
                 _play(player, planner, progress, tick)
                 result = _optimize(optimizer, prepared, progress, tick)
                 _settle(planner, tick)
@@ -75,8 +76,13 @@ def run_session(
 
 
 def _wait_for_node(
-    planner: DemoPlanner, process: IntegratorProcess | None, progress: Progress, tick: Callable[[], None]
+    planner: DemoPlanner,
+    player: JointStatePlayer,
+    process: IntegratorProcess | None,
+    progress: Progress,
+    tick: Callable[[], None],
 ) -> None:
+    """Wait until the node is active, hears the robot, and we hear the node."""
     begin = time.monotonic()
     if process is None:
         progress.stage("Waiting for the node")
@@ -87,8 +93,16 @@ def _wait_for_node(
         if process is not None and CONFIGURE_FAILED in planner.node.message:
             raise SessionError(f"the node could not configure itself: {planner.node.message}")
 
+    def announce() -> None:
+        tick()
+        player.announce()
+
     if wait_until(lambda: planner.is_connected, alive, NODE_WITHIN):
-        return
+        if wait_until(lambda: planner.node.knows_robot, announce, STATE_WITHIN):
+            return
+        raise SessionError(
+            f"no joint state reached the node within {STATE_WITHIN:.0f} s; it says: {planner.node.message}"
+        )
     if not planner.node.messages:
         raise SessionError(
             f"no node {NODE_NAME} within {NODE_WITHIN:.0f} s: nothing on /diagnostics in this ROS domain"
@@ -101,16 +115,12 @@ def _wait_for_node(
 def _play(player: JointStatePlayer, planner: DemoPlanner, progress: Progress, tick: Callable[[], None]) -> None:
     progress.stage("Playing and planning", player.duration)
     player.start()
-    if not wait_until(lambda: planner.node.knows_robot or not player.is_playing, tick, STATE_WITHIN):
-        raise SessionError(
-            f"no joint state reached the node within {STATE_WITHIN:.0f} s; it says: {planner.node.message}"
-        )
 
     def show() -> None:
         tick()
         progress.update(player.elapsed, f"{planner.ledger.sent} sequences, {planner.ledger.answered} answered")
 
-    planner.run(show)
+    planner.run(player, show)
 
 
 def _optimize(
