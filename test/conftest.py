@@ -47,8 +47,9 @@ def _prepare_environment() -> None:
     os.environ["ROS_DOMAIN_ID"] = str(_claim_ros_domain())
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ["RMW_IMPLEMENTATION"] = "rmw_fastrtps_cpp"
-    for variable in ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"):  # Fast DDS 3, Fast DDS 2
-        os.environ[variable] = str(PROJECT_ROOT / "test" / "fastdds_localhost.xml")
+    # Fast DDS 2 knows the one name, Fast DDS 3 the other, and warns of the one.
+    fast_dds = "FASTRTPS" if os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy") else "FASTDDS"
+    os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(PROJECT_ROOT / "test" / "fastdds_localhost.xml")
     # Several test processes and their nodes share the cores; more threads than that make all of them slower.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("MPLBACKEND", "Agg")
