@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -83,6 +84,9 @@ def main(args: Sequence[str] | None = None) -> int:
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
+    # Only when the last of it is collected does the node leave the DDS domain; else others would wait for it for long.
+    del node, executor
+    gc.collect()
     # What ends the context on a signal leaves the end of the log file in memory.
     rclpy_implementation.rclpy_logging_fini()
     stop_signals.end_process()
