@@ -35,6 +35,7 @@ def generate_launch_description() -> LaunchDescription:
         "namespace": ("", "Namespace of the node and of the demo; empty = the root namespace."),
         "log_level": ("info", "Least severity that the node logs: debug, info, warn, error, fatal."),
         "transport_profile": ("localhost", "Fast DDS profile of the node, as in integrator.launch.py."),
+        "respawn": ("false", "true = start the node again if it ends before the demo does."),
     }
     return LaunchDescription(
         [
@@ -76,7 +77,7 @@ def _raise_if_failed(event: ProcessExited) -> None:
 
 
 def _integrator(parameters: Path) -> IncludeLaunchDescription:
-    passed_on = ("device", "namespace", "log_level", "transport_profile")
+    passed_on = ("device", "namespace", "log_level", "transport_profile", "respawn")
     return IncludeLaunchDescription(
         PythonLaunchDescriptionSource(str(HERE / "integrator.launch.py")),
         launch_arguments=[

@@ -26,7 +26,7 @@ ARGUMENTS = {
     "integrator.launch.py": {
         *("robot", "params_file", "namespace", "device", "log_level", "autostart", "transport_profile", "respawn"),
     },
-    "demo.launch.py": {"data", "out", "device", "namespace", "log_level", "transport_profile"},
+    "demo.launch.py": {"data", "out", "device", "namespace", "log_level", "transport_profile", "respawn"},
 }
 
 WRONG_ARGUMENTS = {
