@@ -78,3 +78,29 @@ def start_row(p_idx, i_trajectory):
     else:
         i_row = tl.load(p_idx + i_trajectory).to(tl.int64)
     return i_row
+
+
+@triton.jit
+def narrow(b_value, p_target):
+    """A float64 value on its way to memory of another type: half types are reached by way of float32."""
+    if p_target.dtype.element_ty != tl.float64:
+        b_value = b_value.to(tl.float32)
+    return b_value
+
+
+@triton.jit
+def difference(b_x, b_y):
+    """X - y, and what rounding took from it.
+
+    Neighbours of one sign subtract exactly; where a motion passes through 0 the rest still counts in third differences.
+    """
+    b_difference = b_x - b_y
+    b_y_seen = b_x - b_difference
+    b_x_seen = b_difference + b_y_seen
+    return b_difference, (b_x - b_x_seen) - (b_y - b_y_seen)
+
+
+@triton.jit
+def third_difference(b_d0, b_e0, b_d1, b_e1, b_d2, b_e2):
+    """d0 - 2 d1 + d2 of differences d with rests e."""
+    return ((b_d0 - b_d1) - (b_d1 - b_d2)) + ((b_e0 - b_e1) - (b_e1 - b_e2))

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .addressing import load_start, reciprocal, split
+from .addressing import difference, load_start, narrow, reciprocal, split
 
 
 @triton.jit(do_not_specialize=["n_p0", "n_v0", "n_a0", "n_j0", "n_batch", "Ha", "D", "n_start_programs"])
@@ -136,10 +136,11 @@ def _start_rows(
         b_row_of_action = tl.minimum(b_h - 2, Ha - 1)
         b_action = tl.load(p_point + b_row_of_action * D, mask=b_in & b_is_action, other=0).to(tl.float64)
         b_at = b_row * ((Ha + 4).to(tl.int64) * D) + b_place
-        tl.store(p_position + b_at, tl.where(b_is_action, b_action, b_p0 + b_e2), mask=b_in)
-        tl.store(p_velocity + b_at, b_v, mask=b_in)
-        tl.store(p_acceleration + b_at, b_a, mask=b_in)
-        tl.store(p_jerk + b_at, b_j, mask=b_in)
+        b_p = tl.where(b_is_action, b_action, b_p0 + b_e2)
+        tl.store(p_position + b_at, narrow(b_p, p_position), mask=b_in)
+        tl.store(p_velocity + b_at, narrow(b_v, p_velocity), mask=b_in)
+        tl.store(p_acceleration + b_at, narrow(b_a, p_acceleration), mask=b_in)
+        tl.store(p_jerk + b_at, narrow(b_j, p_jerk), mask=b_in)
 
 
 @triton.jit
@@ -197,15 +198,16 @@ def _point(p_point, b_k, Ha, D, b_p0, b_v0, b_a0, b_j0, b_mask):
 @triton.jit
 def _differences(b_e0, b_e1, b_e2, b_e3, b_e4, b_r):
     """First, second and third central difference of five points at distance 1 / b_r."""
-    b_d0 = b_e1 - b_e0
-    b_d1 = b_e2 - b_e1
-    b_d2 = b_e3 - b_e2
-    b_d3 = b_e4 - b_e3
+    b_d0, b_rest0 = difference(b_e1, b_e0)
+    b_d1, b_rest1 = difference(b_e2, b_e1)
+    b_d2, b_rest2 = difference(b_e3, b_e2)
+    b_d3, b_rest3 = difference(b_e4, b_e3)
     b_inner = b_d1 + b_d2
     b_before = b_d1 - b_d0
     b_centre = b_d2 - b_d1
     b_after = b_d3 - b_d2
     b_v = (7.0 * b_inner - (b_d0 + b_d3)) / 12.0 * b_r
     b_a = (b_centre + (2.0 * b_centre - b_before - b_after) / 12.0) * (b_r * b_r)
-    b_j = (b_after - b_before) * (0.5 * b_r * b_r * b_r)
+    b_rest = (b_rest3 - b_rest2) - (b_rest1 - b_rest0)
+    b_j = ((b_after - b_before) + b_rest) * (0.5 * b_r * b_r * b_r)
     return b_v, b_a, b_j

@@ -17,7 +17,7 @@ a0: sum (k dt)^2 / 2 E[k], j0: sum (k dt)^3 / 6 E[k].
 import triton
 import triton.language as tl
 
-from .addressing import load_gradient, reciprocal, split
+from .addressing import difference, load_gradient, narrow, reciprocal, split
 
 
 @triton.jit(do_not_specialize=["n_batch", "Ha", "D", "n_start_programs"])
@@ -155,15 +155,17 @@ def _transpose_start(
             b_e2 += 2.0 * b_g0 - b_g1
             b_e3 -= b_g0
         if p_grad_p0 is not None:
-            tl.store(p_grad_p0 + i_first + b_lane, b_e0 + b_e1 + b_e2 + b_e3, mask=b_in)
+            b_p0 = b_e0 + b_e1 + b_e2 + b_e3
+            tl.store(p_grad_p0 + i_first + b_lane, narrow(b_p0, p_grad_p0), mask=b_in)
         if p_grad_v0 is not None:
-            tl.store(p_grad_v0 + i_first + b_lane, -b_dt * (b_e1 + 2.0 * b_e2 + 3.0 * b_e3), mask=b_in)
+            b_v0 = -b_dt * (b_e1 + 2.0 * b_e2 + 3.0 * b_e3)
+            tl.store(p_grad_v0 + i_first + b_lane, narrow(b_v0, p_grad_v0), mask=b_in)
         if p_grad_a0 is not None:
             b_a0 = 0.5 * b_dt * b_dt * (b_e1 + 4.0 * b_e2 + 9.0 * b_e3)
-            tl.store(p_grad_a0 + i_first + b_lane, b_a0, mask=b_in)
+            tl.store(p_grad_a0 + i_first + b_lane, narrow(b_a0, p_grad_a0), mask=b_in)
         if p_grad_j0 is not None:
             b_j0 = -b_dt * b_dt * b_dt / 6.0 * (b_e1 + 8.0 * b_e2 + 27.0 * b_e3)
-            tl.store(p_grad_j0 + i_first + b_lane, b_j0, mask=b_in)
+            tl.store(p_grad_j0 + i_first + b_lane, narrow(b_j0, p_grad_j0), mask=b_in)
 
 
 @triton.jit
@@ -209,8 +211,12 @@ def _transpose_action(
             b_g2 = load_gradient(p_row, b_at + 2 * D, b_in, DTYPE)
             b_g3 = load_gradient(p_row, b_at + 3 * D, b_in, DTYPE)
             b_g4 = load_gradient(p_row, b_at + 4 * D, b_in, DTYPE)
-            b_inner = ((b_g0 - b_g1) - (b_g1 - b_g2)) - ((b_g2 - b_g3) - (b_g3 - b_g4))
-            b_held = (b_g0 - b_g1) - (b_g2 - b_g3)
+            b_d0, b_e0 = difference(b_g0, b_g1)
+            b_d1, b_e1 = difference(b_g1, b_g2)
+            b_d2, b_e2 = difference(b_g2, b_g3)
+            b_d3, b_e3 = difference(b_g3, b_g4)
+            b_inner = ((b_d0 - b_d1) - (b_d2 - b_d3)) + ((b_e0 - b_e1) - (b_e2 - b_e3))
+            b_held = b_d0 - b_d2
             b_grad += _choose(b_inner, b_held, b_last, TRUNCATE) * (0.5 * b_r * b_r * b_r)
         if p_grad_acceleration is not None:
             p_row = p_grad_acceleration + i_base

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .addressing import load_start, reciprocal, reciprocal_double, split
+from .addressing import difference, load_start, narrow, reciprocal, reciprocal_double, split, third_difference
 
 
 @triton.jit(do_not_specialize=["n_p0", "n_v0", "n_a0", "n_dt", "n_rows", "H", "D", "dof", "n_start_programs"])
@@ -157,10 +157,10 @@ def _forward_start_rows(
         b_a = tl.where(b_h > 0, (b_v - b_v1) * b_r0, b_a0)
         b_a1 = tl.where(b_h > 1, (b_v1 - b_v2) * b_r1, b_a0)
         b_j = tl.where(b_h > 0, (b_a - b_a1) * b_r0, 0.0)
-        tl.store(p_position + b_at, b_x0, mask=b_in)
-        tl.store(p_velocity + b_at, tl.where(b_h > 0, b_v, b_v0), mask=b_in)
-        tl.store(p_acceleration + b_at, b_a, mask=b_in)
-        tl.store(p_jerk + b_at, b_j, mask=b_in)
+        tl.store(p_position + b_at, narrow(b_x0, p_position), mask=b_in)
+        tl.store(p_velocity + b_at, narrow(tl.where(b_h > 0, b_v, b_v0), p_velocity), mask=b_in)
+        tl.store(p_acceleration + b_at, narrow(b_a, p_acceleration), mask=b_in)
+        tl.store(p_jerk + b_at, narrow(b_j, p_jerk), mask=b_in)
 
 
 @triton.jit
@@ -198,9 +198,6 @@ def _forward_interior(
         b_x1 = tl.load(p_first + (b_lane - 2 * D), mask=b_in, other=0).to(DTYPE)
         b_x2 = tl.load(p_first + (b_lane - 3 * D), mask=b_in, other=0).to(DTYPE)
         b_x3 = tl.load(p_first + (b_lane - 4 * D), mask=b_in, other=0).to(DTYPE)
-        b_d = b_x0 - b_x1
-        b_d1 = b_x1 - b_x2
-        b_d2 = b_x2 - b_x3
         p_row_dt = p_dt
         if DT_PER_TRAJECTORY:
             b_trajectory = b_row
@@ -214,9 +211,9 @@ def _forward_interior(
             b_r0 = reciprocal_double(tl.load(p_row_dt + b_h, mask=b_in, other=1), DOUBLE)
             b_r1 = reciprocal_double(tl.load(p_row_dt + b_h - 1, mask=b_in, other=1), DOUBLE)
             b_r2 = reciprocal_double(tl.load(p_row_dt + b_h - 2, mask=b_in, other=1), DOUBLE)
-            b_v = b_d.to(tl.float64) * b_r0
-            b_v1 = b_d1.to(tl.float64) * b_r1
-            b_v2 = b_d2.to(tl.float64) * b_r2
+            b_v = (b_x0.to(tl.float64) - b_x1) * b_r0
+            b_v1 = (b_x1.to(tl.float64) - b_x2) * b_r1
+            b_v2 = (b_x2.to(tl.float64) - b_x3) * b_r2
             b_a = (b_v - b_v1) * b_r0
             b_a1 = (b_v1 - b_v2) * b_r1
             b_j = (b_a - b_a1) * b_r0
@@ -225,10 +222,13 @@ def _forward_interior(
                 b_r = reciprocal(tl.load(p_row_dt, mask=b_in, other=1), DTYPE)
             else:
                 b_r = reciprocal(tl.load(p_row_dt), DTYPE)
+            b_d, b_e = difference(b_x0, b_x1)
+            b_d1, b_e1 = difference(b_x1, b_x2)
+            b_d2, b_e2 = difference(b_x2, b_x3)
             b_v = b_d * b_r
             b_a = (b_d - b_d1) * (b_r * b_r)
-            b_j = ((b_d - b_d1) - (b_d1 - b_d2)) * (b_r * b_r * b_r)
+            b_j = third_difference(b_d, b_e, b_d1, b_e1, b_d2, b_e2) * (b_r * b_r * b_r)
         tl.store(p_position + i_first + b_lane, b_x0, mask=b_in)
-        tl.store(p_velocity + i_first + b_lane, b_v, mask=b_in)
-        tl.store(p_acceleration + i_first + b_lane, b_a, mask=b_in)
-        tl.store(p_jerk + i_first + b_lane, b_j, mask=b_in)
+        tl.store(p_velocity + i_first + b_lane, b_v.to(DTYPE), mask=b_in)
+        tl.store(p_acceleration + i_first + b_lane, b_a.to(DTYPE), mask=b_in)
+        tl.store(p_jerk + i_first + b_lane, b_j.to(DTYPE), mask=b_in)

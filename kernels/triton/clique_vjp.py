@@ -10,7 +10,7 @@ horizon,
 import triton
 import triton.language as tl
 
-from .addressing import load_gradient, reciprocal, reciprocal_double, split
+from .addressing import difference, load_gradient, narrow, reciprocal, reciprocal_double, split, third_difference
 
 
 @triton.jit(do_not_specialize=["n_dt", "n_rows", "H", "D", "dof", "n_start_programs"])
@@ -158,11 +158,11 @@ def _transpose_start(
             b_gp0 += load_gradient(p_grad_position, b_at, b_in, tl.float64)
         b_ga0 += 0.5 * b_dt_start * b_wa1
         if p_grad_p0 is not None:
-            tl.store(p_grad_p0 + i_first + b_lane, b_gp0, mask=b_in)
+            tl.store(p_grad_p0 + i_first + b_lane, narrow(b_gp0, p_grad_p0), mask=b_in)
         if p_grad_v0 is not None:
-            tl.store(p_grad_v0 + i_first + b_lane, b_gv0, mask=b_in)
+            tl.store(p_grad_v0 + i_first + b_lane, narrow(b_gv0, p_grad_v0), mask=b_in)
         if p_grad_a0 is not None:
-            tl.store(p_grad_a0 + i_first + b_lane, b_ga0, mask=b_in)
+            tl.store(p_grad_a0 + i_first + b_lane, narrow(b_ga0, p_grad_a0), mask=b_in)
 
 
 @triton.jit
@@ -231,8 +231,10 @@ def _transpose_action(
                 b_w2 = (b_g2 * b_r2 - b_g3 * b_r3) * b_r2
                 b_grad += (b_w - b_w1) * b_r - (b_w1 - b_w2) * b_r1
             else:
-                b_d1 = b_g1 - b_g2
-                b_grad += (((b_g - b_g1) - b_d1) - (b_d1 - (b_g2 - b_g3))) * (b_r * b_r * b_r)
+                b_d, b_e = difference(b_g, b_g1)
+                b_d1, b_e1 = difference(b_g1, b_g2)
+                b_d2, b_e2 = difference(b_g2, b_g3)
+                b_grad += third_difference(b_d, b_e, b_d1, b_e1, b_d2, b_e2) * (b_r * b_r * b_r)
         if p_grad_acceleration is not None:
             p_first = p_grad_acceleration + i_first
             b_g = load_gradient(p_first, b_lane + D, b_in0, DTYPE)
@@ -253,4 +255,4 @@ def _transpose_action(
                 b_grad += (b_g - b_g1) * b_r
         if p_grad_position is not None:
             b_grad += load_gradient(p_grad_position + i_first, b_lane + D, b_in0, DTYPE)
-        tl.store(p_grad_action + i_first + b_lane, b_grad, mask=b_in)
+        tl.store(p_grad_action + i_first + b_lane, narrow(b_grad, p_grad_action), mask=b_in)

@@ -55,13 +55,15 @@ def flat_tile(elements: int, like: Tensor) -> FlatTile:
 
 
 def scan_tile(horizon: int, dof: int) -> ScanTile:
-    """Size of a scan program: all joints up to 32, and as many steps as make about 1,024 elements, 8 per thread.
+    """Size of a scan program: all joints up to 32, and as many steps as make about 1,024 elements.
 
-    The row counts are powers of two from 16 to 256, so that at most five variants are ever compiled for one dof.
+    Four elements for each thread: of each of the four outputs a warp then has 512 bytes of float32 in flight, and no
+    variant needs more registers than it may have. The row counts are powers of two from 16 to 256, so that at most five
+    variants are ever compiled for one dof.
     """
     columns = min(_power_of_two(dof), 32)
     rows = min(max(_power_of_two(horizon), 16), max(16, min(1024 // columns, 256)))
-    return ScanTile(rows, columns, warps=min(max(rows * columns // (8 * _WARP), 1), 4))
+    return ScanTile(rows, columns, warps=min(max(rows * columns // (4 * _WARP), 1), 8))
 
 
 class Upstream(NamedTuple):
@@ -150,8 +152,10 @@ def dt_arguments(dt: Tensor, batch: int, horizon: int) -> dict[str, Tensor | int
     }
 
 
-def run(kernel: object, programs: int, arguments: dict[str, object], warps: int) -> None:
+def run(kernel: object, programs: int, arguments: dict[str, object], warps: int, registers: int | None = None) -> None:
     """Start `programs` programs of a kernel on the device of its tensors; none, when there is nothing to do.
+
+    `registers` per thread is the compiler's bound; left to itself it may prefer a spill to one program less at a time.
 
     Raises:
         ValueError: the tensors are not where Triton can reach them.
@@ -167,7 +171,12 @@ def run(kernel: object, programs: int, arguments: dict[str, object], warps: int)
     if device.type != "cuda" and not interpreted(kernel):
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[(programs,)](**arguments, num_warps=warps)
+        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
+
+
+def scan_registers(double: bool, dt_per_step: bool) -> int:
+    """Register bound of the scan kernels; float64 arithmetic takes two registers for a number."""
+    return 255 if double else 160 if dt_per_step else 112
 
 
 def interpreted(kernel: object) -> bool:

@@ -12,7 +12,18 @@ import torch
 from torch import Tensor
 
 from ..types import AccelerationIntegrator
-from .launch import ScanTile, Upstream, contiguous, dt_arguments, output, outputs, run, scan_tile, start_arguments
+from .launch import (
+    ScanTile,
+    Upstream,
+    contiguous,
+    dt_arguments,
+    output,
+    outputs,
+    run,
+    scan_registers,
+    scan_tile,
+    start_arguments,
+)
 from .scan_acceleration import acceleration_fwd_kernel, acceleration_transpose_kernel
 from .scan_jerk import jerk_fwd_kernel, jerk_transpose_kernel
 from .start_gradients import StartGradients
@@ -127,7 +138,8 @@ def scan_forward(
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
     }
-    run(kernel, batch * column_programs, arguments, tile.warps)
+    registers = scan_registers(action.dtype == torch.float64, dt.shape[1] > 1)
+    run(kernel, batch * column_programs, arguments, tile.warps, registers)
     return trajectory
 
 
@@ -166,5 +178,6 @@ def scan_transpose(
         "COLUMNS": tile.columns,
     }
     if any(needs):
-        run(kernel, batch * column_programs, arguments, tile.warps)
+        registers = scan_registers(like.dtype == torch.float64, dt.shape[1] > 1)
+        run(kernel, batch * column_programs, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())

@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .addressing import narrow
 from .launch import contiguous, run
 
 _TILE_ELEMENTS = 2048
@@ -131,4 +132,4 @@ def start_rows_sum_kernel(
         b_at = b_row.to(tl.int64)[:, None] * width + b_column[None, :]
         b_sum += tl.load(p_row + b_at, mask=b_mine[:, None] & (b_column < width)[None, :], other=0).to(tl.float64)
     p_result = p_sum + (i_part.to(tl.int64) * n_pool + i_pool) * width
-    tl.store(p_result + b_column, tl.sum(b_sum, 0), mask=b_column < width)
+    tl.store(p_result + b_column, narrow(tl.sum(b_sum, 0), p_sum), mask=b_column < width)

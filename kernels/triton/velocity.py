@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .addressing import load_gradient, load_start, load_steps, reciprocal, reciprocal_double, start_row
+from .addressing import load_gradient, load_start, load_steps, narrow, reciprocal, reciprocal_double, start_row
 from .launch import ScanTile, Upstream
 from .scan import scan_forward, scan_transpose
 
@@ -110,7 +110,7 @@ def velocity_fwd_kernel(
             tl.float64
         )
         b_j1 = ((b_u0 - b_v0_wide) * b_r1 - b_a0_wide) * b_r1
-        tl.store(p_jerk + i_base + D + b_column, b_j1, mask=b_in_column & (H > 1))
+        tl.store(p_jerk + i_base + D + b_column, narrow(b_j1, p_jerk), mask=b_in_column & (H > 1))
     for i_first in range(0, H, ROWS):
         b_h = i_first + tl.arange(0, ROWS)
         b_in = (b_h < H)[:, None] & b_in_column[None, :]
@@ -241,4 +241,4 @@ def velocity_transpose_kernel(
         if p_grad_v0 is not None:
             tl.store(p_grad_v0 + i_start + b_at_start, b_grad, mask=b_first)
         if p_grad_a0 is not None:
-            tl.store(p_grad_a0 + i_start + b_at_start, b_grad_a0, mask=b_first)
+            tl.store(p_grad_a0 + i_start + b_at_start, b_grad_a0.to(DTYPE), mask=b_first)

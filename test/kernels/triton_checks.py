@@ -1,0 +1,480 @@
+"""What every Triton kernel must hold, under the interpreter or on a device.
+
+`test_triton_kernels.py` runs this file in processes of its own: TRITON_INTERPRET has to be set before triton is
+imported, and would change what other tests see. `TRITON_CHECKS_DEVICE` is "cpu" (interpreter) or "cuda".
+
+The oracle is `reference` in float64 on the same inputs; transposes are checked against its autograd.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from traj_integrator_ros.kernels import reference
+from traj_integrator_ros.kernels.triton import clique, clique_central, scan, start_gradients, velocity
+from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
+from traj_integrator_ros.kernels.types import AccelerationIntegrator
+
+DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
+ON_GPU = DEVICE != "cpu"
+ZOH, SEMI_IMPLICIT = AccelerationIntegrator.ZOH, AccelerationIntegrator.SEMI_IMPLICIT_EULER
+
+
+@dataclasses.dataclass(frozen=True)
+class Map:
+    """One control map: its launchers, its reference, and what they take beyond the common arguments."""
+
+    forward: Callable
+    transpose: Callable
+    reference: Callable
+    scheme: dict[str, object] = dataclasses.field(default_factory=dict)
+    transpose_scheme: dict[str, object] = dataclasses.field(default_factory=dict)
+    starts: int = 3
+    extra_horizon: int = 0
+    uniform_dt_only: bool = False
+
+    @property
+    def flat(self) -> bool:
+        return self.forward.__name__.startswith("clique")
+
+
+_CENTRAL = Map(
+    clique_central.clique_central_forward,
+    clique_central.clique_central_transpose,
+    reference.clique_central,
+    starts=4,
+    extra_horizon=4,
+    uniform_dt_only=True,
+)
+MAPS = {
+    "clique_backward": Map(clique.clique_forward, clique.clique_transpose, reference.clique),
+    "clique_central": _CENTRAL,
+    "clique_central_truncated": dataclasses.replace(_CENTRAL, transpose_scheme={"truncate_terminal_gradient": True}),
+    "acceleration_zoh": Map(
+        scan.acceleration_forward, scan.acceleration_transpose, reference.acceleration, {"integrator": ZOH}
+    ),
+    "acceleration_semi_implicit_euler": Map(
+        scan.acceleration_forward, scan.acceleration_transpose, reference.acceleration, {"integrator": SEMI_IMPLICIT}
+    ),
+    "velocity": Map(velocity.velocity_forward, velocity.velocity_transpose, reference.velocity),
+    "jerk": Map(scan.jerk_forward, scan.jerk_transpose, reference.jerk),
+}
+EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
+
+
+@dataclasses.dataclass
+class Case:
+    """Inputs of one launch."""
+
+    action: torch.Tensor
+    start: list[torch.Tensor | None]
+    start_idx: torch.Tensor | None
+    dt: torch.Tensor
+    upstream: list[torch.Tensor | None]
+    needs: tuple[bool, ...]
+
+    @property
+    def pool(self) -> int:
+        return self.start[0].shape[0]
+
+
+def make_case(
+    kernel: Map,
+    batch: int,
+    horizon: int,
+    dof: int,
+    dtype: torch.dtype = torch.float64,
+    *,
+    seed: int = 0,
+    dt: str = "scalar",
+    dt_dtype: torch.dtype = torch.float64,
+    start: str = "rows",
+    absent_starts: tuple[int, ...] = (),
+    absent_upstream: tuple[int, ...] = (),
+    unneeded: tuple[int, ...] = (),
+    strided: bool = False,
+) -> Case:
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*shape: int) -> torch.Tensor:
+        if not strided:
+            return torch.randn(shape, generator=generator, dtype=torch.float64).to(DEVICE, dtype)
+        wide = torch.randn(*shape[:-1], 2 * shape[-1], generator=generator, dtype=torch.float64)
+        return wide.to(DEVICE, dtype)[..., ::2]
+
+    rows = {"rows": batch, "one": 1, "pool int32": 5, "pool int64": 5}[start]
+    if dt == "per step" and kernel.uniform_dt_only:
+        dt = "scalar"
+    if dt == "per step and trajectory" and kernel.uniform_dt_only:
+        dt = "per trajectory"
+    dt_shape = {
+        "scalar": (1, 1),
+        "per step": (1, horizon),
+        "per trajectory": (batch, 1),
+        "per step and trajectory": (batch, horizon),
+    }[dt]
+    index = torch.randint(0, max(rows, 1), (batch,), generator=generator)
+    output_shape = (batch, horizon + kernel.extra_horizon, dof)
+    starts = [None if i in absent_starts else random(rows, dof) for i in range(kernel.starts)]
+    return Case(
+        action=random(batch, horizon, dof),
+        start=starts,
+        start_idx=index.to(DEVICE, torch.int32 if start == "pool int32" else torch.int64) if "pool" in start else None,
+        dt=(0.1 + 0.5 * torch.rand(dt_shape, generator=generator, dtype=torch.float64)).to(DEVICE, dt_dtype),
+        upstream=[None if i in absent_upstream else random(*output_shape) for i in range(4)],
+        needs=tuple(i not in unneeded for i in range(1 + kernel.starts)),
+    )
+
+
+def launch(kernel: Map, case: Case, tile: object = None) -> tuple[tuple, tuple]:
+    """Forward and transpose by the kernels."""
+    forward = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme, tile=tile)
+    return forward, transpose(kernel, case, tile)
+
+
+def transpose(kernel: Map, case: Case, tile: object = None, **options) -> tuple:
+    return kernel.transpose(
+        *case.upstream,
+        case.start_idx,
+        case.dt,
+        start_rows=case.pool,
+        action_horizon=case.action.shape[1],
+        needs=case.needs,
+        tile=tile,
+        **kernel.scheme,
+        **kernel.transpose_scheme,
+        **options,
+    )
+
+
+def expected(kernel: Map, case: Case) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+    """Forward and transpose by the reference and its autograd, float64, on the CPU."""
+
+    def leaf(tensor: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor:
+        value = torch.zeros(shape) if tensor is None else tensor
+        return value.detach().cpu().double().requires_grad_()
+
+    dof = case.action.shape[2]
+    action = leaf(case.action, (0, 0))
+    starts = [leaf(start, (case.pool, dof)) for start in case.start]
+    index = None if case.start_idx is None else case.start_idx.cpu().long()
+    rows = [start if index is None else start[index] for start in starts]
+    dt = case.dt.cpu().double()[..., None]
+    arguments = [action, *rows, dt, *kernel.scheme.values(), *kernel.transpose_scheme.values()]
+    trajectory = kernel.reference(*arguments)
+    there = [i for i in range(4) if case.upstream[i] is not None]
+    cotangents = [case.upstream[i].cpu().double() for i in there]
+    gradients = torch.autograd.grad(
+        [trajectory[i] for i in there], [action, *starts], cotangents, allow_unused=True, materialize_grads=True
+    )
+    return [output.detach() for output in trajectory], [
+        gradient if needed else None for gradient, needed in zip(gradients, case.needs, strict=True)
+    ]
+
+
+def errors(got: tuple, wanted: list) -> list[float]:
+    """Relative error of each result in the norm; None must be where None is wanted."""
+    result = []
+    for actual, right in zip(got, wanted, strict=True):
+        assert (actual is None) == (right is None)
+        if right is not None:
+            assert actual.shape == right.shape
+            assert actual.is_contiguous()
+            assert not right.numel() or bool(actual.isfinite().all())
+            difference = (actual.cpu().double() - right).norm()
+            result.append(float(difference / right.norm()) if right.norm() > 0 else float(difference))
+    return result
+
+
+def assert_matches(kernel: Map, case: Case, tolerance: float, tile: object = None) -> None:
+    wanted_forward, wanted_gradients = expected(kernel, case)
+    forward, gradients = launch(kernel, case, tile)
+    for result in (*forward, *gradients):
+        assert result is None or result.dtype == case.action.dtype
+    assert max(errors(forward, wanted_forward)) <= tolerance
+    assert max(errors(gradients, wanted_gradients), default=0.0) <= tolerance
+
+
+# Few trajectories in most examples: the interpreter's time goes by programs, and a scan is one for each trajectory.
+BATCHES = st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70 if ON_GPU else 16))
+DTS = ("scalar", "per step", "per trajectory", "per step and trajectory")
+STARTS = ("rows", "one", "pool int32", "pool int64")
+# Rounding of single float32 numbers whose terms cancel is not bounded by their size: the accuracy check bounds norms.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5}
+
+
+@EACH_MAP
+@settings(max_examples=60 if ON_GPU else 14, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_forward_and_transpose_match_the_reference_for_any_shape_and_absence(kernel, data):
+    dtype = data.draw(st.sampled_from((torch.float64, torch.float64, torch.float32)), "dtype")
+    case = make_case(
+        kernel,
+        data.draw(BATCHES, "batch"),
+        data.draw(st.integers(1, 130), "horizon"),
+        data.draw(st.integers(1, 32), "dof"),
+        dtype,
+        seed=data.draw(st.integers(0, 99), "seed"),
+        dt=data.draw(st.sampled_from(DTS), "dt"),
+        dt_dtype=data.draw(st.sampled_from((torch.float64, torch.float32)), "dt dtype"),
+        start=data.draw(st.sampled_from(STARTS), "start"),
+        absent_starts=data.draw(st.sampled_from([(), (1,), (2,), (1, 2, 3)]), "absent starts"),
+        absent_upstream=data.draw(st.sampled_from([(), (0,), (3,), (1, 2), (0, 1, 2), (1, 2, 3), (0, 3)]), "absent"),
+        unneeded=data.draw(st.sampled_from([(), (0,), (1, 2, 3, 4), (2,), (1, 3)]), "unneeded"),
+        strided=data.draw(st.booleans(), "strided"),
+    )
+    tiles = (FlatTile(64, 2, 2), FlatTile(256, 4, 8)) if kernel.flat else (ScanTile(16, 8, 1), ScanTile(64, 16, 4))
+    tile = data.draw(st.sampled_from((None, None, *tiles)), "tile") if case.action.numel() < 5000 else None
+    assert_matches(kernel, case, TOLERANCE[dtype], tile)
+
+
+@EACH_MAP
+@pytest.mark.parametrize(
+    ("batch", "horizon", "dof"),
+    [
+        (0, 5, 3),
+        (1, 1, 1),
+        (3, 1, 2),
+        (2, 2, 1),
+        (1, 3, 2),
+        (2, 4, 1),
+        (2, 5, 3),
+        (70, 2, 1),
+        (2, 130, 32),
+        (1, 257, 33),
+    ],
+)
+def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
+    for dt, start in (("scalar", "pool int32"), ("per step and trajectory", "one")):
+        if batch == 70 and dt == "scalar" and not (kernel.flat or ON_GPU):
+            continue  # seconds of interpreter
+        assert_matches(kernel, make_case(kernel, batch, horizon, dof, dt=dt, start=start), 1e-9)
+
+
+@EACH_MAP
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types_lose_no_more_than_their_own_rounding(kernel, dtype):
+    case = make_case(kernel, 3, 20, 7, dtype, start="pool int32")
+    case.dt = case.dt.clamp(min=0.5)  # jerk stays below the 65504 of float16
+    assert_matches(kernel, case, torch.finfo(dtype).eps)
+
+
+@EACH_MAP
+@pytest.mark.parametrize("step", [0.001, 0.02, 0.1])
+@pytest.mark.parametrize("steps", ["scalar", "per step"])
+@pytest.mark.parametrize("motion", ["random", "around 2 rad", "through 0"])
+def test_float32_is_within_2e_6_of_float64_arithmetic_on_the_same_inputs(kernel, step, steps, motion):
+    horizon = 100
+    case = make_case(kernel, 2, horizon, 3, torch.float32, dt=steps)
+    case.dt = case.dt / case.dt.mean() * step if case.dt.shape[1] > 1 else torch.full_like(case.dt, step)
+    if motion != "random":
+        time = case.dt.expand(-1, horizon)[:, 1:].cumsum(1).cpu()
+        time = torch.cat([torch.zeros(1, 1, dtype=torch.float64), time, time[:, -1:] + step], 1)[0, :, None]
+        phase = torch.tensor([[0.3, 1.1, 2.0]], dtype=torch.float64)
+        wave = [0.8 * 1.3**n * torch.sin(1.3 * time + phase + n * torch.pi / 2) for n in range(4)]
+        wave[0] = wave[0] + (2 if motion == "around 2 rad" else 0)
+        order = {"clique": 0, "velocity": 1, "acceleration": 2, "jerk": 3}[kernel.reference.__name__.split("_")[0]]
+        # Row 0 moves: its velocity and acceleration are those of the wave.
+        case.action = wave[order][1:].float().expand(2, -1, -1).to(DEVICE)
+        case.start = [wave[n][:1].float().expand(2, -1).to(DEVICE) for n in range(kernel.starts)]
+        rows = torch.linspace(0, 3, horizon + kernel.extra_horizon, dtype=torch.float64)[:, None]
+        case.upstream = [torch.cos(rows + phase + i).float().expand(2, -1, -1).to(DEVICE) for i in range(4)]
+    forward, gradients = launch(kernel, case)
+    wanted_forward, wanted_gradients = expected(kernel, case)
+    assert max(errors(forward, wanted_forward)) <= 2e-6
+    assert max(errors(gradients, wanted_gradients)) <= 2e-6
+
+
+@EACH_MAP
+def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(kernel):
+    case = make_case(kernel, 3, 9, 5)
+    shape = (3, 9 + kernel.extra_horizon, 5)
+
+    def guarded(shape: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        length = 64 + torch.Size(shape).numel() + 64
+        whole = torch.full((length,), float("nan"), dtype=torch.float64, device=DEVICE)
+        return whole, whole[64:-64].view(shape)
+
+    outs = [guarded(shape) for _ in range(4)]
+    results = kernel.forward(
+        case.action, *case.start, case.start_idx, case.dt, **kernel.scheme, out=[inner for _, inner in outs]
+    )
+    gradient = guarded((3, 9, 5))
+    gradients = transpose(kernel, case, out=gradient[1])
+    wanted_forward, wanted_gradients = expected(kernel, case)
+    assert max(errors(results, wanted_forward)) <= 1e-9
+    assert max(errors(gradients, wanted_gradients)) <= 1e-9
+    for (whole, inner), result in zip([*outs, gradient], [*results, gradients[0]], strict=True):
+        assert result is inner
+        assert bool(whole[:64].isnan().all())
+        assert bool(whole[-64:].isnan().all())
+
+
+@EACH_MAP
+def test_expanded_inputs_and_gradients_give_what_their_copies_give(kernel):
+    case = make_case(kernel, 4, 6, 3)
+    case.action = case.action[:1].expand(4, -1, -1)
+    case.start = [start[:1].expand(4, -1) for start in case.start]
+    case.upstream = [gradient[:, :1].expand(gradient.shape) for gradient in case.upstream]
+    assert_matches(kernel, case, 1e-9)
+
+
+@EACH_MAP
+def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(kernel):
+    case = make_case(kernel, 4, 6, 3, start="pool int64")
+    right = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme)
+    case.start_idx[1], case.start_idx[2] = case.pool, -1
+    forward = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme)
+    for output, whole in zip(forward[:3], right, strict=False):
+        assert bool(output[1:3, :2].isnan().any(1).all())
+        assert torch.equal(output[[0, 3]], whole[[0, 3]])
+
+
+@EACH_MAP
+def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(kernel):
+    batch = 12 if not kernel.flat and not ON_GPU else 1500
+    case = make_case(kernel, batch, 2, 2, start="pool int32")
+    one = make_case(kernel, batch, 2, 2, start="one")
+    assert_matches(kernel, case, 1e-9)
+    assert_matches(kernel, one, 1e-9)
+    for first, second in zip(transpose(kernel, case), transpose(kernel, case), strict=True):
+        assert torch.equal(first, second)
+
+
+@EACH_MAP
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dt": torch.ones(1, 3)}, "dt: expected shape"),
+        ({"upstream": [torch.ones(2, 5, 1), None, torch.ones(2, 5, 2), None]}, "grad_acceleration: expected shape"),
+        ({"upstream": [None] * 4}, "at least one"),
+    ],
+    ids=["dt", "two shapes", "no gradient"],
+)
+def test_what_does_not_fit_is_refused_by_name(kernel, change, message):
+    case = dataclasses.replace(make_case(kernel, 2, 5, 2), **change)
+    if DEVICE != "cpu":
+        case.dt = case.dt.to(DEVICE)
+    with pytest.raises(ValueError, match=message):
+        transpose(kernel, case)
+
+
+@EACH_MAP
+def test_buffers_that_do_not_fit_are_refused_by_name(kernel):
+    case = make_case(kernel, 2, 5, 2)
+    shape = (2, 5 + kernel.extra_horizon, 2)
+    outs = [torch.empty(shape, dtype=torch.float64, device=DEVICE) for _ in range(4)]
+    outs[2] = outs[2].float()
+    with pytest.raises(ValueError, match=r"out\[2\]: expected a contiguous torch.float64"):
+        kernel.forward(case.action, *case.start, None, case.dt, **kernel.scheme, out=outs)
+    with pytest.raises(ValueError, match="out: expected a contiguous"):
+        transpose(kernel, case, out=torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2))
+
+
+@pytest.mark.parametrize("dt", DTS)
+@pytest.mark.parametrize("start", STARTS)
+def test_clique_with_the_horizon_fastest_equals_the_usual_layout(dt, start):
+    kernel = MAPS["clique_backward"]
+    case = make_case(kernel, 6, 11, 3, dt=dt, start=start)
+    wanted_forward, wanted_gradients = expected(kernel, case)
+
+    def turned(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.transpose(1, 2).contiguous()
+
+    forward = clique.clique_forward(
+        turned(case.action), *case.start, case.start_idx, case.dt, horizon_fastest=True, tile=FlatTile(64, 2, 2)
+    )
+    assert max(errors(tuple(map(turned, forward)), wanted_forward)) <= 1e-9
+    case.upstream = [turned(gradient) for gradient in case.upstream]
+    action, *starts = transpose(kernel, case, FlatTile(64, 2, 2), horizon_fastest=True)
+    assert max(errors((turned(action), *starts), wanted_gradients)) <= 1e-9
+
+
+def test_start_rows_are_summed_for_pools_wider_than_a_tile():
+    rows = torch.randn(700, 70, dtype=torch.float64, device=DEVICE)
+    index = torch.arange(700, device=DEVICE, dtype=torch.int32) % 3
+    for parts in (1, 2):
+        result = torch.full((parts, 4, 70), float("nan"), dtype=torch.float64, device=DEVICE)
+        start_gradients._sum_rows(rows, index, result, 4, parts)
+        wanted = torch.zeros(4, 70, dtype=torch.float64, device=DEVICE).index_add(0, index, rows)
+        torch.testing.assert_close(result.sum(0), wanted)
+
+
+gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
+
+
+@gpu
+@EACH_MAP
+def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(kernel):
+    case = make_case(kernel, 64, 33, 7, torch.float32, start="pool int32")
+    fresh = make_case(kernel, 64, 33, 7, torch.float32, start="pool int32", seed=1)
+    for _ in range(2):
+        launch(kernel, case)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        forward, gradients = launch(kernel, case)
+    for static, new in zip(
+        [case.action, *case.start, case.start_idx, case.dt, *case.upstream],
+        [fresh.action, *fresh.start, fresh.start_idx, fresh.dt, *fresh.upstream],
+        strict=True,
+    ):
+        static.copy_(new)
+    for result in (*forward, *gradients):
+        result.fill_(float("nan"))
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    for _ in range(10):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+    for replayed, right in zip([*forward, *gradients], [*sum(launch(kernel, fresh), ())], strict=True):
+        assert torch.equal(replayed, right)
+
+
+@gpu
+@EACH_MAP
+def test_more_than_2_31_elements_are_addressed(kernel):
+    batch, horizon, dof = 5_000_000, 64, 7
+    elements = batch * (horizon + kernel.extra_horizon) * dof
+    if torch.cuda.mem_get_info()[0] < 14 * elements:
+        pytest.skip(f"needs {14 * elements / 1e9:.0f} GB of device memory")
+    assert elements > 2**31
+    action = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
+    action[-1] = torch.randn(horizon, dof, device=DEVICE)
+    start = [torch.randn(1, dof, device=DEVICE).half() for _ in range(kernel.starts)]
+    dt = torch.ones(1, 1, device=DEVICE)
+    forward = kernel.forward(action, *start, None, dt, **kernel.scheme)
+    small = kernel.forward(action[-1:].clone(), *start, None, dt, **kernel.scheme)
+    for output, last in zip(forward, small, strict=True):
+        assert torch.equal(output[-1:], last)
+    del action
+    upstream = forward
+    for output in upstream:
+        output[:-1].zero_()
+    options = {"action_horizon": horizon, "needs": (True,) * (1 + kernel.starts), **kernel.scheme}
+    options |= kernel.transpose_scheme
+    gradients = kernel.transpose(*upstream, None, dt, start_rows=1, **options)
+    last = kernel.transpose(*(output[-1:].clone() for output in upstream), None, dt, start_rows=1, **options)
+    assert torch.equal(gradients[0][-1:], last[0])
+    for gradient, right in zip(gradients[1:], last[1:], strict=True):
+        torch.testing.assert_close(gradient, right)
+
+
+@gpu
+@EACH_MAP
+def test_nothing_waits_for_the_device(kernel):
+    case = make_case(kernel, 64, 33, 7, torch.float32, start="pool int32")
+    launch(kernel, case)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        launch(kernel, case)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
