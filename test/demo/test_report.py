@@ -45,7 +45,7 @@ def outcome() -> Outcome:
     prepared = prepare(sine_motion())
     return Outcome(
         prepared=prepared,
-        bounds=velocity_bounds(prepared.paths),
+        bounds=velocity_bounds(Measured(), prepared.recording),
         inconsistency=None,
         balance=Balance(sent=101, answered=100, rejected=1, node_down=0, lost=0),
         by_reason={"not_finite": 1},

@@ -54,6 +54,20 @@ def paths(motion: Motion) -> Paths:
     return paths_of(cleaned, plan_on(cleaned))
 
 
+def measure_all(all_paths: Paths) -> Measured:
+    """Exact answers to windows of every kind from up to 60 samples of their paths, measured."""
+    measured = Measured()
+    random = np.random.default_rng(0)
+    for scheme in SCHEMES:
+        for kind in dict.fromkeys(kinds_under(scheme)):
+            own = all_paths.of(kind)
+            for first in range(0, own.last_start + 1, max(1, own.last_start // 60)):
+                window = cut_window(kind, all_paths, first, 4, random)
+                latest = np.stack([own.motion.position[first], own.motion.velocity[first]])
+                measured.add(window, integrate(window, scheme, latest))
+    return measured
+
+
 def non_uniform(motion: Motion) -> Motion:
     index = np.cumsum([0, *np.tile([6, 5, 4, 3, 4, 5], 12)])
     index = index[index < motion.samples]
@@ -109,7 +123,9 @@ def test_exact_motion_is_in_bounds_and_a_wrong_velocity_is_not(any_paths):
         kind = WindowKind(ControlSpace.POSITION, scheme=scheme)
         window = cut_window(kind, any_paths, 5, 4, np.random.default_rng(0))
         result = integrate(window, scheme)
-        limit = velocity_bounds(any_paths)[scheme].limit
+        measured = Measured()
+        measured.add(window, result)
+        limit = velocity_bounds(measured, any_paths.uniform.motion)[scheme].limit
         assert np.sqrt(np.mean(velocity_errors(window, result) ** 2)) < limit
         wrong = dataclasses.replace(result, velocity=result.velocity * 1.1)
         assert np.sqrt(np.mean(velocity_errors(window, wrong) ** 2)) > limit
@@ -160,13 +176,13 @@ def test_nan_is_counted_and_not_measured(any_paths):
 
 
 def test_bound_is_that_of_the_source_or_what_the_recording_supports(sine):
-    bounds = velocity_bounds(paths(sine))
+    bounds = velocity_bounds(measure_all(paths(sine)), sine)
     assert {bound.limit for bound in bounds.values()} == {sine.velocity_bound}
     random = np.random.default_rng(0)
     noisy = dataclasses.replace(
         sine, velocity=sine.velocity + 0.05 * random.standard_normal(sine.velocity.shape), acceleration=None
     )
-    for bound in velocity_bounds(paths(noisy)).values():
+    for bound in velocity_bounds(measure_all(paths(noisy)), noisy).values():
         assert 0.03 < bound.limit < 0.08 and "the recording's own disagreement" in bound.reason
 
 
@@ -190,16 +206,8 @@ RECORDINGS = [
 def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, bound, ratio):
     """What the demo asks of the node can be had: on every recording, from every sample that a window can start from."""
     all_paths = paths(planned_motion() if path is None else load_recording(shared_data(path)))
-    measured = Measured()
-    random = np.random.default_rng(0)
+    measured = measure_all(all_paths)
     for scheme in SCHEMES:
-        for kind in dict.fromkeys(kinds_under(scheme)):
-            own = all_paths.of(kind)
-            for first in range(0, own.last_start + 1, max(1, own.last_start // 60)):
-                window = cut_window(kind, all_paths, first, 4, random)
-                latest = np.stack([own.motion.position[first], own.motion.velocity[first]])
-                measured.add(window, integrate(window, scheme, latest))
-    for scheme in SCHEMES:
-        assert velocity_bounds(all_paths)[scheme].limit <= bound
+        assert velocity_bounds(measured, all_paths.uniform.motion)[scheme].limit <= bound
         assert measured.velocity[f"position/{scheme.value}"].rms <= bound
     assert max(measured.start_up.values()) <= ratio * all_paths.largest_acceleration

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..kernels.types import ControlSpace, FiniteDifference
 from .cleaning import velocity_disagreement
 from .motion import Motion
-from .windows import Paths, PlannedPath, StartFrom, Window
+from .windows import StartFrom, Window
 
 CENTRAL_EXTRA = 4
 """A trajectory by central differences has this many points more than its sequence has actions."""
@@ -82,6 +82,21 @@ def velocity_errors(window: Window, batch: Batch) -> np.ndarray:
     return got[1:] - own[1 : points + 1]
 
 
+def own_disagreement(window: Window, scheme: FiniteDifference) -> np.ndarray:
+    """Slopes of a window's positions minus the motion's own velocity in float64, [points, dof] in rad/s.
+
+    At the points of `velocity_errors`, but for central differences near the ends of the motion, which have no stencil.
+    """
+    motion, own = window.path.motion, window.path.reference_velocity
+    k = window.first + np.arange(window.horizon - 1)
+    p = motion.position
+    if scheme is FiniteDifference.BACKWARD:
+        steps = (motion.time[k + 1] - motion.time[k])[:, None]
+        return (p[k + 1] - p[k]) / steps - (own[k] + own[k + 1]) / 2
+    k = np.clip(k, 2, motion.samples - 3)
+    return (p[k - 2] - 8 * p[k - 1] + 8 * p[k + 1] - p[k + 2]) / (12 * motion.step) - own[k]
+
+
 def start_up_acceleration(window: Window, batch: Batch) -> float:
     """Largest |acceleration| [rad/s²] over all rows of a batch at the first three points after its start.
 
@@ -119,6 +134,10 @@ class Measured:
     velocity: dict[str, VelocityStatistics] = field(default_factory=lambda: defaultdict(VelocityStatistics))
     start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     batches: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    disagreement: dict[FiniteDifference, VelocityStatistics] = field(
+        default_factory=lambda: defaultdict(VelocityStatistics)
+    )
+    """Of the motion with itself, over the position windows."""
     not_finite: int = 0
     candidates: int = 0
     """Rows of the largest batch."""
@@ -129,6 +148,7 @@ class Measured:
         scheme = scheme_of(window, batch.horizon)
         if scheme is not None:
             name = f"position/{scheme.value}"
+            self.disagreement[scheme].add(own_disagreement(window, scheme))
         self.batches[name] += 1
         self.candidates = max(self.candidates, window.batch)
         if not batch.is_finite:
@@ -150,27 +170,20 @@ class VelocityBound:
     reason: str
 
 
-def velocity_bounds(paths: Paths) -> dict[FiniteDifference, VelocityBound]:
-    """The bounds for backward and central differences of position windows.
+def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference, VelocityBound]:
+    """The bounds for backward and central differences of position windows of a motion.
 
     A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of
-    source, or 1.2 times the disagreement of the sent positions with the recorded velocities where that is more, in
-    float64 and over the whole motion: whatever the node adds to that is an error of integration.
+    source, or 1.2 times the disagreement of the positions sent with the recorded velocities where that is more, in
+    float64 and over the same windows: whatever the node adds to that is an error of integration.
     """
-    consistency = {
-        FiniteDifference.BACKWARD: _backward_disagreement(paths.uniform),
-        FiniteDifference.CENTRAL: _central_disagreement(paths.uniform),
-    }
-    motion = paths.uniform.motion
     bounds = {}
-    for scheme, own in consistency.items():
+    for scheme in FiniteDifference:
+        own = measured.disagreement[scheme].rms or 0.0
+        bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
         if BOUND_OVER_CONSISTENCY * own > motion.velocity_bound:
-            bounds[scheme] = VelocityBound(
-                BOUND_OVER_CONSISTENCY * own,
-                f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s",
-            )
-        else:
-            bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
+            reason = f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"
+            bounds[scheme] = VelocityBound(BOUND_OVER_CONSISTENCY * own, reason)
     return bounds
 
 
@@ -184,15 +197,3 @@ def inconsistency(recording: Motion) -> str | None:
         f"the recording's velocities ({speed:.3f} rad/s RMS) are {error:.3f} rad/s RMS away from the slopes of its "
         "positions: check units, joint order and stamps"
     )
-
-
-def _backward_disagreement(path: PlannedPath) -> float:
-    motion, own = path.motion, path.reference_velocity
-    slope = np.diff(motion.position, axis=0) / np.diff(motion.time)[:, None]
-    return float(np.sqrt(np.mean((slope - (own[1:] + own[:-1]) / 2) ** 2)))
-
-
-def _central_disagreement(path: PlannedPath) -> float:
-    p, own = path.motion.position, path.reference_velocity
-    slope = (p[:-4] - 8 * p[1:-3] + 8 * p[3:-1] - p[4:]) / (12 * path.motion.step)
-    return float(np.sqrt(np.mean((slope - own[2:-2]) ** 2)))

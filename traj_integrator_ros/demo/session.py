@@ -142,7 +142,7 @@ def _settle(planner: DemoPlanner, tick: Callable[[], None]) -> None:
 def _outcome(prepared: Prepared, player: JointStatePlayer, planner: DemoPlanner, optimizer: OptimizerResult) -> Outcome:
     return Outcome(
         prepared=prepared,
-        bounds=velocity_bounds(prepared.paths),
+        bounds=velocity_bounds(planner.measured, prepared.recording),
         inconsistency=inconsistency(prepared.cleaned),
         balance=planner.ledger.balance(planner.counts.refused),
         by_reason=planner.counts.by_reason,
