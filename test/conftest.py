@@ -49,7 +49,7 @@ def _prepare_environment() -> None:
     os.environ["RMW_IMPLEMENTATION"] = "rmw_fastrtps_cpp"
     # Fast DDS 2 knows the one name, Fast DDS 3 the other, and warns of the one.
     fast_dds = "FASTRTPS" if os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy") else "FASTDDS"
-    os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(PROJECT_ROOT / "test" / "fastdds_localhost.xml")
+    os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(PROJECT_ROOT / "config" / "fastdds_localhost.xml")
     # Several test processes and their nodes share the cores; more threads than that make all of them slower.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("MPLBACKEND", "Agg")

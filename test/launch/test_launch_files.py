@@ -65,10 +65,12 @@ class Launch:
     def wait(self, timeout_s: float = 60.0) -> int:
         return self._process.wait(timeout_s)
 
-    def interrupt(self) -> int:
-        """Interrupt the launch as Ctrl-C does, and return its exit code."""
+    def interrupt(self) -> None:
+        """Interrupt the launch and the node as Ctrl-C in a terminal does, and check that both end well."""
         os.killpg(self._process.pid, signal.SIGINT)
-        return self.wait()
+        code = self.wait()
+        assert code == 0 and "process has finished cleanly" in self.output, self.output
+        assert "Traceback" not in self.output, self.output
 
     def close(self) -> None:
         if self._process.poll() is None:
@@ -117,7 +119,7 @@ def test_defaults_are_those_of_the_robots_file(launch):
         assert client.parameters(list(expected)) == expected
     finally:
         client.close()
-    assert process.interrupt() == 0, process.output
+    process.interrupt()
 
 
 def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_path):
@@ -140,7 +142,7 @@ def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_p
         assert any(line.endswith(f"_DEFAULT_PROFILES_FILE={profile}") for line in environment)
     finally:
         client.close()
-    assert process.interrupt() == 0, process.output
+    process.interrupt()
     assert "[INFO] [left.traj_integrator]" not in process.output
 
 
