@@ -12,9 +12,9 @@ from traj_integrator_ros.demo.recordings import (
     EXACT_BOUND,
     MEASURED_BOUND,
     SET_POINT_BOUND,
-    RecordingError,
     load_recording,
 )
+from traj_integrator_ros.motions.samples import RecordingError
 
 
 def assert_same(loaded: Motion, motion: Motion, tolerance: float = 1e-12) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .figures import BLUE, JOINT_COLORS, figure, short_name, tight_time, units
+from ..motions.figures import BLUE, JOINT_COLORS, figure, short_name, tight_time, units
 from .optimizer import OptimizerResult
 from .report import OPTIMIZER_GAP
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference
-from .figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, tight_time, units
+from ..motions.figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, tight_time, units
 from .metrics import Kept, scheme_of
 from .motion import accelerations
 from .report import Outcome, robot_name

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..motions.samples import RecordingError
+from ..progress import make_progress
 from .motion import Motion, cut
-from .progress import make_progress
-from .recordings import RecordingError, load_recording
+from .recordings import load_recording
 
 # Torch and ROS are imported where they are needed: what is wrong with a recording is told at once.
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from ..progress import Progress
 from .jerk_problem import problem_from
 from .metrics import inconsistency, velocity_bounds
 from .optimizer import DemoOptimizer, OptimizerResult, ServiceError
@@ -20,7 +21,6 @@ from .planner import DemoPlanner
 from .player import JointStatePlayer
 from .prepare import Prepared
 from .process import NODE_NAME, IntegratorProcess, wait_until
-from .progress import Progress
 from .report import Outcome
 
 NODE_WITHIN = 30.0

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .motion import Motion
-from .recordings import EXACT_BOUND, MEASURED_BOUND, SET_POINT_BOUND, RecordingError, checked_motion
+from .samples import Nature, RecordingError, Samples, checked_samples
 
 UR_JOINTS = (
     "shoulder_pan_joint",
@@ -23,8 +22,8 @@ UR_JOINTS = (
 """Order of the RTDE columns: base, shoulder, elbow, wrist 1 to 3; names as in ur_description."""
 
 
-def read_csv(path: Path) -> Motion:
-    """The motion in a table of `time, position_<joint>…, velocity_<joint>…, acceleration_<joint>…` or of RTDE columns
+def read_csv(path: Path) -> Samples:
+    """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
     `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError.
     """
     header, rows = _read_rows(path)
@@ -43,25 +42,26 @@ def read_csv(path: Path) -> Motion:
     )
 
 
-def _read_own_columns(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str]) -> Motion:
+def _read_own_columns(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str]) -> Samples:
     table = _Table(path, header, rows)
     acceleration = table.group([f"acceleration_{joint}" for joint in joints])
-    return checked_motion(
+    return checked_samples(
         path,
         joints,
         table.column("time"),
         table.required([f"position_{joint}" for joint in joints]),
         table.group([f"velocity_{joint}" for joint in joints]),
         acceleration,
+        table.group([f"jerk_{joint}" for joint in joints]),
         kind="table of joint states" if acceleration is None else "table of a motion with its accelerations",
-        velocity_bound=MEASURED_BOUND if acceleration is None else EXACT_BOUND,
+        nature=Nature.MEASURED if acceleration is None else Nature.EXACT,
     )
 
 
-def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[int]) -> Motion:
+def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[int]) -> Samples:
     table = _Table(path, header, rows)
     names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
-    return checked_motion(
+    return checked_samples(
         path,
         names,
         table.column("timestamp"),
@@ -69,7 +69,7 @@ def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Seq
         table.required([f"target_qd_{i}" for i in joints]),
         table.group([f"target_qdd_{i}" for i in joints]),
         kind="set points of a UR controller (RTDE)",
-        velocity_bound=SET_POINT_BOUND,
+        nature=Nature.SET_POINTS,
     )
 
 

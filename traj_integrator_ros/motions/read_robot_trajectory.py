@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .motion import Motion
-from .recordings import SET_POINT_BOUND, RecordingError, checked_motion
+from .samples import Nature, RecordingError, Samples, checked_samples
 
 
-def read_robot_trajectory(path: Path) -> Motion:
+def read_robot_trajectory(path: Path) -> Samples:
     """The motion of `joint_names` and `points` (under `joint_trajectory` or at the top), times in s or {sec,
     nanosec}.
     """
@@ -26,7 +25,7 @@ def read_robot_trajectory(path: Path) -> Motion:
     position = _column(path, points, "positions", len(names))
     if position is None:
         raise RecordingError(f"{path}: expected positions in every point, got none")
-    return checked_motion(
+    return checked_samples(
         path,
         [str(name) for name in names],
         time,
@@ -34,7 +33,7 @@ def read_robot_trajectory(path: Path) -> Motion:
         _column(path, points, "velocities", len(names)),
         _column(path, points, "accelerations", len(names)),
         kind="planned trajectory (YAML)",
-        velocity_bound=SET_POINT_BOUND,
+        nature=Nature.SET_POINTS,
     )
 
 

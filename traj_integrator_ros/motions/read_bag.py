@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .motion import Motion
-from .recordings import MEASURED_BOUND, RecordingError, checked_motion
+from .samples import Nature, RecordingError, Samples, checked_samples
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 DEFAULT_TOPIC = "/joint_states"
@@ -20,14 +19,14 @@ UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, Ass
 """What a broken file raises in the depths of the reader, besides its own errors."""
 
 
-def read_bag(path: Path, topic: str | None = None) -> Motion:
+def read_bag(path: Path, topic: str | None = None) -> Samples:
     """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml.
 
     The topic is `topic`, else /joint_states, else the only JointState topic. Times are header stamps where they
     increase, else the times of recording. Joints are those of the first message, by name; messages that lack one of
     them are left out.
     """
-    with _opened(path) as reader:
+    with open_bag(path) as reader:
         connections = _choose_topic(path, reader, topic)
         stamps, states = _decode(reader, connections)
     if not states:
@@ -38,20 +37,19 @@ def read_bag(path: Path, topic: str | None = None) -> Motion:
     positions, velocities = zip(*[rows[k] for k in kept], strict=True)  # type: ignore[misc]
     time = _times([states[k] for k in kept], np.array([stamps[k] for k in kept]))
     has_velocity = all(row is not None for row in velocities)
-    return checked_motion(
+    return checked_samples(
         path,
         names,
         time,
         np.array(positions),
         np.array(velocities) if has_velocity else None,
-        None,
         kind=f"rosbag2, topic {connections[0].topic}",
-        velocity_bound=MEASURED_BOUND,
+        nature=Nature.MEASURED,
     )
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def open_bag(path: Path) -> Iterator[Any]:
     """A rosbags reader; whatever goes wrong in it becomes one line."""
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError

@@ -1,4 +1,4 @@
-"""Shows how far the demo is: a bar on a terminal, plain lines otherwise."""
+"""Shows how far something is: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAIN_EVERY = 5.0
 
 
 class Progress(Protocol):
-    """What the demo tells about its progress."""
+    """What is told about the progress of something that takes a while."""
 
     def __enter__(self) -> Progress:
         """Begin to show."""

@@ -1,0 +1,83 @@
+"""Samples of a motion as a file has them, whatever its format. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+
+QUANTITIES = ("position", "velocity", "acceleration", "jerk")
+
+
+class RecordingError(Exception):
+    """A recording cannot be used; the message is one line for the user."""
+
+
+class Nature(Enum):
+    """Where the numbers come from, and so how well they agree with each other."""
+
+    MEASURED = "measured"
+    SET_POINTS = "set points"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """N samples of D joints.
+
+    Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; the others are [N, D] in rad (m for a
+    prismatic joint), rad/s, rad/s² and rad/s³, None where the file has none. All numbers are finite.
+    """
+
+    joint_names: tuple[str, ...]
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray | None
+    acceleration: np.ndarray | None
+    jerk: np.ndarray | None
+    source: str
+    kind: str
+    nature: Nature
+
+    @property
+    def dof(self) -> int:
+        """D."""
+        return len(self.joint_names)
+
+    @property
+    def duration(self) -> float:
+        """Time from the first to the last sample [s]."""
+        return float(self.time[-1])
+
+
+def checked_samples(
+    path: Path,
+    joint_names: Sequence[str],
+    time: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray | None = None,
+    acceleration: np.ndarray | None = None,
+    jerk: np.ndarray | None = None,
+    *,
+    kind: str,
+    nature: Nature,
+) -> Samples:
+    """The samples that a reader found, or a RecordingError: none at all, not finite, times that do not increase."""
+    if len(time) == 0:
+        raise RecordingError(f"{path}: expected samples, got none")
+    arrays = (time, position, velocity, acceleration, jerk)
+    for name, values in zip(("time", *QUANTITIES), arrays, strict=True):
+        if values is not None and not np.all(np.isfinite(values)):
+            row = int(np.argwhere(~np.isfinite(values))[0][0])
+            raise RecordingError(f"{path}: expected finite numbers, got a {name} that is not, in sample {row}")
+    backwards = np.flatnonzero(np.diff(time) <= 0)
+    if backwards.size:
+        k = int(backwards[0]) + 1
+        raise RecordingError(
+            f"{path}: expected increasing times, got {time[k]:.6f} s after {time[k - 1]:.6f} s in sample {k}"
+        )
+    names = tuple(joint_names)
+    return Samples(names, time - time[0], position, velocity, acceleration, jerk, str(path), kind, nature)
