@@ -14,7 +14,8 @@ def isolate() -> None:
     if "PYTEST_CURRENT_TEST" not in os.environ:
         os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-        os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(CONFIG / "fastdds_localhost.xml")
+        fast_dds = "FASTRTPS" if os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy") else "FASTDDS"
+        os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(CONFIG / "fastdds_localhost.xml")
 
 
 def integrator_launch(scenario: Scenario, **arguments: str) -> IncludeLaunchDescription:
