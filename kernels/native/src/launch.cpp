@@ -27,7 +27,9 @@ void run(Loop<Problem> loop, const Problem& problem, int64_t batch, int64_t hori
   const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, horizon * dof));
   at::parallel_for(0, batch, grain, [&](int64_t begin, int64_t end) {
     thread_local std::vector<double> scratch;
-    const size_t size = static_cast<size_t>(scratch_size(horizon, dof));
+    constexpr int64_t kMostOutputs = 4;
+    const size_t staging = static_cast<size_t>(problem.staged * kMostOutputs * horizon * dof);  // doubles: large enough
+    const size_t size = static_cast<size_t>(scratch_size(horizon, dof)) + staging;
     if (scratch.size() < size) scratch.resize(size);
     loop(problem, begin, end, scratch.data());
   });
@@ -97,6 +99,7 @@ void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& st
   problem.start_index = start_index(index);
   problem.dt = step_lengths(dt);
   for (int k = 0; k < kOutputs; ++k) problem.output[k] = outputs[k].mutable_data_ptr<Scalar>();
+  problem.staged = staged_trajectories(action.size(0), outputs[0].size(1) * problem.dof, kOutputs, sizeof(Scalar));
   run(forward_loop<Scalar>(), problem, action.size(0), outputs[0].size(1));
 }
 
@@ -129,10 +132,17 @@ void transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor
   if (gradients[0].defined()) problem.action = gradients[0].mutable_data_ptr<Scalar>();
   std::array<at::Tensor, kStartRows> rows;  // [B, D] each, in double
   for (int k = 0; k < kStartRows; ++k) {
-    if (!gradients[k + 1].defined()) continue;
-    rows[k] = empty({batch, problem.dof}, at::kDouble);
-    problem.start[k] = rows[k].mutable_data_ptr<double>();
+    at::Tensor& gradient = gradients[k + 1];
+    if (!gradient.defined()) continue;
+    problem.wants_start = true;
+    if (!index.defined() && gradient.size(0) == batch) {
+      problem.start_row[k] = gradient.mutable_data_ptr<Scalar>();
+    } else {
+      rows[k] = empty({batch, problem.dof}, at::kDouble);
+      problem.start[k] = rows[k].mutable_data_ptr<double>();
+    }
   }
+  problem.staged = staged_trajectories(batch, action_horizon * problem.dof, 1, sizeof(Scalar));
   run(transpose_loop<Scalar>(), problem, batch, output_horizon(map, action_horizon));
   for (int k = 0; k < kStartRows; ++k) {
     if (rows[k].defined()) collect<Scalar>(rows[k].const_data_ptr<double>(), start_index(index), batch, gradients[k + 1]);

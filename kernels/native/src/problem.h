@@ -5,8 +5,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "traj_integrator/control_map.h"
 
@@ -45,6 +50,7 @@ struct ForwardProblem {
   StartIndex start_index;
   StepLengths dt;
   Scalar* output[kOutputs];          // [B, H, D]
+  int64_t staged;                    // trajectories to collect before streaming them past the caches; 0: do not
 };
 
 template <class Scalar>
@@ -56,7 +62,10 @@ struct TransposeProblem {
   StepLengths dt;
   bool truncate_terminal;            // of the central difference
   Scalar* action;                    // [B, Ha, D], or null where not wanted
-  double* start[kStartRows];         // [B, D] each, or null where not wanted
+  double* start[kStartRows];         // [B, D] each, to be summed over a pool; or null
+  Scalar* start_row[kStartRows];     // [B, D] each, where every trajectory has a start row of its own; or null
+  bool wants_start;                  // any of the eight
+  int64_t staged;                    // as above
 };
 
 inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
@@ -67,6 +76,15 @@ inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
 inline int64_t block_rows(int64_t horizon, int64_t dof) {
   constexpr int64_t kBlockElements = 512;
   return std::min(horizon, std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, dof)));
+}
+
+// Trajectories whose results fill about half of the innermost cache, `arrays` results of `size` elements each; 0 where
+// streaming does not pay: together they fit the outer caches, or one alone is too long for the inner ones.
+inline int64_t staged_trajectories(int64_t batch, int64_t size, int64_t arrays, size_t scalar_size) {
+  constexpr int64_t kStagedBytes = 16 << 10, kLongest = 256 << 10, kOuterCache = 16 << 20;
+  const int64_t bytes = std::max<int64_t>(1, arrays * size * static_cast<int64_t>(scalar_size));
+  if (bytes > kLongest || bytes * batch < kOuterCache) return 0;
+  return std::max<int64_t>(1, kStagedBytes / bytes);
 }
 
 // Doubles of scratch memory that one thread needs: seven blocks, each with up to eight rows of margin.
