@@ -71,6 +71,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if not isinstance(error, (RuntimeError, ValueError, ParameterException, NameValidationException)):
             raise
         return _fail(error)
+    executor = None
     try:
         executor = SingleThreadedExecutor()
         executor.add_node(node)

@@ -103,7 +103,7 @@ class IntegratorNode(LifecycleNode):
             return _FAILURE
         self._failure = ""
         engine = self._engine
-        self.get_logger().info(
+        self._say(
             f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
             f"on {engine.device}"
         )
@@ -112,7 +112,7 @@ class IntegratorNode(LifecycleNode):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accept input and publish."""
         self._active = True
-        self.get_logger().info("active")
+        self._say("active")
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -139,6 +139,10 @@ class IntegratorNode(LifecycleNode):
         """Free device memory, then the node."""
         self._release()
         super().destroy_node()
+
+    def _say(self, line: str) -> None:
+        if self.context.ok():  # else the process is being ended, and there is no topic left for logs
+            self.get_logger().info(line)
 
     def _stop(self) -> None:
         self._active = False

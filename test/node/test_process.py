@@ -40,6 +40,8 @@ def test_a_signal_ends_an_active_node_under_traffic(
     client.node.create_timer(0.002, lambda: client.sequences.publish(SEQUENCE))
     client.spin(0.5)
     assert_ended_well(process, number)
+    # It takes leave, too; others would wait 20 s for one that does not.
+    client.wait_for(lambda: not client.sequences.get_subscription_count(), "gone", 3.0)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
