@@ -1,0 +1,225 @@
+"""Derivatives of the operators in every mode and order, against finite differences and against loops."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from operator_cases import (
+    BACKEND,
+    MAP,
+    NAMES,
+    assert_all_close,
+    cost,
+    function,
+    leaves,
+    random_inputs,
+    weights_like,
+)
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
+
+from traj_integrator_ros.kernels import MAPS, clique_central_step
+
+ALL = tuple(range(5))
+# Which of action, start position, velocity, acceleration and dt require grad.
+SUBSETS = [(0,), (1,), (3,), (4,), (0, 2), (1, 4), (2, 3), (0, 4), (1, 2, 3), ALL]
+
+
+def jacobian_by_rows(f, inputs):
+    """Jacobian of every output by every input, one backward pass for each element of an output."""
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    outputs = f(*inputs)
+    table = []
+    for output in outputs:
+        rows = [
+            torch.autograd.grad(element, inputs, retain_graph=True, materialize_grads=True, allow_unused=True)
+            for element in output.flatten()
+        ]
+        table.append([torch.stack(c).view(*output.shape, *x.shape) for c, x in zip(zip(*rows), inputs)])
+    return table
+
+
+@MAP
+@BACKEND
+@pytest.mark.parametrize("subset", SUBSETS, ids=lambda subset: "+".join(NAMES[i] for i in subset))
+def test_gradcheck_of_whatever_requires_grad(kernel, backend, subset):
+    inputs = [x.requires_grad_(i in subset) for i, x in enumerate(random_inputs(kernel, horizon=3, dof=1))]
+    assert gradcheck(function(kernel, backend), inputs, check_forward_ad=True)
+
+
+@MAP
+@BACKEND
+@pytest.mark.parametrize("subset", [(0, 1), (2, 4), ALL], ids=lambda subset: "+".join(NAMES[i] for i in subset))
+def test_gradgradcheck_of_whatever_requires_grad(kernel, backend, subset):
+    inputs = [x.requires_grad_(i in subset) for i, x in enumerate(random_inputs(kernel, horizon=2, dof=1))]
+    assert gradgradcheck(function(kernel, backend), inputs, check_fwd_over_rev=True, check_rev_over_rev=True)
+
+
+@MAP
+def test_gradcheck_with_a_start_pool_and_one_step_length(kernel):
+    action, *start, dt = leaves(kernel, batch=3, horizon=3, dof=1)
+    index = torch.tensor([1, 0, 1], dtype=torch.int32)
+    pool = [x.detach()[:2].requires_grad_() for x in start]
+    assert gradcheck(
+        function(kernel, start_idx=index), [action, *pool, dt.detach()[0, 0].requires_grad_()], check_forward_ad=True
+    )
+
+
+@MAP
+def test_third_derivatives(kernel):
+    """Against the central difference of the second derivative by dt."""
+    action, *start, _ = random_inputs(kernel, batch=1, horizon=3, dof=1)
+    step = function(kernel)
+    dt = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+
+    def derivative(dt, order):
+        value = cost(step(action, *start, dt))
+        for _ in range(order):
+            (value,) = torch.autograd.grad(value, dt, create_graph=True)
+        return value
+
+    h = 1e-5
+    numeric = (derivative(dt + h, 2) - derivative(dt - h, 2)) / (2 * h)
+    torch.testing.assert_close(derivative(dt, 3), numeric, rtol=1e-6, atol=1e-6)
+
+
+@MAP
+@BACKEND
+def test_jacrev_and_jacfwd_equal_the_jacobian_by_rows(kernel, backend):
+    inputs, f = random_inputs(kernel), function(kernel, backend)
+    expected = jacobian_by_rows(f, inputs)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        for got, want in zip(transform(f, argnums=ALL)(*inputs), expected, strict=True):
+            assert_all_close(got, want)
+
+
+@MAP
+def test_hessians_in_all_four_orders_of_the_modes_agree_with_rows(kernel):
+    inputs, f = random_inputs(kernel, horizon=3, dof=1), function(kernel)
+
+    def gradient(*x):
+        x = [t if t.requires_grad else t.requires_grad_() for t in x]
+        return torch.autograd.grad(cost(f(*x)), x, create_graph=True)
+
+    expected = jacobian_by_rows(gradient, inputs)
+    rev, fwd = torch.func.jacrev, torch.func.jacfwd
+    for outer, inner in itertools.product((rev, fwd), repeat=2):
+        hessian = outer(inner(lambda *x: cost(f(*x)), argnums=ALL), argnums=ALL)(*inputs)
+        for got, want in zip(hessian, expected, strict=True):
+            assert_all_close(got, want)
+
+
+@MAP
+@BACKEND
+def test_jvp_by_actions_and_start_is_the_map_itself_on_the_tangents(kernel, backend):
+    *inputs, dt = random_inputs(kernel)
+    *tangents, _ = random_inputs(kernel, seed=5)
+    f = function(kernel, backend)
+    outputs, jvp = torch.func.jvp(lambda *x: f(*x, dt), tuple(inputs), tuple(tangents))
+    assert_all_close(outputs, f(*inputs, dt))
+    assert_all_close(jvp, f(*tangents, dt))
+    with forward_ad.dual_level():
+        duals = f(*(forward_ad.make_dual(x, t) for x, t in zip(inputs, tangents, strict=True)), dt)
+        assert_all_close([forward_ad.unpack_dual(dual).tangent for dual in duals], jvp)
+
+
+@MAP
+@pytest.mark.parametrize("mapped", SUBSETS, ids=lambda subset: "+".join(NAMES[i] for i in subset))
+def test_vmap_equals_a_loop(kernel, mapped):
+    stacks = [torch.stack([x, -2 * x, x + 1], dim=1) for x in random_inputs(kernel)]
+    stacks[4] = stacks[4].abs()
+    inputs = [stack if i in mapped else stack[:, 0] for i, stack in enumerate(stacks)]
+    in_dims = tuple(1 if i in mapped else None for i in ALL)
+    f = function(kernel)
+    got = torch.vmap(f, in_dims)(*inputs)
+    loop = [f(*(x[:, k] if i in mapped else x for i, x in enumerate(inputs))) for k in range(3)]
+    assert_all_close(got, [torch.stack(outputs) for outputs in zip(*loop, strict=True)])
+
+
+@MAP
+@pytest.mark.parametrize("pool_mapped", [False, True])
+@pytest.mark.parametrize("index_mapped", [False, True])
+def test_vmap_over_start_pools_and_indices_equals_a_loop(kernel, pool_mapped, index_mapped):
+    action, p0, v0, a0, dt = random_inputs(kernel, batch=3)
+    actions = torch.stack([action, 2 * action])
+    pools = torch.stack([v0, v0 + 1]) if pool_mapped else v0
+    index = torch.tensor([[0, 2, 2], [1, 1, 0]], dtype=torch.int32)
+    index = index if index_mapped else index[0]
+
+    def gradient(action, v0, index):
+        def total(v0):
+            return cost(kernel.step(action, p0, v0, a0, dt=dt, start_idx=index))
+
+        return torch.func.grad(total)(v0)
+
+    in_dims = (0, 0 if pool_mapped else None, 0 if index_mapped else None)
+    got = torch.vmap(gradient, in_dims)(actions, pools, index)
+    loop = [
+        gradient(actions[k], pools[k] if pool_mapped else pools, index[k] if index_mapped else index) for k in range(2)
+    ]
+    assert_all_close(got, torch.stack(loop))
+
+
+@MAP
+def test_vmap_with_one_start_row_for_all_and_a_number_for_dt(kernel):
+    action, p0, *_ = random_inputs(kernel, batch=3)
+    actions, rows = torch.stack([action, 2 * action]), torch.stack([p0[:1], p0[1:2]])
+
+    def f(action, p0):
+        return tuple(kernel.step(action, p0, dt=0.3))
+
+    got = torch.vmap(f)(actions, rows)
+    assert_all_close(got, [torch.stack(o) for o in zip(*map(f, actions, rows), strict=True)])
+
+
+@MAP
+def test_nested_vmap_of_gradients_equals_loops(kernel):
+    action, *rest = random_inputs(kernel)
+    actions = torch.stack([torch.stack([action, 2 * action]), torch.stack([action + 1, -action])])
+    gradient = torch.func.grad(lambda u: cost(function(kernel)(u, *rest)))
+    got = torch.vmap(torch.vmap(gradient))(actions)
+    assert_all_close(got, torch.stack([torch.stack([gradient(u) for u in row]) for row in actions]))
+
+
+@MAP
+@BACKEND
+def test_batched_gradients_of_autograd_equal_a_loop(kernel, backend):
+    inputs = leaves(kernel)
+    outputs = function(kernel, backend)(*inputs)
+    batches = [torch.stack([w, -3 * w]) for w in weights_like(outputs)]
+    got = torch.autograd.grad(outputs, inputs, batches, is_grads_batched=True, retain_graph=True)
+    for k in range(2):
+        expected = torch.autograd.grad(outputs, inputs, [batch[k] for batch in batches], retain_graph=True)
+        assert_all_close([gradient[k] for gradient in got], expected)
+
+
+@BACKEND
+def test_truncated_terminal_gradient_is_differentiable_again(backend):
+    kernel = MAPS["clique_central"]
+    step = function(kernel, backend, truncate_terminal_gradient=True)
+    assert gradgradcheck(step, leaves(kernel, horizon=3, dof=1))
+
+
+@BACKEND
+def test_start_jerk_of_the_central_map_has_its_gradients(backend):
+    action, p0, v0, a0, dt = leaves(MAPS["clique_central"], horizon=3, dof=1)
+
+    def step(j0, dt):
+        return tuple(clique_central_step(action.detach(), p0, v0, a0, j0, dt=dt, backend=backend))
+
+    j0 = torch.randn(2, 1, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(step, [j0, dt], check_forward_ad=True)
+    assert gradgradcheck(step, [j0, dt])
+
+
+@MAP
+def test_the_transpose_is_the_transpose(kernel):
+    """<F x, g> = <x, F' g> for random x and g, at a size where every row is an inner one."""
+    inputs = leaves(kernel, batch=3, horizon=9, dof=3)
+    outputs = function(kernel)(*inputs)
+    gradients = weights_like(outputs)
+    transposed = torch.autograd.grad(outputs, inputs[:4], gradients)
+    left = sum((a * b).sum() for a, b in zip(outputs, gradients, strict=True))
+    right = sum((a * b).sum() for a, b in zip(inputs[:4], transposed, strict=True))
+    torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)

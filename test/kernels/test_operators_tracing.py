@@ -1,0 +1,143 @@
+"""The operators as torch sees them: registration, tracing, compilation, export."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from operator_cases import MAP, OperatorCalls, assert_all_close, cost, function, leaves, random_inputs
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from traj_integrator_ros.kernels import MAPS, Backend, clique_central_step
+
+TRANSFORMS = {
+    "grad": lambda f: torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(5))),
+    "jacrev": lambda f: torch.func.jacrev(f, argnums=(0, 2, 4)),
+    "jacfwd": lambda f: torch.func.jacfwd(f, argnums=(0, 2, 4)),
+    "hessian": lambda f: torch.func.hessian(lambda *x: cost(f(*x)), argnums=(1, 4)),
+    "jvp": lambda f: lambda *x: torch.func.jvp(f, x, x)[1],
+    "vmap": lambda f: lambda *x: torch.vmap(f)(*(torch.stack([t, 2 * t]) for t in x)),
+    "dual level": lambda f: lambda *x: _dual_level(f, x),
+}
+
+
+def _dual_level(f, x):
+    with forward_ad.dual_level():
+        return [forward_ad.unpack_dual(y).tangent for y in f(*(forward_ad.make_dual(t, t.clone()) for t in x))]
+
+
+def our_nodes(graph: torch.fx.Graph) -> list[str]:
+    return [str(node.target) for node in graph.nodes if "traj_integrator" in str(node.target)]
+
+
+@MAP
+@pytest.mark.parametrize(("requires_grad", "pool"), [(False, False), (True, True)], ids=["plain", "grad and pool"])
+def test_opcheck_passes_for_every_operator(kernel, requires_grad, pool):
+    action, *start, dt = [x.requires_grad_(requires_grad) for x in random_inputs(kernel)]
+    index = torch.tensor([1, 1]) if pool else None
+    with OperatorCalls() as recorded:
+        outputs = kernel.step(action, *start, dt=dt, start_idx=index, backend=Backend.REFERENCE)
+        if requires_grad:
+            gradients = torch.autograd.grad(outputs[1:], [action, start[1], dt], outputs[1:], create_graph=True)
+            torch.autograd.grad(cost(gradients), [action, start[0]])
+    names = {operator._opname.rsplit("_", 1)[1] for operator, _ in recorded.calls}
+    assert names == ({"forward", "transpose"} if requires_grad else {"forward"})
+    for operator, arguments in recorded.calls[:2]:
+        arguments = [x.detach().requires_grad_(x.requires_grad) if torch.is_tensor(x) else x for x in arguments]
+        assert set(torch.library.opcheck(operator, arguments).values()) == {"SUCCESS"}
+
+
+@MAP
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static shapes", "dynamic shapes"])
+def test_compiles_as_one_graph_with_one_node_and_the_same_gradients(kernel, dynamic):
+    graphs = []
+
+    def backend(graph, example_inputs):
+        graphs.append(graph.graph)
+        return torch._dynamo.lookup_backend("aot_eager")(graph, example_inputs)
+
+    inputs, f = leaves(kernel), function(kernel)
+    torch._dynamo.reset()
+    outputs = torch.compile(f, fullgraph=True, backend=backend, dynamic=dynamic)(*inputs)
+    assert [len(our_nodes(graph)) for graph in graphs] == [1]
+    assert_all_close(outputs, f(*inputs))
+    assert_all_close(torch.autograd.grad(cost(outputs), inputs), torch.autograd.grad(cost(f(*inputs)), inputs))
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_function_transforms_compile(transform):
+    kernel = MAPS["acceleration_zoh"]
+    inputs, f = random_inputs(kernel), TRANSFORMS[transform](function(kernel))
+    torch._dynamo.reset()
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")(*inputs)
+    expected, structure = torch.utils._pytree.tree_flatten(f(*inputs))
+    assert_all_close(structure.flatten_up_to(compiled), expected)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_make_fx_keeps_the_operators_whole_under_function_transforms(transform):
+    kernel = MAPS["acceleration_zoh"]
+    inputs, f = random_inputs(kernel), TRANSFORMS[transform](function(kernel))
+    graph = make_fx(f)(*inputs)
+    assert our_nodes(graph.graph)
+    assert_all_close(torch.utils._pytree.tree_leaves(graph(*inputs)), torch.utils._pytree.tree_leaves(f(*inputs)))
+
+
+@pytest.mark.slow
+def test_compiles_with_inductor():
+    kernel = MAPS["clique_backward"]
+    inputs, f = leaves(kernel), function(kernel)
+    torch._dynamo.reset()
+    outputs = torch.compile(f, fullgraph=True)(*inputs)
+    assert_all_close(torch.autograd.grad(cost(outputs), inputs), torch.autograd.grad(cost(f(*inputs)), inputs))
+
+
+@MAP
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_exports_with_a_dynamic_batch(kernel, strict):
+    class Model(torch.nn.Module):
+        def forward(self, action, p0, v0, dt):
+            return tuple(kernel.step(action, p0, v0, dt=dt))
+
+    def arguments(batch):
+        action, p0, v0, _, dt = random_inputs(kernel, batch=batch)
+        return action, p0, v0, dt
+
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(Model(), arguments(3), strict=strict, dynamic_shapes=[{0: batch}] * 4)
+    assert len(our_nodes(program.graph)) == 1
+    assert len(our_nodes(program.run_decompositions().graph)) == 1
+    for other in (3, 5):
+        assert_all_close(program.module()(*arguments(other)), Model()(*arguments(other)))
+
+
+def test_scheme_arguments_and_numbers_for_dt_compile_too():
+    action, p0, *_ = leaves(MAPS["clique_central"])
+
+    def f(action, p0):
+        return tuple(clique_central_step(action, p0, dt=0.1, truncate_terminal_gradient=True, backend="reference"))
+
+    torch._dynamo.reset()
+    outputs = torch.compile(f, fullgraph=True, backend="aot_eager")(action, p0)
+    assert_all_close(torch.autograd.grad(cost(outputs), action), torch.autograd.grad(cost(f(action, p0)), action))
+
+
+def test_outputs_have_shapes_without_data_on_the_meta_device():
+    for kernel in MAPS.values():
+        action = torch.empty(3, 5, 2, device="meta")
+        outputs = kernel.step(action, torch.empty(3, 2, device="meta"), dt=0.1)
+        assert all(output.shape == (3, 5 + kernel.extra_horizon, 2) and output.is_meta for output in outputs)
+
+
+def test_import_of_the_kernels_loads_no_triton_no_rclpy_and_no_compiler():
+    code = (
+        "import sys, torch; before = set(sys.modules); import traj_integrator_ros.kernels as k; k.backend_info(); "
+        "k.clique_step(torch.zeros(1, 4, 2), torch.zeros(1, 2), dt=0.1); "
+        "print([m for m in ('triton', 'rclpy', 'matplotlib', 'torch._inductor', 'torch._dynamo') "
+        "if m in set(sys.modules) - before])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    assert result.stdout.strip() == "[]"
