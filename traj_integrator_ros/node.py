@@ -23,7 +23,7 @@ from .entities import Callbacks, Entities, create_diagnostics_publisher, take_wa
 from .integrator import IntegratorConfig, TrajectoryIntegrator
 from .joint_trajectory import TimedPoints
 from .latency import LatencyRing
-from .parameters import NodeParameters
+from .parameters import START_FROM_PREVIOUS, NodeParameters
 from .pipeline import Pipeline
 from .rejection import Rejected, RejectionCounters, RejectionReason
 from .sequence_gaps import SequenceGaps
@@ -202,23 +202,32 @@ class IntegratorNode(LifecycleNode):
 
     def _integrate_and_publish(self, message: ActionSequence) -> None:
         pipeline = self._accepting()
+        parameters = pipeline.parameters
         now_ns = self._now_ns()
         batch = pipeline.integrate(messages.sequence_fields(message), now_ns)
-        points = pipeline.points_to_publish(batch, now_ns) if pipeline.parameters.publish_joint_trajectory else None
+        # Checked before anything is published, so that a sequence is answered on both topics or on none.
+        needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
+        points = pipeline.points_to_publish(batch, now_ns) if needed else None
         publisher = self._entities.trajectory_batch
-        if pipeline.parameters.publish_trajectory_batch and publisher.get_subscription_count():
+        to_all = parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0
+        if to_all:
             publisher.publish(messages.trajectory_batch(batch, message.header.stamp))
-        if points is not None:
+        if parameters.publish_joint_trajectory:
             self._publish(points, Time())
+        elif to_all and points is not None:
+            pipeline.published.record(points, now_ns, now_ns)
 
     def _differentiate_and_publish(self, message: JointTrajectory) -> None:
         points = self._accepting().position_trajectory(messages.position_fields(message), self._now_ns())
         self._publish(points, message.header.stamp)
 
     def _publish(self, points: TimedPoints, stamp: Time) -> None:
-        joint_names = self._pipeline.parameters.joint_names
+        """Publish for the controller; a zero stamp means from now on."""
+        pipeline = self._pipeline
+        joint_names = pipeline.parameters.joint_names
         self._entities.joint_trajectory.publish(messages.joint_trajectory(joint_names, points, stamp))
-        self._pipeline.published.record(points, messages.stamp_ns(stamp) or self._now_ns())
+        now_ns = self._now_ns()
+        pipeline.published.record(points, messages.stamp_ns(stamp) or now_ns, now_ns)
 
     # Services
 

@@ -60,6 +60,8 @@ class ParameterSpec:
         return "; ".join([*parts, f"can be set {self.changeable.value}"])
 
 
+START_FROM_PREVIOUS = "previous"
+ACTION_REJECT = "reject"
 _MAXIMUM = 1e9
 
 PARAMETERS: tuple[ParameterSpec, ...] = (
@@ -127,7 +129,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "start_from", ParameterKind.STRING, "measured",
         "Start of sequences that bring none: measured (latest joint state), or previous (what the last published "
         "trajectory predicts for now; measured once it has ended)",
-        choices=("measured", "previous"),
+        choices=("measured", START_FROM_PREVIOUS),
     ),
     ParameterSpec(
         "limits.position_min", ParameterKind.DOUBLE_ARRAY, [],
@@ -162,7 +164,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec(
         "limits.action", ParameterKind.STRING, "warn",
         "What a violated limit leads to: warn (published all the same) or reject",
-        choices=("warn", "reject"),
+        choices=("warn", ACTION_REJECT),
     ),
     ParameterSpec(
         "publish.row", ParameterKind.INTEGER, 0,

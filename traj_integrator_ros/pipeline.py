@@ -14,7 +14,7 @@ from .integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from .joint_trajectory import TimedPoints, publishable_points
 from .kernels import Trajectory
 from .limits import JointLimits, find_violation
-from .parameters import NodeParameters
+from .parameters import ACTION_REJECT, START_FROM_PREVIOUS, NodeParameters
 from .position_trajectory import PositionFields, check_positions, differentiate
 from .rejection import Rejected, RejectionReason
 from .requests import (
@@ -136,8 +136,7 @@ class Pipeline:
         start_row = batch.request.control_map.start_row
         trajectory = Trajectory(*(values[row : row + 1] for values in batch.trajectory))
         self._judge_limits(trajectory, start_row, row)
-        if batch.request.start is not None:
-            self._judge_start(batch.trajectory.position[row, start_row], now_ns)
+        self._judge_start(batch.trajectory.position[row, start_row], now_ns)
         time_s = batch.time_s if batch.time_s.ndim == 1 else batch.time_s[row]
         return self._publishable(time_s, trajectory)
 
@@ -204,7 +203,7 @@ class Pipeline:
         """Start state of input that brings none, rows `[1, dof]`."""
         if self.joint_states.check_clock(now_ns):
             self.published.clear()
-        if self.parameters.start_from == "previous":
+        if self.parameters.start_from == START_FROM_PREVIOUS:
             predicted = self.published.state_at(now_ns)
             if predicted is not None:
                 return predicted
@@ -241,7 +240,7 @@ class Pipeline:
             return None
 
     def _judge(self, finding: Rejected) -> None:
-        if self.parameters.limits_action == "reject":
+        if self.parameters.limits_action == ACTION_REJECT:
             raise finding
         self._warn(finding)
 

@@ -186,21 +186,24 @@ class PublishedTrajectory:
     def __init__(self) -> None:
         self._points: TimedPoints | None = None
         self._start_ns = 0
+        self._recorded_ns = 0
 
-    def record(self, points: TimedPoints, start_ns: int) -> None:
-        """Keep a trajectory that starts at `start_ns` of the node's clock."""
-        self._points, self._start_ns = points, start_ns
+    def record(self, points: TimedPoints, start_ns: int, now_ns: int) -> None:
+        """Keep a trajectory that starts at `start_ns` of the node's clock, which may be still to come."""
+        self._points, self._start_ns, self._recorded_ns = points, start_ns, now_ns
 
     def state_at(self, now_ns: int) -> StartState | None:
-        """Return the state predicted for now, rows `[1, dof]`; None without a trajectory, or once it has ended.
+        """Return the state predicted for now, rows `[1, dof]`; None before the trajectory starts and once it has ended.
 
         Between two points it follows the quintic that joint_trajectory_controller follows between them.
         """
         if self._points is None:
             return None
         elapsed_ns = now_ns - self._start_ns
-        if elapsed_ns < 0 or elapsed_ns >= int(self._points.time_ns[-1]):
-            self._points = None
+        if now_ns < self._recorded_ns or elapsed_ns >= int(self._points.time_ns[-1]):
+            self.clear()  # the clock has jumped back, or the motion is over
+            return None
+        if elapsed_ns < 0:
             return None
         return StartState(*(value[None] for value in interpolate(self._points, elapsed_ns)))
 

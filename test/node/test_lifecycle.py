@@ -10,6 +10,8 @@ import pytest
 from conftest import ClientFactory, NodeFactory
 from ros_client import RosClient, sequence
 
+from traj_integrator_interfaces.msg import ActionSequence
+
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
 NEXT_STATE = {
@@ -166,3 +168,31 @@ def client_cycle(start_node: NodeFactory, connect: ClientFactory) -> RosClient:
     after = cycle(15)
     assert after < before * 1.05, (before, after)
     return client
+
+
+def test_quality_of_service_can_be_overridden_by_parameters(start_node: NodeFactory, connect: ClientFactory) -> None:
+    start_node({
+        "qos_overrides./joint_states.subscription.reliability": "reliable",
+        "qos_overrides./traj_integrator/joint_trajectory.publisher.durability": "transient_local",
+        "qos_overrides./traj_integrator/action_sequence.subscription.reliability": "best_effort",
+    })  # fmt: skip
+    client = connect()
+    client.wait_until_active()
+    [states] = client.node.get_subscriptions_info_by_topic("/joint_states")
+    [output] = client.node.get_publishers_info_by_topic("/traj_integrator/joint_trajectory")
+    [actions] = client.node.get_subscriptions_info_by_topic("/traj_integrator/action_sequence")
+    assert states.qos_profile.reliability.name == "RELIABLE"
+    assert output.qos_profile.durability.name == "TRANSIENT_LOCAL"
+    assert actions.qos_profile.reliability.name == "BEST_EFFORT"
+    client.answer(SEQUENCE)
+
+
+def test_float64_kernels_answer_in_the_same_messages(start_node: NodeFactory, connect: ClientFactory) -> None:
+    start_node({"dtype": "float64"})
+    client = connect()
+    client.wait_until_active()
+    actions = np.random.default_rng(0).normal(size=(2, 5, 3))
+    response = client.integrate(sequence(actions, position=np.zeros(3), control_space=ActionSequence.VELOCITY))
+    expected = np.concatenate([np.zeros((2, 1, 3)), np.cumsum(np.float32(actions[:, :-1]) * 0.02, axis=1)], axis=1)
+    assert np.allclose(np.asarray(response.trajectory.position).reshape(2, 5, 3), expected, rtol=1e-6, atol=1e-8)
+    assert client.counts()["dtype"] == "float64"

@@ -115,7 +115,7 @@ def line() -> TimedPoints:
 def test_a_published_trajectory_predicts_until_it_ends() -> None:
     published = PublishedTrajectory()
     assert published.state_at(NOW) is None
-    published.record(line(), NOW)
+    published.record(line(), NOW, NOW)
     state = published.state_at(NOW + SECOND // 4)
     assert state.position.shape == (1, 3)
     assert np.allclose(state.position, 0.25) and np.allclose(state.velocity, 1.0) and np.allclose(state.acceleration, 0)
@@ -123,8 +123,15 @@ def test_a_published_trajectory_predicts_until_it_ends() -> None:
     assert published.state_at(NOW + SECOND) is None, "once ended, it stays ended"
 
 
+def test_a_published_trajectory_that_starts_later_predicts_nothing_until_then() -> None:
+    published = PublishedTrajectory()
+    published.record(line(), NOW + SECOND, NOW)
+    assert published.state_at(NOW + SECOND // 2) is None
+    assert np.allclose(published.state_at(NOW + SECOND + SECOND // 2).position, 0.5)
+
+
 def test_a_published_trajectory_is_forgotten_when_the_clock_jumps_back() -> None:
     published = PublishedTrajectory()
-    published.record(line(), NOW)
+    published.record(line(), NOW, NOW)
     assert published.state_at(NOW - SECOND) is None
     assert published.state_at(NOW + SECOND // 2) is None

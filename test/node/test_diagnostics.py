@@ -1,0 +1,120 @@
+"""What the node tells about itself, and how it keeps from telling it too often."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus
+
+from traj_integrator_ros import throttled_log
+from traj_integrator_ros.diagnostics import Diagnostics, NodeStatus
+from traj_integrator_ros.latency import LatencyRing
+from traj_integrator_ros.rejection import RejectionCounters, RejectionReason
+from traj_integrator_ros.sequence_gaps import SequenceGaps
+from traj_integrator_ros.throttled_log import ThrottledLog
+
+OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
+NONE = RejectionCounters().snapshot()
+
+
+def status(**changes: object) -> NodeStatus:
+    usual = NodeStatus(
+        lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", state_age_s=0.1,
+        state_timeout_s=0.5, sequences=10, published=10, service_calls=0, rejected=NONE, warned=NONE,
+        sequence_latency=LatencyRing(), service_latency=LatencyRing(),
+    )  # fmt: skip
+    return dataclasses.replace(usual, **changes)
+
+
+def level_and_text(given: NodeStatus) -> tuple[bytes, str]:
+    [told] = Diagnostics("node").message(given, Time()).status
+    return told.level, told.message
+
+
+def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
+    return {**NONE, reason: 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "text"),
+    [
+        ({}, OK, "active"),
+        ({"state_age_s": None}, OK, "active, no joint state yet"),
+        ({"lifecycle_state": "inactive"}, WARN, "inactive: input is not accepted"),
+        ({"rejected": counted(RejectionReason.NOT_FINITE)}, WARN, "rejected 2 x not_finite"),
+        ({"warned": counted(RejectionReason.LIMITS)}, WARN, "published in spite of 2 x limits_violated"),
+        ({"state_age_s": 2.0}, STALE, "joint state is 2.00 s old (state_timeout 0.5 s)"),
+        ({"state_age_s": 2.0, "state_timeout_s": 0.0}, OK, "active"),
+        ({"rejected": counted(RejectionReason.INTERNAL_ERROR)}, ERROR, "2 x internal_error"),
+        ({"rejected": counted(RejectionReason.OUT_OF_DEVICE_MEMORY)}, ERROR, "2 x out_of_device_memory"),
+        (
+            {"lifecycle_state": "unconfigured", "failure": "configure failed: no joints"},
+            ERROR, "unconfigured: configure failed: no joints",
+        ),
+    ],
+)  # fmt: skip
+def test_levels_mean_what_operators_expect(changes: dict[str, object], level: bytes, text: str) -> None:
+    assert level_and_text(status(**changes)) == (level, text)
+
+
+def test_a_level_is_about_what_happened_since_the_message_before() -> None:
+    diagnostics = Diagnostics("node")
+    bad = status(rejected=counted(RejectionReason.NOT_FINITE))
+    levels = [diagnostics.message(given, Time()).status[0].level for given in (status(), bad, bad)]
+    assert levels == [OK, WARN, OK]
+
+
+def test_every_reason_is_listed_with_its_count() -> None:
+    [told] = Diagnostics("node").message(status(rejected=counted(RejectionReason.START_INDEX)), Time()).status
+    values = {pair.key: pair.value for pair in told.values}
+    for reason in RejectionReason:
+        assert values[f"rejected.{reason.value}"] == ("2" if reason is RejectionReason.START_INDEX else "0")
+    assert values["rejected"] == "2"
+    assert values["sequence_latency_p99_ms"] == "none"
+
+
+def test_latency_percentiles_are_of_the_last_thousand() -> None:
+    ring = LatencyRing()
+    assert ring.percentile_ms(50) is None
+    for milliseconds in [9_999] * 500 + list(range(1_000)):
+        ring.add(milliseconds * 1e-3)
+    assert ring.percentile_ms(50) == pytest.approx(499.5)
+    assert ring.percentile_ms(99) == pytest.approx(989.01)
+
+
+def info(number: int, publisher: bytes = b"a") -> dict[str, object]:
+    return {"publication_sequence_number": number, "publisher_gid": {"data": publisher}}
+
+
+def test_gaps_are_counted_for_each_publisher() -> None:
+    gaps = SequenceGaps()
+    messages = [(7, b"a"), (1, b"b"), (8, b"a"), (2, b"b"), (12, b"a"), (3, b"b")]
+    assert [gaps.missed_before(info(*message)) for message in messages] == [0, 0, 0, 0, 3, 0]
+
+
+def test_a_middleware_without_numbers_has_no_gaps() -> None:
+    gaps = SequenceGaps()
+    for given in ({}, {"publication_sequence_number": None}, {"publication_sequence_number": 9}):
+        assert gaps.missed_before(given) == 0
+
+
+def test_publishers_that_come_and_go_are_forgotten() -> None:
+    gaps = SequenceGaps()
+    for number in range(10_000):
+        gaps.missed_before(info(1, str(number).encode()))
+    assert len(gaps._last) <= 64
+
+
+def test_a_flood_of_lines_becomes_one_and_the_next_tells_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(throttled_log.time, "monotonic", lambda: now)
+    lines: list[str] = []
+    log = ThrottledLog(lines.append)
+    for _ in range(1_000):
+        log("NaN", "NaN came")
+    log("Inf", "Inf came")
+    now += throttled_log.QUIET_S
+    log("NaN", "NaN came")
+    assert lines == ["NaN came", "Inf came", "NaN came (999 more like it since the last such line)"]
