@@ -212,17 +212,24 @@ def _register(
     _LIBRARY.define(name + schema, tags=torch.Tag.pt2_compliant_tag)
     operator = getattr(torch.ops.traj_integrator, name).default
 
-    def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> Sequence[Tensor]:
-        if _is_differentiated(arguments[: dt_place + 1]):
-            with enable_single_level_autograd_function():
-                return derivative.apply(keyset, *arguments)
+    def below_autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
         with torch._C._AutoDispatchBelowAutograd():
             return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
-    def forward(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor, ...]:
+    def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
+        if not _is_differentiated(arguments[: dt_place + 1]):
+            return below_autograd(keyset, *arguments)
+        if not torch._C._are_functorch_transforms_active():
+            return derivative.apply(keyset, *arguments)
+        with enable_single_level_autograd_function():
+            return derivative.apply(keyset, *arguments)
+
+    def forward(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
+        if not torch._C._are_functorch_transforms_active():
+            return below_autograd(keyset, *arguments)
         # The node switches differentiation off for its own level; under nested transforms the outer ones want theirs.
-        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True), torch._C._AutoDispatchBelowAutograd():
-            return tuple(operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments))
+        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            return below_autograd(keyset, *arguments)
 
     derivative.forward = staticmethod(forward)
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")

@@ -18,7 +18,7 @@ MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 # By device, and the reference where that is another one.
 CPU_BACKENDS = (None,) if backend_info()[0].backend is Backend.REFERENCE else (None, Backend.REFERENCE)
 BACKEND = pytest.mark.parametrize(
-    "backend", CPU_BACKENDS, ids=[str(backend and backend.value or "by device") for backend in CPU_BACKENDS]
+    "backend", CPU_BACKENDS, ids=["by device" if backend is None else backend.value for backend in CPU_BACKENDS]
 )
 
 NAMES = ("action", "start_position", "start_velocity", "start_acceleration", "dt")

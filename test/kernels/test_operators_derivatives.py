@@ -36,7 +36,8 @@ def jacobian_by_rows(f, inputs):
             torch.autograd.grad(element, inputs, retain_graph=True, materialize_grads=True, allow_unused=True)
             for element in output.flatten()
         ]
-        table.append([torch.stack(c).view(*output.shape, *x.shape) for c, x in zip(zip(*rows), inputs)])
+        columns = zip(*rows, strict=True)
+        table.append([torch.stack(c).view(*output.shape, *x.shape) for c, x in zip(columns, inputs, strict=True)])
     return table
 
 
