@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import signal
 import sys
 import time
@@ -150,6 +151,9 @@ def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path
 def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
     from .process import IntegratorProcess, NodeDied, keep_dds_on_this_machine
 
+    if importlib.util.find_spec("matplotlib") is None:
+        print("demo: drawing needs matplotlib: python -m pip install matplotlib", file=sys.stderr)
+        return EXIT_FAILED
     options.out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, TRAJECTORIES, OPTIMIZER):
         (options.out / name).unlink(missing_ok=True)

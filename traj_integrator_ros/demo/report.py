@@ -158,7 +158,8 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         },
         "velocity_error_note": (
             "row 0 of every window against the motion's own velocity: central at the same sample (up to where it sees "
-            "the held last action), backward at mid-step"
+            "the held last action), backward at mid-step. By kind, without bounds: jerk sequences that start from "
+            "joint_states drift, because a JointState has no acceleration"
         ),
         "velocity_error_by_kind_rad_s": {
             name: {"rms": statistics.rms, "largest": statistics.largest}

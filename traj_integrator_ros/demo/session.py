@@ -64,7 +64,7 @@ def run_session(
                     process.check()
 
             try:
-                _wait_for_node(planner, player, process, progress, tick)
+                _wait_for_node(prepared, planner, player, process, progress, tick)
                 _play(player, planner, progress, tick)
                 result = _optimize(optimizer, prepared, progress, tick)
                 _settle(planner, tick)
@@ -76,6 +76,7 @@ def run_session(
 
 
 def _wait_for_node(
+    prepared: Prepared,
     planner: DemoPlanner,
     player: JointStatePlayer,
     process: IntegratorProcess | None,
@@ -101,7 +102,8 @@ def _wait_for_node(
         if wait_until(lambda: planner.node.knows_robot, announce, STATE_WITHIN):
             return
         raise SessionError(
-            f"no joint state reached the node within {STATE_WITHIN:.0f} s; it says: {planner.node.message}"
+            f"no joint state reached the node within {STATE_WITHIN:.0f} s; are its joints "
+            f"{', '.join(prepared.recording.joint_names)}? It says: {planner.node.message}"
         )
     if not planner.node.messages:
         raise SessionError(
