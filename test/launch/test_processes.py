@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
 from integrator_client import IntegratorClient
-from node_process import NodeProcess
+from launched_process import NodeProcess
 from scenarios import (
     MAIN_JOB,
     SCENARIOS,
