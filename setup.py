@@ -1,5 +1,7 @@
 """Package of traj_integrator_ros for pip and for colcon (ament_python)."""
 
+import os
+import sys
 from glob import glob
 from pathlib import Path
 
@@ -8,8 +10,51 @@ from setuptools.command.develop import develop
 
 PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
+NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
+
+
+def native_kernels() -> dict[str, object]:
+    """Arguments of setup() that build the C++ kernels, where that is possible; else the package is pure Python.
+
+    TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
+    """
+    wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")
+    if wish == "0":
+        return {}
+    try:
+        from torch.utils.cpp_extension import BuildExtension, CppExtension
+    except Exception as error:  # without torch there is nothing to build against; a broken one is no better
+        if wish == "1":
+            raise
+        print(f"{PACKAGE}: no C++ kernels, since torch cannot be imported here: {error}", file=sys.stderr)
+        return {}
+
+    class BuildIfPossible(BuildExtension):
+        def run(self) -> None:
+            try:
+                super().run()
+            except Exception as error:  # no compiler, no headers: whatever it is, the reference kernels still work
+                if wish == "1":
+                    raise
+                print(f"{PACKAGE}: no C++ kernels, since they did not compile: {error}", file=sys.stderr)
+                self.extensions = []
+
+    # No -march: the loops are compiled for several instruction sets and chosen at run time. No contraction: a
+    # trajectory is the same to the last bit on each of them.
+    compile_args = ["-O3", "-std=c++20", "-fopenmp", "-ffp-contract=off", "-fno-math-errno", "-g0"]
+    extension = CppExtension(
+        f"{PACKAGE}.kernels.native._C",
+        sorted(glob(f"{NATIVE}/src/*.cpp")),
+        include_dirs=[str(HERE / NATIVE / folder) for folder in ("include", "src")],
+        depends=sorted(glob(f"{NATIVE}/src/*.[hi]*") + glob(f"{NATIVE}/include/*/*.h")),
+        extra_compile_args=compile_args,
+        extra_link_args=["-fopenmp"],
+        optional=wish != "1",
+    )
+    return {"ext_modules": [extension], "cmdclass": {"build_ext": BuildIfPossible}}
+
 
 setup(
     name=PACKAGE,
@@ -25,7 +70,8 @@ setup(
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
     package_data={
         PACKAGE: ["py.typed"],
-        f"{PACKAGE}.kernels": ["native/*", "native/*/*", "native/*/*/*"],  # C++ sources, compiled where they are used
+        # The C++ sources; the headers are for C++ planners, too.
+        f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/include/*/*"],
     },
     # The kernels and the engine need no more. rclpy and the messages come with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy"],
@@ -47,4 +93,5 @@ setup(
     },
     options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},
     zip_safe=True,
+    **native_kernels(),
 )

@@ -27,6 +27,7 @@ LOG = ROOT / "build" / "set-up.log"
 REQUIREMENTS = ROOT / "requirements"
 INTERFACES = ROOT / "traj_integrator_interfaces"
 PACKAGE = "traj_integrator_ros"
+NATIVE = ROOT / "kernels" / "native"
 
 
 class SetUpError(Exception):
@@ -307,8 +308,9 @@ def mend_python_exports(environment: Environment) -> None:
 
 
 def project_inputs(environment: Environment) -> list[Path]:
-    """What an editable installation copies from the checkout instead of looking there."""
-    return [ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")]
+    """What an editable installation copies or compiles from the checkout instead of looking there."""
+    cpp = [path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".h", ".inc")]
+    return [*(ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")), *sorted(cpp)]
 
 
 def install_project(environment: Environment) -> None:

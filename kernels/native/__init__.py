@@ -8,6 +8,7 @@ write to instead of new ones. `step` is the public functions' short cut.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 
 import torch  # the extension is linked against torch's libraries: they have to be loaded first
@@ -17,9 +18,11 @@ from ..types import AccelerationIntegrator, Trajectory
 from . import batching_rules
 
 try:
-    from . import _C
+    _C = importlib.import_module(f"{__name__}._C")
+except ModuleNotFoundError:
+    raise ImportError("the C++ extension is not built for this Python") from None
 except ImportError as error:
-    raise ImportError(f"the C++ extension is not built, or was built for another torch or Python: {error}") from error
+    raise ImportError(f"the C++ extension was built for another torch: {error}") from error
 if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
     raise ImportError(f"the C++ extension was built for torch {_C.torch_version}, this is torch {torch.__version__}")
 

@@ -1,0 +1,86 @@
+// A planner in C++ without Python: moves two robots that are already in motion to a goal at rest, by gradient descent on
+// their accelerations through the integrator.
+//
+// `plan` prints the cost as it falls. `plan --gradients` prints, for every control map, a cost and its gradient by the
+// actions and the start, for comparison with other implementations.
+#include <ATen/ATen.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "traj_integrator/step.h"
+
+namespace {
+
+using at::Tensor;
+using traj_integrator::ControlMap;
+using traj_integrator::StartState;
+using traj_integrator::Trajectory;
+
+constexpr double kDt = 0.02;  // s
+
+// Numbers that any language can make: sin(first), sin(first + 1), ...
+Tensor sines(at::IntArrayRef shape, double first) {
+  const Tensor angles = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
+  return at::sin(angles).reshape(shape);
+}
+
+double minimize() {
+  const StartState start{sines({2, 7}, 0), sines({2, 7}, 100) / 10};
+  const Tensor goal = start.position + 0.3;
+  Tensor action = at::zeros({2, 64, 7}, at::kDouble).requires_grad_();
+  Tensor momentum = at::zeros_like(action);
+  double cost = 0;
+  for (int iteration = 0; iteration <= 300; ++iteration) {
+    const Trajectory motion = traj_integrator::step(ControlMap::kAccelerationZoh, action, start, kDt);
+    const Tensor end = motion.position.select(1, 63) - goal, end_velocity = motion.velocity.select(1, 63);
+    const Tensor loss = 100 * end.square().sum() + 10 * end_velocity.square().sum() +
+                        1e-3 * motion.acceleration.square().sum() * kDt;
+    loss.backward();
+    cost = loss.item<double>();
+    if (iteration % 100 == 0) std::printf("iteration %3d  cost %.6f\n", iteration, cost);
+    const Tensor gradient = action.grad();
+    momentum = 0.9 * momentum + gradient;
+    action = (action.detach() - 0.02 * momentum).requires_grad_();
+  }
+  return cost;
+}
+
+void print_numbers(const char* label, const Tensor& tensor) {
+  std::printf("%s", label);
+  const Tensor flat = tensor.detach().contiguous().view(-1);
+  for (int64_t i = 0; i < flat.numel(); ++i) std::printf(" %.17g", flat.data_ptr<double>()[i]);
+  std::printf("\n");
+}
+
+void print_gradients(const char* name, ControlMap map) {
+  Tensor action = sines({2, 5, 3}, 0).requires_grad_();
+  Tensor position = sines({2, 3}, 50).requires_grad_();
+  Tensor velocity = sines({2, 3}, 60).requires_grad_();
+  Tensor acceleration = sines({2, 3}, 70).requires_grad_();
+  const Trajectory motion = traj_integrator::step(map, action, {position, velocity, acceleration}, kDt);
+  const Tensor cost = motion.position.square().sum() + motion.velocity.square().sum() +
+                      motion.acceleration.square().sum() + motion.jerk.square().sum();
+  cost.backward();
+  std::printf("%s\n", name);
+  print_numbers("cost", cost);
+  print_numbers("action", action.grad());
+  print_numbers("start_position", position.grad());
+  print_numbers("start_velocity", velocity.grad());
+  print_numbers("start_acceleration", acceleration.grad());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count == 2 && std::strcmp(arguments[1], "--gradients") == 0) {
+    print_gradients("clique_backward", ControlMap::kCliqueBackward);
+    print_gradients("clique_central", ControlMap::kCliqueCentral);
+    print_gradients("acceleration_zoh", ControlMap::kAccelerationZoh);
+    print_gradients("acceleration_semi_implicit_euler", ControlMap::kAccelerationSemiImplicitEuler);
+    print_gradients("velocity", ControlMap::kVelocity);
+    print_gradients("jerk", ControlMap::kJerk);
+    return 0;
+  }
+  return minimize() < 0.1 ? 0 : 1;
+}

@@ -1,0 +1,212 @@
+"""The C++ kernels against float64 arithmetic on the same numbers: every map, both directions, any shape."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from native_cases import VARIANTS, Case, assert_close
+
+from traj_integrator_ros.kernels import MAPS, reference_backend
+
+try:
+    from traj_integrator_ros.kernels import native
+except ImportError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+# Rounding of the arithmetic and of the result. The specification allows 2e-6 in float32.
+LIMIT = {torch.float32: 2e-7, torch.float64: 2e-14}
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+VARIANT = pytest.mark.parametrize("variant", VARIANTS)
+
+cases = st.builds(
+    Case,
+    variant=st.sampled_from(list(VARIANTS)),
+    batch=st.integers(1, 9),
+    horizon=st.sampled_from([1, 2, 3, 4, 5, 8, 32, 33, 150]),
+    dof=st.sampled_from([1, 2, 3, 6, 7, 8, 16, 17, 64, 600]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    seed=st.integers(0, 2**31),
+    dt_form=st.sampled_from(["scalar", "step", "trajectory", "both"]),
+    start_form=st.sampled_from(["each", "one", "pool"]),
+    strided=st.booleans(),
+    given=st.tuples(*[st.booleans()] * 4).filter(any),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=cases)
+def test_outputs_are_those_of_float64_arithmetic(case):
+    for name, got, want in zip(OUTPUTS, case.forward(native), case.expected_forward(), strict=True):
+        assert got.dtype is case.dtype and got.is_contiguous()
+        assert_close(got, want, LIMIT[case.dtype], name)
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=cases)
+def test_gradients_are_those_of_float64_arithmetic(case):
+    for i, (got, want) in enumerate(zip(case.transpose(native), case.expected_transpose(), strict=True)):
+        assert got.dtype is case.dtype
+        assert_close(got, want, 4 * LIMIT[case.dtype], i)
+
+
+@VARIANT
+@pytest.mark.parametrize("form", ["scalar", "both"])
+def test_transpose_is_what_autograd_makes_of_the_reference(variant, form):
+    case = Case(variant, 4, 6, 3, torch.float64, seed=1, dt_form=form, start_form="pool")
+    if case.transpose_scheme.get("truncate_terminal_gradient"):
+        pytest.skip("the truncated gradient is not the derivative of anything")
+    leaves = [x.clone().requires_grad_() for x in (case.action, *case.start)]
+    case.action, case.start = leaves[0], leaves[1:]
+    expected = torch.autograd.grad(case.forward(reference_backend), leaves, case.upstream)
+    for got, want in zip(case.transpose(native), expected, strict=True):
+        assert_close(got, want, 1e-14)
+
+
+@VARIANT
+def test_gradients_that_nobody_wants_are_none(variant):
+    case = Case(variant, 2, 5, 2, torch.float32, seed=1)
+    wanted = [i % 2 == 0 for i in range(case.starts + 1)]
+    for got, want, is_wanted in zip(case.transpose(native, tuple(wanted)), case.transpose(native), wanted, strict=True):
+        assert torch.equal(got, want) if is_wanted else got is None
+
+
+@VARIANT
+def test_no_trajectories_give_no_rows(variant):
+    case = Case(variant, 0, 5, 2, torch.float32, seed=1, start_form="one")
+    assert all(output.shape[0] == 0 for output in case.forward(native))
+    action, *start = case.transpose(native)
+    assert action.shape == (0, 5, 2) and not any(bool(row.any()) for row in start)
+
+
+@VARIANT
+def test_large_batches_that_bypass_the_caches_equal_small_ones(variant):
+    case = Case(variant, 6000, 32, 7, torch.float32, seed=1)
+    outputs, gradients = case.forward(native), case.transpose(native)
+    part = Case(variant, 1, 1, 1, torch.float32, seed=1)
+    part.batch, part.horizon, part.start_rows, part.dt = 100, 32, 100, case.dt
+    for first in (0, 2950, 5900):
+        rows = slice(first, first + 100)
+        part.action, part.start = case.action[rows], [row[rows] for row in case.start]
+        part.upstream = [gradient[rows] for gradient in case.upstream]
+        for whole, piece in zip(outputs, part.forward(native), strict=True):
+            assert torch.equal(whole[rows], piece)
+        for whole, piece in zip(gradients, part.transpose(native), strict=True):
+            assert torch.equal(whole[rows], piece)
+
+
+@VARIANT
+def test_number_of_threads_does_not_change_a_bit(variant):
+    case = Case(variant, 500, 32, 7, torch.float32, seed=1, start_form="pool")
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            results.append((*case.forward(native), *case.transpose(native)))
+    finally:
+        torch.set_num_threads(threads)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_every_instruction_set_gives_the_same_bits():
+    program = """
+import sys, torch
+from native_cases import VARIANTS, Case
+from traj_integrator_ros.kernels import native
+total = 0
+for variant in VARIANTS:
+    for form in ("scalar", "both"):
+        case = Case(variant, 5, 33, 7, torch.float32, seed=1, dt_form=form)
+        for result in (*case.forward(native), *case.transpose(native)):
+            total = (total * 31 + int(result.view(torch.int32).long().sum())) % 2**61
+print(native.instruction_set(), total)
+"""
+    results = {}
+    for wish in ("baseline", "avx2", "avx512"):
+        environment = {**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": wish, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        name, total = done.stdout.split()
+        results[name] = total
+    assert "baseline" in results
+    assert len(set(results.values())) == 1, results
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("dt", [0.001, 0.02, 0.1])
+@pytest.mark.parametrize("offset", [0.0, 2.0], ids=["through zero", "near 2 rad"])
+@pytest.mark.parametrize("per_step", [False, True], ids=["uniform dt", "dt per step"])
+def test_smooth_motions_keep_their_digits_in_float32(name, dt, offset, per_step):
+    kernel = MAPS[name]
+    if per_step and kernel.uniform_dt_only:
+        pytest.skip("one step length only")
+    steps = dt * (1 + 0.3 * torch.rand(64, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    if not per_step:
+        steps = steps[:1].expand(64)
+    time = torch.cat([torch.zeros(1, dtype=torch.float64), steps.cumsum(0)])
+    phase = 1.3 * (time - time[32])
+    derivatives = [offset + 0.8 * phase.sin(), 1.04 * phase.cos(), -1.352 * phase.sin(), -1.7576 * phase.cos()]
+    action = derivatives[kernel.control_space - 1][1:].float().reshape(1, 64, 1)
+    start = [x[:1].float().reshape(1, 1) for x in derivatives[:3]]
+    step = steps if per_step else float(steps[0])
+    got = kernel.step(action, *start, dt=step, backend="native")
+    want = kernel.step(action.double(), *(x.double() for x in start), dt=step, backend="reference")
+    for output, exact, label in zip(got, want, OUTPUTS, strict=True):
+        assert_close(output, exact, 2e-7, label)
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_rounds_once_at_the_end(name, dtype):
+    kernel = MAPS[name]
+    generator = torch.Generator().manual_seed(7)
+    inputs = [torch.randn(*shape, generator=generator).to(dtype) for shape in ((3, 8, 2), (3, 2), (3, 2), (3, 2))]
+    got = kernel.step(*inputs, dt=0.5, backend="native")
+    want = kernel.step(*(x.double() for x in inputs), dt=0.5, backend="reference")
+    for output, exact in zip(got, want, strict=True):
+        assert torch.equal(output, exact.to(dtype))
+
+
+def test_outputs_go_into_the_tensors_of_the_caller():
+    case = Case("clique", 3, 5, 2, torch.float32, seed=1)
+    out = [torch.full((3, 5, 2), torch.nan) for _ in range(4)]
+    launch = native.clique_forward
+    returned = launch(case.action, *case.start, None, case.dt, out=out)
+    for got, buffer, want in zip(returned, out, case.forward(native), strict=True):
+        assert got.data_ptr() == buffer.data_ptr()
+        assert torch.equal(buffer, want)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [torch.empty(3, 5, 3), torch.empty(3, 5, 2).double(), torch.empty(3, 2, 5).mT],
+    ids=["shape", "dtype", "stride"],
+)
+def test_a_wrong_output_tensor_is_refused(wrong):
+    case = Case("clique", 3, 5, 2, torch.float32, seed=1)
+    out = [torch.empty(3, 5, 2) for _ in range(3)] + [wrong]
+    with pytest.raises(ValueError, match="out: expected contiguous Float tensors of shape"):
+        native.clique_forward(case.action, *case.start, None, case.dt, out=out)
+
+
+@pytest.mark.parametrize("row", [-1, 3])
+def test_an_index_outside_of_the_pool_is_refused(row):
+    case = Case("clique", 4, 5, 2, torch.float32, seed=1, start_form="pool")
+    case.start_idx = torch.tensor([0, 1, row, 2])
+    with pytest.raises(IndexError, match="start_idx: expected rows 0 to 2"):
+        case.forward(native)
+    with pytest.raises(IndexError, match="start_idx: expected rows 0 to 2"):
+        case.transpose(native)
+
+
+def test_the_backend_is_the_default_on_the_cpu():
+    from traj_integrator_ros.kernels import Backend, backend_info
+
+    assert backend_info()[0].backend is Backend.NATIVE
