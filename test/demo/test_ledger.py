@@ -78,4 +78,4 @@ def test_without_a_restart_silence_is_loss(window):
 def test_only_recent_sequences_that_can_be_answered_are_in_flight(window):
     ledger = sent(window, 100, answered=set(range(98)), rejected={99})
     assert ledger.in_flight(15.0) == 1
-    assert ledger.in_flight(15.0 + ledger.answer_within) == 0
+    assert ledger.in_flight(16.0, within=1.0) == 0

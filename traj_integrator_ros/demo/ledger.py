@@ -75,8 +75,6 @@ class NodeCounts:
 class Ledger:
     """The sequences of the demo by their stamp [ns]; every stamp is unique. Safe to use from several threads."""
 
-    answer_within: float = 5.0
-    """A sequence still unanswered after this time [s] no longer counts as in flight."""
     _sent: dict[int, Sent] = field(default_factory=dict)
     _answered: int = 0
     _unknown: int = 0
@@ -104,11 +102,11 @@ class Ledger:
         with self._lock:
             self._restarts.append(now)
 
-    def in_flight(self, now: float) -> int:
-        """Sequences that may still be answered."""
+    def in_flight(self, now: float, within: float = 2.0) -> int:
+        """Sequences not answered yet, of those sent less than `within` s ago: older ones hold up nobody."""
         with self._lock:
             recent = list(self._sent.values())[-500:]
-        return sum(s.answer_expected and s.latency is None and now - s.at < self.answer_within for s in recent)
+        return sum(s.answer_expected and s.latency is None and now - s.at < within for s in recent)
 
     @property
     def sent(self) -> int:

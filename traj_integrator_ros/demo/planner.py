@@ -28,6 +28,8 @@ from .windows import Paths, StartFrom, Window, WindowKind, cut_window, kinds_und
 
 RATE = 20.0
 """Sequences per second."""
+MOST_IN_FLIGHT = 6
+"""Unanswered sequences at which the planner waits for the node: its queue holds 8, and drops what is too much."""
 BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
 JOINT_TRAJECTORY = "~/joint_trajectory"
@@ -125,7 +127,8 @@ class DemoPlanner(Node):
                 self._switch(scheme, tick)
                 kinds = itertools.cycle(kinds_under(scheme))
                 until = player.elapsed + block
-            self._send(next(kinds))
+            if self.ledger.in_flight(time.monotonic()) < MOST_IN_FLIGHT:
+                self._send(next(kinds))
             if not bad_sent and player.elapsed > player.duration / 2:
                 self._send_nonsense()
                 bad_sent = True
@@ -136,7 +139,7 @@ class DemoPlanner(Node):
     def drain(self, within: float, tick: Callable[[], None]) -> bool:
         """Wait until every sequence is answered, at most `within` s; returns whether they are."""
         deadline = time.monotonic() + within
-        while self.ledger.in_flight(time.monotonic()):
+        while self.ledger.in_flight(time.monotonic(), within):
             if time.monotonic() > deadline:
                 return False
             tick()
