@@ -24,6 +24,7 @@ from .kernels import (
     FiniteDifference,
     Trajectory,
     control_map,
+    default_backend,
 )
 
 Array = np.ndarray | Tensor
@@ -121,8 +122,8 @@ class TrajectoryIntegrator:
 
     @property
     def backend(self) -> str:
-        """What computes: the plain-torch reference kernels."""
-        return "reference"
+        """What computes on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
+        return default_backend(self.device).value
 
     def control_map(self, control_space: ControlSpace | None = None) -> ControlMap:
         """Return the map of `control_space` (None: the configured one) under the configured schemes."""

@@ -15,8 +15,10 @@ from traj_integrator_ros.kernels import step_operator as step_operator_module
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
-# By device, and the reference where that is another one.
-CPU_BACKENDS = (None,) if backend_info()[0].backend is Backend.REFERENCE else (None, Backend.REFERENCE)
+# By device, and every other one that can run here: the reference where the C++ kernels are the default, Triton's
+# interpreter where TRITON_INTERPRET=1 is set.
+_CPU = backend_info()[0]
+CPU_BACKENDS = (None, *(other for other in Backend if other is not _CPU.backend and other not in _CPU.unavailable))
 BACKEND = pytest.mark.parametrize(
     "backend", CPU_BACKENDS, ids=["by device" if backend is None else backend.value for backend in CPU_BACKENDS]
 )

@@ -1,0 +1,144 @@
+"""Which backend runs where: chosen by device, overridable, never silently another one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from operator_cases import MAP, random_inputs
+
+from traj_integrator_ros.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.kernels import (
+    Backend,
+    BackendUnavailable,
+    acceleration_step,
+    backend_info,
+    backends,
+    clique_step,
+    default_backend,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def fresh_choice():
+    """Backend choices are made once in a process; forget them before and after."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    backends.launcher.cache_clear()
+    backends._describe.cache_clear()
+
+
+def test_info_names_the_backend_of_every_device_and_why_others_cannot_run():
+    infos = {info.device: info for info in backend_info()}
+    assert set(infos) == ({"cpu", "cuda"} if torch.cuda.is_available() else {"cpu"})
+    for info in infos.values():
+        assert info.reason
+        assert info.backend not in info.unavailable
+        assert all(info.unavailable.values())
+        assert default_backend(torch.device(info.device)) is info.backend
+
+
+def test_the_engine_says_what_computes():
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=2, device="cpu"))
+    assert engine.backend == default_backend(CPU).value
+
+
+@MAP
+@pytest.mark.parametrize("name", ["reference", Backend.REFERENCE])
+def test_a_backend_can_be_asked_for_by_name_or_member(kernel, name):
+    action, *start, dt = random_inputs(kernel)
+    expected = kernel.step(action, *start, dt=dt)
+    for got, want in zip(kernel.step(action, *start, dt=dt, backend=name), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+def test_an_unknown_backend_is_named_with_the_known_ones():
+    with pytest.raises(
+        ValueError, match=r"backend: expected None or one of 'reference', 'native', 'triton', got 'gpu'"
+    ):
+        clique_step(torch.zeros(1, 3, 2), torch.zeros(1, 2), dt=0.1, backend="gpu")
+
+
+def test_a_backend_that_cannot_run_says_so_and_why():
+    unavailable = backend_info()[0].unavailable
+    assert unavailable, "neither a C++ extension missing nor Triton without a device: nothing to see here"
+    for backend, why in unavailable.items():
+        with pytest.raises(BackendUnavailable) as error:
+            clique_step(torch.zeros(1, 3, 2), torch.zeros(1, 2), dt=0.1, backend=backend)
+        assert str(error.value) == f"backend {backend.value!r} cannot run on 'cpu': {why}"
+
+
+def test_a_backend_that_cannot_run_raises_inside_a_compiled_function_too():
+    backend = next(iter(backend_info()[0].unavailable))
+
+    def f(action, p0):
+        return tuple(clique_step(action, p0, dt=0.1, backend=backend))
+
+    torch._dynamo.reset()
+    with pytest.raises(BackendUnavailable, match="cannot run on 'cpu'"):
+        torch.compile(f, fullgraph=True, backend="aot_eager")(torch.zeros(1, 3, 2), torch.zeros(1, 2))
+
+
+def test_without_triton_cuda_falls_to_the_reference_with_a_warning_that_says_why(fresh_choice, monkeypatch):
+    find_spec = backends.importlib.util.find_spec
+    monkeypatch.setattr(
+        backends.importlib.util, "find_spec", lambda name, *rest: None if name == "triton" else find_spec(name, *rest)
+    )
+    info = backends._describe("cuda")
+    assert info.backend is Backend.REFERENCE
+    assert info.reason == "triton: the package triton is not installed"
+    with pytest.warns(RuntimeWarning, match="the package triton is not installed"):
+        launch = backends.launcher("clique", "forward", None, "cuda")
+    assert launch.__module__.endswith("reference_backend")
+
+
+def test_a_backend_whose_import_fails_reports_the_reason(fresh_choice, monkeypatch):
+    def broken(backend, module):
+        raise OSError("undefined symbol: _ZN3c10")
+
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(backends, "_import", broken)
+    pytest.importorskip("triton")
+    assert "undefined symbol: _ZN3c10" in backends._describe("cpu").unavailable[Backend.TRITON]
+
+
+def test_triton_runs_on_the_cpu_under_its_interpreter():
+    pytest.importorskip("triton")
+    code = """
+import torch
+from traj_integrator_ros.kernels import MAPS
+torch.manual_seed(0)
+for kernel in MAPS.values():
+    def run(backend):
+        torch.manual_seed(0)
+        x = [torch.randn(2, 3, 2, dtype=torch.float64), *(torch.randn(2, 2, dtype=torch.float64) for _ in range(3))]
+        x = [t.requires_grad_() for t in x]
+        outputs = kernel.step(*x, dt=0.1, backend=backend)
+        gradients = torch.autograd.grad([(o * o).sum() for o in outputs], x, create_graph=True)
+        return *outputs, *gradients, *torch.autograd.grad([(g * g).sum() for g in gradients], x)
+    for a, b in zip(run("triton"), run("reference"), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+print("equal")
+"""
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110, env=environment)
+    assert result.stdout.strip() == "equal", result.stderr[-2000:]
+
+
+def test_the_reference_computes_every_action_dtype_in_float64(fresh_choice):
+    """float16 in and out loses nothing but the rounding of the result."""
+    action = torch.rand(2, 5, 3).half()
+    p0 = torch.rand(2, 3).half()
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        got = acceleration_step(action.to(dtype), p0.to(dtype), dt=0.1, backend="reference")
+        exact = acceleration_step(action.to(dtype).double(), p0.to(dtype).double(), dt=0.1, backend="reference")
+        assert all(torch.equal(a, b.to(dtype)) for a, b in zip(got, exact, strict=True))

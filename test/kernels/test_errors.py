@@ -1,0 +1,176 @@
+"""Every misuse of a step function raises an error that names the argument, what was expected, and what came."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+import torch
+from operator_cases import MAP, function, random_inputs
+
+from traj_integrator_ros.kernels import acceleration_step, clique_central_step, control_map
+
+B, H, D = 3, 5, 2
+
+# Argument to change, its bad value, type of the error, message after the argument's name.
+MISUSES = {
+    "action as a list": ("action", [[0.0]], TypeError, "expected a tensor, got list"),
+    "action of integers": (
+        "action",
+        torch.zeros(B, H, D, dtype=torch.int64),
+        TypeError,
+        "expected one of torch.float64",
+    ),
+    "action of two dimensions": ("action", torch.zeros(H, D), ValueError, "expected shape [batch, horizon >= 1, dof]"),
+    "action without steps": ("action", torch.zeros(B, 0, D), ValueError, "got [3, 0, 2]"),
+    "no start position": ("start_position", None, TypeError, "expected a tensor, got None"),
+    "start as a number": ("start_position", 0.0, TypeError, "expected a tensor, got float"),
+    "start as an array": ("start_velocity", [0.0] * D, TypeError, "expected a tensor, got list"),
+    "start in another dtype": (
+        "start_velocity",
+        torch.zeros(B, D, dtype=torch.float64),
+        TypeError,
+        "expected the action's dtype torch.float32, got torch.float64",
+    ),
+    "start on another device": (
+        "start_acceleration",
+        torch.zeros(B, D, device="meta"),
+        ValueError,
+        "expected the action's device cpu, got meta",
+    ),
+    "start of another dof": (
+        "start_position",
+        torch.zeros(B, 4),
+        ValueError,
+        "expected shape [rows, dof = 2], got [3, 4]",
+    ),
+    "start of one dimension": ("start_velocity", torch.zeros(D), ValueError, "expected shape [rows, dof = 2], got [2]"),
+    "start of other rows": (
+        "start_velocity",
+        torch.zeros(2, D),
+        ValueError,
+        "expected 1 row, or one for each of the 3 trajectories, or start_idx to pick from a pool; got 2 rows",
+    ),
+    "index of another length": (
+        "start_idx",
+        torch.zeros(2, dtype=torch.int32),
+        ValueError,
+        "expected shape [batch = 3]",
+    ),
+    "index of two dimensions": ("start_idx", torch.zeros(3, 1, dtype=torch.int64), ValueError, "got [3, 1]"),
+    "index of floats": ("start_idx", torch.zeros(3), TypeError, "expected an int32 or int64 tensor, got torch.float32"),
+    "index as a list": ("start_idx", [0, 1, 2], TypeError, "expected an int32 or int64 tensor, got list"),
+    "index on another device": (
+        "start_idx",
+        torch.zeros(3, dtype=torch.int64, device="meta"),
+        ValueError,
+        "expected the action's device cpu",
+    ),
+    "dt of zero": ("dt", 0.0, ValueError, "expected a finite number of seconds > 0, got 0.0"),
+    "dt below zero": ("dt", -0.1, ValueError, "expected a finite number of seconds > 0, got -0.1"),
+    "dt not a number": ("dt", math.nan, ValueError, "expected a finite number of seconds > 0, got nan"),
+    "dt without end": ("dt", math.inf, ValueError, "expected a finite number of seconds > 0, got inf"),
+    "dt as text": ("dt", "fast", TypeError, "expected a number of seconds or a tensor, got str"),
+    "no dt": ("dt", None, TypeError, "expected a number of seconds or a tensor, got NoneType"),
+    "dt of integers": (
+        "dt",
+        torch.ones(1, dtype=torch.int64),
+        TypeError,
+        "expected a floating-point tensor, got torch.int64",
+    ),
+    "dt of another length": ("dt", torch.ones(4), ValueError, "got shape [4] with dt_per='step'"),
+    "dt of three dimensions": ("dt", torch.ones(B, H, 1), ValueError, "[3, 5], or [batch]"),
+    "dt per trajectory unsaid": ("dt", torch.ones(B), ValueError, "expected a scalar, [horizon = 5], [batch = 3, 1]"),
+    "dt on another device": (
+        "dt",
+        torch.ones(1, device="meta"),
+        ValueError,
+        "expected the action's device cpu, got meta",
+    ),
+    "dt_per unknown": ("dt_per", "row", ValueError, "expected 'step' or 'trajectory', got 'row'"),
+    "backend unknown": (
+        "backend",
+        "cuda",
+        ValueError,
+        "expected None or one of 'reference', 'native', 'triton', got 'cuda'",
+    ),
+}
+
+
+def arguments() -> dict[str, object]:
+    return {
+        "action": torch.zeros(B, H, D),
+        "start_position": torch.zeros(B, D),
+        "start_velocity": torch.zeros(B, D),
+        "start_acceleration": torch.zeros(B, D),
+        "dt": 0.1,
+    }
+
+
+@MAP
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, misuse):
+    argument, value, error, message = MISUSES[misuse]
+    with pytest.raises(error, match=f"^{argument}: .*{re.escape(message)}"):
+        kernel.step(**{**arguments(), argument: value})
+
+
+@MAP
+def test_the_correct_call_that_every_misuse_changes_is_accepted(kernel):
+    kernel.step(**arguments())
+
+
+@MAP
+def test_pools_of_different_sizes_are_refused(kernel):
+    index = torch.zeros(B, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"^start_velocity: expected the 4 rows of start_position's pool, got 3"):
+        kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), torch.zeros(3, D), dt=0.1, start_idx=index)
+
+
+@MAP
+def test_an_index_outside_of_the_pool_raises_on_the_cpu(kernel):
+    index = torch.tensor([0, 1, 4])
+    with pytest.raises((IndexError, ValueError), match=r"index|start_idx|rows"):
+        kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), dt=0.1, start_idx=index)
+
+
+@pytest.mark.parametrize("dt", [torch.ones(H), torch.ones(1, H), torch.ones(B, H)], ids=["[H]", "[1, H]", "[B, H]"])
+def test_central_differences_refuse_a_step_length_per_step(dt):
+    with pytest.raises(ValueError, match=r"^dt: central differences need one step length per trajectory.*got shape"):
+        clique_central_step(torch.zeros(B, H, D), torch.zeros(B, D), dt=dt)
+
+
+def test_an_unknown_integrator_is_named_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"^integrator: expected one of 'zoh', 'semi_implicit_euler', got 'rk2'"):
+        acceleration_step(torch.zeros(B, H, D), torch.zeros(B, D), dt=0.1, integrator="rk2")
+
+
+def test_unknown_control_spaces_and_schemes_are_refused():
+    for bad in ((7,), (1, "upwind"), (3, "backward", "rk2")):
+        with pytest.raises(ValueError, match=str(bad[-1])):
+            control_map(*bad)
+
+
+@MAP
+def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
+    action, p0, v0, a0, dt = random_inputs(kernel, batch=B)
+    wrong = v0[:, :1]
+    for transformed in (
+        lambda: torch.compile(function(kernel), backend="eager")(action, p0, wrong, a0, dt),
+        lambda: torch.vmap(function(kernel))(*(x[None] for x in (action, p0, wrong, a0, dt))),
+    ):
+        torch._dynamo.reset()
+        with pytest.raises(ValueError, match=r"^start_velocity: expected shape \[rows, dof = 2\], got \[3, 1\]"):
+            transformed()
+
+
+@MAP
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_the_smallest_shapes_are_no_misuse(kernel, batch, horizon):
+    inputs = [x.requires_grad_() for x in random_inputs(kernel, batch=batch, horizon=horizon, dof=1)]
+    outputs = function(kernel)(*inputs)
+    assert all(output.shape == (batch, horizon + kernel.extra_horizon, 1) for output in outputs)
+    gradients = torch.autograd.grad([output.sum() for output in outputs], inputs)
+    assert [g.shape for g in gradients] == [x.shape for x in inputs]
