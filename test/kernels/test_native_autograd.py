@@ -1,0 +1,210 @@
+"""Derivatives through the C++ operators, and the short cut that the public functions take to them."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+from traj_integrator_ros.kernels import MAPS, clique_central_step, clique_step
+
+try:
+    from traj_integrator_ros.kernels import native
+except ImportError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
+
+
+def leaves(batch=3, horizon=6, dof=2, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(batch, horizon, dof), (batch, dof), (batch, dof), (batch, dof)]
+    return [torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+def takes_the_short_cut(output: torch.Tensor) -> bool:
+    return "traj_integrator" in output.grad_fn.name()
+
+
+@MAP
+def test_the_public_functions_record_the_cpp_operator(kernel):
+    trajectory = kernel.step(*leaves(), dt=0.1)
+    assert type(trajectory).__name__ == "Trajectory"
+    assert all(takes_the_short_cut(output) for output in trajectory)
+
+
+@MAP
+@pytest.mark.parametrize("horizon", [1, 2, 6])
+def test_derivatives_match_finite_differences(kernel, horizon):
+    def step(*inputs):
+        return tuple(kernel.step(*inputs, dt=0.5))
+
+    inputs = leaves(horizon=horizon)
+    assert torch.autograd.gradcheck(step, inputs, check_batched_grad=True, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(step, inputs, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(
+        step, inputs, check_fwd_over_rev=True, check_rev_over_rev=False, check_undefined_grad=False
+    )
+
+
+@MAP
+@pytest.mark.parametrize("wanted", [(0,), (1,), (0, 2), (3,), (1, 2, 3)])
+def test_any_subset_of_the_inputs_may_require_grad(kernel, wanted):
+    inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(leaves())]
+
+    def cost(backend):
+        return sum(output.pow(2).sum() for output in kernel.step(*inputs, dt=0.1, backend=backend))
+
+    wanted_inputs = [inputs[i] for i in wanted]
+    got = torch.autograd.grad(cost(None), wanted_inputs)
+    for a, b in zip(got, torch.autograd.grad(cost("reference"), wanted_inputs), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_double_backward_of_the_truncated_gradient_is_its_own_transpose():
+    def pull_back(*weights):
+        inputs = leaves()
+        trajectory = clique_central_step(*inputs, dt=0.5, truncate_terminal_gradient=True)
+        return torch.autograd.grad(trajectory, inputs, weights, create_graph=True)
+
+    weights = [torch.randn(3, 10, 2, dtype=torch.float64, requires_grad=True) for _ in range(4)]
+    assert torch.autograd.gradcheck(pull_back, weights)
+
+
+@MAP
+def test_forward_and_backward_from_one_output_touch_the_others_not(kernel):
+    """None upstream gradients stay None: a gradient by one output equals one with zeros for the others."""
+    inputs = leaves()
+    for name in ("position", "velocity", "acceleration", "jerk"):
+        trajectory = kernel.step(*inputs, dt=0.1)
+        weight = torch.randn_like(getattr(trajectory, name))
+        alone = torch.autograd.grad(getattr(trajectory, name), inputs, weight, retain_graph=True)
+        zeros = {field: torch.zeros_like(output) for field, output in trajectory._asdict().items()}
+        together = torch.autograd.grad(trajectory, inputs, list({**zeros, name: weight}.values()))
+        for a, b in zip(alone, together, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-13)
+
+
+def test_saved_tensor_hooks_see_what_is_saved():
+    seen = []
+    index = torch.tensor([0, 1, 0])
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: seen.append(x.shape) or x, lambda x: x):
+        clique_step(*leaves(), dt=0.1, start_idx=index)
+    assert torch.Size([1, 1]) in seen and torch.Size([3]) in seen
+
+
+def test_step_lengths_overwritten_before_the_backward_raise():
+    dt = torch.full((6,), 0.1, dtype=torch.float64)
+    trajectory = clique_step(*leaves(), dt=dt)
+    dt.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        trajectory.jerk.sum().backward()
+
+
+def test_node_hooks_run():
+    calls = []
+    trajectory = clique_step(*leaves(), dt=0.1)
+    trajectory.jerk.grad_fn.register_hook(lambda *_: calls.append("node"))
+    trajectory.velocity.sum().backward()
+    assert calls == ["node"]
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda inputs: {"dt": torch.tensor(0.1, dtype=torch.float64, requires_grad=True)},
+        lambda inputs: {"action": inputs["action"].detach().as_subclass(Tagged).requires_grad_()},
+        lambda inputs: {"backend": "reference"},
+        lambda inputs: {"action": inputs["action"].half(), "start_position": inputs["start_position"].half()},
+        lambda inputs: {"start_velocity": inputs["start_position"][:1]},
+    ],
+    ids=["gradient of dt", "subclass", "another backend", "half precision", "rows to be repeated"],
+)
+def test_what_is_out_of_the_ordinary_goes_the_general_way(change):
+    action, position, *_ = leaves()
+    inputs = {"action": action, "start_position": position, "dt": 0.1}
+    assert takes_the_short_cut(clique_step(**inputs).jerk)
+    changed = {**inputs, **change(inputs)}
+    assert not takes_the_short_cut(clique_step(**changed).jerk)
+
+
+def test_transforms_and_tracers_see_the_general_operator():
+    action, position, *_ = (x.detach() for x in leaves())
+    assert native.step(0, action, position, None, None, None, 0.1, None, False, False) is not None
+
+    def takes_it(x):
+        return native.step(0, x, position, None, None, None, 0.1, None, False, False) is not None
+
+    seen = []
+    torch.func.vmap(lambda x: seen.append(takes_it(x)) or x)(action[None])
+    torch.func.grad(lambda x: seen.append(takes_it(x)) or x.sum())(action)
+    torch.func.functionalize(lambda x: seen.append(takes_it(x)) or x)(action)
+    with forward_ad.dual_level():
+        seen.append(takes_it(forward_ad.make_dual(action, action)))
+    with torch._subclasses.FakeTensorMode():
+        seen.append(takes_it(torch.empty(3, 6, 2, dtype=torch.float64)))
+    torch.fx.experimental.proxy_tensor.make_fx(lambda x: seen.append(takes_it(x)) or x * 2)(action)
+    torch.jit.trace(lambda x: seen.append(takes_it(x)) or x * 2, action, check_trace=False)
+    assert seen and not any(seen), seen
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"action": torch.zeros(3, 6)},
+        {"action": torch.zeros(3, 0, 2)},
+        {"action": torch.zeros(3, 6, 2, dtype=torch.int32)},
+        {"start_position": None},
+        {"start_position": torch.zeros(2, 2)},
+        {"start_position": torch.zeros(3, 3)},
+        {"start_velocity": torch.zeros(3, 2, dtype=torch.float64)},
+        {"start_velocity": "fast"},
+        {"dt": 0.0},
+        {"dt": float("nan")},
+        {"dt": "fast"},
+        {"dt": torch.zeros(4)},
+        {"dt": torch.ones(3, 6, 1)},
+        {"dt": torch.ones(6, dtype=torch.int64)},
+        {"dt_per": "row"},
+        {"start_idx": torch.zeros(3)},
+        {"start_idx": torch.zeros(2, dtype=torch.int64)},
+    ],
+    ids=str,
+)
+def test_wrong_arguments_raise_what_the_general_way_raises(wrong):
+    inputs = {"action": torch.zeros(3, 6, 2), "start_position": torch.zeros(3, 2), "dt": 0.1, **wrong}
+    with pytest.raises((TypeError, ValueError)) as general:
+        clique_step(**inputs, backend="reference")
+    with pytest.raises(general.type) as short:
+        clique_step(**inputs)
+    assert str(short.value) == str(general.value)
+    assert next(iter(wrong)) in str(short.value)
+
+
+def test_the_operators_pass_torch_s_own_checks():
+    action, position, *_ = leaves()
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    dt = torch.full((1, 1), 0.1, dtype=torch.float64)
+    arguments = (0, action, position, None, None, None, None, dt, False)
+    torch.library.opcheck(torch.ops.traj_integrator_native.step.default, arguments, test_utils=tests)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of objects that isinstance looks at
+def test_a_loop_of_steps_leaves_no_tensors_behind():
+    def living() -> int:
+        gc.collect()
+        return sum(isinstance(thing, torch.Tensor) for thing in gc.get_objects())
+
+    action, position, *_ = leaves(dtype=torch.float32)
+    counts = []
+    for _ in range(2):
+        for _ in range(30):
+            clique_step(action, position, dt=0.1).jerk.sum().backward()
+        counts.append(living())
+    assert counts[0] == counts[1]
