@@ -28,8 +28,8 @@ _TYPES = {
     ParameterKind.DOUBLE_ARRAY: Parameter.Type.DOUBLE_ARRAY,
 }
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
-_FOREIGN = ("qos_overrides.", "use_sim_time", "start_type_description_service")
-"""Parameters that rclpy itself declares and reads."""
+QOS_OVERRIDES = "qos_overrides."
+"""How the names of parameters begin that override qualities of service; rclpy declares them with each topic."""
 
 
 class DeclaredParameters:
@@ -80,10 +80,16 @@ class DeclaredParameters:
         """
         return NodeParameters.from_values({spec.name: self.value(spec.name) for spec in PARAMETERS})
 
-    def unknown_overrides(self) -> list[str]:
-        """Names that a parameter file or the command line gave this node and that no parameter has."""
+    def unknown_overrides(self, prefix: str = "") -> list[str]:
+        """Names that a parameter file or the command line gave this node and that no parameter has.
+
+        Args:
+            prefix: "" for all but the overrides of quality of service, QOS_OVERRIDES for those (declared in configure).
+
+        """
         given = self._node._parameter_overrides  # rclpy has no public access to what was not declared
-        return sorted(name for name in given if name not in SPECS and not name.startswith(_FOREIGN))
+        of_kind = [name for name in given if name.startswith(QOS_OVERRIDES) == bool(prefix)]
+        return sorted(name for name in of_kind if not self._node.has_parameter(name))
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
         ours = {change.name: change for change in changes if change.name in SPECS}

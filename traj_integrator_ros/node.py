@@ -10,6 +10,7 @@ from builtin_interfaces.msg import Time
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -17,7 +18,7 @@ from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
 from . import messages
-from .declared_parameters import DeclaredParameters
+from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import Callbacks, Entities, create_diagnostics_publisher, take_waiting
 from .integrator import IntegratorConfig, TrajectoryIntegrator
@@ -62,8 +63,7 @@ class IntegratorNode(LifecycleNode):
         self._declared = DeclaredParameters(
             self, self._prepare_change, self._commit_change, lambda: self._pipeline is not None
         )
-        for name in self._declared.unknown_overrides():
-            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
+        self._tell_of_unknown_parameters("")
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
         self._diagnostics_publisher = create_diagnostics_publisher(self)
         self._diagnostics_timer = self._create_diagnostics_timer()
@@ -102,6 +102,7 @@ class IntegratorNode(LifecycleNode):
                     self.get_logger().error(traceback.format_exc())
             return _FAILURE
         self._failure = ""
+        self._tell_of_unknown_parameters(QOS_OVERRIDES)
         engine = self._engine
         self._say(
             f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
@@ -144,6 +145,10 @@ class IntegratorNode(LifecycleNode):
         if self.context.ok():  # else the process is being ended, and there is no topic left for logs
             self.get_logger().info(line)
 
+    def _tell_of_unknown_parameters(self, prefix: str) -> None:
+        for name in self._declared.unknown_overrides(prefix):
+            self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
+
     def _stop(self) -> None:
         self._active = False
         if self._pipeline is not None:
@@ -172,13 +177,7 @@ class IntegratorNode(LifecycleNode):
     def _take_joint_state(self, message: JointState) -> None:
         position, velocity = messages.joint_state_arrays(message)
         stamp = messages.stamp_ns(message.header.stamp)
-        states = self._pipeline.joint_states
-        try:
-            states.update(message.name, position, velocity, stamp, self._now_ns())
-        except Rejected as rejected:
-            if rejected.reason is RejectionReason.CLOCK_JUMPED_BACK:
-                self._pipeline.published.clear()
-            raise
+        self._pipeline.take_joint_state(message.name, position, velocity, stamp, self._now_ns())
 
     def _on_action_sequence(self, message: ActionSequence, info: Mapping[str, object]) -> None:
         self._on_sequence("action_sequence", info, lambda: self._integrate_and_publish(message))
@@ -326,7 +325,7 @@ class IntegratorNode(LifecycleNode):
 
     # Diagnostics
 
-    def _create_diagnostics_timer(self):
+    def _create_diagnostics_timer(self) -> Timer:
         period = float(self._declared.value("diagnostics.period"))
         # Steady: a paused simulation must not look like a dead node.
         return self.create_timer(period, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))

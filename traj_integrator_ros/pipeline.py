@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -91,6 +91,16 @@ class Pipeline:
             parameters.limits_acceleration,
             parameters.limits_jerk,
         )
+
+    def take_joint_state(
+        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
+    ) -> None:
+        """Take a joint state; arguments and errors as of `JointStates.update`."""
+        try:
+            self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
+        finally:
+            if self.joint_states.jumped_back:
+                self.published.clear()
 
     def integrate(self, fields: SequenceFields, now_ns: int) -> IntegratedBatch:
         """Check and integrate an action sequence.
@@ -201,7 +211,8 @@ class Pipeline:
 
     def _start(self, now_ns: int) -> StartState:
         """Start state of input that brings none, rows `[1, dof]`."""
-        if self.joint_states.check_clock(now_ns):
+        self.joint_states.check_clock(now_ns)
+        if self.joint_states.jumped_back:
             self.published.clear()
         if self.parameters.start_from == START_FROM_PREVIOUS:
             predicted = self.published.state_at(now_ns)

@@ -125,12 +125,15 @@ class JointStates:
             return None
         return (now_ns - min(self._state.stamp_ns, self._state.received_ns)) * 1e-9
 
-    def check_clock(self, now_ns: int) -> bool:
-        """Drop the state if the node's own clock now reads earlier than when the state came; return whether it did."""
+    @property
+    def jumped_back(self) -> bool:
+        """Whether a clock has jumped back and no state came since."""
+        return self._jumped_back
+
+    def check_clock(self, now_ns: int) -> None:
+        """Drop the state if the node's own clock now reads earlier than when the state came."""
         if self._state is not None and now_ns < self._state.received_ns:
             self._drop_for_jump()
-            return True
-        return False
 
     def clear(self) -> None:
         """Forget the state."""

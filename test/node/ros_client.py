@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import rclpy
+from controller_rules import assert_acceptable
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
@@ -39,6 +40,8 @@ class RosClient:
         self.joint_names = list(joint_names)
         self.node_name = node_name
         namespace = node_name.rpartition("/")[0] or "/"
+        self.expects_rest = True
+        """Whether every trajectory must end at rest; all are checked as they arrive."""
         self.batches: list[TrajectoryBatch] = []
         self.trajectories: list[JointTrajectory] = []
         self.statuses: list[DiagnosticStatus] = []
@@ -55,7 +58,7 @@ class RosClient:
         self.batch_subscription = self.node.create_subscription(
             TrajectoryBatch, f"{node_name}/trajectory_batch", self.batches.append, qos
         )
-        self.node.create_subscription(JointTrajectory, f"{node_name}/joint_trajectory", self.trajectories.append, qos)
+        self.node.create_subscription(JointTrajectory, f"{node_name}/joint_trajectory", self._keep_trajectory, qos)
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, qos)
 
     def close(self) -> None:
@@ -195,6 +198,10 @@ class RosClient:
 
     def counts(self) -> dict[str, str]:
         return {pair.key: pair.value for pair in self.status().values}
+
+    def _keep_trajectory(self, message: JointTrajectory) -> None:
+        assert_acceptable(message, self.joint_names, at_rest=self.expects_rest)
+        self.trajectories.append(message)
 
     def _keep_status(self, message: DiagnosticArray) -> None:
         self.statuses.extend(s for s in message.status if s.name == f"{self.node_name}: integrator")

@@ -102,8 +102,11 @@ def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_a_parameter_that_does_not_exist_is_told(start_node: NodeFactory) -> None:
-    process = start_node({"state_time_out": 1.0})
-    process.wait_for_output("parameter 'state_time_out' was given but does not exist")
+    process = start_node({"state_time_out": 1.0, "qos_overrides./joint_state.subscription.depth": 1})
+    process.wait_for_output("active")
+    assert "parameter 'state_time_out' was given but does not exist" in process.output
+    assert "parameter 'qos_overrides./joint_state.subscription.depth' was given but does not exist" in process.output
+    assert process.output.count("does not exist") == 2
 
 
 def test_publishers_and_clients_recover_when_it_is_killed_and_started_again(

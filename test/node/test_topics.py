@@ -11,7 +11,7 @@ import torch
 from builtin_interfaces.msg import Duration
 from conftest import ClientFactory, NodeFactory
 from controller_rules import assert_acceptable
-from ros_client import RosClient, sequence, table
+from ros_client import RosClient, assert_counted, sequence, table
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -163,6 +163,35 @@ def test_start_from_previous_continues_where_the_last_trajectory_is_by_now(clien
         assert np.allclose(table(batch.position, 1, DOF)[0, 0], 0.7)
     finally:
         client.set_parameters(start_from="measured")
+
+
+def test_the_published_row_can_be_chosen_and_must_exist(client: RosClient) -> None:
+    actions = np.broadcast_to(np.array([0.1, 0.2])[:, None, None], (2, 4, DOF))
+    message = sequence(actions, control_space=ActionSequence.VELOCITY)
+    assert client.set_parameters(publish__row=1) == [(True, "")]
+    try:
+        assert np.allclose(client.answer(message)[1].points[1].velocities, 0.2)
+        single = sequence(actions[:1], control_space=ActionSequence.VELOCITY)
+        assert_counted(client, lambda: client.sequences.publish(single), "size_out_of_range")
+    finally:
+        client.set_parameters(publish__row=0)
+
+
+@pytest.mark.parametrize(("parameter", "silent"), [("publish.joint_trajectory", 1), ("publish.trajectory_batch", 0)])
+def test_each_output_can_be_switched_off(client: RosClient, parameter: str, silent: int) -> None:
+    message = sequence(np.zeros((1, 4, DOF)))
+    client.set_parameters(**{parameter: False})
+    try:
+        received = (client.batches, client.trajectories)
+        for messages in received:
+            messages.clear()
+        client.sequences.publish(message)
+        client.wait_for(lambda: received[1 - silent], "the other output")
+        client.spin(0.1)
+        assert not received[silent]
+    finally:
+        client.set_parameters(**{parameter: True})
+    client.answer(message)
 
 
 def test_diagnostics_tell_what_happened(client: RosClient) -> None:
