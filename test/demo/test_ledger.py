@@ -71,6 +71,18 @@ def test_restart_seen_after_the_first_answers_or_before_the_last_miss(window):
         assert ledger.balance(0).node_down == 40 and ledger.balance(0).lost == 0
 
 
+def test_node_that_is_back_after_the_last_sequence_has_lost_none(window):
+    ledger = sent(window, 100, answered=set(range(60)))
+    ledger.restarted(10 + 0.05 * 100 + 8)
+    assert (ledger.balance(0).node_down, ledger.balance(0).lost) == (40, 0)
+
+
+def test_silence_long_before_a_restart_is_loss(window):
+    ledger = sent(window, 200, answered=set(range(200)) - set(range(20, 30)) - set(range(150, 160)))
+    ledger.restarted(10 + 0.05 * 160)
+    assert (ledger.balance(0).node_down, ledger.balance(0).lost) == (10, 10)
+
+
 def test_without_a_restart_silence_is_loss(window):
     assert sent(window, 100, answered=set(range(60))).balance(refused=0).lost == 40
 

@@ -139,10 +139,11 @@ class Ledger:
         return Balance(len(sent), len(sent) - unanswered, rejected, down, open_ - rejected)
 
     def _sent_to_nobody(self, sent: list[Sent], restart: float) -> list[Sent]:
-        """The unbroken runs of unanswered sequences that reach into the time around a restart."""
+        """The unbroken runs of unanswered sequences that lead up to a restart, or end around it."""
+        runs = [list(run) for _, run in itertools.groupby(sent, key=lambda s: s.latency is None)]
         found = []
-        for unanswered, run in itertools.groupby(sent, key=lambda s: s.latency is None):
-            members = list(run)
-            if unanswered and members[0].at <= restart + SEEN_WITHIN and members[-1].at >= restart - SEEN_WITHIN:
-                found += members
+        for run, following in itertools.zip_longest(runs, runs[1:]):
+            silent_until = following[0].at if following else restart
+            if run[0].latency is None and run[0].at <= restart + SEEN_WITHIN and silent_until >= restart - SEEN_WITHIN:
+                found += run
         return found
