@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .kernels import Trajectory
+if TYPE_CHECKING:  # brings torch with it
+    from .kernels import Trajectory
 
 _RELATIVE_SLACK = 1e-5  # a trajectory planned up to a limit may exceed it by the rounding of float32
 
@@ -21,6 +23,13 @@ class JointLimits:
     velocity: np.ndarray | None = None
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
+
+    def bounds(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None where off."""
+        if quantity == "position":
+            return self.position_min, self.position_max
+        largest = getattr(self, quantity)
+        return None if largest is None else -largest, largest
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,11 @@ class LimitViolation:
             f"{self.quantity} of {self.joint}: limit {self.limit:g}, got {self.value:g} "
             f"at step {self.step} of trajectory {self.row}"
         )
+
+
+def excess(value: np.ndarray | float, highest: np.ndarray | float) -> np.ndarray | float:
+    """By how much a value exceeds its limit beyond rounding; 0 or less where it keeps it. Infinity is no limit."""
+    return value - highest - _RELATIVE_SLACK * np.abs(highest)
 
 
 def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:
@@ -76,9 +90,9 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
         else:
             worst = planned.max(axis=(0, 1)) if sign > 0 else -planned.min(axis=(0, 1))
             bound = sign * limit
-        excess = worst - bound - _RELATIVE_SLACK * np.abs(np.where(np.isfinite(bound), bound, 0.0))
-        joint = int(excess.argmax())
-        if not excess[joint] > 0:
+        beyond = excess(worst, bound)
+        joint = int(beyond.argmax())
+        if not beyond[joint] > 0:
             continue
         column = planned[:, :, joint]
         column = np.abs(column) if sign is None else sign * column

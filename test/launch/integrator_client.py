@@ -23,6 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_ros.tools.checker import Expectation, check_message
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -36,7 +37,10 @@ class IntegratorClient:
     """Publishes to one node and remembers what it sends; nothing is sent or received outside the methods."""
 
     def __init__(self, namespace: str, joint_names: Sequence[str]) -> None:
-        """Connect to the node `traj_integrator` in the namespace; the environment says in which domain."""
+        """Connect to the node `traj_integrator` in the namespace; the environment says in which domain.
+
+        Every joint trajectory that arrives is checked.
+        """
         self.node_name = "/".join(["", *filter(None, namespace.split("/")), "traj_integrator"])
         self.joint_names = list(joint_names)
         self.batches: list[TrajectoryBatch] = []
@@ -52,7 +56,7 @@ class IntegratorClient:
         self._sequences = node.create_publisher(ActionSequence, f"{name}/action_sequence", QoSProfile(depth=10))
         self._plans = node.create_publisher(JointTrajectory, f"{name}/position_trajectory", QoSProfile(depth=10))
         node.create_subscription(TrajectoryBatch, f"{name}/trajectory_batch", self.batches.append, 10)
-        node.create_subscription(JointTrajectory, f"{name}/joint_trajectory", self.trajectories.append, 10)
+        node.create_subscription(JointTrajectory, f"{name}/joint_trajectory", self._keep_trajectory, 10)
         node.create_subscription(DiagnosticArray, "/diagnostics", self.diagnostics.append, qos_profile_sensor_data)
         self._get_state = node.create_client(GetState, f"{name}/get_state")
         self._get_parameters = node.create_client(GetParameters, f"{name}/get_parameters")
@@ -143,6 +147,12 @@ class IntegratorClient:
             yield
         finally:
             self._node.destroy_timer(timer)
+
+    def _keep_trajectory(self, message: JointTrajectory) -> None:
+        """Keep what a controller and the robot would take; AssertionError for anything else."""
+        findings = check_message(message, Expectation(self.joint_names, complete=True))
+        assert not findings, "\n".join(map(str, findings))
+        self.trajectories.append(message)
 
     def _is_connected(self) -> bool:
         publishers = (self._states, self._sequences, self._plans)

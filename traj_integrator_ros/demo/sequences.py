@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
 
 import numpy as np
@@ -10,6 +9,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, StartState, TrajectoryBatch
 
+from ..tools.checker import Expectation, check_message
 from .metrics import Batch
 from .windows import Window
 
@@ -57,19 +57,6 @@ def stamp_of(message: ActionSequence | TrajectoryBatch | JointTrajectory) -> int
 
 
 def joint_trajectory_fault(message: JointTrajectory) -> str | None:
-    """What a joint_trajectory_controller would refuse in this trajectory, None where there is nothing."""
-    if not message.points:
-        return "no points"
-    dof = len(message.joint_names)
-    times = [point.time_from_start.sec * SECOND + point.time_from_start.nanosec for point in message.points]
-    if times[0] < 0 or any(later <= earlier for earlier, later in itertools.pairwise(times)):
-        return "times do not increase"
-    for name in ("positions", "velocities", "accelerations"):
-        values = [getattr(point, name) for point in message.points]
-        if any(len(row) != dof for row in values):
-            return f"{name} incomplete"
-        if not np.isfinite(np.asarray(values)).all():
-            return f"{name} not finite"
-    if np.any(np.asarray(message.points[-1].velocities)):
-        return "does not end at rest"
-    return None
+    """What a controller would refuse in this trajectory, or a robot should, None where there is nothing."""
+    findings = check_message(message, Expectation(complete=True))
+    return f"{findings[0].rule.value}: {findings[0].what}" if findings else None

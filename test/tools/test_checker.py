@@ -1,0 +1,147 @@
+"""Every rule of the checker finds what breaks it, names it, and finds nothing in what keeps it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.limits import JointLimits
+from traj_integrator_ros.tools.checker import Expectation, PlannedTrajectory, Point, Rule, check
+
+JOINTS = ("shoulder", "elbow", "wrist")
+POINTS = 5
+STEP_NS = 20_000_000
+ROBOT = {"shoulder": 0.1, "elbow": 0.2, "wrist": 0.3, "gripper": 9.0}
+LIMITS = JointLimits(
+    JOINTS,
+    position_min=np.array([-1.0, -1.0, -1.0]),
+    position_max=np.array([1.0, 1.0, math.inf]),
+    velocity=np.array([2.0, 2.0, 2.0]),
+    acceleration=np.array([5.0, 5.0, 5.0]),
+)
+FULL = Expectation(JOINTS, robot=ROBOT, limits=LIMITS, now_ns=50_000_000_000, complete=True)
+
+
+def good() -> PlannedTrajectory:
+    points = tuple(
+        Point(k * STEP_NS, [0.1, 0.2, 0.3 + 2 * k], [0.5 * (k < POINTS - 1), 0.0, 0.0], [0.1, 0.2, 0.3])
+        for k in range(POINTS)
+    )
+    return PlannedTrajectory(JOINTS, 0, points)
+
+
+def with_point(k: int, **changes: object) -> PlannedTrajectory:
+    trajectory = good()
+    points = list(trajectory.points)
+    points[k] = dataclasses.replace(points[k], **changes)
+    return dataclasses.replace(trajectory, points=tuple(points))
+
+
+def named(*names: str) -> PlannedTrajectory:
+    points = tuple(Point(k * STEP_NS, [0.2] * len(names), [0.0] * len(names)) for k in range(2))
+    return PlannedTrajectory(names, 0, points)
+
+
+def test_nothing_is_found_in_a_good_trajectory() -> None:
+    assert check(good(), FULL) == []
+
+
+BROKEN = {
+    # rule, joint, point, a part of the text
+    "no joints": (named(), Rule.JOINTS, "", None, "got none"),
+    "a joint twice": (named("shoulder", "elbow", "wrist", "elbow"), Rule.JOINTS, "elbow", None, "2 times"),
+    "an unknown joint": (named(*JOINTS, "toe"), Rule.JOINTS, "toe", None, "joints of the controller"),
+    "a missing joint": (named("shoulder", "elbow"), Rule.JOINTS, "wrist", None, "one missing"),
+    "no points": (PlannedTrajectory(JOINTS, 0, ()), Rule.POINTS, "", None, "at least one"),
+    "a point before the start": (with_point(0, time_ns=-1), Rule.TIMES, "", 0, "0 or more, got -1e-09 s"),
+    "a time that repeats": (with_point(2, time_ns=STEP_NS), Rule.TIMES, "", 2, "more than 0.02 s, got 0.02 s"),
+    "over already": (dataclasses.replace(good(), stamp_ns=40 * 10**9), Rule.START_TIME, "", None, "in the past"),
+    "positions short": (with_point(1, positions=[0.1, 0.2]), Rule.LENGTHS, "", 1, "positions at point 1: expected 3"),
+    "positions missing": (with_point(1, positions=[]), Rule.LENGTHS, "", 1, "expected 3 values, got 0"),
+    "velocities in some": (with_point(3, velocities=[]), Rule.LENGTHS, "", 3, "velocities at point 3"),
+    "accelerations long": (with_point(4, accelerations=[0.0] * 4), Rule.LENGTHS, "", 4, "got 4"),
+    "effort": (with_point(2, effort=[1.0]), Rule.EFFORT, "", 2, "expected none, got 1 values"),
+    "NaN": (with_point(1, positions=[0.1, math.nan, 0.3]), Rule.FINITE, "elbow", 1, "got nan"),
+    "infinity": (with_point(1, accelerations=[0, 0, -math.inf]), Rule.FINITE, "wrist", 1, "got -inf"),
+    "moving end": (with_point(4, velocities=[0.0, 2e-7, 0.0]), Rule.REST, "elbow", 4, "got 2e-07 rad/s"),
+    "away from the robot": (with_point(0, positions=[0.21, 0.2, 0.3]), Rule.START, "shoulder", 0, "0.1 (the robot)"),
+    "too high": (with_point(2, positions=[1.1, 0.2, 99.0]), Rule.LIMITS, "shoulder", 2, "at most 1 rad, got 1.1"),
+    "too low": (with_point(2, positions=[0.1, -1.1, 99.0]), Rule.LIMITS, "elbow", 2, "at least -1 rad, got -1.1"),
+    "too fast": (with_point(1, velocities=[0, 0, -2.1]), Rule.LIMITS, "wrist", 1, "at least -2 rad/s, got -2.1"),
+    "too sudden": (with_point(3, accelerations=[6.0, 0, 0]), Rule.LIMITS, "shoulder", 3, "at most 5 rad/s^2, got 6"),
+}
+
+
+@pytest.mark.parametrize(("trajectory", "rule", "joint", "point", "text"), BROKEN.values(), ids=BROKEN)
+def test_what_breaks_one_rule_is_found_once_and_named(
+    trajectory: PlannedTrajectory, rule: Rule, joint: str, point: int | None, text: str
+) -> None:
+    # The short trajectories for rules of the joints have no accelerations.
+    expectation = dataclasses.replace(FULL, complete=bool(trajectory.points) and len(trajectory.points) == POINTS)
+    findings = [one for one in check(trajectory, expectation) if one.rule is rule]
+    assert [(one.joint, one.point) for one in findings] == [(joint, point)], findings
+    assert text in str(findings[0]) and "\n" not in str(findings[0])
+    others = [one for one in check(trajectory, expectation) if one.rule is not rule]
+    assert all(one.rule is Rule.START for one in others), others
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "expectation"),
+    [
+        (named("wrist", "elbow"), Expectation(JOINTS, partial=True)),
+        (with_point(4, velocities=[1.0, 0.0, 0.0]), dataclasses.replace(FULL, at_rest=False)),
+        (with_point(4, velocities=[1e-7, 0.0, 0.0]), FULL),
+        (dataclasses.replace(good(), stamp_ns=49_950_000_000), FULL),
+        (dataclasses.replace(good(), stamp_ns=1), dataclasses.replace(FULL, now_ns=None)),
+        (with_point(0, positions=[0.19, 0.2, 0.3]), FULL),
+        (with_point(0, velocities=[7.0, 0.0, 0.0]), FULL),
+        (with_point(2, velocities=[2.00001, 0.0, 0.0]), FULL),
+        (named(*JOINTS), Expectation(JOINTS)),
+    ],
+    ids=[
+        "some joints where allowed", "moving end where allowed", "an end within float epsilon", "ends in the future",
+        "no clock", "start within tolerance", "start beyond a limit: the robot is there", "rounding at a limit",
+        "no accelerations where not asked for",
+    ],
+)  # fmt: skip
+def test_what_is_allowed_is_not_found(trajectory: PlannedTrajectory, expectation: Expectation) -> None:
+    assert check(trajectory, expectation) == []
+
+
+def test_all_mistakes_are_listed_not_only_the_first() -> None:
+    trajectory = with_point(1, positions=[math.nan, 0.2, math.inf])
+    assert [one.joint for one in check(trajectory, FULL)] == ["shoulder", "wrist"]
+
+
+def test_limits_are_found_by_the_names_of_joints_in_any_order() -> None:
+    order = (2, 0, 1)
+    trajectory = with_point(2, velocities=[0.0, 3.0, 0.0])
+
+    def reordered(values: list[float]) -> list[float]:
+        return [values[i] for i in order]
+
+    points = tuple(
+        Point(p.time_ns, reordered(p.positions), reordered(p.velocities), reordered(p.accelerations))
+        for p in trajectory.points
+    )
+    shuffled = PlannedTrajectory(tuple(JOINTS[i] for i in order), 0, points)
+    assert [(one.rule, one.joint, one.point) for one in check(shuffled, FULL)] == [(Rule.LIMITS, "elbow", 2)]
+
+
+@pytest.mark.parametrize("change", [lambda m: None, lambda m: m.points[1].positions.__setitem__(0, math.nan)])
+def test_messages_are_checked_like_their_numbers(change: Callable) -> None:
+    messages = pytest.importorskip("trajectory_msgs.msg", reason="trajectory_msgs cannot be imported")
+    from traj_integrator_ros.tools.checker import check_message
+
+    message = messages.JointTrajectory(joint_names=["a"])
+    for k in range(3):
+        point = messages.JointTrajectoryPoint(positions=[0.1 * k], velocities=[0.0])
+        point.time_from_start.nanosec = k * STEP_NS
+        message.points.append(point)
+    change(message)
+    broken = math.isnan(message.points[1].positions[0])
+    assert bool(check_message(message, Expectation(["a"]))) == broken

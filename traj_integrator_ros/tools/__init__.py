@@ -1,0 +1,1 @@
+"""Tools for the command line: check, integrate, replay, plot and watch trajectories."""

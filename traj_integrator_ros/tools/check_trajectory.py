@@ -1,0 +1,179 @@
+"""`ros2 run traj_integrator_ros check_trajectory`: would a controller take this trajectory, and should a robot?"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .checker import START_TOLERANCE, Expectation, PlannedTrajectory, check, planned_trajectory
+from .command_line import (
+    EXIT_FAILED,
+    ToolFailure,
+    ToolParser,
+    UserError,
+    count,
+    names,
+    positive,
+    run_tool,
+    split_ros_arguments,
+)
+
+if TYPE_CHECKING:
+    from sensor_msgs.msg import JointState
+    from trajectory_msgs.msg import JointTrajectory
+
+NAME = "check_trajectory"
+TOPIC = "traj_integrator/joint_trajectory"
+ROBOT_TOPIC = "joint_states"
+SHOWN_FINDINGS = 20
+EXAMPLES = (
+    (NAME, f"the next trajectory on {TOPIC}, its start against joint_states"),
+    (f"{NAME} --params config/franka.yaml --count 0", "every one until Ctrl-C, against a robot's joints and limits"),
+    (f"{NAME} plan.csv --params my_robot.yaml", "a file: CSV, NPZ, YAML of ros2 topic echo, or a rosbag2 recording"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check trajectories; returns 0 where all are acceptable, 1 where not or none came, 2 for wrong usage."""
+    own, ros_arguments = split_ros_arguments(arguments)
+    options = _parse(own)
+    return run_tool(NAME, lambda: _check_file(options) if options.file else _check_topic(options, ros_arguments))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Checks trajectories for all that joint_trajectory_controller validates, and for what it does not: finite\n"
+        "numbers, joints given once, a start where the robot is, limits. Prints what is wrong, joint by joint.",
+        EXAMPLES,
+        uses_ros=True,
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check this instead of a topic")
+    parser.add_argument("--topic", help=f"JointTrajectory topic, also of a bag (default: {TOPIC})")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: joints and limits")
+    parser.add_argument("--joints", type=names, metavar="A,B", help="the controller's joints (default: of --params)")
+    parser.add_argument("--partial", action="store_true", help="some of the joints are enough")
+    parser.add_argument("--moving-end", action="store_true", help="the last velocity need not be 0")
+    parser.add_argument(
+        "--robot", default=ROBOT_TOPIC, metavar="TOPIC", help="JointState topic of the robot (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--start-tolerance",
+        type=positive,
+        default=START_TOLERANCE,
+        metavar="RAD",
+        help="largest distance of the start from the robot (default: %(default)s)",
+    )
+    parser.add_argument("--count", type=count, default=1, help="trajectories to wait for; 0: until Ctrl-C (default: 1)")
+    parser.add_argument(
+        "--timeout", type=positive, default=10.0, metavar="S", help="longest wait for each (default: %(default)s)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print findings only")
+    return parser.parse_args(arguments)
+
+
+def _expectation(options: argparse.Namespace) -> Expectation:
+    limits = None
+    if options.params is not None:
+        from .robot import load_limits
+
+        limits = load_limits(options.params)
+    return Expectation(
+        joint_names=options.joints or (limits.joint_names if limits is not None else None),
+        at_rest=not options.moving_end,
+        partial=options.partial,
+        start_tolerance=options.start_tolerance,
+        limits=limits,
+    )
+
+
+def _check_file(options: argparse.Namespace) -> int:
+    from .trajectory_files import read_trajectories
+
+    expectation = _expectation(options)
+    tally = _Tally(options.quiet)
+    for trajectory in read_trajectories(options.file, options.topic):
+        tally.add(trajectory, expectation)
+    if tally.checked == 0:
+        raise UserError(f"{options.file}: expected a trajectory, got none")
+    return tally.conclude()
+
+
+def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+    from .ros_session import ros_session
+
+    expectation = _expectation(options)
+    topic = options.topic or TOPIC
+    tally = _Tally(options.quiet)
+    robot: dict[str, float] = {}
+    with ros_session(NAME, ros_arguments) as session:
+        from rclpy.qos import qos_profile_sensor_data
+        from sensor_msgs.msg import JointState
+        from trajectory_msgs.msg import JointTrajectory
+
+        def on_state(message: JointState) -> None:
+            robot.update(zip(message.name, message.position, strict=False))
+
+        def on_trajectory(message: JointTrajectory) -> None:
+            known = {
+                "robot": dict(robot) if robot else None,
+                "now_ns": session.node.get_clock().now().nanoseconds,
+            }
+            tally.add(planned_trajectory(message), dataclasses.replace(expectation, **known))
+
+        session.node.create_subscription(JointState, session.resolve(options.robot), on_state, qos_profile_sensor_data)
+        # A trajectory may be the first and only one of its publisher: listen before anybody is there.
+        session.node.create_subscription(JointTrajectory, session.resolve(topic), on_trajectory, 100)
+        timeout = options.timeout if options.count else None
+        try:
+            while options.count == 0 or tally.checked < options.count:
+                before = tally.checked
+                if not session.spin_until(lambda before=before: tally.checked > before, timeout):
+                    raise ToolFailure(
+                        f"no trajectory on {session.resolve(topic)} within {options.timeout:g} s "
+                        f"({session.node.count_publishers(session.resolve(topic))} publishers)"
+                    )
+        except KeyboardInterrupt:
+            if options.count:
+                raise
+        if not robot and not options.quiet:
+            print(f"note: no joint state on {session.resolve(options.robot)}: starts were not checked", file=sys.stderr)
+    return tally.conclude()
+
+
+class _Tally:
+    """Prints the findings of each trajectory and counts."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.checked = 0
+        self._bad = 0
+        self._quiet = quiet
+
+    def add(self, trajectory: PlannedTrajectory, expectation: Expectation) -> None:
+        """Check one more."""
+        findings = check(trajectory, expectation)
+        label = f"trajectory {self.checked}"
+        self.checked += 1
+        self._bad += bool(findings)
+        if not findings and not self._quiet:
+            end = trajectory.points[-1].time_ns * 1e-9
+            print(f"{label}: ok ({len(trajectory.joint_names)} joints, {len(trajectory.points)} points, {end:.3f} s)")
+        for finding in findings[:SHOWN_FINDINGS]:
+            print(f"{label}: {finding}")
+        if len(findings) > SHOWN_FINDINGS:
+            print(f"{label}: ... and {len(findings) - SHOWN_FINDINGS} more findings")
+        sys.stdout.flush()
+
+    def conclude(self) -> int:
+        """Print the sum and return the exit code."""
+        if not self._quiet and self.checked > 1:
+            print(f"{self.checked - self._bad} of {self.checked} trajectories acceptable")
+        return EXIT_FAILED if self._bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

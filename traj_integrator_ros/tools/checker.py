@@ -1,0 +1,266 @@
+"""Whether a controller would take a trajectory, and whether a robot should: the one place of these rules. Knows no ROS.
+
+What joint_trajectory_controller validates: joints known and complete, points there, not over already, times that
+increase, fields full or empty, no effort, at rest in the end. What it does not, and robots need: finite numbers, every
+joint once, no point before the start, a start where the robot is, limits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..limits import JointLimits, excess
+
+if TYPE_CHECKING:
+    from builtin_interfaces.msg import Duration, Time
+    from trajectory_msgs.msg import JointTrajectory
+
+REST_VELOCITY = float(np.finfo(np.float32).eps)
+"""Largest last velocity that joint_trajectory_controller takes for rest [rad/s]."""
+START_TOLERANCE = 0.1
+"""Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
+_SECOND_NS = 1_000_000_000
+_FIELDS = {"positions": "rad", "velocities": "rad/s", "accelerations": "rad/s^2"}
+
+
+class Rule(str, Enum):
+    """What a trajectory must keep."""
+
+    JOINTS = "joints"
+    POINTS = "points"
+    START_TIME = "start_time"
+    TIMES = "times"
+    LENGTHS = "lengths"
+    EFFORT = "effort"
+    FINITE = "finite"
+    REST = "rest"
+    START = "start"
+    LIMITS = "limits"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong with a trajectory: where, what is there and what should be."""
+
+    rule: Rule
+    what: str
+    expected: str
+    got: str
+    joint: str = ""
+    """Empty where the finding is about no joint in particular."""
+    point: int | None = None
+    """None where it is about the whole trajectory."""
+
+    def __str__(self) -> str:
+        where = f" of {self.joint}" if self.joint else ""
+        where += f" at point {self.point}" if self.point is not None else ""
+        return f"{self.rule.value}: {self.what}{where}: expected {self.expected}, got {self.got}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point; a field with nothing in it is empty."""
+
+    time_ns: int
+    positions: Sequence[float]
+    velocities: Sequence[float] = ()
+    accelerations: Sequence[float] = ()
+    effort: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class PlannedTrajectory:
+    """What counts in a trajectory_msgs/JointTrajectory; `stamp_ns` 0 means that it starts on arrival."""
+
+    joint_names: tuple[str, ...]
+    stamp_ns: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a trajectory is checked against; what is None is not checked.
+
+    Args:
+        joint_names: the controller's joints.
+        at_rest: whether the last velocity must be 0 (allow_nonzero_velocity_at_trajectory_end is the opposite).
+        partial: whether some of the joints are enough (allow_partial_joints_goal).
+        complete: whether velocities and accelerations must be there; controllers do without, the node has them.
+        now_ns: time by the robot's clock, ns; a trajectory that is over by then is refused.
+        robot: position of the robot's joints by name, rad or m.
+        start_tolerance: largest distance of the first point from `robot`, rad or m.
+        limits: limits of the joints that they name; the first point, where the robot is, is not checked.
+
+    """
+
+    joint_names: Sequence[str] | None = None
+    at_rest: bool = True
+    partial: bool = False
+    complete: bool = False
+    now_ns: int | None = None
+    robot: Mapping[str, float] | None = None
+    start_tolerance: float = START_TOLERANCE
+    limits: JointLimits | None = None
+
+
+def planned_trajectory(message: JointTrajectory) -> PlannedTrajectory:
+    """What counts in a JointTrajectory message, or in anything with its fields."""
+    points = tuple(
+        Point(_ns(point.time_from_start), point.positions, point.velocities, point.accelerations, point.effort)
+        for point in message.points
+    )
+    return PlannedTrajectory(tuple(message.joint_names), _ns(message.header.stamp), points)
+
+
+def check_message(message: JointTrajectory, expectation: Expectation) -> list[Finding]:
+    """Check a JointTrajectory message."""
+    return check(planned_trajectory(message), expectation)
+
+
+def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Finding]:
+    """Check a trajectory; an empty list means that it is fit for the controller and the robot.
+
+    Numbers are only compared where they are complete and finite, so that one mistake is told once.
+    """
+    findings = [*_check_joints(trajectory.joint_names, expectation)]
+    if not trajectory.points:
+        return [*findings, Finding(Rule.POINTS, "points", "at least one", "none")]
+    findings += _check_times(trajectory, expectation.now_ns)
+    malformed = _check_lengths(trajectory, expectation.complete)
+    if malformed:
+        return findings + malformed
+    for field in _FIELDS:
+        values = field_array(trajectory, field)
+        if values is not None:
+            findings += _check_finite(trajectory.joint_names, field, values)
+    findings += _check_end(trajectory) if expectation.at_rest else []
+    findings += _check_start(trajectory, expectation)
+    if expectation.limits is not None:
+        findings += _check_limits(trajectory, expectation.limits)
+    return findings
+
+
+def field_array(trajectory: PlannedTrajectory, field: str) -> np.ndarray | None:
+    """One field of all points as float64 [N, D], None where it is empty; lengths must have been checked."""
+    rows = [getattr(point, field) for point in trajectory.points]
+    return np.array(rows, np.float64) if len(rows[0]) else None
+
+
+def _check_joints(names: Sequence[str], expectation: Expectation) -> list[Finding]:
+    if not names:
+        return [Finding(Rule.JOINTS, "joint_names", "the controller's joints", "none")]
+    findings = [
+        Finding(Rule.JOINTS, "joint_names", "every joint once", f"{count} times", joint=name)
+        for name, count in Counter(names).items()
+        if count > 1
+    ]
+    if expectation.joint_names is None:
+        return findings
+    known = set(expectation.joint_names)
+    listed = ", ".join(expectation.joint_names)
+    findings += [
+        Finding(Rule.JOINTS, "joint_names", f"joints of the controller ({listed})", "another one", joint=name)
+        for name in dict.fromkeys(names)
+        if name not in known
+    ]
+    if not expectation.partial:
+        findings += [
+            Finding(Rule.JOINTS, "joint_names", "all joints of the controller", "one missing", joint=name)
+            for name in expectation.joint_names
+            if name not in names
+        ]
+    return findings
+
+
+def _check_times(trajectory: PlannedTrajectory, now_ns: int | None) -> list[Finding]:
+    times = [point.time_ns for point in trajectory.points]
+    findings = []
+    if times[0] < 0:
+        findings.append(Finding(Rule.TIMES, "time_from_start", "0 or more", _seconds(times[0]), point=0))
+    for k in range(1, len(times)):
+        if times[k] <= times[k - 1]:
+            expected = f"more than {_seconds(times[k - 1])}"
+            findings.append(Finding(Rule.TIMES, "time_from_start", expected, _seconds(times[k]), point=k))
+    end = trajectory.stamp_ns + times[-1]
+    if trajectory.stamp_ns and now_ns is not None and end < now_ns:
+        late = f"one {_seconds(now_ns - end)} in the past"
+        findings.append(Finding(Rule.START_TIME, "header.stamp", "0, or an end in the future", late))
+    return findings
+
+
+def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> list[Finding]:
+    dof, findings = len(trajectory.joint_names), []
+    first = trajectory.points[0]
+    for k, point in enumerate(trajectory.points):
+        for field in _FIELDS:
+            length = len(getattr(point, field))
+            # Full in every point or empty in all; positions are needed, as controllers do not integrate.
+            wanted = dof if complete or field == "positions" or len(getattr(first, field)) else 0
+            if k == 0 and length not in (wanted, 0):
+                findings.append(Finding(Rule.LENGTHS, field, f"{dof} values or none", str(length), point=k))
+            elif length != wanted:
+                findings.append(Finding(Rule.LENGTHS, field, f"{wanted} values", str(length), point=k))
+        if len(point.effort):
+            findings.append(Finding(Rule.EFFORT, "effort", "none", f"{len(point.effort)} values", point=k))
+    return findings
+
+
+def _check_finite(names: Sequence[str], field: str, values: np.ndarray) -> list[Finding]:
+    return [
+        Finding(Rule.FINITE, field, "a finite number", str(values[k, joint]), names[joint], int(k))
+        for k, joint in np.argwhere(~np.isfinite(values))
+    ]
+
+
+def _check_end(trajectory: PlannedTrajectory) -> list[Finding]:
+    last = len(trajectory.points) - 1
+    return [
+        Finding(Rule.REST, "last velocity", f"0 (within {REST_VELOCITY:.1e} rad/s)", f"{value:g} rad/s", name, last)
+        for name, value in zip(trajectory.joint_names, trajectory.points[-1].velocities, strict=False)
+        if abs(value) > REST_VELOCITY
+    ]
+
+
+def _check_start(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Finding]:
+    robot, tolerance = expectation.robot, expectation.start_tolerance
+    if robot is None:
+        return []
+    return [
+        Finding(Rule.START, "start", f"{robot[name]:g} (the robot) within {tolerance:g}", f"{value:g}", name, 0)
+        for name, value in zip(trajectory.joint_names, trajectory.points[0].positions, strict=True)
+        if name in robot and abs(value - robot[name]) > tolerance
+    ]
+
+
+def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits) -> list[Finding]:
+    """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
+    findings = []
+    for field, quantity in (("positions", "position"), ("velocities", "velocity"), ("accelerations", "acceleration")):
+        values = field_array(trajectory, field)
+        low, high = limits.bounds(quantity)
+        if values is None or len(values) < 2 or not np.isfinite(values).all():
+            continue
+        for side, bounds, sign in (("at least", low, -1.0), ("at most", high, 1.0)):
+            for column, name in enumerate(trajectory.joint_names):
+                if bounds is None or name not in limits.joint_names:
+                    continue
+                bound = bounds[limits.joint_names.index(name)]
+                k = 1 + int(np.argmax(sign * values[1:, column]))
+                if excess(sign * values[k, column], sign * bound) > 0:
+                    expected, got = f"{side} {bound:g} {_FIELDS[field]}", f"{values[k, column]:g}"
+                    findings.append(Finding(Rule.LIMITS, quantity, expected, got, name, k))
+    return findings
+
+
+def _ns(stamp: Time | Duration) -> int:
+    return stamp.sec * _SECOND_NS + stamp.nanosec
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds * 1e-9:.9g} s"

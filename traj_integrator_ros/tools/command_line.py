@@ -1,0 +1,147 @@
+"""What all tools share on the command line: help with examples, one line for a user's mistake, exit codes, Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from ..motions.samples import RecordingError
+
+RUN = "ros2 run traj_integrator_ros"
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
+
+
+class UserError(Exception):
+    """A wrong argument or file; the message is one line that names it, what was expected and what came."""
+
+
+class ToolFailure(Exception):
+    """The tool could not do its job (nothing came, say); the message is one line."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM came: unwind, so that nothing stays behind."""
+
+
+class ToolParser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line.
+
+    Args:
+        name: of the tool.
+        description: what it does.
+        examples: command lines, without `ros2 run traj_integrator_ros`, each with a comment.
+        uses_ros: whether it takes --ros-args.
+
+    """
+
+    def __init__(
+        self, name: str, description: str, examples: Sequence[tuple[str, str]], *, uses_ros: bool = False
+    ) -> None:
+        lines = [line for command, comment in examples for line in (f"  # {comment}", f"  {RUN} {command}", "")]
+        exits = ["exit codes: 0 success, 1 failure, 2 wrong usage or unreadable input, 130 interrupted"]
+        ros = (
+            ["--ros-args and what follows goes to ROS 2 (-r joint_states:=/arm/joint_states, say)"] if uses_ros else []
+        )
+        super().__init__(
+            prog=name,
+            description=description,
+            epilog="\n".join(["examples:", *lines, *exits, *ros]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with one line on standard error."""
+        print(f"{self.prog}: {one_line(message)}; see {self.prog} --help", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def run_tool(name: str, body: Callable[[], int]) -> int:
+    """Run a tool and turn what users do wrong, and signals, into one line and an exit code."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
+    try:
+        code = body()
+        sys.stdout.flush()
+        return code
+    except (UserError, RecordingError) as error:
+        return _told(name, error, EXIT_USAGE)
+    except ToolFailure as error:
+        return _told(name, error, EXIT_FAILED)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except _Terminated:
+        return EXIT_TERMINATED
+    except BrokenPipeError:
+        # The reader (head, say) has seen enough; what Python still wants to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _told(name, f"{where}{error.strerror or error}", EXIT_FAILED)
+
+
+def split_ros_arguments(arguments: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """The tool's own arguments, and those from --ros-args on; None for those of the process."""
+    everything = list(sys.argv[1:] if arguments is None else arguments)
+    at = everything.index("--ros-args") if "--ros-args" in everything else len(everything)
+    return everything[:at], everything[at:]
+
+
+def positive(text: str) -> float:
+    """An argument that is a finite number above 0."""
+    value = number(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"expected a number > 0, got {text!r}")
+    return value
+
+
+def number(text: str) -> float:
+    """An argument that is a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+    return value
+
+
+def count(text: str) -> int:
+    """An argument that is a whole number, 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
+    return int(text)
+
+
+def numbers(text: str) -> list[float]:
+    """An argument of numbers with commas between them."""
+    return [number(part) for part in text.split(",")]
+
+
+def names(text: str) -> list[str]:
+    """An argument of names with commas between them."""
+    found = [part.strip() for part in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
+    return found
+
+
+def one_line(text: object) -> str:
+    """The text without line breaks."""
+    return " ".join(str(text).split())
+
+
+def _told(name: str, message: object, code: int) -> int:
+    print(f"{name}: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+def _on_sigterm(number: int, frame: object) -> None:
+    raise _Terminated

@@ -1,0 +1,59 @@
+"""The robot that a tool works for: joints and limits from a parameter file of the node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..limits import JointLimits
+from .command_line import UserError
+
+SECTION = "ros__parameters"
+
+
+def load_limits(path: Path) -> JointLimits:
+    """Joint names and limits of a parameter file, checked as the node checks them. Raises UserError."""
+    from ..parameters import SPECS, InvalidParameters, NodeParameters, default_values
+
+    given = _flat(_section(path))
+    values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
+    try:
+        parameters = NodeParameters.from_values(values)
+    except InvalidParameters as error:
+        raise UserError(f"{path}: {error}") from None
+    except (TypeError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
+    return JointLimits(
+        parameters.joint_names,
+        parameters.limits_position_min,
+        parameters.limits_position_max,
+        parameters.limits_velocity,
+        parameters.limits_acceleration,
+        parameters.limits_jerk,
+    )
+
+
+def _section(path: Path) -> dict[str, object]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a YAML file: {error}") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    sections = [node.get(SECTION) for node in content.values() if isinstance(node, dict)] if _is_map(content) else []
+    found = [section for section in sections if _is_map(section) and "joint_names" in section]
+    if not found:
+        raise UserError(f"{path}: expected a parameter file with joint_names below {SECTION} (see config/franka.yaml)")
+    return found[0]
+
+
+def _flat(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in tree.items():
+        flat.update(_flat(value, f"{prefix}{key}.") if _is_map(value) else {f"{prefix}{key}": value})
+    return flat
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, dict)

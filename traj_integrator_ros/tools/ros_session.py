@@ -1,0 +1,99 @@
+"""A node of a tool's own, for as long as the tool needs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .command_line import ToolFailure, UserError
+
+if TYPE_CHECKING:
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.node import Node
+    from rclpy.qos import QoSProfile
+
+POLL_S = 0.05
+
+
+class RosSession:
+    """A node and what spins it."""
+
+    def __init__(self, node: Node, executor: SingleThreadedExecutor) -> None:
+        self.node = node
+        self._executor = executor
+
+    def spin_until(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Handle messages until `done()` or the time is over (None: never); whether it is done."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not done():
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            self._executor.spin_once(timeout_sec=POLL_S)
+        return True
+
+    def spin_for(self, duration_s: float) -> None:
+        """Handle messages for a while."""
+        self.spin_until(lambda: False, duration_s)
+
+    def resolve(self, topic: str) -> str:
+        """The full name of a topic, remapped."""
+        from rclpy.exceptions import InvalidTopicNameException
+
+        try:
+            return self.node.resolve_topic_name(topic)
+        except (InvalidTopicNameException, ValueError) as error:
+            raise UserError(f"topic: expected a valid name, got {topic!r}: {error}") from None
+
+    def type_of(self, topic: str, known: tuple[str, ...], timeout_s: float) -> str:
+        """Wait for a publisher and return the type of the topic, one of the known.
+
+        Raises ToolFailure where nobody publishes in time, UserError where it is of another type.
+        """
+        name = self.resolve(topic)
+        if not self.spin_until(lambda: self.node.count_publishers(name) > 0, timeout_s):
+            raise ToolFailure(f"nobody publishes {name} (waited {timeout_s:g} s); ROS domain or name differ?")
+        types = [info.topic_type for info in self.node.get_publishers_info_by_topic(name)]
+        found = next((one for one in types if one in known), None)
+        if found is None:
+            raise UserError(f"topic {name}: expected {' or '.join(known)}, got {', '.join(sorted(set(types)))}")
+        return found
+
+    def qos_for(self, topic: str, depth: int = 100) -> QoSProfile:
+        """A profile that matches the publishers of a topic that are there."""
+        from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+        publishers = self.node.get_publishers_info_by_topic(self.resolve(topic))
+        best_effort = any(info.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT for info in publishers)
+        return QoSProfile(
+            depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT if best_effort else ReliabilityPolicy.RELIABLE
+        )
+
+
+@contextmanager
+def ros_session(name: str, ros_arguments: list[str]) -> Iterator[RosSession]:
+    """A session on a ROS context of its own. Raises UserError for wrong ROS arguments, ToolFailure without ROS 2."""
+    try:
+        import rclpy
+        from rclpy.context import Context
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+    except ImportError as error:
+        raise ToolFailure(f"ROS 2 is needed: {error}") from None
+    context = Context()
+    try:
+        rclpy.init(args=["tool", *ros_arguments], context=context, signal_handler_options=SignalHandlerOptions.NO)
+    except Exception as error:  # rclpy has several kinds for wrong arguments
+        raise UserError(f"--ros-args: {error}") from None
+    try:
+        node = rclpy.create_node(name, context=context)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        try:
+            yield RosSession(node, executor)
+        finally:
+            executor.shutdown(timeout_sec=0)
+            node.destroy_node()
+    finally:
+        context.try_shutdown()

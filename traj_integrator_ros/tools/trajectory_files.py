@@ -1,0 +1,114 @@
+"""Trajectories in files: JointTrajectory messages in a bag or in YAML, or a motion in a table or archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..motions.files import YAML_SUFFIXES, is_bag, read_samples
+from ..motions.samples import Nature, RecordingError, Samples, checked_samples
+from .checker import PlannedTrajectory, Point, field_array, planned_trajectory
+
+JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+_NS = 1_000_000_000
+
+
+def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedTrajectory]:
+    """Every trajectory in a file, as it is: nothing about it is checked. Raises RecordingError.
+
+    A bag has its JointTrajectory messages (of `topic`, or of the only such topic), YAML those that `ros2 topic echo`
+    printed; a table or archive is one trajectory.
+    """
+    if path.exists() and is_bag(path):
+        yield from _in_bag(path, topic)
+    elif path.exists() and path.suffix.lower() in YAML_SUFFIXES:
+        yield from _in_yaml(path)
+    else:
+        yield _of_samples(read_samples(path))
+
+
+def samples_of(trajectory: PlannedTrajectory, source: str) -> Samples:
+    """A trajectory as samples. Raises RecordingError where its numbers are not finite, incomplete or out of order."""
+    dof = len(trajectory.joint_names)
+    for field in ("positions", "velocities", "accelerations"):
+        lengths = {len(getattr(point, field)) for point in trajectory.points}
+        if lengths not in ({dof}, {0}) or (field == "positions" and lengths == {0}):
+            raise RecordingError(f"{source}: expected {dof} {field} in every point, got {sorted(lengths)}")
+    return checked_samples(
+        Path(source),
+        trajectory.joint_names,
+        np.array([point.time_ns for point in trajectory.points]) * 1e-9,
+        *(field_array(trajectory, field) for field in ("positions", "velocities", "accelerations")),
+        kind="joint trajectory",
+        nature=Nature.SET_POINTS,
+    )
+
+
+def _in_bag(path: Path, topic: str | None) -> Iterator[PlannedTrajectory]:
+    from ..motions.read_bag import open_bag
+
+    with open_bag(path) as reader:
+        found = sorted({c.topic for c in reader.connections if c.msgtype == JOINT_TRAJECTORY})
+        if topic is None and len(found) > 1:
+            raise RecordingError(f"{path}: several JointTrajectory topics, choose one by --topic: {', '.join(found)}")
+        chosen = topic or (found[0] if found else None)
+        if chosen not in found:
+            raise RecordingError(
+                f"{path}: expected a JointTrajectory topic{f' {topic}' if topic else ''}, got {_listed(reader)}"
+            )
+        connections = [c for c in reader.connections if c.topic == chosen]
+        for connection, _, raw in reader.messages(connections=connections):
+            yield planned_trajectory(reader.deserialize(raw, connection.msgtype))
+
+
+def _listed(reader: Any) -> str:
+    return ", ".join(sorted(f"{c.topic} ({c.msgtype})" for c in reader.connections)) or "no topic"
+
+
+def _in_yaml(path: Path) -> Iterator[PlannedTrajectory]:
+    import yaml
+
+    try:
+        documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from None
+    for document in documents or [None]:
+        message = document.get("joint_trajectory", document) if isinstance(document, dict) else None
+        try:
+            yield _of_yaml(message)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise RecordingError(
+                f"{path}: expected JointTrajectory messages with joint_names and points, as ros2 topic echo prints them"
+            ) from None
+
+
+def _of_yaml(message: dict[str, Any]) -> PlannedTrajectory:
+    points = tuple(
+        Point(
+            _yaml_ns(point["time_from_start"]),
+            *([float(value) for value in point.get(field) or []] for field in ("positions", "velocities")),
+            [float(value) for value in point.get("accelerations") or []],
+            [float(value) for value in point.get("effort") or []],
+        )
+        for point in message["points"]
+    )
+    stamp = (message.get("header") or {}).get("stamp") or 0
+    return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), _yaml_ns(stamp), points)
+
+
+def _yaml_ns(value: object) -> int:
+    if isinstance(value, dict):
+        return int(value["sec"]) * _NS + int(value["nanosec"])
+    return round(float(value) * _NS)  # type: ignore[arg-type]
+
+
+def _of_samples(samples: Samples) -> PlannedTrajectory:
+    nothing = np.empty((len(samples.time), 0))
+    rows = (nothing if values is None else values for values in (samples.velocity, samples.acceleration))
+    points = zip(np.rint(samples.time * _NS).astype(int).tolist(), samples.position, *rows, strict=True)
+    return PlannedTrajectory(samples.joint_names, 0, tuple(Point(*point) for point in points))
