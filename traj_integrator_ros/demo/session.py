@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -92,7 +93,7 @@ def _wait_for_node(
         tick()
         progress.update(time.monotonic() - begin)
         if process is not None and CONFIGURE_FAILED in planner.node.message:
-            raise SessionError(f"the node could not configure itself: {planner.node.message}")
+            raise SessionError(f"the node could not configure itself: {textwrap.shorten(planner.node.message, 300)}")
 
     def announce() -> None:
         tick()
