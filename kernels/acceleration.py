@@ -50,7 +50,7 @@ def acceleration_step(
     """
     start = (start_position, start_velocity, start_acceleration)
     scheme = _integrator(integrator).value
-    return _OPERATOR.step(action, start, dt, start_idx, dt_per, backend, scheme)
+    return ACCELERATION.step(action, start, dt, start_idx, dt_per, backend, scheme)
 
 
 def _integrator(value: AccelerationIntegrator | str) -> AccelerationIntegrator:
@@ -61,4 +61,4 @@ def _integrator(value: AccelerationIntegrator | str) -> AccelerationIntegrator:
         raise ValueError(f"integrator: expected one of {expected}, got {value!r}") from None
 
 
-_OPERATOR = StepOperator("acceleration", integrators=AccelerationIntegrator)
+ACCELERATION = StepOperator("acceleration", integrators=AccelerationIntegrator)

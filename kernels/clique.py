@@ -47,7 +47,7 @@ def clique_step(
 
     """
     start = (start_position, start_velocity, start_acceleration)
-    return _BACKWARD.step(action, start, dt, start_idx, dt_per, backend)
+    return CLIQUE.step(action, start, dt, start_idx, dt_per, backend)
 
 
 def clique_central_step(
@@ -91,15 +91,14 @@ def clique_central_step(
 
     """
     start = (start_position, start_velocity, start_acceleration, start_jerk)
-    return _CENTRAL.step(
-        action, start, dt, start_idx, dt_per, backend, truncate_terminal_gradient, uniform_dt_only=True
-    )
+    return CLIQUE_CENTRAL.step(action, start, dt, start_idx, dt_per, backend, truncate_terminal_gradient)
 
 
-_BACKWARD = StepOperator("clique")
-_CENTRAL = StepOperator(
+CLIQUE = StepOperator("clique")
+CLIQUE_CENTRAL = StepOperator(
     "clique_central",
     start=("position", "velocity", "acceleration", "jerk"),
     extra_horizon=CENTRAL_EXTRA_HORIZON,
     truncates=True,
+    uniform_dt_only=True,
 )

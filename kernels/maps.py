@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .acceleration import acceleration_step
-from .clique import clique_central_step, clique_step
-from .jerk import jerk_step
-from .reference import CENTRAL_EXTRA_HORIZON
+from torch import Tensor
+
+from .acceleration import ACCELERATION, acceleration_step
+from .backends import Backend
+from .clique import CLIQUE, CLIQUE_CENTRAL, clique_central_step, clique_step
+from .jerk import JERK, jerk_step
+from .step_operator import StepOperator
 from .types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
-from .velocity import velocity_step
+from .velocity import VELOCITY, velocity_step
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,70 @@ class ControlMap:
     name: str
     control_space: ControlSpace
     step: Callable[..., Trajectory]
-    extra_horizon: int = 0
-    """Output rows beyond the action horizon."""
-    uniform_dt_only: bool = False
+    """The public function, with its scheme chosen."""
+    operator: StepOperator
+    scheme: tuple[object, ...] = ()
+    """Scheme arguments of the operator."""
     start_row: int = 0
     """Output row that is the start state."""
+
+    @property
+    def extra_horizon(self) -> int:
+        """Output rows beyond the action horizon."""
+        return self.operator.extra_horizon
+
+    @property
+    def uniform_dt_only(self) -> bool:
+        """Whether step lengths may not differ along the horizon."""
+        return self.operator.uniform_dt_only
+
+    def pull_back(
+        self,
+        upstream: Sequence[Tensor | None],
+        *,
+        dt: float | Tensor,
+        action_horizon: int,
+        start_rows: int,
+        start_idx: Tensor | None = None,
+        dt_per: str = "step",
+        needs: Sequence[bool] = (True, True, True, True),
+        backend: Backend | str | None = None,
+    ) -> tuple[Tensor | None, ...]:
+        """Vector-Jacobian product of `step` by actions and start state, without a forward pass: the map is linear.
+
+        Differentiable in the upstream gradients and in dt, to any order.
+
+        Args:
+            upstream: gradients of position, velocity, acceleration and jerk, each `[B, H, D]` or None for zero; at
+                least one is a tensor.
+            dt: step lengths, s, in a form that `step` takes.
+            action_horizon: Ha; the upstream gradients have `Ha + extra_horizon` rows.
+            start_rows: S, rows of the start state: 1, B, or those of the pool for `start_idx`.
+            start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+            dt_per: as for `step`.
+            needs: which gradients are wanted: of the action, start position, start velocity, start acceleration.
+            backend: what computes; None for the device's default (see `backend_info`).
+
+        Returns:
+            Gradients of the action, `[B, Ha, D]`, and of each start, `[S, D]`, None where not wanted.
+
+        Raises:
+            TypeError: an argument of a wrong type or dtype, named.
+            ValueError: an argument of a wrong shape, device or value, named.
+            BackendUnavailable: the backend cannot run on this device.
+
+        """
+        return self.operator.pull_back(
+            upstream,
+            dt,
+            start_idx,
+            dt_per,
+            backend,
+            *self.scheme,
+            action_horizon=action_horizon,
+            start_rows=start_rows,
+            needs=needs,
+        )[:4]
 
 
 def control_map(
@@ -50,24 +112,19 @@ def control_map(
 MAPS: dict[str, ControlMap] = {
     entry.name: entry
     for entry in (
-        ControlMap("clique_backward", ControlSpace.POSITION, clique_step),
-        ControlMap(
-            "clique_central",
-            ControlSpace.POSITION,
-            clique_central_step,
-            extra_horizon=CENTRAL_EXTRA_HORIZON,
-            uniform_dt_only=True,
-            start_row=1,
-        ),
-        ControlMap("velocity", ControlSpace.VELOCITY, velocity_step),
+        ControlMap("clique_backward", ControlSpace.POSITION, clique_step, CLIQUE),
+        ControlMap("clique_central", ControlSpace.POSITION, clique_central_step, CLIQUE_CENTRAL, (False,), start_row=1),
+        ControlMap("velocity", ControlSpace.VELOCITY, velocity_step, VELOCITY),
         *(
             ControlMap(
                 f"acceleration_{scheme.value}",
                 ControlSpace.ACCELERATION,
                 functools.partial(acceleration_step, integrator=scheme),
+                ACCELERATION,
+                (scheme.value,),
             )
             for scheme in AccelerationIntegrator
         ),
-        ControlMap("jerk", ControlSpace.JERK, jerk_step),
+        ControlMap("jerk", ControlSpace.JERK, jerk_step, JERK),
     )
 }

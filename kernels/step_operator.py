@@ -26,7 +26,7 @@ from .backends import Backend, check_backend, launcher
 from .batching import fold, fold_dt, fold_start_idx, unfold
 from .shortcut import quick_step
 from .types import Trajectory
-from .validation import prepare_step
+from .validation import prepare_step, prepare_transpose
 
 _LIBRARY = torch.library.Library("traj_integrator", "FRAGMENT")
 _OUTPUTS = ("position", "velocity", "acceleration", "jerk")
@@ -47,6 +47,7 @@ class StepOperator:
         extra_horizon: output rows beyond the action horizon.
         integrators: enum of the schemes that the map knows, if it knows several.
         truncates: whether the map knows `truncate_terminal_gradient`.
+        uniform_dt_only: whether the map refuses step lengths that differ along the horizon.
 
     """
 
@@ -58,10 +59,12 @@ class StepOperator:
         extra_horizon: int = 0,
         integrators: type[enum.Enum] | None = None,
         truncates: bool = False,
+        uniform_dt_only: bool = False,
     ) -> None:
         self.name = name
         self.starts = len(start)
         self.extra_horizon = extra_horizon
+        self.uniform_dt_only = uniform_dt_only
         self._integrators = integrators
         self._truncates = truncates
         starts = ", ".join(f"Tensor? start_{kind}" for kind in start)
@@ -98,18 +101,52 @@ class StepOperator:
         dt_per: str,
         backend: Backend | str | None,
         *scheme: object,
-        uniform_dt_only: bool = False,
     ) -> Trajectory:
         """Check the arguments of a public step function and run the forward operator."""
         if backend is None:
             trajectory = quick_step(self.name, action, start, dt, start_idx, dt_per, scheme)
             if trajectory is not None:
                 return trajectory
-        inputs = prepare_step(action, start, dt, start_idx, dt_per, uniform_dt_only=uniform_dt_only)
+        inputs = prepare_step(action, start, dt, start_idx, dt_per, uniform_dt_only=self.uniform_dt_only)
         outputs = self.forward(
             inputs.action, *inputs.start, inputs.start_idx, inputs.dt, *scheme, check_backend(backend)
         )
         return Trajectory(*outputs)
+
+    def pull_back(
+        self,
+        upstream: Sequence[Tensor | None],
+        dt: float | Tensor,
+        start_idx: Tensor | None,
+        dt_per: str,
+        backend: Backend | str | None,
+        *scheme: object,
+        action_horizon: int,
+        start_rows: int,
+        needs: Sequence[bool],
+    ) -> tuple[Tensor | None, ...]:
+        """Check the arguments of `ControlMap.pull_back` and run the transposed operator."""
+        inputs = prepare_transpose(
+            upstream,
+            dt,
+            start_idx,
+            dt_per,
+            start_rows=start_rows,
+            action_horizon=action_horizon,
+            output_horizon=action_horizon + self.extra_horizon,
+            uniform_dt_only=self.uniform_dt_only,
+        )
+        wanted = [*needs, *(False for _ in range(self.starts + 1 - len(needs)))]
+        return self.transpose(
+            *inputs.upstream,
+            inputs.start_idx,
+            inputs.dt,
+            start_rows,
+            action_horizon,
+            wanted,
+            *scheme,
+            check_backend(backend),
+        )
 
     def split(self, arguments: Sequence) -> tuple[Tensor, Sequence[Tensor | None], Tensor | None, Tensor, Sequence]:
         """Action, start rows, start_idx, dt and the rest of the arguments of `forward`."""

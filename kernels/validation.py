@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 _ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_UPSTREAM_NAMES = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
 _START_NAMES = ("start_position", "start_velocity", "start_acceleration", "start_jerk")
 
 
@@ -50,16 +51,72 @@ def prepare_step(
     if start_idx is not None:
         _check_start_idx(start_idx, action)
     rows = _common_rows(start, action.shape[0], start_idx)
-    return StepInputs(action, rows, start_idx, _normalize_dt(dt, action, dt_per, uniform_dt_only))
+    step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, uniform_dt_only)
+    return StepInputs(action, rows, start_idx, step)
+
+
+class TransposeInputs(NamedTuple):
+    """Arguments of a transposed step in the form that the operators take."""
+
+    upstream: tuple[Tensor | None, ...]  # position, velocity, acceleration, jerk, each [B, H, D]
+    start_idx: Tensor | None  # [B]; None: the start has 1 row or B
+    dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
+
+
+def prepare_transpose(
+    upstream: Sequence[Tensor | None],
+    dt: float | Tensor,
+    start_idx: Tensor | None,
+    dt_per: str,
+    *,
+    start_rows: int,
+    action_horizon: int,
+    output_horizon: int,
+    uniform_dt_only: bool = False,
+) -> TransposeInputs:
+    """Check the arguments of a transposed step as `prepare_step` checks those of a step.
+
+    Raises:
+        TypeError: an argument of a wrong type or dtype.
+        ValueError: an argument of a wrong shape, device or value; no gradient at all.
+
+    """
+    given = [(name, gradient) for name, gradient in zip(_UPSTREAM_NAMES, upstream, strict=True) if gradient is not None]
+    if not given:
+        raise ValueError("upstream: expected at least one tensor, got None for all four")
+    like = given[0][1]
+    for name, gradient in given:
+        _check_tensor(name, gradient, _ACTION_DTYPES)
+        if gradient.dim() != 3 or gradient.shape[1] != output_horizon or gradient.shape != like.shape:
+            raise ValueError(
+                f"{name}: expected shape [batch, horizon = {output_horizon}, dof], the same for all, got "
+                f"{list(gradient.shape)}"
+            )
+        if (gradient.dtype, gradient.device) != (like.dtype, like.device):
+            raise TypeError(
+                f"{name}: expected {like.dtype} on {like.device} like the others, got {gradient.dtype} on "
+                f"{gradient.device}"
+            )
+    batch = like.shape[0]
+    if start_idx is not None:
+        _check_start_idx(start_idx, like)
+    elif start_rows not in (1, batch):
+        raise ValueError(f"start_rows: expected 1 or {batch} without start_idx, got {start_rows}")
+    step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, uniform_dt_only)
+    return TransposeInputs(tuple(upstream), start_idx, step)
 
 
 def _check_action(action: Tensor) -> None:
-    if not isinstance(action, Tensor):
-        raise TypeError(f"action: expected a tensor, got {type(action).__name__}")
-    if action.dtype not in _ACTION_DTYPES:
-        raise TypeError(f"action: expected one of {', '.join(map(str, _ACTION_DTYPES))}, got {action.dtype}")
+    _check_tensor("action", action, _ACTION_DTYPES)
     if action.dim() != 3 or action.shape[1] < 1:
         raise ValueError(f"action: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
+
+
+def _check_tensor(name: str, value: Tensor, dtypes: Sequence[torch.dtype]) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+    if value.dtype not in dtypes:
+        raise TypeError(f"{name}: expected one of {', '.join(map(str, dtypes))}, got {value.dtype}")
 
 
 def _check_start(name: str, rows: Tensor, action: Tensor) -> None:
@@ -108,19 +165,21 @@ def _common_rows(start: Sequence[Tensor | None], batch: int, start_idx: Tensor |
     return tuple(rows if rows is None else rows.expand(batch, -1) for rows in start)
 
 
-def _normalize_dt(dt: float | Tensor, action: Tensor, dt_per: str, uniform_dt_only: bool) -> Tensor:
-    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64."""
-    batch, horizon, _ = action.shape
+def _normalize_dt(
+    dt: float | Tensor, shape: tuple[int, int], device: torch.device, dt_per: str, uniform_dt_only: bool
+) -> Tensor:
+    """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, for actions of `shape` `(B, Ha)`."""
+    batch, horizon = shape
     if dt_per not in ("step", "trajectory"):
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
     if not isinstance(dt, Tensor):
-        return _number_dt(dt, action)
+        return _number_dt(dt, device)
     if not dt.dtype.is_floating_point:
         raise TypeError(f"dt: expected a floating-point tensor, got {dt.dtype}")
-    if dt.device != action.device:
+    if dt.device != device:
         if dt.dim() > 0:
-            raise ValueError(f"dt: expected the action's device {action.device}, got {dt.device}")
-        dt = dt.to(action.device)
+            raise ValueError(f"dt: expected the action's device {device}, got {dt.device}")
+        dt = dt.to(device)
     step = dt if dt.dtype in (torch.float32, torch.float64) else dt.float()
     if step.dim() == 1 and dt_per == "trajectory":
         step = step[:, None]
@@ -139,11 +198,11 @@ def _normalize_dt(dt: float | Tensor, action: Tensor, dt_per: str, uniform_dt_on
     return step
 
 
-def _number_dt(dt: float, action: Tensor) -> Tensor:
+def _number_dt(dt: float, device: torch.device) -> Tensor:
     try:
         seconds = float(dt)
     except (TypeError, ValueError):
         raise TypeError(f"dt: expected a number of seconds or a tensor, got {type(dt).__name__}") from None
     if not (seconds > 0 and math.isfinite(seconds)):
         raise ValueError(f"dt: expected a finite number of seconds > 0, got {seconds}")
-    return torch.full((1, 1), seconds, dtype=torch.float64, device=action.device)
+    return torch.full((1, 1), seconds, dtype=torch.float64, device=device)

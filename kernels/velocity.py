@@ -46,7 +46,7 @@ def velocity_step(
 
     """
     start = (start_position, start_velocity, start_acceleration)
-    return _OPERATOR.step(action, start, dt, start_idx, dt_per, backend)
+    return VELOCITY.step(action, start, dt, start_idx, dt_per, backend)
 
 
-_OPERATOR = StepOperator("velocity")
+VELOCITY = StepOperator("velocity")

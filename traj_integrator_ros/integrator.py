@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -222,20 +222,25 @@ class TrajectoryIntegrator:
         index = self._check_start(start, start_index, batch)
         step = self._check_dt(dt, batch, horizon)
         self._check_upstream(upstream, (batch, horizon + kernel.extra_horizon, self.config.dof))
-        with self._device_memory(), torch.enable_grad():
+        with self._device_memory():
             buffers = self._buffers
-            if actions is None:
-                action = buffers.device_zeros("actions", shape)
+            lengths = buffers.device_input("dt", step, torch.float64)
+            places = None if index is None else buffers.device_input("start_index", index, torch.int64)
+            given = [
+                None if gradient is None else buffers.device_input(f"upstream_{name}", gradient)
+                for name, gradient in upstream._asdict().items()
+            ]
+            rows = start.position.shape[0]
+            if all(gradient is None for gradient in given):
+                shapes = [shape, *[(rows, self.config.dof)] * 3, *[step.shape] * want_dt]
+                gradients = [torch.zeros(size, dtype=self.dtype, device=self.device) for size in shapes]
+            elif want_dt:
+                leaves = [buffers.device_input("actions", actions), *self._start_to_device(start), lengths]
+                gradients = _pull_back_with_dt(kernel, leaves, places, given)
             else:
-                action = buffers.device_input("actions", actions)
-            leaves = [action, *self._start_to_device(start), buffers.device_input("dt", step, torch.float64)]
-            leaves = [leaf.detach().requires_grad_(i < 4 or want_dt) for i, leaf in enumerate(leaves)]
-            outputs = kernel.step(
-                *leaves[:4],
-                dt=leaves[4],
-                start_idx=None if index is None else buffers.device_input("start_index", index, torch.int64),
-            )
-            gradients = _pull_back(outputs, leaves, upstream, buffers)
+                gradients = kernel.pull_back(
+                    given, dt=lengths, action_horizon=horizon, start_rows=rows, start_idx=places
+                )
             names = ("action", "start_position", "start_velocity", "start_acceleration", "dt")
             results = buffers.host_outputs(names[: len(gradients)], gradients)
         dt_gradient = results[4].reshape(np.shape(dt)) if want_dt else None
@@ -378,14 +383,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
 
 
-def _pull_back(outputs: Trajectory, leaves: list[Tensor], upstream: UpstreamGradient, buffers: Buffers) -> list[Tensor]:
-    """Gradients of the leaves that require one; zeros where nothing flows."""
-    given = [(out, name, grad) for out, name, grad in zip(outputs, upstream._fields, upstream, strict=True)]
-    given = [(out, buffers.device_input(f"upstream_{name}", grad)) for out, name, grad in given if grad is not None]
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    flowing = [(out, grad) for out, grad in given if out.requires_grad]
-    if not flowing:
-        return [torch.zeros_like(leaf) for leaf in wanted]
-    outs, grads = zip(*flowing, strict=True)
-    results = torch.autograd.grad(outs, wanted, grads, allow_unused=True)
-    return [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(wanted, results, strict=True)]
+def _pull_back_with_dt(
+    kernel: ControlMap, leaves: Sequence[Tensor], start_idx: Tensor | None, upstream: Sequence[Tensor | None]
+) -> Sequence[Tensor]:
+    """Gradients of the leaves: action, start position, velocity, acceleration and dt."""
+    with torch.enable_grad():
+        leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+        outputs = kernel.step(*leaves[:4], dt=leaves[4], start_idx=start_idx)
+        pairs = [(output, gradient) for output, gradient in zip(outputs, upstream, strict=True) if gradient is not None]
+        outputs, gradients = zip(*pairs, strict=True)
+        return torch.autograd.grad(outputs, leaves, gradients, allow_unused=True, materialize_grads=True)

@@ -174,3 +174,47 @@ def test_the_smallest_shapes_are_no_misuse(kernel, batch, horizon):
     assert all(output.shape == (batch, horizon + kernel.extra_horizon, 1) for output in outputs)
     gradients = torch.autograd.grad([output.sum() for output in outputs], inputs)
     assert [g.shape for g in gradients] == [x.shape for x in inputs]
+
+
+PULL_BACK_MISUSES = {
+    "no gradient": ({"upstream": (None,) * 4}, ValueError, "upstream: expected at least one tensor, got None for all"),
+    "gradient as a list": (
+        {"upstream": ([0.0], None, None, None)},
+        TypeError,
+        "grad_position: expected a tensor, got list",
+    ),
+    "gradient of other rows": (
+        {"action_horizon": H + 1},
+        ValueError,
+        "grad_position: expected shape [batch, horizon = ",
+    ),
+    "gradients of different dtypes": (
+        {"double": True},
+        TypeError,
+        "grad_jerk: expected torch.float32 on cpu like the others, got torch.float64 on cpu",
+    ),
+    "start rows that fit nothing": (
+        {"start_rows": 2},
+        ValueError,
+        "start_rows: expected 1 or 3 without start_idx, got 2",
+    ),
+    "index of another length": (
+        {"start_idx": torch.zeros(2, dtype=torch.int64)},
+        ValueError,
+        "start_idx: expected shape",
+    ),
+    "dt of zero": ({"dt": 0.0}, ValueError, "dt: expected a finite number of seconds > 0, got 0.0"),
+}
+
+
+@MAP
+@pytest.mark.parametrize("misuse", PULL_BACK_MISUSES)
+def test_misuse_of_pull_back_is_named(kernel, misuse):
+    changes, error, message = PULL_BACK_MISUSES[misuse]
+    gradient = torch.zeros(B, H + kernel.extra_horizon, D)
+    correct = {"upstream": (gradient, None, None, gradient), "dt": 0.1, "action_horizon": H, "start_rows": B}
+    kernel.pull_back(**correct)
+    if "double" in changes:
+        changes = {"upstream": (gradient, None, None, gradient.double())}
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        kernel.pull_back(**{**correct, **changes})

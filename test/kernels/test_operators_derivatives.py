@@ -13,6 +13,7 @@ from operator_cases import (
     assert_all_close,
     cost,
     function,
+    launches,  # noqa: F401  a fixture
     leaves,
     random_inputs,
     weights_like,
@@ -224,3 +225,35 @@ def test_the_transpose_is_the_transpose(kernel):
     left = sum((a * b).sum() for a, b in zip(outputs, gradients, strict=True))
     right = sum((a * b).sum() for a, b in zip(inputs[:4], transposed, strict=True))
     torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
+
+
+@MAP
+@pytest.mark.parametrize("given", [(0,), (3,), (1, 2), (0, 1, 2, 3)], ids=str)
+def test_pull_back_is_the_vector_jacobian_product_without_a_forward_pass(kernel, given, launches):  # noqa: F811
+    *inputs, dt = random_inputs(kernel, batch=3)
+    inputs = [inputs[0], *(x[:2] for x in inputs[1:])]
+    index = torch.tensor([1, 0, 1])
+    leaf = [x.requires_grad_() for x in inputs]
+    outputs = kernel.step(*leaf, dt=dt, start_idx=index, backend="reference")
+    upstream = [w if i in given else None for i, w in enumerate(weights_like(outputs))]
+    expected = torch.autograd.grad([outputs[i] for i in given], leaf, [upstream[i] for i in given])
+    launches.clear()
+    got = kernel.pull_back(
+        upstream, dt=dt, action_horizon=4, start_rows=2, start_idx=index, needs=(True, False, True, True)
+    )
+    assert [launch.direction for launch in launches] == ["transpose"]
+    assert got[1] is None
+    assert_all_close([got[0], *got[2:]], [expected[0], *expected[2:]])
+
+
+@MAP
+def test_pull_back_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
+    *_, dt = random_inputs(kernel, horizon=3, dof=1)
+    outputs = function(kernel)(*random_inputs(kernel, horizon=3, dof=1))
+    upstream = [weight.requires_grad_() for weight in weights_like(outputs)]
+
+    def pull_back(*arguments):
+        *upstream, dt = arguments
+        return kernel.pull_back(upstream, dt=dt, action_horizon=3, start_rows=2)
+
+    assert gradcheck(pull_back, [*upstream, dt.requires_grad_()], check_forward_ad=True)
