@@ -2,8 +2,8 @@
 
 The extension is built with the package where torch and a C++ compiler are at hand. Without it, importing this module
 raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_transpose` are the launchers
-that `backends` describes and know nothing of autograd; the forward ones also take `out`, four contiguous tensors to
-write to instead of new ones. `step` is the public functions' short cut.
+that `backends` describes and know nothing of autograd. They also take `out`, contiguous tensors to write to instead of
+new ones: the four outputs, or the gradient of the action. `step` is the public functions' short cut.
 """
 
 from __future__ import annotations
@@ -66,11 +66,12 @@ def _transpose(number: int) -> Callable[..., tuple[Tensor | None, ...]]:
         action_horizon: int,
         needs: Sequence[bool],
         truncate_terminal_gradient: bool = False,
+        out: Tensor | None = None,
     ) -> tuple[Tensor | None, ...]:
         *upstream, start_idx, dt = upstream_index_dt
         wanted = needs if len(needs) == 5 else [*needs, False]
         gradients = _C.transpose(
-            number, upstream, start_idx, dt, [start_rows] * 4, action_horizon, wanted, truncate_terminal_gradient
+            number, upstream, start_idx, dt, [start_rows] * 4, action_horizon, wanted, truncate_terminal_gradient, out
         )
         return tuple(gradients[: len(needs)])
 
@@ -102,8 +103,9 @@ def acceleration_transpose(
     action_horizon: int,
     needs: Sequence[bool],
     integrator: AccelerationIntegrator,
+    out: Tensor | None = None,
 ) -> tuple[Tensor | None, ...]:
     """Transpose of `acceleration_forward`."""
     return _acceleration_transpose[integrator](
-        *upstream_index_dt, start_rows=start_rows, action_horizon=action_horizon, needs=needs
+        *upstream_index_dt, start_rows=start_rows, action_horizon=action_horizon, needs=needs, out=out
     )

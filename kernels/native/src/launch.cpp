@@ -154,6 +154,7 @@ void check_output(const at::Tensor& output, at::IntArrayRef shape, const at::Ten
                         output.device() == action.device(),
                     "out: expected contiguous ", action.scalar_type(), " tensors of shape ", shape, ", got ",
                     output.scalar_type(), " of ", output.sizes(), " with strides ", output.strides());
+  if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();  // autograd is to know of the write
 }
 
 }  // namespace
@@ -210,7 +211,7 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
 std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index,
                                            const at::Tensor& dt, const std::array<int64_t, 4>& start_rows,
                                            int64_t action_horizon, const std::array<bool, 5>& needs,
-                                           bool truncate_terminal) {
+                                           bool truncate_terminal, const at::Tensor& action_into) {
   at::Tensor like;
   for (const at::Tensor& gradient : upstream) {
     if (gradient.defined()) like = gradient;
@@ -218,6 +219,7 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
   TORCH_CHECK_VALUE(like.defined(), "upstream: expected at least one gradient, got none");
   std::array<at::Tensor, 5> gradients;
   if (is_half(like.scalar_type())) {
+    TORCH_CHECK_TYPE(!action_into.defined(), "out: expected float32 or float64, got ", like.scalar_type());
     OptionalTensors wide;
     for (int k = 0; k < kOutputs; ++k) wide[k] = upstream[k].defined() ? upstream[k].to(at::kFloat) : upstream[k];
     gradients = launch_transpose(map, wide, index, dt, start_rows, action_horizon, needs, truncate_terminal);
@@ -241,7 +243,12 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
     contiguous[k] = upstream[k].contiguous();
   }
   int64_t pool = std::numeric_limits<int64_t>::max();
-  if (needs[0]) gradients[0] = empty({batch, action_horizon, dof}, like.scalar_type());
+  if (needs[0] && action_into.defined()) {
+    check_output(action_into, {batch, action_horizon, dof}, like);
+    gradients[0] = action_into;
+  } else if (needs[0]) {
+    gradients[0] = empty({batch, action_horizon, dof}, like.scalar_type());
+  }
   for (int k = 0; k < kStartRows; ++k) {
     if (!needs[k + 1]) continue;
     TORCH_CHECK_VALUE(index.defined() || start_rows[k] == 1 || start_rows[k] == batch, "start_rows: expected 1 or ",

@@ -20,10 +20,12 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
                        const at::Tensor& start_index, const at::Tensor& dt, const Outputs* into = nullptr);
 
 // Gradients of the action and of the four start rows, undefined where `needs` says so. At least one of the upstream
-// gradients is defined. Rows of a pool are summed in the order of the trajectories, in double.
+// gradients is defined. Rows of a pool are summed in the order of the trajectories, in double. The gradient of the
+// action goes into `action_into`, where defined, a contiguous tensor.
 std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors& upstream,
                                            const at::Tensor& start_index, const at::Tensor& dt,
                                            const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
-                                           const std::array<bool, 5>& needs, bool truncate_terminal);
+                                           const std::array<bool, 5>& needs, bool truncate_terminal,
+                                           const at::Tensor& action_into = {});
 
 }  // namespace traj_integrator

@@ -36,11 +36,12 @@ Outputs forward(int64_t map, const Tensor& action, const std::array<MaybeTensor,
 std::array<MaybeTensor, 5> transpose(int64_t map, const std::array<MaybeTensor, 4>& upstream,
                                      const MaybeTensor& start_idx, const Tensor& dt,
                                      const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
-                                     const std::array<bool, 5>& needs, bool truncate_terminal_gradient) {
+                                     const std::array<bool, 5>& needs, bool truncate_terminal_gradient,
+                                     const MaybeTensor& out) {
   pybind11::gil_scoped_release released;
   const OptionalTensors given{value(upstream[0]), value(upstream[1]), value(upstream[2]), value(upstream[3])};
   const auto gradients = launch_transpose(static_cast<ControlMap>(map), given, value(start_idx), dt, start_rows,
-                                          action_horizon, needs, truncate_terminal_gradient);
+                                          action_horizon, needs, truncate_terminal_gradient, value(out));
   std::array<MaybeTensor, 5> result;
   for (size_t k = 0; k < 5; ++k) {
     if (gradients[k].defined()) result[k] = gradients[k];
@@ -163,7 +164,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              py::arg("dt"), py::arg("out") = py::none());
   module.def("transpose", &transpose, py::arg("map"), py::arg("upstream"), py::arg("start_idx"), py::arg("dt"),
              py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
-             py::arg("truncate_terminal_gradient") = false);
+             py::arg("truncate_terminal_gradient") = false, py::arg("out") = py::none());
   module.attr("torch_version") = TORCH_VERSION;
   module.def("instruction_set", [] { return std::string(instruction_set_name()); });
   module.def("return_as", [](const py::type& type) {

@@ -58,9 +58,6 @@ void step_out(ControlMap map, const at::Tensor& action, const StartState& start,
   const Outputs into{out.position, out.velocity, out.acceleration, out.jerk};
   launch_forward(map, action, {start.position, start.velocity, start.acceleration, start.jerk}, options.start_index,
                  seconds(dt), &into);
-  for (const at::Tensor& output : into) {
-    if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
-  }
 }
 
 }  // namespace traj_integrator

@@ -1,0 +1,94 @@
+"""Runs the benchmarks: `python -m benchmarks [--quick] [--check] [--suite NAME ...]`.
+
+Every result is checked before it is timed; a wrong one has no speed and makes the run fail. Prints tables, writes
+build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<suite>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from . import report, suites  # noqa: F401  the suites register themselves
+from .machine import machine_name
+from .registry import SUITES, Case
+from .timing import time_interleaved
+
+ROOT = Path(__file__).resolve().parent.parent
+ALLOWED_LOSS = 0.25
+
+
+def main() -> int:
+    """Return 0 if every result was right and, with --check, no ratio fell by more than a quarter."""
+    arguments = _arguments()
+    failures = []
+    for name in arguments.suite or SUITES:
+        rows = []
+        print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
+        for case in SUITES[name](arguments.quick):
+            measured, wrong = measure(name, case, quick=arguments.quick)
+            rows += measured
+            failures += wrong
+            print(report.table(measured) if measured else "", *wrong, sep="\n", flush=True)
+        report.write(rows, ROOT / "build" / "bench" / f"{name}.json")
+        kept = ROOT / "benchmarks" / "results" / machine_name() / f"{name}.json"
+        if arguments.check:
+            failures += regressions(rows, kept)
+        if arguments.keep:
+            report.write(rows, kept)
+        for row in report.missed(rows):
+            print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row['limit']}")
+    print(*failures, sep="\n", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], list[str]]:
+    """Rows of one case, and what was wrong; contenders with a wrong result are not timed."""
+    contenders = [case.ours, *case.peers, *([case.limit] if case.limit else [])]
+    wrong = []
+    for contender in contenders:
+        try:
+            contender.check(contender.run())
+        except AssertionError as error:
+            wrong.append(f"WRONG {suite}, {case.name}, B = {case.batch}: {contender.name}: {error}")
+    if wrong:
+        return [], wrong
+    rounds, sample_s = (15, 0.004) if quick else (41, 0.01)
+    ours, *others = time_interleaved([contender.run for contender in contenders], rounds=rounds, sample_s=sample_s)
+    limit = others.pop() if case.limit else None
+    peers = {peer.name: timing for peer, timing in zip(case.peers, others, strict=True)}
+    return report.rows_of(suite, case, ours, peers, limit), []
+
+
+def regressions(rows: list[report.Row], kept: Path) -> list[str]:
+    """What has become slower, against its peer or limit, by more than a quarter since the kept run."""
+    if not kept.is_file():
+        return [f"no results are kept for this kind of machine: {kept.relative_to(ROOT)}"]
+
+    def key(row: report.Row) -> tuple[object, ...]:
+        return tuple(row[name] for name in ("case", "B", "H", "D", "dtype", "device", "peer"))
+
+    before = {key(row): row for row in json.loads(kept.read_text(encoding="utf-8"))}
+    lost = []
+    for row in rows:
+        old = before.get(key(row), {})
+        for ratio in ("ratio", "of_limit"):
+            if row[ratio] and old.get(ratio) and row[ratio] < (1 - ALLOWED_LOSS) * old[ratio]:
+                what = f"{row['case']}, B = {row['B']}, {row['peer']}"
+                lost.append(f"slower: {what}: {ratio} {old[ratio]} -> {row[ratio]}")
+    return lost
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer cases and shorter samples: under two minutes")
+    parser.add_argument("--check", action="store_true", help="fail where a ratio fell by a quarter since the kept run")
+    parser.add_argument("--keep", action="store_true", help="keep the results in benchmarks/results")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this one; may be repeated")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""What can be measured: suites of cases, each with its peers, its limit and a check of the result.
+
+A suite is a generator of cases, registered under its name:
+
+    @suite("cpu_kernels")
+    def cpu_kernels(quick: bool) -> Iterator[Case]: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+Run = Callable[[], object]
+Check = Callable[[object], None]
+Cases = Callable[[bool], Iterator["Case"]]
+
+SUITES: dict[str, Cases] = {}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do the work of a case, and a check of what it returns that raises AssertionError if it is wrong."""
+
+    name: str
+    run: Run
+    check: Check
+
+
+@dataclass(frozen=True)
+class Case:
+    """The same work done by us and by others."""
+
+    name: str
+    batch: int
+    horizon: int
+    dof: int
+    ours: Contender
+    peers: tuple[Contender, ...] = ()
+    limit: Contender | None = None
+    """What no implementation can beat by much, e.g. a copy of the same bytes."""
+    dtype: str = "float32"
+    device: str = "cpu"
+    targets: dict[str, float] = field(default_factory=dict)
+    """Least ratio peer / ours by the peer's name; "limit" stands for the limit."""
+
+
+def suite(name: str) -> Callable[[Cases], Cases]:
+    """Register a generator of cases; it is called with whether the run is to be quick."""
+
+    def register(cases: Cases) -> Cases:
+        SUITES[name] = cases
+        return cases
+
+    return register

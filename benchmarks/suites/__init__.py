@@ -1,0 +1,3 @@
+"""The suites; importing this registers them."""
+
+from . import cpu_kernels  # noqa: F401

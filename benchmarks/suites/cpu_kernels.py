@@ -1,0 +1,216 @@
+"""The kernels on the CPU: the matrix form, torch operations and a plain copy of the same bytes beside them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
+from traj_integrator_ros.kernels.integration_utils import (
+    build_fd_matrix,
+    build_start_state_mask,
+    jit_backward_pos_clique,
+    jit_tensor_step_pos_clique,
+)
+from traj_integrator_ros.kernels.tensor_device_type import TensorDeviceType
+
+from ..registry import Case, Contender, suite
+
+HORIZON, DOF, DT = 32, 7, 0.02
+# Least speed-up over the matrix form, forward and backward, by batch.
+MATRIX_TARGETS = {1: 4.0, 100: 10.0, 1000: 15.0, 10_000: 15.0}
+COPY_TARGET = 0.6
+ADD_TARGET = 1 / 8
+
+Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
+
+
+class MatrixForm(torch.autograd.Function):
+    """The published matrix form, forward and backward as published."""
+
+    @staticmethod
+    def forward(ctx: Any, action: Tensor, start: Tensor, *matrices: Tensor) -> tuple[Tensor, ...]:
+        """Positions and three products."""
+        ctx.save_for_backward(*matrices)
+        return jit_tensor_step_pos_clique(action, start, *matrices)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """Four transposed products."""
+        _, *matrices = ctx.saved_tensors
+        return jit_backward_pos_clique(*upstream, *matrices), None, None, None, None, None, None
+
+
+@functools.cache
+def matrices() -> tuple[Tensor, ...]:
+    mask, shift = build_start_state_mask(HORIZON, TensorDeviceType(torch.device("cpu"), torch.float32))
+    difference = build_fd_matrix(HORIZON, SHIFT=True) / DT
+    return mask, shift, difference, difference @ difference, difference @ difference @ difference
+
+
+def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    return MatrixForm.apply(action, start, *matrices())
+
+
+def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    """The way a user of torch would write it, for a start at rest."""
+    position = torch.cat([start[:, None], action[:, :-1]], 1)
+    zero = torch.zeros_like(start)[:, None]
+    velocity = torch.cat([zero, (position[:, 1:] - position[:, :-1]) / DT], 1)
+    acceleration = torch.cat([zero, (velocity[:, 1:] - velocity[:, :-1]) / DT], 1)
+    jerk = torch.cat([zero, (acceleration[:, 1:] - acceleration[:, :-1]) / DT], 1)
+    return position, velocity, acceleration, jerk
+
+
+@functools.cache
+def compiled() -> Step:
+    return torch.compile(slices, dynamic=False)
+
+
+def ours(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    return clique_step(action, start, dt=DT)
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+@suite("cpu_kernels")
+def cpu_kernels(quick: bool) -> Iterator[Case]:
+    for batch in (1, 100, 1000, 10_000):
+        yield forward_and_backward(batch, with_compiled=not quick or batch == 1000)
+    yield reused_buffers(10_000)
+    yield call_overhead()
+    for name, kernel in MAPS.items():
+        for batch in (1000,) if quick else (1, 100, 1000, 10_000):
+            yield against_torch(name, kernel, batch)
+
+
+def forward_and_backward(batch: int, *, with_compiled: bool) -> Case:
+    action, start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
+    upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
+    expected = pulled_back(ours_in_double, action.detach().double().requires_grad_(), start.double(), upstream)
+
+    def contender(name: str, step: Step) -> Contender:
+        return Contender(name, lambda: pulled_back(step, action, start, upstream), is_close_to(*expected))
+
+    peers = [contender("matrix form", matrix_form), contender("torch slices", slices)]
+    if with_compiled:
+        peers.append(contender("torch.compile", compiled()))
+    return Case(
+        "clique, forward + backward",
+        batch,
+        HORIZON,
+        DOF,
+        contender("ours", ours),
+        tuple(peers),
+        copies(batch, count=2),
+        targets={"matrix form": MATRIX_TARGETS[batch]},
+    )
+
+
+def ours_in_double(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    return clique_step(action, start, dt=DT, backend="reference")
+
+
+def pulled_back(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The four outputs and the gradient of the action."""
+    outputs = step(action, start)
+    (gradient,) = torch.autograd.grad(outputs, action, [g.to(action.dtype) for g in upstream])
+    return (*outputs, gradient)
+
+
+def reused_buffers(batch: int) -> Case:
+    from traj_integrator_ros.kernels import native
+
+    action, start = random(batch, HORIZON, DOF), random(batch, DOF)
+    dt = torch.full((1, 1), DT, dtype=torch.float64)
+    out, gradient = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
+    upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
+    needs = (True, False, False, False)
+    expected = pulled_back(ours_in_double, action.double().requires_grad_(), start.double(), upstream)
+
+    def run() -> tuple[Tensor, ...]:
+        native.clique_forward(action, start, None, None, None, dt, out=out)
+        native.clique_transpose(
+            *upstream, None, dt, start_rows=batch, action_horizon=HORIZON, needs=needs, out=gradient
+        )
+        return (*out, gradient)
+
+    return Case(
+        "clique, both ways, reused buffers",
+        batch,
+        HORIZON,
+        DOF,
+        Contender("ours", run, is_close_to(*expected)),
+        limit=copies(batch, count=2),
+        targets={"limit": COPY_TARGET},
+    )
+
+
+def call_overhead() -> Case:
+    action, start = random(1, HORIZON, DOF), random(1, DOF)
+    expected = ours_in_double(action.double(), start.double())
+    add = Contender("torch.add of this size", lambda: torch.add(action, action), is_close_to(2 * action))
+    contender = Contender("ours", lambda: ours(action, start), is_close_to(*expected))
+    return Case("clique, one forward call", 1, HORIZON, DOF, contender, limit=add, targets={"limit": ADD_TARGET})
+
+
+def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
+    """A map, forward and backward with all start gradients, beside the same formulas in torch operations."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(batch, HORIZON, DOF), (batch, DOF), (batch, DOF), (batch, DOF)]
+    leaves = [torch.randn(*shape, generator=generator).requires_grad_() for shape in shapes]
+    rows = HORIZON + kernel.extra_horizon
+    upstream = [torch.randn(batch, rows, DOF, generator=generator) for _ in range(4)]
+    doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    dt = torch.full((1, 1, 1), DT)
+
+    def pull(step: Callable[..., Sequence[Tensor]], inputs: list[Tensor]) -> tuple[Tensor, ...]:
+        outputs = step(*inputs)
+        return (*outputs, *torch.autograd.grad(outputs, inputs, [g.to(inputs[0].dtype) for g in upstream]))
+
+    def in_torch(*inputs: Tensor) -> Sequence[Tensor]:
+        if name == "clique_backward":
+            return reference.clique(*inputs, dt)
+        if name == "clique_central":
+            return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)
+        if name.startswith("acceleration"):
+            return reference.acceleration(*inputs, dt, kernel.step.keywords["integrator"])
+        return getattr(reference, name)(*inputs, dt)
+
+    expected = pull(lambda *inputs: kernel.step(*inputs, dt=DT, backend="reference"), doubles)
+    mine = Contender("ours", lambda: pull(lambda *inputs: kernel.step(*inputs, dt=DT), leaves), is_close_to(*expected))
+    # In float32 the peer's own rounding grows with the order of the derivative.
+    peer = Contender("the same in torch operations", lambda: pull(in_torch, leaves), is_close_to(*expected, limit=1e-3))
+    return Case(f"{name}, forward + backward", batch, HORIZON, DOF, mine, (peer,), copies(batch, count=2))
+
+
+def copies(batch: int, *, count: int) -> Contender:
+    """Plain copies that move as many bytes as one pass, which reads one and writes four tensors or the reverse."""
+    source = random(5 * batch * HORIZON * DOF // 2)
+    target = torch.empty_like(source)
+
+    def run() -> Tensor:
+        for _ in range(count):
+            target.copy_(source)
+        return target
+
+    return Contender("copy of the same bytes", run, is_close_to(source))
+
+
+def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Callable[[object], None]:
+    """A check that every result differs from the expected one by no more than rounding, in the norm."""
+
+    def check(results: object) -> None:
+        got = [results] if isinstance(results, Tensor) else list(results)
+        assert len(got) == len(expected), f"expected {len(expected)} results, got {len(got)}"
+        for i, (result, want) in enumerate(zip(got, expected, strict=True)):
+            error = float((result.detach().double() - want.detach().double()).norm() / want.detach().double().norm())
+            assert error <= limit, f"result {i} is off by {error:.1e}"
+
+    return check

@@ -1,0 +1,62 @@
+"""Interleaved timing: every round times each contender once, so that what disturbs the machine disturbs them all."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Time of one call."""
+
+    median_us: float
+    spread: float
+    """Half the distance between the quartiles, as a fraction of the median."""
+
+
+def time_interleaved(
+    runs: Sequence[Callable[[], object]], *, rounds: int, sample_s: float, synchronize: Callable[[], None] | None = None
+) -> list[Timing]:
+    """Time each of `runs` in `rounds` rounds; one sample repeats a call for about `sample_s` seconds.
+
+    `synchronize` waits for an asynchronous device at the end of a sample.
+    """
+    wait = synchronize or (lambda: None)
+    repeats = [_repeats(run, sample_s, wait) for run in runs]
+    samples: list[list[float]] = [[] for _ in runs]
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        for round_ in range(rounds):
+            for place in range(len(runs)):
+                i = (place + round_) % len(runs)  # nobody always comes after the same one
+                samples[i].append(_sample(runs[i], repeats[i], wait))
+    finally:
+        if was_enabled:
+            gc.enable()
+    return [_summary(values) for values in samples]
+
+
+def _sample(run: Callable[[], object], repeats: int, wait: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    wait()
+    return (time.perf_counter() - start) / repeats * 1e6
+
+
+def _repeats(run: Callable[[], object], sample_s: float, wait: Callable[[], None]) -> int:
+    """How often a call fits into one sample; also warms it up."""
+    fastest = min(_sample(run, 1, wait) for _ in range(5)) / 1e6
+    return max(1, int(sample_s / max(fastest, 1e-9)))
+
+
+def _summary(samples: list[float]) -> Timing:
+    median = statistics.median(samples)
+    low, _, high = statistics.quantiles(samples, n=4)
+    return Timing(median, (high - low) / 2 / median)
