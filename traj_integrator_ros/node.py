@@ -33,6 +33,7 @@ from .throttled_log import ThrottledLog
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
+_LONGEST_LINE = 500
 
 
 class IntegratorNode(LifecycleNode):
@@ -369,5 +370,5 @@ def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."

@@ -30,13 +30,15 @@ ClientFactory = Callable[..., RosClient]
 
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
-    """Starts node processes: parameters that differ from the tests' usual ones, and ROS arguments."""
+    """Starts node processes: parameters that differ from the usual ones, ROS arguments, options of NodeProcess."""
     processes: list[NodeProcess] = []
 
-    def start(changes: Mapping[str, object] | None = None, arguments: Sequence[str] = ()) -> NodeProcess:
+    def start(
+        changes: Mapping[str, object] | None = None, arguments: Sequence[str] = (), **options: object
+    ) -> NodeProcess:
         folder = tmp_path / f"node{len(processes)}"
         folder.mkdir()
-        processes.append(NodeProcess(folder, {**PARAMETERS, **(changes or {})}, arguments))
+        processes.append(NodeProcess(folder, {**PARAMETERS, **(changes or {})}, arguments, **options))
         return processes[-1]
 
     yield start

@@ -18,9 +18,15 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 class NodeProcess:
     """`python -m traj_integrator_ros` with parameters; standard output and error go to one file."""
 
-    def __init__(self, folder: Path, parameters: Mapping[str, object] | None = None, arguments: Sequence[str] = ()):
+    def __init__(
+        self,
+        folder: Path,
+        parameters: Mapping[str, object] | None = None,
+        arguments: Sequence[str] = (),
+        program: Sequence[str] = ("-m", "traj_integrator_ros"),
+    ) -> None:
         self._log = folder / "node.log"
-        command = [sys.executable, "-m", "traj_integrator_ros", "--ros-args", *arguments]
+        command = [sys.executable, *program, "--ros-args", *arguments]
         if parameters is not None:
             file = folder / "parameters.yaml"
             file.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(parameters)}}), encoding="utf-8")

@@ -23,6 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_ros.tools.checker import Expectation, check_message
 
 START_TIMEOUT_S = 40.0  # a busy machine imports torch in ten seconds and more
 TRANSITIONS = {
@@ -34,7 +35,7 @@ TRANSITIONS = {
 
 
 class RosClient:
-    """Remembers what it receives; nothing is sent or received outside its methods."""
+    """Remembers what it receives, and checks every joint trajectory; sends and receives only within its methods."""
 
     def __init__(self, joint_names: Sequence[str], node_name: str = "/traj_integrator") -> None:
         self.joint_names = list(joint_names)
@@ -201,6 +202,12 @@ class RosClient:
 
     def _keep_trajectory(self, message: JointTrajectory) -> None:
         assert_acceptable(message, self.joint_names, at_rest=self.expects_rest)
+        self.trajectories.append(message)
+
+    def _keep_trajectory(self, message: JointTrajectory) -> None:
+        """Keep what a controller would take; AssertionError for anything else."""
+        findings = check_message(message, Expectation(self.joint_names, complete=True))
+        assert not findings, "\n".join(map(str, findings))
         self.trajectories.append(message)
 
     def _keep_status(self, message: DiagnosticArray) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -70,27 +69,22 @@ def test_too_many_sequences_cost_the_oldest_and_are_counted(start_node: NodeFact
     assert client.batches[-1].header.stamp.sec == sent, "the newest is kept"
 
 
-def test_memory_that_runs_out_is_told_and_the_next_request_is_served(
+def test_device_memory_that_runs_out_is_told_and_the_next_request_is_served(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
-    process = start_node({"max_batch": 20_000, "max_horizon": 100})
+    start_node(program=[str(Path(__file__).parent / "node_short_of_memory.py")])
     client = connect()
     client.wait_until_active()
-    assert client.integrate(WITH_START).success
-    large = sequence(np.zeros((20_000, 100, DOF), np.float32), position=np.zeros(DOF))
-    in_use = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
-    # Room to receive the message (24 MB), not to integrate it.
-    resource.prlimit(process.pid, resource.RLIMIT_AS, (in_use + 100_000_000, resource.RLIM_INFINITY))
-    response = client.integrate(large)
-    assert not response.success
-    assert response.message.startswith("out_of_device_memory: batch")
+    large = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
+    gradient = ComputeGradient.Request(actions=large, grad_position=floats(np.zeros(64 * 64 * DOF)))
+    for refused in (client.integrate(large), client.compute_gradient(gradient)):
+        assert not refused.success
+        assert refused.message.startswith("out_of_device_memory: batch: out of memory on cpu: tried to allocate 12288")
     client.wait_for(lambda: any(status.level == status.ERROR for status in client.statuses), "level ERROR")
     assert client.integrate(WITH_START).success
+    assert_counted(client, lambda: client.sequences.publish(large), "out_of_device_memory")
     client.answer(WITH_START)
-    counts = client.counts()
-    assert counts["rejected.out_of_device_memory"] == "1"
-    resource.prlimit(process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert client.call(Integrate, "integrate", Integrate.Request(actions=large), 30.0).success
+    assert client.counts()["rejected.out_of_device_memory"] == "3"
 
 
 def test_two_planners_at_once_are_both_answered_and_counted(start_node: NodeFactory, connect: ClientFactory) -> None:
