@@ -36,6 +36,8 @@ from .launch import (
 from .start_gradients import StartGradients
 
 _START_ROWS = 4
+# Bounds of registers per thread: at least 3 programs of 256 threads at a time on a multiprocessor, and no spills.
+_REGISTERS, _DOUBLE_REGISTERS = 64, 80
 
 
 def clique_forward(
@@ -84,7 +86,8 @@ def clique_forward(
         "LANES": tile.lanes,
         "ACCESSES": tile.accesses,
     }
-    run(clique_fwd_kernel, start_programs + interior, arguments, tile.warps)
+    registers = _DOUBLE_REGISTERS if action.dtype == torch.float64 else _REGISTERS
+    run(clique_fwd_kernel, start_programs + interior, arguments, tile.warps, registers)
     return trajectory
 
 
@@ -147,7 +150,8 @@ def clique_transpose(
         "ACCESSES": tile.accesses,
     }
     interior = programs_for(like.numel(), tile) if needs[0] else 0
-    run(clique_transpose_kernel, start_programs + interior, arguments, tile.warps)
+    registers = _DOUBLE_REGISTERS if like.dtype == torch.float64 else _REGISTERS
+    run(clique_transpose_kernel, start_programs + interior, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())
 
 

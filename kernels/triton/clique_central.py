@@ -35,6 +35,8 @@ from .start_gradients import StartGradients
 
 _EXTRA_HORIZON = 4
 _START_ROWS = 4
+# Bounds of registers per thread: at least 2 programs of 256 threads at a time on a multiprocessor, and no spills.
+_REGISTERS, _DOUBLE_REGISTERS = 80, 96
 
 
 def clique_central_forward(
@@ -71,7 +73,9 @@ def clique_central_forward(
         "LANES": tile.lanes,
         "ACCESSES": tile.accesses,
     }
-    run(clique_central_fwd_kernel, start_programs + programs_for(elements, tile), arguments, tile.warps)
+    interior = programs_for(elements, tile)
+    registers = _DOUBLE_REGISTERS if action.dtype == torch.float64 else _REGISTERS
+    run(clique_central_fwd_kernel, start_programs + interior, arguments, tile.warps, registers)
     return trajectory
 
 
@@ -123,7 +127,8 @@ def clique_central_transpose(
         "ACCESSES": tile.accesses,
     }
     interior = programs_for(elements, tile) if needs[0] else 0
-    run(clique_central_transpose_kernel, start_programs + interior, arguments, tile.warps)
+    registers = _DOUBLE_REGISTERS if like.dtype == torch.float64 else _REGISTERS
+    run(clique_central_transpose_kernel, start_programs + interior, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())
 
 

@@ -174,9 +174,9 @@ def run(kernel: object, programs: int, arguments: dict[str, object], warps: int,
         kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
 
 
-def scan_registers(double: bool, dt_per_step: bool) -> int:
-    """Register bound of the scan kernels; float64 arithmetic takes two registers for a number."""
-    return 255 if double else 160 if dt_per_step else 112
+def scan_registers(double: bool, wide: bool) -> int:
+    """Register bound of the scan kernels; arithmetic in float64, all of it or some, takes two registers a number."""
+    return 255 if double else 160 if wide else 112
 
 
 def interpreted(kernel: object) -> bool:

@@ -39,18 +39,20 @@ def acceleration_fwd_kernel(
     DT_PER_TRAJECTORY: tl.constexpr,
     DT_PER_STEP: tl.constexpr,
     SEMI_IMPLICIT: tl.constexpr,
+    HALF: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     """One trajectory, a block of its joints: running sums over blocks of rows."""
     DTYPE: tl.constexpr = tl.float64 if p_action.dtype.element_ty == tl.float64 else tl.float32
+    SUM: tl.constexpr = tl.float32 if HALF else tl.float64
     INDEXED: tl.constexpr = p_idx is not None
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
     b_in_column = b_column < D
     i_row = start_row(p_idx, i_trajectory)
-    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
-    b_v = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
+    b_v = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
     b_a0 = load_start(p_a0, n_a0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
     i_base = i_trajectory * H * D
     for i_first in range(0, H, ROWS):
@@ -62,8 +64,8 @@ def acceleration_fwd_kernel(
         b_u1 = tl.load(p_action + i_base + (b_at - 2 * D), mask=b_in & (b_h > 1)[:, None], other=0).to(DTYPE)
         b_step = load_steps(p_dt, n_dt, i_trajectory, b_h, b_h < H, DT_PER_TRAJECTORY, DT_PER_STEP)
         b_r = reciprocal(b_step, DTYPE)[:, None]
-        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(DTYPE), 0.0)[:, None]
-        b_dv = b_u * b_dt
+        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(SUM), 0.0)[:, None]
+        b_dv = b_u.to(SUM) * b_dt
         b_velocity = b_v[None, :] + tl.cumsum(b_dv, 0)
         if SEMI_IMPLICIT:
             b_dp = b_velocity * b_dt
@@ -71,8 +73,8 @@ def acceleration_fwd_kernel(
             b_dp = (b_velocity - 0.5 * b_dv) * b_dt
         b_position = b_p[None, :] + tl.cumsum(b_dp, 0)
         b_a1 = tl.where((b_h > 1)[:, None], b_u1, b_a0[None, :])
-        tl.store(p_position + i_base + b_at, b_position, mask=b_in)
-        tl.store(p_velocity + i_base + b_at, b_velocity, mask=b_in)
+        tl.store(p_position + i_base + b_at, b_position.to(DTYPE), mask=b_in)
+        tl.store(p_velocity + i_base + b_at, b_velocity.to(DTYPE), mask=b_in)
         tl.store(p_acceleration + i_base + b_at, tl.where(b_moved, b_u, b_a0[None, :]), mask=b_in)
         tl.store(p_jerk + i_base + b_at, tl.where(b_moved, (b_u - b_a1) * b_r, 0.0), mask=b_in)
         b_v += tl.sum(b_dv, 0)

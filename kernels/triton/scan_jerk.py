@@ -41,19 +41,21 @@ def jerk_fwd_kernel(
     n_column_programs,
     DT_PER_TRAJECTORY: tl.constexpr,
     DT_PER_STEP: tl.constexpr,
+    HALF: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     """One trajectory, a block of its joints: running sums over blocks of rows."""
     DTYPE: tl.constexpr = tl.float64 if p_action.dtype.element_ty == tl.float64 else tl.float32
+    SUM: tl.constexpr = tl.float32 if HALF else tl.float64
     INDEXED: tl.constexpr = p_idx is not None
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
     b_in_column = b_column < D
     i_row = start_row(p_idx, i_trajectory)
-    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
-    b_v = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
-    b_a = load_start(p_a0, n_a0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
+    b_v = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
+    b_a = load_start(p_a0, n_a0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
     i_base = i_trajectory * H * D
     for i_first in range(0, H, ROWS):
         b_h = i_first + tl.arange(0, ROWS)
@@ -61,17 +63,17 @@ def jerk_fwd_kernel(
         b_at = b_h[:, None] * D + b_column[None, :]
         b_u = tl.load(p_action + i_base + (b_at - D), mask=b_in & (b_h > 0)[:, None], other=0).to(DTYPE)
         b_step = load_steps(p_dt, n_dt, i_trajectory, b_h, b_h < H, DT_PER_TRAJECTORY, DT_PER_STEP)
-        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(DTYPE), 0.0)[:, None]
-        b_da = b_u * b_dt
+        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(SUM), 0.0)[:, None]
+        b_da = b_u.to(SUM) * b_dt
         b_acceleration = b_a[None, :] + tl.cumsum(b_da, 0)
         b_dv = (b_acceleration - 0.5 * b_da) * b_dt
         b_velocity = b_v[None, :] + tl.cumsum(b_dv, 0)
         # From the state at the end of the step: v[h-1] = v - dv, a[h-1] / 2 + j dt / 6 = a / 2 - j dt / 3.
         b_dp = ((b_velocity - b_dv) + (0.5 * b_acceleration - b_da / 3.0) * b_dt) * b_dt
         b_position = b_p[None, :] + tl.cumsum(b_dp, 0)
-        tl.store(p_position + i_base + b_at, b_position, mask=b_in)
-        tl.store(p_velocity + i_base + b_at, b_velocity, mask=b_in)
-        tl.store(p_acceleration + i_base + b_at, b_acceleration, mask=b_in)
+        tl.store(p_position + i_base + b_at, b_position.to(DTYPE), mask=b_in)
+        tl.store(p_velocity + i_base + b_at, b_velocity.to(DTYPE), mask=b_in)
+        tl.store(p_acceleration + i_base + b_at, b_acceleration.to(DTYPE), mask=b_in)
         tl.store(p_jerk + i_base + b_at, b_u, mask=b_in)
         b_a += tl.sum(b_da, 0)
         b_v += tl.sum(b_dv, 0)

@@ -22,7 +22,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .addressing import load_gradient, load_start, load_steps, narrow, reciprocal, reciprocal_double, start_row
+from .addressing import (
+    load_gradient,
+    load_start,
+    load_steps,
+    narrow,
+    reciprocal,
+    reciprocal_double,
+    start_row,
+)
 from .launch import ScanTile, Upstream
 from .scan import scan_forward, scan_transpose
 
@@ -87,18 +95,20 @@ def velocity_fwd_kernel(
     n_column_programs,
     DT_PER_TRAJECTORY: tl.constexpr,
     DT_PER_STEP: tl.constexpr,
+    HALF: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     """One trajectory, a block of its joints: a running sum over blocks of rows, and differences beside it."""
     DOUBLE: tl.constexpr = p_action.dtype.element_ty == tl.float64
     DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
+    SUM: tl.constexpr = tl.float32 if HALF else tl.float64
     INDEXED: tl.constexpr = p_idx is not None
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
     b_in_column = b_column < D
     i_row = start_row(p_idx, i_trajectory)
-    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
     b_v0_wide = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED)
     b_a0_wide = load_start(p_a0, n_a0, i_row, b_column, D, b_in_column, INDEXED)
     b_v0 = b_v0_wide.to(DTYPE)[None, :]
@@ -123,8 +133,8 @@ def velocity_fwd_kernel(
         b_x1 = tl.where(b_later, b_x1, b_v0)
         b_x2 = tl.where((b_h > 2)[:, None], b_x2, b_v0)
         b_step = load_steps(p_dt, n_dt, i_trajectory, b_h, b_h < H, DT_PER_TRAJECTORY, DT_PER_STEP)
-        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(DTYPE), 0.0)[:, None]
-        b_dp = b_x0 * b_dt
+        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(SUM), 0.0)[:, None]
+        b_dp = b_x0.to(SUM) * b_dt
         b_position = b_p[None, :] + tl.cumsum(b_dp, 0)
         b_d = b_x0 - b_x1
         b_d1 = b_x1 - b_x2
@@ -144,7 +154,7 @@ def velocity_fwd_kernel(
             b_acceleration = b_d * b_r
             b_jerk = (b_d - b_d1) * (b_r * b_r)
             b_jerk_in = b_in & (b_h != 1)[:, None]
-        tl.store(p_position + i_base + b_at, b_position, mask=b_in)
+        tl.store(p_position + i_base + b_at, b_position.to(DTYPE), mask=b_in)
         tl.store(p_velocity + i_base + b_at, tl.where(b_moved, b_x0, b_v0), mask=b_in)
         tl.store(p_acceleration + i_base + b_at, tl.where(b_moved, b_acceleration, b_a0), mask=b_in)
         tl.store(p_jerk + i_base + b_at, tl.where(b_moved, b_jerk, 0.0), mask=b_jerk_in)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Callable, Iterator
 
 import torch
@@ -13,6 +14,7 @@ from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
 MODULES = tuple(f"{_PACKAGE}.{name}" for name in ("clique", "clique_central", "scan", "start_gradients"))
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _B, _H, _D, _POOL = 6, 33, 7, 3
 
 
@@ -47,18 +49,15 @@ def _launch(
 def _variants(module: str) -> Iterator[tuple[torch.dtype, int, FlatTile | ScanTile]]:
     """Dtype, columns of dt and tile. A step length for each step makes the larger code: most variants have it."""
     if module.startswith("clique"):
-        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for dtype in _DTYPES:
             accesses = 4096 // (256 * torch.empty(0, dtype=dtype).element_size())
             for steps in (1,) if module == "clique_central" else (1, _H):
                 yield dtype, steps, FlatTile(256, accesses, 8)
-        return
-    for tile in (scan_tile(32, 7), scan_tile(128, 7), scan_tile(256, 1), scan_tile(32, 32)):
-        yield torch.float32, _H, tile
-    yield torch.float32, 1, scan_tile(128, 7)
-    yield torch.float64, _H, scan_tile(32, 7)
-    yield torch.float64, _H, scan_tile(32, 32)
-    yield torch.float16, 1, scan_tile(32, 7)
-    yield torch.bfloat16, 1, scan_tile(32, 7)
+    else:
+        for tile in (scan_tile(128, 7), scan_tile(32, 7), scan_tile(256, 1), scan_tile(32, 32)):
+            for dtype in _DTYPES:
+                for steps in (1, _H):
+                    yield dtype, steps, tile
 
 
 def _name(name: str, scheme: dict[str, object], direction: str, dtype: torch.dtype, steps: int, tile: object) -> str:
@@ -84,3 +83,10 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     for transpose in (False, True)
     for dtype, steps, tile in _variants(module)
 }
+# One launch for each kernel, dtype and kind of dt that differs in more than size; the others are for thorough runs.
+QUICK = tuple(
+    name
+    for name in LAUNCHES
+    if re.search(r"256|128x8", name) and re.search("float32 |float64 dt/step|bfloat16 one|clique.*float64", name)
+    if not re.search("256x1$", name)
+)

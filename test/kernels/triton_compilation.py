@@ -19,7 +19,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from triton_cases import LAUNCHES, MODULES
+from triton_cases import LAUNCHES, MODULES, QUICK
 
 ARCHITECTURES = (80, 87, 90, 100)
 _POINTERS = {
@@ -33,11 +33,14 @@ _POINTERS = {
 
 
 def main(patterns: list[str]) -> None:
-    """Compile the launches of triton_cases whose name matches a pattern (all without one) for all architectures."""
+    """Compile the launches of triton_cases that match a pattern, or all; with --quick only one of each kind."""
     seen = set()
-    for name, launch in LAUNCHES.items():
+    names = QUICK if "--quick" in patterns else LAUNCHES
+    patterns = [pattern for pattern in patterns if pattern != "--quick"]
+    for name in names:
         if patterns and not any(re.search(pattern, name) for pattern in patterns):
             continue
+        launch = LAUNCHES[name]
         for kernel, arguments, options in _recorded(launch):
             source = _source(kernel, arguments)
             key = (kernel, str(source.signature), str(source.constants), str(options))
