@@ -95,6 +95,19 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     assert np.allclose(trajectory.points[0].positions, 0.0) and np.allclose(trajectory.points[0].velocities, 1.0)
 
 
+def test_a_trajectory_may_end_in_motion_where_that_is_asked_for(client: RosClient) -> None:
+    message = sequence(np.ones((1, 4, DOF)), control_space=ActionSequence.VELOCITY)
+    assert len(client.answer(message)[1].points) == 5
+    client.set_parameters(publish__end="as_planned")
+    client.expects_rest = False
+    try:
+        trajectory = client.answer(message)[1]
+    finally:
+        client.expects_rest = True
+        client.set_parameters(publish__end="stop")
+    assert len(trajectory.points) == 4 and list(trajectory.points[-1].velocities) == [1.0] * DOF
+
+
 def plan(times_s: list[float], positions: np.ndarray, names: list[str]) -> JointTrajectory:
     message = JointTrajectory(joint_names=names)
     for time_s, row in zip(times_s, positions, strict=True):
