@@ -21,15 +21,17 @@ class Progress(Protocol):
     ) -> None:
         """Leave the terminal as it was."""
 
-    def stage(self, text: str, total: float | None = None) -> None:
-        """A new stage begins, `total` s long where that is known."""
+    def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
+        """A new stage begins, so many seconds (or another unit) long where that is known."""
 
     def update(self, done: float, detail: str = "") -> None:
-        """The stage has got so far [s]."""
+        """The stage has got so far, in its unit."""
 
 
-def make_progress() -> Progress:
-    """A bar where standard output is a terminal (and rich is installed), plain lines otherwise."""
+def make_progress(quiet: bool = False) -> Progress:
+    """A bar where standard output is a terminal (and rich is installed), plain lines otherwise, or nothing."""
+    if quiet:
+        return NoProgress()
     if sys.stdout.isatty():
         try:
             return BarProgress()
@@ -38,11 +40,8 @@ def make_progress() -> Progress:
     return PlainProgress()
 
 
-class PlainProgress:
-    """One line for each stage, and one every few seconds."""
-
-    def __init__(self) -> None:
-        self._text, self._total, self._told = "", None, 0.0
+class NoProgress:
+    """Shows nothing."""
 
     def __enter__(self) -> Progress:
         return self
@@ -52,10 +51,31 @@ class PlainProgress:
     ) -> None:
         pass
 
-    def stage(self, text: str, total: float | None = None) -> None:
+    def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
+        """Show nothing."""
+
+    def update(self, done: float, detail: str = "") -> None:
+        """Show nothing."""
+
+
+class PlainProgress:
+    """One line for each stage, and one every few seconds."""
+
+    def __init__(self) -> None:
+        self._total, self._unit, self._told = None, "s", 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
         """Print the stage."""
-        self._text, self._total, self._told = text, total, time.monotonic()
-        length = "" if total is None else f" ({total:.0f} s)"
+        self._total, self._unit, self._told = total, unit, time.monotonic()
+        length = "" if total is None else f" ({total:.0f} {unit})"
         print(f"{text}{length} ...", flush=True)
 
     def update(self, done: float, detail: str = "") -> None:
@@ -64,7 +84,7 @@ class PlainProgress:
         if self._total is None or now - self._told < PLAIN_EVERY:
             return
         self._told = now
-        print(f"  {done:3.0f} of {self._total:.0f} s  {detail}", flush=True)
+        print(f"  {done:3.0f} of {self._total:.0f} {self._unit}  {detail}", flush=True)
 
 
 class BarProgress:
@@ -93,7 +113,7 @@ class BarProgress:
             self._finish()
         self._progress.stop()
 
-    def stage(self, text: str, total: float | None = None) -> None:
+    def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
         """End the bar before and begin one."""
         if self._task is not None:
             self._finish()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 from .samples import Nature, RecordingError, Samples, checked_samples
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
+OUR_INTERFACES = "traj_integrator_interfaces"
 DEFAULT_TOPIC = "/joint_states"
 UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
 """What a broken file raises in the depths of the reader, besides its own errors."""
@@ -54,17 +57,29 @@ def open_bag(path: Path) -> Iterator[Any]:
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.rosbag2 import ReaderError
-        from rosbags.typesys import Stores, get_typestore
+        from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError:
         raise RecordingError("reading bags needs the rosbags library: python -m pip install rosbags") from None
     try:
-        with AnyReader([path], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
+        types = get_typestore(Stores.ROS2_HUMBLE)
+        for name, text in _our_definitions().items():
+            types.register(get_types_from_msg(text, name))
+        with AnyReader([path], default_typestore=types) as reader:
             yield reader
     except RecordingError:
         raise
     except (AnyReaderError, ReaderError, *UNREADABLE) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RecordingError(f"{path}: not a readable rosbag2 recording: {reason}") from None
+
+
+def _our_definitions() -> dict[str, str]:
+    """Definitions of our own messages, for bags that do not bring them (before ROS 2 Iron)."""
+    for prefix in [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]:
+        folder = Path(prefix) / "share" / OUR_INTERFACES / "msg"
+        if prefix and folder.is_dir():
+            return {f"{OUR_INTERFACES}/msg/{file.stem}": file.read_text() for file in sorted(folder.glob("*.msg"))}
+    return {}
 
 
 def _choose_topic(path: Path, reader: Any, topic: str | None) -> list[Any]:

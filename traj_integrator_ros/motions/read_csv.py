@@ -42,6 +42,24 @@ def read_csv(path: Path) -> Samples:
     )
 
 
+def read_actions(path: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
+    """Joint names, actions [Ha, D] and time steps [Ha] in s of a table of `action_<joint>…`, and `dt` where it is
+    there; None where the table has no such columns. Raises RecordingError.
+    """
+    header, rows = _read_rows(path)
+    joints = tuple(name[len("action_") :] for name in header if name.startswith("action_"))
+    if not joints:
+        return None
+    if not rows:
+        raise RecordingError(f"{path}: expected actions, got none")
+    table = _Table(path, header, rows)
+    return (
+        joints,
+        table.required([f"action_{joint}" for joint in joints]),
+        table.column("dt") if "dt" in header else None,
+    )
+
+
 def _read_own_columns(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str]) -> Samples:
     table = _Table(path, header, rows)
     acceleration = table.group([f"acceleration_{joint}" for joint in joints])

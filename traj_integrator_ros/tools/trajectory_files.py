@@ -30,6 +30,16 @@ def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedT
         yield _of_samples(read_samples(path))
 
 
+def has_trajectories(path: Path, topic: str | None = None) -> bool:
+    """Whether a bag or YAML file has JointTrajectory messages (of `topic`). Raises RecordingError."""
+    if not is_bag(path):
+        return True
+    from ..motions.read_bag import open_bag
+
+    with open_bag(path) as reader:
+        return any(c.msgtype == JOINT_TRAJECTORY and topic in (None, c.topic) for c in reader.connections)
+
+
 def samples_of(trajectory: PlannedTrajectory, source: str) -> Samples:
     """A trajectory as samples. Raises RecordingError where its numbers are not finite, incomplete or out of order."""
     dof = len(trajectory.joint_names)

@@ -1,0 +1,129 @@
+"""The figure of a motion: position, velocity, acceleration and jerk of every joint, against limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..limits import JointLimits, excess
+from ..motions.figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, units
+from ..motions.samples import QUANTITIES, Samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
+SHOWN_LIMIT = 3.0
+"""A limit further away than this many times the range of the motion is told in words: it would flatten the curve."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity over time: `time` [N] s, `values` [N, D]; `differences` where it was derived from another."""
+
+    time: np.ndarray
+    values: np.ndarray
+    differences: bool
+
+
+def curves(samples: Samples) -> dict[str, Curve]:
+    """The four quantities; what the samples lack are the differences of the one before it, in the middle of steps."""
+    found: dict[str, Curve] = {}
+    for name in QUANTITIES:
+        values = getattr(samples, name)
+        if values is not None:
+            found[name] = Curve(samples.time, values, differences=False)
+        elif found and len(before := list(found.values())[-1].time) > 1:
+            last = list(found.values())[-1]
+            steps = np.diff(before)
+            slopes = np.diff(last.values, axis=0) / steps[:, None]
+            found[name] = Curve(before[:-1] + steps / 2, slopes, differences=True)
+    return found
+
+
+def draw_motion(
+    path: Path,
+    samples: Samples,
+    limits: JointLimits | None = None,
+    joints: Sequence[str] | None = None,
+    reference: Samples | None = None,
+    title: str = "",
+) -> list[str]:
+    """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names.
+
+    Returns a line for every joint and quantity that exceeds its limit.
+    """
+    shown = list(joints or samples.joint_names)
+    drawn, behind = curves(samples), curves(reference) if reference is not None else {}
+    violations: list[str] = []
+    # Most joints have the units of the headings; the others say theirs.
+    common = Counter(units(joint) for joint in shown).most_common(1)[0][0]
+    width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
+    with figure(path, width, height) as fig:
+        fig.suptitle(title or Path(samples.source).name)
+        panels = fig.subplots(len(shown), len(QUANTITIES), squeeze=False, sharex=True)
+        for axes, quantity, unit in zip(panels[0], QUANTITIES, common, strict=True):
+            derived = quantity in drawn and drawn[quantity].differences
+            axes.set_title(f"{quantity} [{unit}]{', by differences' if derived else ''}", loc="left")
+        for row, joint in zip(panels, shown, strict=True):
+            own = units(joint)
+            row[0].set_ylabel(short_name(joint) + ("" if own == common else f" [{own[0]}]"))
+            for axes, quantity, unit in zip(row, QUANTITIES, own, strict=True):
+                axes.tick_params(labelsize=9)
+                axes.margins(x=0.02)
+                if reference is not None and quantity in behind and joint in reference.joint_names:
+                    _draw_curve(axes, behind[quantity], reference.joint_names.index(joint), MOTION_GREY, 4, "recorded")
+                if quantity not in drawn:
+                    axes.text(0.5, 0.5, "a single point", transform=axes.transAxes, ha="center", va="center")
+                    continue
+                index = samples.joint_names.index(joint)
+                _draw_curve(axes, drawn[quantity], index, BLUE, 1.4, "trajectory")
+                if limits is not None and joint in limits.joint_names:
+                    violations += _draw_limits(axes, drawn[quantity], index, limits, joint, quantity, unit)
+        for axes in panels[-1]:
+            axes.set_xlabel("time from start [s]")
+        if reference is not None:
+            panels[0][0].legend(loc="best", fontsize=9)
+        fig.align_ylabels(panels[:, 0])
+    return violations
+
+
+def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, label: str) -> None:
+    style = "steps-mid" if curve.differences else "default"
+    axes.plot(curve.time, curve.values[:, index], color=color, linewidth=width, drawstyle=style, label=label)
+
+
+def _draw_limits(
+    axes: Axes, curve: Curve, index: int, limits: JointLimits, joint: str, quantity: str, unit: str
+) -> list[str]:
+    """Draw the limits that are near enough and mark what exceeds them; returns a line for each that is exceeded."""
+    time, column = curve.time, curve.values[:, index]
+    span = max(float(np.ptp(column)), 1e-3 * float(np.abs(column).max()), 1e-9)
+    far: list[float] = []
+    violations = []
+    for side, bounds, sign in (("lowest", limits.bounds(quantity)[0], -1), ("highest", limits.bounds(quantity)[1], 1)):
+        bound = np.inf if bounds is None else float(bounds[limits.joint_names.index(joint)])
+        if not np.isfinite(bound):
+            continue
+        gap = bound - column.max() if sign > 0 else column.min() - bound
+        if gap <= SHOWN_LIMIT * span:
+            axes.axhline(bound, color="black", linewidth=1, linestyle=(0, (5, 3)))
+        else:
+            far.append(bound)
+        beyond = excess(sign * column, sign * bound) > 0
+        if beyond.any():
+            axes.plot(time[beyond], column[beyond], ".", color=ORANGE, markersize=5)
+            worst = float((sign * column).max() * sign)
+            violations.append(f"{quantity} of {joint}: {side} {bound:g} {unit}, got {worst:g}")
+    if far:
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + 0.22 * (high - low))
+        symmetric = len(far) == 2 and far[0] == -far[1]
+        text = "limit " + (f"±{far[1]:g}" if symmetric else ", ".join(f"{bound:g}" for bound in far))
+        axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color="#555555")
+    return violations

@@ -1,0 +1,125 @@
+"""Where the tool `integrate` puts trajectories: a table, an archive, or a rosbag2 recording."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..motions.samples import QUANTITIES, Nature, Samples
+from .command_line import UserError
+
+STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Integrated:
+    """A batch of trajectories: `time` [H] or [B, H] s from the start, the quantities [B, H, D], float64."""
+
+    joint_names: tuple[str, ...]
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+
+    def samples(self, row: int, source: str) -> Samples:
+        """One trajectory from its start on: a point before it (central differences have one) is left out."""
+        time = self.time[row] if self.time.ndim == 2 else self.time
+        kept = time >= 0
+        arrays = (getattr(self, name)[row][kept] for name in QUANTITIES)
+        return Samples(self.joint_names, time[kept], *arrays, source, "integrated", Nature.EXACT)
+
+
+def write_table(path: Path, samples: Samples) -> None:
+    """A CSV of time, position_<joint>, velocity_<joint> and so on."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", *(f"{name}_{joint}" for name in QUANTITIES for joint in samples.joint_names)])
+        columns = [samples.time[:, None], *(getattr(samples, name) for name in QUANTITIES)]
+        writer.writerows(np.concatenate(columns, axis=1).tolist())
+
+
+def write_archive(path: Path, results: list[Integrated]) -> None:
+    """An NPZ of joint_names, time and the quantities [B, H, D], the sequences one after the other in B."""
+    first = results[0]
+    for number, one in enumerate(results):
+        if one.joint_names != first.joint_names or one.position.shape[1:] != first.position.shape[1:]:
+            raise UserError(
+                f"--out: an archive takes sequences of one shape, got {list(first.position.shape[1:])} in sequence 0 "
+                f"and {list(one.position.shape[1:])} in sequence {number}; choose one by --sequence, or write a bag"
+            )
+    arrays = {name: np.concatenate([getattr(one, name) for one in results]) for name in QUANTITIES}
+    times = [np.broadcast_to(one.time, one.position.shape[:2]) for one in results]
+    time = np.concatenate(times)
+    np.savez_compressed(
+        path, joint_names=np.array(first.joint_names), time=time[0] if np.all(time == time[0]) else time, **arrays
+    )
+
+
+def write_bag(path: Path, motions: list[Samples]) -> None:
+    """A rosbag2 folder with a JointTrajectory for each motion, and the motions one after the other as joint states."""
+    try:
+        from rosbags.rosbag2 import StoragePlugin, Writer
+        from rosbags.rosbag2.errors import WriterError
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError:
+        raise UserError("--out: writing bags needs the rosbags library: python -m pip install rosbags") from None
+    types = get_typestore(Stores.ROS2_HUMBLE)
+    messages = _Messages(types.types)
+    try:
+        with Writer(path, version=9, storage_plugin=StoragePlugin.SQLITE3) as writer:
+            states = writer.add_connection(STATES_TOPIC, "sensor_msgs/msg/JointState", typestore=types)
+            plans = writer.add_connection(TRAJECTORIES_TOPIC, "trajectory_msgs/msg/JointTrajectory", typestore=types)
+            begin = _NS
+            for samples in motions:
+                plan = messages.joint_trajectory(samples)
+                writer.write(plans, begin, types.serialize_cdr(plan, plans.msgtype))
+                for k, time in enumerate(np.rint(samples.time * _NS).astype(int).tolist()):
+                    state = messages.joint_state(samples, k, begin + time)
+                    writer.write(states, begin + time, types.serialize_cdr(state, states.msgtype))
+                begin += round(samples.duration * _NS) + _NS
+    except WriterError as error:
+        raise UserError(f"--out: {error}") from None
+
+
+class _Messages:
+    """Messages of the rosbags library, whose types are made at run time."""
+
+    def __init__(self, types: dict[str, type]) -> None:
+        self._types = types
+
+    def joint_state(self, samples: Samples, k: int, stamp_ns: int) -> object:
+        return self._types["sensor_msgs/msg/JointState"](
+            header=self._header(stamp_ns),
+            name=list(samples.joint_names),
+            position=np.ascontiguousarray(samples.position[k]),
+            velocity=np.ascontiguousarray(samples.velocity[k]),
+            effort=np.zeros(0),
+        )
+
+    def joint_trajectory(self, samples: Samples) -> object:
+        point, duration = (
+            self._types[name]
+            for name in ("trajectory_msgs/msg/JointTrajectoryPoint", "builtin_interfaces/msg/Duration")
+        )
+        points = [
+            point(
+                positions=np.ascontiguousarray(samples.position[k]),
+                velocities=np.ascontiguousarray(samples.velocity[k]),
+                accelerations=np.ascontiguousarray(samples.acceleration[k]),
+                effort=np.zeros(0),
+                time_from_start=duration(sec=time // _NS, nanosec=time % _NS),
+            )
+            for k, time in enumerate(np.rint(samples.time * _NS).astype(int).tolist())
+        ]
+        return self._types["trajectory_msgs/msg/JointTrajectory"](
+            header=self._header(0), joint_names=list(samples.joint_names), points=points
+        )
+
+    def _header(self, stamp_ns: int) -> object:
+        stamp = self._types["builtin_interfaces/msg/Time"](sec=stamp_ns // _NS, nanosec=stamp_ns % _NS)
+        return self._types["std_msgs/msg/Header"](stamp=stamp, frame_id="")

@@ -1,0 +1,139 @@
+"""`ros2 run traj_integrator_ros plot_trajectory`: position, velocity, acceleration and jerk against limits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..motions.files import ARRAY_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
+from ..motions.samples import Nature, RecordingError, Samples, checked_samples
+from .checker import planned_trajectory
+from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool, split_ros_arguments
+
+if TYPE_CHECKING:
+    from traj_integrator_interfaces.msg import TrajectoryBatch
+
+NAME = "plot_trajectory"
+TOPIC = "traj_integrator/joint_trajectory"
+SINGLE, BATCH = "trajectory_msgs/msg/JointTrajectory", "traj_integrator_interfaces/msg/TrajectoryBatch"
+PICTURES = (".png", ".pdf", ".svg")
+EXAMPLES = (
+    (f"{NAME} --params config/franka.yaml", f"the next trajectory on {TOPIC}, against the limits"),
+    (
+        f"{NAME} --topic traj_integrator/trajectory_batch --row 3",
+        "one of a batch, with the jerk that the node computed",
+    ),
+    (f"{NAME} log.csv --out log.png --joints elbow_joint,wrist_1_joint", "some joints of a file"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw a trajectory; returns 0, also where limits are exceeded: those are listed."""
+    own, ros_arguments = split_ros_arguments(arguments)
+    options = _parse(own)
+    return run_tool(NAME, lambda: _plot(options, ros_arguments))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Draws position, velocity, acceleration and jerk of every joint against the robot's limits, from a topic or a\n"
+        "file: CSV, NPZ, YAML as ros2 topic echo prints it, or a rosbag2 recording of trajectories or joint states.",
+        EXAMPLES,
+        uses_ros=True,
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="draw this instead of a topic")
+    parser.add_argument("--topic", help=f"JointTrajectory or TrajectoryBatch topic, also of a bag (default: {TOPIC})")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits")
+    parser.add_argument("--joints", type=names, metavar="A,B", help="draw these joints only")
+    parser.add_argument("--row", type=count, default=0, help="trajectory of a batch or file (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("trajectory.png"), metavar="FILE", help="figure (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout", type=positive, default=10.0, metavar="S", help="longest wait for a message (default: %(default)s)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+    limits = None
+    if options.out.suffix not in PICTURES:
+        raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
+    if options.params is not None:
+        from .robot import load_limits
+
+        limits = load_limits(options.params)
+    samples = _from_file(options) if options.file else _from_topic(options, ros_arguments)
+    unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
+    if unknown:
+        raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
+    from .drawing import draw_motion
+
+    violations = draw_motion(options.out, samples, limits, options.joints)
+    for violation in violations:
+        print(f"limit exceeded: {violation}")
+    print(f"{options.out}: {samples.dof} joints, {len(samples.time)} points, {samples.duration:.3f} s")
+    return 0
+
+
+def _from_file(options: argparse.Namespace) -> Samples:
+    path: Path = options.file
+    if path.exists() and (is_bag(path) or path.suffix.lower() in YAML_SUFFIXES):
+        from .trajectory_files import has_trajectories, read_trajectories, samples_of
+
+        if has_trajectories(path, options.topic):
+            for number, trajectory in enumerate(read_trajectories(path, options.topic)):
+                if number == options.row:
+                    return samples_of(trajectory, str(path))
+            raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
+    if path.exists() and path.suffix.lower() in ARRAY_SUFFIXES:
+        from ..motions.read_npz import read_npz
+
+        return read_npz(path, options.row)
+    return read_samples(path, options.topic)
+
+
+def _from_topic(options: argparse.Namespace, ros_arguments: list[str]) -> Samples:
+    from .ros_session import ros_session
+
+    with ros_session(NAME, ros_arguments) as session:
+        topic = session.resolve(options.topic or TOPIC)
+        kind = session.type_of(topic, (SINGLE, BATCH), options.timeout)
+        from trajectory_msgs.msg import JointTrajectory
+
+        from traj_integrator_interfaces.msg import TrajectoryBatch
+
+        received: list[JointTrajectory | TrajectoryBatch] = []
+        message_type = JointTrajectory if kind == SINGLE else TrajectoryBatch
+        session.node.create_subscription(message_type, topic, received.append, session.qos_for(topic))
+        if not session.spin_until(lambda: bool(received), options.timeout):
+            raise ToolFailure(f"no message on {topic} within {options.timeout:g} s")
+    if kind == BATCH:
+        return _of_batch(received[0], options.row, topic)
+    from .trajectory_files import samples_of
+
+    return samples_of(planned_trajectory(received[0]), topic)
+
+
+def _of_batch(message: TrajectoryBatch, row: int, topic: str) -> Samples:
+    if row >= message.batch:
+        raise UserError(f"--row: expected less than {message.batch} (the batch), got {row}")
+    shape = (message.batch, message.horizon, len(message.joint_names))
+    fields = (message.position, message.velocity, message.acceleration, message.jerk)
+    time = np.asarray(message.time_from_start, np.float64)
+    time = time if len(time) == message.horizon else time.reshape(shape[:2])[row]
+    if any(len(values) != np.prod(shape) for values in fields):
+        raise RecordingError(f"{topic}: expected {list(shape)} numbers in every field, got other lengths")
+    arrays = (np.asarray(values, np.float64).reshape(shape)[row] for values in fields)
+    kind = f"trajectory {row} of {message.batch}"
+    return checked_samples(Path(topic), message.joint_names, time, *arrays, kind=kind, nature=Nature.SET_POINTS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""`ros2 run traj_integrator_ros replay`: publishes recorded joint states at their rate."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..motions.files import read_samples
+from ..motions.samples import Samples
+from ..progress import Progress, make_progress
+from .command_line import ToolParser, UserError, positive, run_tool, split_ros_arguments
+
+if TYPE_CHECKING:
+    from sensor_msgs.msg import JointState
+
+    from .ros_session import RosSession
+
+NAME = "replay"
+TOPIC = "joint_states"
+SUBSCRIBER_WITHIN_S = 2.0
+EXAMPLES = (
+    (f"{NAME} recording.db3", "joint states of a rosbag2 recording on joint_states, as fast as they came"),
+    (
+        f"{NAME} log.csv --loop --speed 0.5",
+        "a table (time, position_<joint>, velocity_<joint>), half as fast, for ever",
+    ),
+    (
+        f"{NAME} bag --topic /arm/joint_states --ros-args -r joint_states:=/left/joint_states",
+        "from and to other topics",
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Replay a recording; returns 0 at its end, and at Ctrl-C with --loop."""
+    own, ros_arguments = split_ros_arguments(arguments)
+    options = _parse(own)
+    return run_tool(NAME, lambda: _replay(options, ros_arguments))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Publishes the joint states of a recording on joint_states at the times they were recorded, stamped with the\n"
+        "time of publishing. Reads rosbag2 folders, .db3 and .mcap files, CSV, NPZ, and YAML of a planned trajectory.",
+        EXAMPLES,
+        uses_ros=True,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the recording")
+    parser.add_argument("--topic", help="JointState topic of a bag (default: /joint_states, or the only one)")
+    parser.add_argument(
+        "--speed", type=positive, default=1.0, metavar="X", help="times as fast as recorded (default: 1)"
+    )
+    parser.add_argument("--loop", action="store_true", help="over and over until Ctrl-C")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    return parser.parse_args(arguments)
+
+
+def _replay(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+    samples = read_samples(options.file, options.topic)
+    if options.loop and len(samples.time) < 2:
+        raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
+    from .ros_session import ros_session
+
+    with ros_session(NAME, ros_arguments) as session, make_progress(quiet=options.quiet) as progress:
+        player = _Player(session, samples, options.speed)
+        try:
+            player.play(options.loop, progress)
+        except KeyboardInterrupt:
+            if not options.loop:
+                raise
+    if not options.quiet:
+        print(f"{player.published} joint states published, {player.lateness()}")
+    return 0
+
+
+class _Player:
+    """Publishes samples when they are due."""
+
+    def __init__(self, session: RosSession, samples: Samples, speed: float) -> None:
+        from sensor_msgs.msg import JointState
+
+        self.published = 0
+        self._session, self._samples, self._speed = session, samples, speed
+        self._message_type = JointState
+        self._publisher = session.node.create_publisher(JointState, TOPIC, 10)
+        self._late_s: list[float] = []
+
+    def play(self, loop: bool, progress: Progress) -> None:
+        """Publish all samples, once or for ever; waits a moment for a subscriber, which takes time to be found."""
+        self._session.spin_until(lambda: self._publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
+        time_s = self._samples.time / self._speed
+        pass_s = float(time_s[-1] + np.diff(time_s).mean()) if len(time_s) > 1 else 0.0
+        stage = f"{self._samples.dof} joints on {self._session.resolve(TOPIC)}"
+        progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
+        begin = time.monotonic()
+        for number in itertools.count() if loop else range(1):
+            for k, due in enumerate(time_s + (begin + number * pass_s)):
+                time.sleep(max(0.0, due - time.monotonic()))
+                self._late_s.append(time.monotonic() - due)
+                self._publisher.publish(self._message(k))
+                self.published += 1
+                progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
+
+    def lateness(self) -> str:
+        """How late samples were published, in words."""
+        if not self._late_s:
+            return "none late"
+        p50, p99 = 1e3 * np.percentile(self._late_s, (50, 99))
+        return f"late by {p50:.2f} ms (p50), {p99:.2f} ms (p99)"
+
+    def _message(self, k: int) -> JointState:
+        samples = self._samples
+        message = self._message_type(name=list(samples.joint_names), position=array("d", samples.position[k].tobytes()))
+        if samples.velocity is not None:
+            message.velocity = array("d", samples.velocity[k].tobytes())
+        message.header.stamp = self._session.node.get_clock().now().to_msg()
+        return message
+
+
+if __name__ == "__main__":
+    sys.exit(main())
