@@ -2,17 +2,19 @@
 #   make PYTHON=/path/to/python3 ...   uses that Python instead of the first suitable one
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
+#   make bench ARGS=--quick            passes arguments to the benchmarks
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.
 given := $(if $(filter undefined,$(origin PYTHON)),,--python-is-given)
 PYTHON ?= python3
 PYTEST_ARGS ?=
 DATA ?=
+ARGS ?=
 
 in_environment = . .venv/environment.sh &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint clean distclean
+.PHONY: help setup demo bench test lint clean distclean
 
 help: ## says what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -23,6 +25,9 @@ setup: ## makes .venv (nothing to do when it is up to date)
 
 demo: setup ## the main job: motion in, integrated and optimized trajectories out, into build/demo/
 	@$(in_environment) python -m traj_integrator_ros.demo $(if $(DATA),"$(DATA)")
+
+bench: setup ## speed against peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
+	@$(in_environment) python -m benchmarks $(ARGS)
 
 test: lint ## lint and all tests
 	@$(in_environment) python -m pytest $(PYTEST_ARGS)

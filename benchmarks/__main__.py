@@ -7,9 +7,10 @@ build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<suite>.j
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
+
+import torch
 
 from . import report, suites  # noqa: F401  the suites register themselves
 from .machine import machine_name
@@ -23,6 +24,8 @@ ALLOWED_LOSS = 0.25
 def main() -> int:
     """Return 0 if every result was right and, with --check, no ratio fell by more than a quarter."""
     arguments = _arguments()
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
     failures = []
     for name in arguments.suite or SUITES:
         rows = []
@@ -37,7 +40,7 @@ def main() -> int:
         if arguments.check:
             failures += regressions(rows, kept)
         if arguments.keep:
-            report.write(rows, kept)
+            report.write(list({**report.read(kept), **{report.key(row): row for row in rows}}.values()), kept)
         for row in report.missed(rows):
             print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row['limit']}")
     print(*failures, sep="\n", file=sys.stderr)
@@ -67,13 +70,10 @@ def regressions(rows: list[report.Row], kept: Path) -> list[str]:
     if not kept.is_file():
         return [f"no results are kept for this kind of machine: {kept.relative_to(ROOT)}"]
 
-    def key(row: report.Row) -> tuple[object, ...]:
-        return tuple(row[name] for name in ("case", "B", "H", "D", "dtype", "device", "peer"))
-
-    before = {key(row): row for row in json.loads(kept.read_text(encoding="utf-8"))}
+    before = report.read(kept)
     lost = []
     for row in rows:
-        old = before.get(key(row), {})
+        old = before.get(report.key(row), {})
         for ratio in ("ratio", "of_limit"):
             if row[ratio] and old.get(ratio) and row[ratio] < (1 - ALLOWED_LOSS) * old[ratio]:
                 what = f"{row['case']}, B = {row['B']}, {row['peer']}"
@@ -86,6 +86,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer cases and shorter samples: under two minutes")
     parser.add_argument("--check", action="store_true", help="fail where a ratio fell by a quarter since the kept run")
     parser.add_argument("--keep", action="store_true", help="keep the results in benchmarks/results")
+    parser.add_argument("--threads", type=int, help="CPU threads of torch; default: torch's own")
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this one; may be repeated")
     return parser.parse_args()
 

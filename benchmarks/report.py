@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import torch
+
 from .registry import Case
 from .timing import Timing
 
@@ -21,6 +23,7 @@ def rows_of(suite: str, case: Case, ours: Timing, peers: dict[str, Timing], limi
         "D": case.dof,
         "dtype": case.dtype,
         "device": case.device,
+        "threads": torch.get_num_threads(),
         "ours_us": _digits(ours.median_us),
         "ours_spread": _digits(ours.spread),
     }
@@ -57,6 +60,17 @@ def table(rows: list[Row]) -> str:
             limit = f"{row['limit']:30} {_time(row['limit_us'])} {row['of_limit']:7.2f}  {target}"
             lines.append(f"{head}{spread:>4} {limit}")
     return "\n".join(dict.fromkeys(lines))
+
+
+def key(row: Row) -> tuple[object, ...]:
+    """What makes two rows of a suite the same measurement."""
+    return tuple(row.get(name) for name in ("case", "B", "H", "D", "dtype", "device", "threads", "peer"))
+
+
+def read(path: Path) -> dict[tuple[object, ...], Row]:
+    """Rows by their key; none where there is no such file."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return {key(row): row for row in rows}
 
 
 def write(rows: list[Row], path: Path) -> None:

@@ -14,7 +14,7 @@ namespace traj_integrator {
 namespace {
 
 // Elements below which a second thread costs more than it saves.
-constexpr int64_t kGrainElements = 16384;
+constexpr int64_t kGrainElements = 32768;
 
 // Straight to the allocator: at::empty would go through the dispatcher first.
 at::Tensor empty(at::IntArrayRef shape, at::ScalarType dtype) {
