@@ -10,6 +10,7 @@ from setuptools.command.develop import develop
 
 PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
+TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
@@ -83,12 +84,13 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/launch", sorted(glob("launch/*.launch.py"))),
-        (f"share/{PACKAGE}/config", sorted(glob("config/*.yaml") + glob("config/*.xml"))),
+        (f"share/{PACKAGE}/config", sorted(glob("config/*.yaml") + glob("config/*.xml") + glob("config/*.json"))),
     ],
     entry_points={
         "console_scripts": [
             f"integrator_node = {PACKAGE}.main:main",
             f"demo = {PACKAGE}.demo.main:main",
+            *(f"{tool} = {PACKAGE}.tools.{tool}:main" for tool in TOOLS),
         ],
     },
     options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},

@@ -37,8 +37,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node does, but\n"
-        "without one. In: a rosbag2 recording (ActionSequence messages, else joint states), CSV (action_<joint>, or time,\n"
-        "position_<joint> ...), NPZ (actions, or time, position ...), YAML of a planned trajectory.",
+        "without one. In: a rosbag2 recording (ActionSequence messages, else joint states), CSV (action_<joint>, or\n"
+        "time, position_<joint> ...), NPZ (actions, or time, position ...), YAML of a planned trajectory.",
         EXAMPLES,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="actions or a motion")

@@ -1,0 +1,173 @@
+"""`ros2 run traj_integrator_ros monitor`: integrator nodes live in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .command_line import ToolFailure, ToolParser, positive, run_tool, split_ros_arguments
+from .node_view import NodeView, is_integrator, one_line, panel
+
+if TYPE_CHECKING:
+    from diagnostic_msgs.msg import DiagnosticArray
+    from rich.console import Group
+
+    from .ros_session import RosSession
+
+NAME = "monitor"
+REFRESH_S = 0.25
+RATE_WINDOW_S = 2.0
+EXAMPLES = (
+    (NAME, "all integrator nodes of this ROS domain, until Ctrl-C"),
+    (f"{NAME} --node /left/traj_integrator", "one of them, and the rates of its topics"),
+    (f"{NAME} --once", "one line for each, for scripts: fails where there is none"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Watch until Ctrl-C; returns 0, or 1 where no node was heard within the timeout."""
+    own, ros_arguments = split_ros_arguments(arguments)
+    options = _parse(own)
+    return run_tool(NAME, lambda: _monitor(options, ros_arguments))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Shows rates, latency, rejections by reason, device and lifecycle state of integrator nodes, from\n"
+        "/diagnostics and their topics. On a terminal it is a live view, else a line for each node every second.",
+        EXAMPLES,
+        uses_ros=True,
+    )
+    parser.add_argument("--node", metavar="NAME", help="full name of the node to watch (default: all)")
+    parser.add_argument("--once", action="store_true", help="print one line for each node and end")
+    parser.add_argument(
+        "--timeout", type=positive, default=10.0, metavar="S", help="longest wait for a node (default: %(default)s)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _monitor(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+    from .ros_session import ros_session
+
+    with ros_session(NAME, ros_arguments) as session:
+        watch = _Watch(session, options.node)
+        if not session.spin_until(lambda: bool(watch.views), options.timeout):
+            which = f"of {options.node} " if options.node else ""
+            raise ToolFailure(
+                f"nothing {which}on /diagnostics within {options.timeout:g} s; ROS domain or name differ?"
+            )
+        if options.once:
+            session.spin_for(RATE_WINDOW_S)  # rates, and other nodes
+            watch.print_lines()
+            return 0
+        session.spin_for(REFRESH_S)
+        try:
+            if sys.stdout.isatty():
+                _show_live(session, watch)
+            else:
+                while True:
+                    session.spin_for(1.0)
+                    watch.print_lines()
+        except KeyboardInterrupt:
+            return 0
+
+
+def _show_live(session: RosSession, watch: _Watch) -> None:
+    from rich.live import Live
+
+    with Live(watch.group(), auto_refresh=False, screen=True) as live:
+        while True:
+            session.spin_for(REFRESH_S)
+            live.update(watch.group(), refresh=True)
+
+
+class _Watch:
+    """What is heard of the nodes."""
+
+    def __init__(self, session: RosSession, only: str | None) -> None:
+        from diagnostic_msgs.msg import DiagnosticArray
+
+        self.views: dict[str, NodeView] = {}
+        self._session = session
+        self._only = "/" + only.strip("/") if only else None
+        self._rates: dict[str, dict[str, _Rate]] = {}
+        session.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
+
+    def print_lines(self) -> None:
+        """Print a line for each node."""
+        for name, view in self.views.items():
+            print(one_line(view, self._topic_rates(name)))
+        sys.stdout.flush()
+
+    def group(self) -> Group:
+        """All views for the terminal."""
+        from rich.console import Group
+
+        return Group(*(panel(view, self._topic_rates(name)) for name, view in self.views.items()))
+
+    def _topic_rates(self, name: str) -> dict[str, float]:
+        return {topic: rate.per_second() for topic, rate in self._rates[name].items()}
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            values = {entry.key: entry.value for entry in status.values}
+            name = status.name.partition(":")[0]
+            if not is_integrator(values) or self._only not in (None, name):
+                continue
+            if name not in self.views:
+                self.views[name] = NodeView(name)
+                self._rates[name] = self._listen(name)
+            level = status.level[0] if isinstance(status.level, bytes) else status.level
+            self.views[name].update(values, status.message, level)
+
+    def _listen(self, name: str) -> dict[str, _Rate]:
+        """Count what passes on a node's topics, unread.
+
+        Not trajectory_batch, which is published only for those who listen: watching must not make work.
+        """
+        from rclpy.qos import QoSProfile, ReliabilityPolicy
+        from sensor_msgs.msg import JointState
+        from trajectory_msgs.msg import JointTrajectory
+
+        from traj_integrator_interfaces.msg import ActionSequence
+
+        node, (namespace, _, base) = self._session.node, name.rpartition("/")
+        inputs = node.get_subscriber_names_and_types_by_node(base, namespace or "/")
+        outputs = node.get_publisher_names_and_types_by_node(base, namespace or "/")
+        qos = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+        rates = {}
+        for message_type, found in ((JointState, inputs), (ActionSequence, inputs), (JointTrajectory, outputs)):
+            wanted = f"{message_type.__module__.split('.')[0]}/msg/{message_type.__name__}"
+            for topic in (topic for topic, types in found if wanted in types):
+                rates[topic] = _Rate()
+                node.create_subscription(message_type, topic, rates[topic].count, qos, raw=True)
+        return rates
+
+
+class _Rate:
+    """Messages per second over the last moments."""
+
+    def __init__(self) -> None:
+        self._counts: list[tuple[float, int]] = [(time.monotonic(), 0)]
+        self._total = 0
+
+    def count(self, message: bytes) -> None:
+        """Count one."""
+        self._total += 1
+
+    def per_second(self) -> float:
+        """Return the rate over about RATE_WINDOW_S."""
+        now = time.monotonic()
+        self._counts.append((now, self._total))
+        while len(self._counts) > 2 and now - self._counts[1][0] > RATE_WINDOW_S:
+            self._counts.pop(0)
+        since, before = self._counts[0]
+        return (self._total - before) / max(now - since, 1e-3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""What the tool `monitor` knows of each node, from /diagnostics, and how it shows that. Knows no ROS."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.panel import Panel
+    from rich.table import Table
+
+LEVELS = {0: ("OK", "green"), 1: ("WARN", "yellow"), 2: ("ERROR", "red"), 3: ("STALE", "magenta")}
+SILENT_AFTER_S = 5.0
+"""A node that has said nothing for so long is shown as gone."""
+HISTORY = 60
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass
+class NodeView:
+    """One integrator node: its latest status, the one before, and a history of its latency."""
+
+    name: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
+    level: int = 0
+    received_at: float = 0.0
+    rates: dict[str, float] = field(default_factory=dict)
+    """Counts per second between the last two statuses."""
+    latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    def update(self, values: Mapping[str, str], message: str, level: int, now: float | None = None) -> None:
+        """Take over a status; `now` is monotonic time, s."""
+        now = time.monotonic() if now is None else now
+        passed = now - self.received_at
+        if self.values and passed > 0:
+            self.rates = {
+                key: max(0, int(value) - int(self.values.get(key, value))) / passed
+                for key, value in values.items()
+                if value.isdecimal()
+            }
+        self.values, self.message, self.level, self.received_at = dict(values), message, level, now
+        if values.get("sequence_latency_p99_ms", "none") != "none":
+            self.latencies_ms.append(float(values["sequence_latency_p99_ms"]))
+
+    def silent_for(self, now: float | None = None) -> float:
+        """Time since the last status, s."""
+        return (time.monotonic() if now is None else now) - self.received_at
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Counts above 0 by reason, the largest first; `kind` is "rejected" or "warned"."""
+        prefix = f"{kind}."
+        found = {key[len(prefix) :]: int(value) for key, value in self.values.items() if key.startswith(prefix)}
+        return dict(sorted(((reason, n) for reason, n in found.items() if n), key=lambda item: -item[1]))
+
+
+def is_integrator(values: Mapping[str, str]) -> bool:
+    """Whether a status on /diagnostics is one of this package's node."""
+    return {"lifecycle_state", "backend", "sequences", "published"} <= values.keys()
+
+
+def one_line(view: NodeView, topics: Mapping[str, float]) -> str:
+    """The view as one line of plain text; `topics` are messages per second by name."""
+    values, level = view.values, LEVELS.get(view.level, ("?", ""))[0]
+    rates = " ".join(f"{topic}={rate:.0f}/s" for topic, rate in topics.items())
+    rejected = " ".join(f"{reason}={n}" for reason, n in view.counts("rejected").items()) or "none"
+    return (
+        f"{view.name} {level} {values['lifecycle_state']} device={values['device']} backend={values['backend']} "
+        f"sequences={values['sequences']} published={values['published']} "
+        f"p50={values['sequence_latency_p50_ms']}ms p99={values['sequence_latency_p99_ms']}ms "
+        f"state_age={values['state_age_s']}s {rates} rejected: {rejected}"
+    )
+
+
+def panel(view: NodeView, topics: Mapping[str, float]) -> Panel:
+    """The view as a panel for the terminal; `topics` are messages per second by name."""
+    from rich.columns import Columns
+    from rich.panel import Panel
+    from rich.text import Text
+
+    label, color = LEVELS.get(view.level, ("?", "white"))
+    silent = view.silent_for()
+    if silent > SILENT_AFTER_S:
+        label, color = f"no word for {silent:.0f} s", "red"
+    title = Text.assemble((view.name, "bold"), "  ", (view.values["lifecycle_state"], "bold"), "  ", (label, color))
+    parts = [_node_table(view), _rate_table(view, topics), _reason_table(view)]
+    return Panel(
+        Columns(parts, padding=(0, 4)), title=title, title_align="left", subtitle=view.message, border_style=color
+    )
+
+
+def bars(values: deque[float]) -> str:
+    """A history as little bars; the highest is the largest value."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return ""
+    return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in values)
+
+
+def _node_table(view: NodeView) -> Table:
+    values = view.values
+    table = _grid("node", "")
+    age = values["state_age_s"]
+    table.add_row("device", values["device"])
+    table.add_row("backend", f"{values['backend']}, {values['dtype']}")
+    table.add_row("joint state", "none yet" if age == "none" else f"{1e3 * float(age):.0f} ms old")
+    for kind in ("sequence", "service"):
+        p50, p99 = (values[f"{kind}_latency_p{percent}_ms"] for percent in (50, 99))
+        table.add_row(f"{kind} latency", "none yet" if p50 == "none" else f"p50 {p50} ms, p99 {p99} ms")
+    table.add_row("p99 over time", bars(view.latencies_ms))
+    return table
+
+
+def _rate_table(view: NodeView, topics: Mapping[str, float]) -> Table:
+    table = _grid("rate", "1/s", "total")
+    for topic, rate in topics.items():
+        table.add_row(topic, f"{rate:.1f}", "")
+    for key, label in (
+        ("sequences", "received"),
+        ("published", "answered"),
+        ("service_calls", "service calls"),
+        ("rejected", "rejected"),
+    ):
+        rate = view.rates.get(key)
+        table.add_row(label, "" if rate is None else f"{rate:.1f}", view.values.get(key, ""))
+    return table
+
+
+def _reason_table(view: NodeView) -> Table:
+    table = _grid("rejected because", "count")
+    for kind, style in (("rejected", "red"), ("warned", "yellow")):
+        for reason, number in view.counts(kind).items():
+            suffix = " (published all the same)" if kind == "warned" else ""
+            table.add_row(f"[{style}]{reason}[/]{suffix}", str(number))
+    if not table.row_count:
+        table.add_row("[green]nothing[/]", "")
+    return table
+
+
+def _grid(*heads: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if number and head else "left")
+    return table
