@@ -112,7 +112,7 @@ def test_a_configure_that_fails_says_why_in_one_line_and_can_be_repaired(
     assert "limits.velocity" in status.message
     assert not client.change_state("configure")
     assert client.set_parameters(limits__velocity=[1.0, 1.0, 1.0]) == [(True, "")]
-    assert client.change_state("configure") and client.change_state("activate")
+    assert client.change_state("configure") and client.change_state("activate"), process.output
     assert client.status().level == status.OK
 
 
