@@ -49,7 +49,7 @@ def native_kernels() -> dict[str, object]:
         f"{PACKAGE}.kernels.native._C",
         sorted(glob(f"{NATIVE}/src/*.cpp")),
         include_dirs=[str(HERE / NATIVE / folder) for folder in ("include", "src")],
-        depends=sorted(glob(f"{NATIVE}/src/*.[hi]*") + glob(f"{NATIVE}/include/*/*.h")),
+        depends=sorted(path for pattern in ("*.h", "*.inc") for path in glob(f"{NATIVE}/**/{pattern}", recursive=True)),
         extra_compile_args=compile_args,
         extra_link_args=["-fopenmp"],
         optional=wish != "1",
@@ -72,7 +72,7 @@ setup(
     package_data={
         PACKAGE: ["py.typed"],
         # The C++ sources; the headers are for C++ planners, too.
-        f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/include/*/*"],
+        f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/src/*/*", "native/include/*/*"],
     },
     # The kernels and the engine need no more. rclpy and the messages come with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy"],
