@@ -257,3 +257,19 @@ def test_pull_back_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
         return kernel.pull_back(upstream, dt=dt, action_horizon=3, start_rows=2)
 
     assert gradcheck(pull_back, [*upstream, dt.requires_grad_()], check_forward_ad=True)
+
+
+# What torch itself rules out
+
+
+def test_a_dual_level_within_a_dual_level_is_refused_by_torch():
+    """Nested forward mode needs `torch.func.jvp`, which nests (see the hessians above)."""
+    kernel = MAPS["velocity"]
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="Nested forward mode AD is not supported"):
+        torch.func.jvp(function(kernel), tuple(random_inputs(kernel)), tuple(random_inputs(kernel)))
+
+
+def test_function_transforms_under_saved_tensor_hooks_are_refused_by_torch():
+    kernel = MAPS["velocity"]
+    with torch.autograd.graph.save_on_cpu(), pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
+        torch.func.grad(lambda *x: cost(function(kernel)(*x)))(*random_inputs(kernel))
