@@ -49,7 +49,7 @@ def acceleration_forward(
 
     Starts, `start_idx`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
     """
-    scheme = {"SEMI_IMPLICIT": integrator is AccelerationIntegrator.SEMI_IMPLICIT_EULER}
+    scheme = {"SEMI_IMPLICIT": AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER}
     return scan_forward(acceleration_fwd_kernel, action, (p0, v0, a0), start_idx, dt, out, tile, scheme)
 
 
@@ -70,7 +70,7 @@ def acceleration_transpose(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_transpose`."""
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
-    scheme = {"SEMI_IMPLICIT": integrator is AccelerationIntegrator.SEMI_IMPLICIT_EULER}
+    scheme = {"SEMI_IMPLICIT": AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER}
     return scan_transpose(
         acceleration_transpose_kernel, upstream, start_idx, dt, start_rows, action_horizon, needs, out, tile, scheme
     )
