@@ -209,16 +209,16 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
 
 
 def copies(batch: int, *, count: int) -> Contender:
-    """Plain copies that move as many bytes as one pass, which reads one and writes four tensors or the reverse."""
-    source = random(5 * batch * HORIZON * DOF // 2)
-    target = torch.empty_like(source)
+    """Plain copies that move as many bytes as `count` passes, which read one and write four tensors or the reverse."""
+    sources = [random(5 * batch * HORIZON * DOF // 2) for _ in range(count)]
+    targets = [torch.empty_like(source) for source in sources]
 
-    def run() -> Tensor:
-        for _ in range(count):
+    def run() -> list[Tensor]:
+        for source, target in zip(sources, targets, strict=True):
             target.copy_(source)
-        return target
+        return targets
 
-    return Contender("copy of the same bytes", run, is_close_to(source))
+    return Contender("copy of the same bytes", run, is_close_to(*sources))
 
 
 def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Callable[[object], None]:

@@ -1,0 +1,100 @@
+"""The benchmarks check before they time, and report no speed for a wrong answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def on_path(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(project_root))
+
+
+def contender(name: str, result: int, seconds: float = 0.0):
+    from benchmarks.registry import Contender
+
+    def check(value: object) -> None:
+        assert value == 42, f"expected 42, got {value}"
+
+    def run() -> int:
+        time.sleep(seconds)
+        return result
+
+    return Contender(name, run, check)
+
+
+def case(**fields: object):
+    from benchmarks.registry import Case
+
+    return Case("case", 1, 32, 7, **fields)
+
+
+def test_a_wrong_answer_has_no_speed():
+    from benchmarks.__main__ import measure
+
+    rows, wrong = measure("suite", case(ours=contender("ours", 41), peers=(contender("peer", 42),)), quick=True)
+    assert rows == []
+    assert len(wrong) == 1 and "ours: expected 42, got 41" in wrong[0]
+
+
+def test_rows_compare_with_every_peer_and_with_the_limit():
+    from benchmarks.__main__ import measure
+
+    timed = case(
+        ours=contender("ours", 42, 0.001),
+        peers=(contender("slow", 42, 0.004), contender("fast", 42)),
+        limit=contender("limit", 42, 0.0005),
+        targets={"slow": 2.0, "fast": 2.0, "limit": 0.9},
+    )
+    rows, wrong = measure("suite", timed, quick=True)
+    assert not wrong
+    keys = "suite case B H D dtype device ours_us peer peer_us ratio limit_us of_limit"
+    assert all(set(keys.split()) <= row.keys() for row in rows)
+    slow, fast = rows
+    assert slow["peer"] == "slow" and slow["ratio"] > 2 and slow["met"]
+    assert fast["ratio"] < 1 and not fast["met"]
+    assert 0.2 < slow["of_limit"] < 0.9 and not slow["limit_met"]
+    assert json.loads(json.dumps(rows)) == rows
+
+
+def test_contenders_take_turns():
+    from benchmarks.timing import time_interleaved
+
+    calls: list[str] = []
+    runs = [lambda name=name: (calls.append(name), time.sleep(0.002)) for name in "abc"]
+    time_interleaved(runs, rounds=4, sample_s=0.001)
+    turns = calls[15:]  # behind five calls each to warm up
+    assert sorted(turns) == sorted("abc" * 4)
+    assert ["".join(turns[i : i + 3]) for i in range(0, 12, 3)] == ["abc", "bca", "cab", "abc"]
+
+
+def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root: Path, tmp_path: Path, monkeypatch):
+    from benchmarks import __main__ as program
+    from benchmarks import report
+
+    def row(ratio: float, of_limit: float) -> dict[str, object]:
+        return {"case": "c", "B": 1, "peer": "p", "ratio": ratio, "of_limit": of_limit}
+
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    kept = tmp_path / "kept.json"
+    assert "no results are kept" in program.regressions([row(1, 1)], kept)[0]
+    report.write([row(10.0, 0.8)], kept)
+    assert program.regressions([row(8.0, 0.7)], kept) == []
+    (lost,) = program.regressions([row(7.0, 0.7)], kept)
+    assert "ratio 10.0 -> 7.0" in lost
+
+
+def test_the_command_knows_its_suites(project_root: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--help"], cwd=project_root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cpu_kernels" in done.stdout
