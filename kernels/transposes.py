@@ -68,15 +68,16 @@ def clique_central(
     g_first = g_second = None
     if g_velocity is not None:
         g = g_velocity / (12 * dt)
-        inner, outer = 7 * g, -g
-        g_first = pad(outer, (0, 0, 0, 3)) + pad(inner, (0, 0, 1, 2))
-        g_first = g_first + pad(inner, (0, 0, 2, 1)) + pad(outer, (0, 0, 3, 0))
+        framed = pad(g, (0, 0, 3, 3))
+        g_first = 7 * (framed[:, 1:-2] + framed[:, 2:-1]) - framed[:, :-3] - framed[:, 3:]
     if g_acceleration is not None:
         g = g_acceleration / (12 * dt**2)
-        g_second = pad(14 * g, (0, 0, 1, 1)) - pad(g, (0, 0, 0, 2)) - pad(g, (0, 0, 2, 0))
+        framed = pad(g, (0, 0, 2, 2))
+        g_second = 14 * framed[:, 1:-1] - framed[:, 2:] - framed[:, :-2]
     if g_jerk is not None:
         g = g_jerk / (2 * dt**3)
-        g_second = _plus(g_second, pad(g, (0, 0, 2, 0)) - pad(g, (0, 0, 0, 2)))
+        framed = pad(g, (0, 0, 2, 2))
+        g_second = _plus(g_second, framed[:, :-2] - framed[:, 2:])
     g_points = _difference_transpose(_plus(g_first, _difference_transpose(g_second)))
 
     # The points are three ghosts, the start, the actions before the last, and the last one five times over.
@@ -188,7 +189,10 @@ def _quotient_transpose(g: Tensor | None, step: Tensor) -> Tensor | None:
 
 def _difference_transpose(g: Tensor | None) -> Tensor | None:
     """Transpose of `x.diff(dim=1)`."""
-    return None if g is None else pad(g, (0, 0, 1, 0)) - pad(g, (0, 0, 0, 1))
+    if g is None:
+        return None
+    framed = pad(g, (0, 0, 1, 1))
+    return framed[:, :-1] - framed[:, 1:]
 
 
 def _sum_transpose(g: Tensor | None) -> Tensor | None:
