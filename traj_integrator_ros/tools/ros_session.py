@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,12 +40,10 @@ class RosSession:
 
     def resolve(self, topic: str) -> str:
         """The full name of a topic, remapped."""
-        from rclpy.exceptions import InvalidTopicNameException
-
         try:
             return self.node.resolve_topic_name(topic)
-        except (InvalidTopicNameException, ValueError) as error:
-            raise UserError(f"topic: expected a valid name, got {topic!r}: {error}") from None
+        except Exception as error:  # rclpy has several kinds for wrong names
+            raise UserError(f"topic: expected a valid name, got {topic!r}: {_without_places(error)}") from None
 
     def type_of(self, topic: str, known: tuple[str, ...], timeout_s: float) -> str:
         """Wait for a publisher and return the type of the topic, one of the known.
@@ -71,6 +70,11 @@ class RosSession:
         )
 
 
+def _without_places(error: Exception) -> str:
+    """An error of rclpy without the places in its source that it names."""
+    return re.sub(r",? at \S+:\d+", "", str(error))
+
+
 @contextmanager
 def ros_session(name: str, ros_arguments: list[str]) -> Iterator[RosSession]:
     """A session on a ROS context of its own. Raises UserError for wrong ROS arguments, ToolFailure without ROS 2."""
@@ -85,7 +89,7 @@ def ros_session(name: str, ros_arguments: list[str]) -> Iterator[RosSession]:
     try:
         rclpy.init(args=["tool", *ros_arguments], context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:  # rclpy has several kinds for wrong arguments
-        raise UserError(f"--ros-args: {error}") from None
+        raise UserError(f"--ros-args: {_without_places(error)}") from None
     try:
         node = rclpy.create_node(name, context=context)
         executor = SingleThreadedExecutor(context=context)

@@ -1,0 +1,60 @@
+"""Running a tool as a user does, and motions to run it on."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tool_runs import JOINTS, Result, Tool, write_table
+
+from traj_integrator_ros.motions.samples import Nature, Samples
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Tool]:
+    """A function that runs a tool with arguments in an empty folder, in this process: torch is loaded once."""
+    monkeypatch.chdir(tmp_path)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(name: str, *arguments: object) -> Result:
+        module = importlib.import_module(f"traj_integrator_ros.tools.{name}")
+        capsys.readouterr()
+        try:
+            code = module.main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        return Result(code, *capsys.readouterr())
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def quadratic() -> Samples:
+    """Two joints at constant acceleration from a moving start, 31 samples, 0.02 s apart."""
+    time = np.arange(31) * 0.02
+    acceleration = np.array([0.5, -0.3])
+    velocity = np.array([0.2, 0.4]) + acceleration * time[:, None]
+    position = np.array([1.0, -1.0]) + np.array([0.2, 0.4]) * time[:, None] + acceleration * time[:, None] ** 2 / 2
+    return Samples(
+        JOINTS,
+        time,
+        position,
+        velocity,
+        np.broadcast_to(acceleration, position.shape),
+        np.zeros_like(position),
+        "made up",
+        "test",
+        Nature.EXACT,
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path, quadratic: Samples) -> Path:
+    """The motion as CSV, without jerk."""
+    return write_table(tmp_path / "motion.csv", quadratic, ("position", "velocity", "acceleration"))

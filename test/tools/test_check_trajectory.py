@@ -1,0 +1,110 @@
+"""The tool check_trajectory: exit codes and findings for files and topics."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tool_runs import JOINTS, Tool, command, environment
+
+GOOD = """\
+header: {stamp: {sec: 0, nanosec: 0}}
+joint_names: [arm_a, arm_b]
+points:
+- {positions: [0.0, 0.0], velocities: [0.1, 0.0], accelerations: [], time_from_start: {sec: 0, nanosec: 0}}
+- {positions: [0.1, 0.0], velocities: [0.0, 0.0], accelerations: [], time_from_start: {sec: 1, nanosec: 0}}
+---
+"""
+PARAMETERS = "/**: {ros__parameters: {joint_names: [arm_a, arm_b], limits: {velocity: [0.3, 1.0]}}}"
+
+
+def test_acceptable_messages_of_topic_echo_end_with_0(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "echo.yaml").write_text(GOOD * 2)
+    result = tool("check_trajectory", "echo.yaml", "--joints", "arm_a,arm_b")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "trajectory 0: ok (2 joints, 2 points, 1.000 s)",
+        "trajectory 1: ok (2 joints, 2 points, 1.000 s)",
+        "2 of 2 trajectories acceptable",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("positions: [0.1, 0.0]", "positions: [.nan, 0.0]", "finite: positions of arm_a at point 1: expected a finite"),
+        ("velocities: [0.0, 0.0]", "velocities: [0.0, 0.2]", "rest: last velocity of arm_b at point 1: expected 0"),
+        ("sec: 1,", "sec: 0,", "times: time_from_start at point 1: expected more than 0 s, got 0 s"),
+        ("[arm_a, arm_b]", "[arm_a, hand]", "joints: joint_names of hand: expected joints of the controller"),
+    ],
+)
+def test_findings_end_with_1(tool: Tool, tmp_path: Path, old: str, new: str, finding: str) -> None:
+    assert old in GOOD
+    (tmp_path / "bad.yaml").write_text(GOOD.replace(old, new))
+    result = tool("check_trajectory", "bad.yaml", "--joints", "arm_a,arm_b")
+    assert result.returncode == 1
+    assert finding in result.stdout
+
+
+def test_limits_of_a_parameter_file_count(tool: Tool, tmp_path: Path, table: Path) -> None:
+    (tmp_path / "robot.yaml").write_text(PARAMETERS)
+    result = tool("check_trajectory", table, "--params", "robot.yaml", "--moving-end")
+    assert result.returncode == 1
+    assert "limits: velocity of arm_a at point 30: expected at most 0.3 rad/s, got 0.5" in result.stdout
+    assert "arm_b" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.csv"], "none.csv: no such file or folder"),
+        (["motion.csv", "--params", "none.yaml"], "none.yaml: No such file"),
+        (["motion.csv", "--params", "motion.csv"], "motion.csv: expected a parameter file with joint_names"),
+        (["motion.csv", "--params", "wrong.yaml"], "limits.velocity: expected 0 or 2 values"),
+        (["motion.csv", "--joints", "a,,b"], "argument --joints: expected names with commas between them, got 'a,,b'"),
+        (["--start-tolerance", "-1"], "argument --start-tolerance: expected a number > 0, got '-1'"),
+        (["empty.yaml"], "empty.yaml: expected JointTrajectory messages"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_2(
+    tool: Tool, tmp_path: Path, table: Path, arguments: list[str], words: str
+) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "wrong.yaml").write_text(PARAMETERS.replace("[0.3, 1.0]", "[0.3]"))
+    result = tool("check_trajectory", *arguments)
+    assert result.returncode == 2 and result.stdout == ""
+    assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+@pytest.mark.ros
+def test_a_topic_is_checked_against_the_robot_as_joint_states_tell(tmp_path: Path) -> None:
+    import rclpy
+    from rclpy.context import Context
+    from sensor_msgs.msg import JointState
+    from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+    arguments = ("--topic", "/plan", "--robot", "/arm/joint_states", "--count", "1", "--timeout", "30")
+    process = subprocess.Popen(
+        command("check_trajectory", *arguments), env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("planner_of_a_test", context=context)
+    plans = node.create_publisher(JointTrajectory, "/plan", 10)
+    states = node.create_publisher(JointState, "/arm/joint_states", 10)
+    plan = JointTrajectory(joint_names=JOINTS, points=[JointTrajectoryPoint(positions=[0.5, 0.0])])
+    deadline, heard = time.monotonic() + 30, 0
+    while process.poll() is None and time.monotonic() < deadline:
+        states.publish(JointState(name=["arm_b", "arm_a"], position=[0.0, 0.1]))
+        heard += states.get_subscription_count() > 0 and plans.get_subscription_count() > 0
+        if heard > 20:  # the robot has been heard for a second
+            plans.publish(plan)
+        time.sleep(0.05)
+    output = process.communicate(timeout=10)[0]
+    node.destroy_node()
+    context.try_shutdown()
+    assert process.returncode == 1
+    assert "start: start of arm_a at point 0: expected 0.1 (the robot) within 0.1, got 0.5" in output

@@ -1,0 +1,131 @@
+"""The layouts for Foxglove and PlotJuggler parse and name only what the node, its topics and messages have."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.ros
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+STATUS = "/traj_integrator: integrator"
+JOINT_FIELDS = {"position", "velocity", "effort"}
+
+
+@pytest.fixture(scope="module")
+def topics() -> dict[str, type]:
+    from diagnostic_msgs.msg import DiagnosticArray
+    from sensor_msgs.msg import JointState
+    from trajectory_msgs.msg import JointTrajectory
+
+    return {
+        "/joint_states": JointState,
+        "/traj_integrator/joint_trajectory": JointTrajectory,
+        "/diagnostics": DiagnosticArray,
+    }
+
+
+@pytest.fixture(scope="module")
+def keys() -> set[str]:
+    """What a status of the node holds."""
+    from builtin_interfaces.msg import Time
+
+    from traj_integrator_ros.diagnostics import Diagnostics, NodeStatus
+    from traj_integrator_ros.latency import LatencyRing
+    from traj_integrator_ros.rejection import RejectionCounters
+
+    counts = RejectionCounters().snapshot()
+    status = NodeStatus(
+        "active", "", "cpu", "reference", "float32", 0.0, 0.5, 1, 1, 1, counts, {}, LatencyRing(), LatencyRing()
+    )
+    return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
+
+
+def follow(message: type, fields: list[str]) -> str:
+    """The type at the end of a path of fields; AssertionError where one does not exist."""
+    kind = ""
+    for field in fields:
+        types = message.get_fields_and_field_types()
+        assert field in types, f"{message.__name__} has no field {field}"
+        kind = re.sub(r"sequence<([^,>]+).*>|(.*)\[\d*\]", r"\1\2", types[field])
+        if "/" in kind:
+            package, name = kind.split("/")
+            message = getattr(importlib.import_module(f"{package}.msg"), name)
+    return kind
+
+
+def strings(value: object) -> Iterator[str]:
+    """Every string in a JSON value."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.fixture(scope="module")
+def foxglove() -> dict:
+    return json.loads((CONFIG / "foxglove_layout.json").read_text(encoding="utf-8"))
+
+
+def test_foxglove_layout_places_every_panel_once(foxglove: dict) -> None:
+    placed = [text for text in strings(foxglove["layout"]) if "!" in text]
+    assert sorted(placed) == sorted(foxglove["configById"])
+    assert {panel.partition("!")[0] for panel in placed} == {"Plot", "DiagnosticSummary", "DiagnosticStatusPanel"}
+
+
+def test_foxglove_paths_lead_to_fields_that_exist(foxglove: dict, topics: dict[str, type], keys: set[str]) -> None:
+    paths = [path["value"] for panel in foxglove["configById"].values() for path in panel.get("paths", [])]
+    assert len(paths) > 40
+    for path in paths:
+        topic, *fields = re.sub(r"\[[\d:]*\]|\{[^}]*\}", "", path).split(".")
+        assert follow(topics[topic], fields) in ("double", "float", "string"), path
+        for name, value in re.findall(r'\{(\w+)=="([^"]*)"\}', path):
+            assert value in {"name": {STATUS}, "key": keys}[name], path
+    for panel in foxglove["configById"].values():
+        assert panel.get("topicToRender", "/diagnostics") in topics
+        assert panel.get("selectedName", STATUS) == STATUS
+
+
+@pytest.fixture(scope="module")
+def plotjuggler() -> ElementTree.Element:
+    return ElementTree.parse(CONFIG / "plotjuggler_layout.xml").getroot()
+
+
+def test_plotjuggler_layout_is_complete(plotjuggler: ElementTree.Element, topics: dict[str, type]) -> None:
+    assert plotjuggler.tag == "root" and plotjuggler.find("tabbed_widget").get("name") == "Main Window"
+    for splitter in plotjuggler.iter("DockSplitter"):
+        areas = splitter.findall("DockArea")
+        assert int(splitter.get("count")) == len(splitter.get("sizes").split(";")) == len(areas) > 0
+        assert all(len(area.findall("plot")) == 1 for area in areas)
+    for plugin in plotjuggler.iter("plugin"):
+        assert set(plugin.find("selected_topics").get("value").split(";")) == set(topics)
+
+
+def test_plotjuggler_curves_lead_to_fields_that_exist(
+    plotjuggler: ElementTree.Element, topics: dict[str, type], keys: set[str]
+) -> None:
+    parameters = yaml.safe_load((CONFIG / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    curves = [curve.get("name") for curve in plotjuggler.iter("curve")]
+    assert len(curves) > 30
+    for curve in curves:
+        topic = next(name for name in topics if curve.startswith(f"{name}/"))
+        rest = curve[len(topic) + 1 :]
+        if topic == "/joint_states":  # by the names of the joints
+            joint, field = rest.split("/")
+            assert joint in parameters["joint_names"] and field in JOINT_FIELDS, curve
+        elif topic == "/diagnostics":  # hardware id, name of the status, key
+            device, key = rest.split(f"/{STATUS}/")
+            assert device in ("cpu", "cuda:0") and key in keys, curve
+        else:
+            assert follow(topics[topic], re.sub(r"\[\d+\]", "", rest).split("/")) == "double", curve

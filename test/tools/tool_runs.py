@@ -1,0 +1,43 @@
+"""Tools as users start them, and tables for them to read."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from traj_integrator_ros.motions.samples import Samples
+
+ROOT = Path(__file__).resolve().parents[2]
+JOINTS = ("arm_a", "arm_b")
+
+
+class Result(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Tool = Callable[..., Result]
+
+
+def command(name: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", f"traj_integrator_ros.tools.{name}", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+
+def write_table(path: Path, samples: Samples, quantities: tuple[str, ...]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", *(f"{name}_{joint}" for name in quantities for joint in samples.joint_names)])
+        columns = [samples.time[:, None], *(getattr(samples, name) for name in quantities)]
+        writer.writerows(np.concatenate(columns, axis=1).tolist())
+    return path
