@@ -319,6 +319,17 @@ def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(ker
 
 
 @EACH_MAP
+def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, monkeypatch):
+    launches = []
+    for module in (clique, clique_central, scan):
+        monkeypatch.setattr(module, "run", lambda kernel, programs, arguments, *_: launches.append(arguments))
+    transpose(kernel, make_case(kernel, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2)))
+    tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
+    starts = {f"p_grad_{name}0" for name in "paj"[: kernel.starts - 1]}
+    assert tensors == {"p_grad_acceleration", "p_dt", *starts}
+
+
+@EACH_MAP
 def test_expanded_inputs_and_gradients_give_what_their_copies_give(kernel):
     case = make_case(kernel, 4, 6, 3)
     case.action = case.action[:1].expand(4, -1, -1)
