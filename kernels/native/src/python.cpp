@@ -122,15 +122,14 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   Outputs outputs;
   try {
+    std::optional<pybind11::gil_scoped_release> released;
+    if (action.numel() >= kReleaseElements) released.emplace();
     if (recorded) {
       const auto maybe = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
       auto [position, velocity, acceleration, jerk] =
           call_step(static_cast<int64_t>(map), action, maybe(start[0]), maybe(start[1]), maybe(start[2]),
                     maybe(start[3]), maybe(start_idx), dt, truncate);
       outputs = {std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
-    } else if (action.numel() >= kReleaseElements) {
-      pybind11::gil_scoped_release released;
-      outputs = launch_forward(map, action, start, start_idx, dt);
     } else {
       outputs = launch_forward(map, action, start, start_idx, dt);
     }
