@@ -41,8 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (commands / name).chmod(0o755)
     names = [f"panda_joint{i}" for i in range(1, 8)]
     time_s = np.arange(101) * 0.02
-    angle = time_s[:, None] * np.linspace(0.5, 1.5, 7)
-    columns = [time_s[:, None], READY + 0.2 * np.sin(angle), 0.2 * np.linspace(0.5, 1.5, 7) * np.cos(angle)]
+    angle = np.pi * time_s[:, None] + np.arange(7)  # ends where it began, so that it can be played over and over
+    columns = [time_s[:, None], READY + 0.05 * np.sin(angle), 0.05 * np.pi * np.cos(angle)]
     with (folder / "motion.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["time", *(f"{q}_{name}" for q in ("position", "velocity") for name in names)])
