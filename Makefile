@@ -40,4 +40,4 @@ clean: ## removes what demo, test and builds leave behind
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv
-	rm -rf .venv *.egg-info
+	rm -rf .venv *.egg-info kernels/native/_C.*.so

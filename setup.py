@@ -33,6 +33,10 @@ def native_kernels() -> dict[str, object]:
         return {}
 
     class BuildIfPossible(BuildExtension):
+        def finalize_options(self) -> None:
+            super().finalize_options()
+            self.force = True  # another torch asks for a new build, and setuptools looks at our sources only
+
         def run(self) -> None:
             try:
                 super().run()
