@@ -82,6 +82,7 @@ setup(
     install_requires=["torch>=2.6", "numpy"],
     extras_require={
         "demo": ["matplotlib", "PyYAML", "rich", "rosbags", "ruckig"],
+        "tools": ["matplotlib", "PyYAML", "rich", "rosbags"],
         "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "PyYAML", "scipy"],
     },
     data_files=[
