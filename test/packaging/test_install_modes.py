@@ -201,11 +201,20 @@ def test_wheel_with_compiled_kernels(fresh: FreshEnvironment, sdist: Path, tmp_p
         output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
 
 
-def test_without_a_compiler_the_wheel_is_pure_python_and_says_so(sdist: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", ["a compiler", "torch"])
+def test_what_the_cpp_kernels_lack_leaves_them_out_and_is_said(sdist: Path, tmp_path: Path, missing: str) -> None:
     shutil.copytree(sdist, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("dist", "build"))
-    no_compiler = {"TRAJ_INTEGRATOR_NATIVE": "", "CXX": "/nonexistent/c++", "CC": "/nonexistent/cc"}
-    printed = output_of([sys.executable, "-c", BUILD_WHEEL], cwd=tmp_path / PACKAGE, **no_compiler)
-    assert "no C++ kernels, since they did not compile" in printed
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "torch.py").write_text("raise ImportError('pip isolates builds')\n")
+    variables = {
+        "a compiler": {"CXX": "/nonexistent/c++", "CC": "/nonexistent/cc"},
+        "torch": {"PYTHONPATH": str(hidden)},
+    }[missing]
+    reason = {"a compiler": "they did not compile", "torch": "torch cannot be imported here"}[missing]
+    build = [sys.executable, "-c", BUILD_WHEEL]
+    printed = output_of(build, cwd=tmp_path / PACKAGE, TRAJ_INTEGRATOR_NATIVE="", **variables)
+    assert f"no C++ kernels, since {reason}" in printed
     (wheel,) = (tmp_path / PACKAGE / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".so")]
