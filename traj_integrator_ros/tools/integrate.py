@@ -190,15 +190,15 @@ def _conclude(
 ) -> None:
     trajectories = sum(len(one.position) for one in results)
     horizon, dof = results[0].position.shape[1:]
+    of = f" of {len(sequences)} sequences" if len(sequences) > 1 else ""
     print(
-        f"{trajectories} trajectories of {len(sequences)} sequences, {horizon} points, {dof} joints, "
+        f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {horizon} points, {dof} joints, "
         f"integrated in {1e3 * seconds:.1f} ms"
     )
     first = sequences[0]
     notes = [first.note] if first.note else []
-    notes += (
-        ["uneven steps: divided differences, as on ~/position_trajectory"] if differences_of(first, options) else []
-    )
+    if differences_of(first, options):
+        notes.append("uneven steps: divided differences, as on ~/position_trajectory")
     for note in notes:
         print(f"note: {note}")
     if first.recorded is not None:

@@ -94,16 +94,22 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
 
 
 def _start_derivatives(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
-    """Velocity and acceleration [1, D] at the start, by differences where the recording has none, and what was done."""
-    step, derived = samples.time[1] - samples.time[0], []
+    """Velocity and acceleration [1, D] at the start, by differences where the recording has none, and what was done.
+
+    Where it has positions alone, the start is taken to be without acceleration.
+    """
+    step, notes = samples.time[1] - samples.time[0], []
     velocity, acceleration = samples.velocity, samples.acceleration
+    if acceleration is None and velocity is not None:
+        acceleration = np.diff(velocity[:2], axis=0) / step
+        notes.append("start acceleration by differences")
+    elif acceleration is None:
+        acceleration = np.zeros_like(samples.position[:1])
+        notes.append("start acceleration 0")
     if velocity is None:
-        velocity, _ = np.diff(samples.position[:2], axis=0) / step, derived.append("velocity")
-    if acceleration is None:
-        following = samples.velocity if samples.velocity is not None else None
-        acceleration = np.diff(following[:2], axis=0) / step if following is not None else np.zeros_like(velocity[:1])
-        derived.append("acceleration")
-    return velocity[:1], acceleration[:1], f"start {' and '.join(derived)} by differences" if derived else ""
+        velocity = np.diff(samples.position[:2], axis=0) / step
+        notes.append("start velocity by differences")
+    return velocity[:1], acceleration[:1], ", ".join(notes)
 
 
 def _with_start(

@@ -1,0 +1,73 @@
+"""What monitor shows of a node."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from traj_integrator_ros.tools.node_view import NodeView, bars, is_integrator, one_line, panel
+
+STATUS = {
+    "lifecycle_state": "active",
+    "device": "cpu",
+    "backend": "native",
+    "dtype": "float32",
+    "state_age_s": "0.021",
+    "sequences": "100",
+    "published": "90",
+    "service_calls": "7",
+    "rejected": "10",
+    "sequence_latency_p50_ms": "0.500",
+    "sequence_latency_p99_ms": "1.250",
+    "service_latency_p50_ms": "none",
+    "service_latency_p99_ms": "none",
+    "rejected.not_finite": "3",
+    "rejected.unknown_joint": "7",
+    "rejected.invalid_dt": "0",
+    "warned.limits_violated": "2",
+}
+
+
+@pytest.fixture
+def view() -> NodeView:
+    view = NodeView("/left/traj_integrator")
+    view.update({**STATUS, "sequences": "80", "sequence_latency_p99_ms": "none"}, "active", 0, now=100.0)
+    view.update(STATUS, "rejected 3 x not_finite", 1, now=102.0)
+    return view
+
+
+def test_rates_are_what_came_between_two_messages(view: NodeView) -> None:
+    assert view.rates["sequences"] == 10.0 and view.rates["published"] == 0.0
+    assert list(view.latencies_ms) == [1.25]
+    assert view.silent_for(now=107.0) == 5.0
+
+
+def test_a_node_that_started_again_has_no_negative_rate(view: NodeView) -> None:
+    view.update({**STATUS, "sequences": "1"}, "active", 0, now=103.0)
+    assert view.rates["sequences"] == 0.0
+
+
+def test_reasons_come_by_count_and_without_zeros(view: NodeView) -> None:
+    assert list(view.counts("rejected").items()) == [("unknown_joint", 7), ("not_finite", 3)]
+    assert view.counts("warned") == {"limits_violated": 2}
+
+
+def test_the_line_and_the_panel_tell_all_of_it(view: NodeView) -> None:
+    console = pytest.importorskip("rich.console", reason="rich is not installed")
+    line = one_line(view, {"/joint_states": 1000.0})
+    output = io.StringIO()
+    console.Console(file=output, width=140, force_terminal=False).print(panel(view, {"/joint_states": 1000.0}))
+    for text in (line, output.getvalue()):
+        for part in ("/left/traj_integrator", "active", "cpu", "native", "1.250", "unknown_joint", "1000", "100"):
+            assert part in text, part
+    assert "21 ms old" in output.getvalue() and "limits_violated (published all the same)" in output.getvalue()
+    assert "rejected 3 x not_finite" in output.getvalue()
+
+
+def test_only_statuses_of_this_node_are_taken() -> None:
+    assert is_integrator(STATUS) and not is_integrator({"lifecycle_state": "active", "temperature": "41"})
+
+
+def test_bars_are_relative_to_the_largest() -> None:
+    assert bars([1.0, 4.0, 8.0]) == "▂▅█" and bars([]) == "" == bars([0.0])
