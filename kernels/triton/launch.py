@@ -174,9 +174,12 @@ def run(kernel: object, programs: int, arguments: dict[str, object], warps: int,
         kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
 
 
-def scan_registers(double: bool, wide: bool) -> int:
-    """Register bound of the scan kernels; arithmetic in float64, all of it or some, takes two registers a number."""
-    return 255 if double else 160 if wide else 112
+def scan_registers(double: bool, wide_registers: int = 128) -> int:
+    """Register bound of the scan kernels; arithmetic in float64, all of it or some of it (wide), takes two a number.
+
+    As tight as it goes without a spill: at 128 two programs of 256 threads run on a multiprocessor at a time.
+    """
+    return 255 if double else wide_registers
 
 
 def interpreted(kernel: object) -> bool:

@@ -32,6 +32,9 @@ from .scan_acceleration import acceleration_fwd_kernel, acceleration_transpose_k
 from .scan_jerk import jerk_fwd_kernel, jerk_transpose_kernel
 from .start_gradients import StartGradients
 
+# Where more is at hand at a time: three sums, three gradients in float64.
+MANY_REGISTERS = 152
+
 
 def acceleration_forward(
     action: Tensor,
@@ -91,7 +94,9 @@ def jerk_forward(
 
     Starts, `start_idx`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
     """
-    return scan_forward(jerk_fwd_kernel, action, (p0, v0, a0), start_idx, dt, out, tile, {})
+    return scan_forward(
+        jerk_fwd_kernel, action, (p0, v0, a0), start_idx, dt, out, tile, {}, wide_registers=MANY_REGISTERS
+    )
 
 
 def jerk_transpose(
@@ -124,6 +129,7 @@ def scan_forward(
     out: Sequence[Tensor] | None,
     tile: ScanTile | None,
     scheme: dict[str, bool],
+    wide_registers: int = 128,
 ) -> tuple[Tensor, ...]:
     """Launch the forward kernel of a map that sums along time."""
     batch, horizon, dof = action.shape
@@ -144,7 +150,7 @@ def scan_forward(
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
     }
-    registers = scan_registers(action.dtype == torch.float64, not half)
+    registers = scan_registers(action.dtype == torch.float64, 128 if half else wide_registers)
     run(kernel, batch * column_programs, arguments, tile.warps, registers)
     return trajectory
 
@@ -160,6 +166,7 @@ def scan_transpose(
     out: Tensor | None,
     tile: ScanTile | None,
     scheme: dict[str, bool],
+    wide_registers: int = 128,
 ) -> tuple[Tensor | None, ...]:
     """Launch the transpose kernel of a map that sums along time."""
     like = upstream.some
@@ -184,6 +191,6 @@ def scan_transpose(
         "COLUMNS": tile.columns,
     }
     if any(needs):
-        registers = scan_registers(like.dtype == torch.float64, dt.shape[1] > 1)
+        registers = scan_registers(like.dtype == torch.float64, wide_registers if dt.shape[1] > 1 else 128)
         run(kernel, batch * column_programs, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())

@@ -32,7 +32,7 @@ from .addressing import (
     start_row,
 )
 from .launch import ScanTile, Upstream
-from .scan import scan_forward, scan_transpose
+from .scan import MANY_REGISTERS, scan_forward, scan_transpose
 
 
 def velocity_forward(
@@ -70,7 +70,17 @@ def velocity_transpose(
     """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_transpose`."""
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
     return scan_transpose(
-        velocity_transpose_kernel, upstream, start_idx, dt, start_rows, action_horizon, needs, out, tile, {}
+        velocity_transpose_kernel,
+        upstream,
+        start_idx,
+        dt,
+        start_rows,
+        action_horizon,
+        needs,
+        out,
+        tile,
+        {},
+        wide_registers=MANY_REGISTERS,
     )
 
 
