@@ -49,16 +49,17 @@ def acceleration_step(
 
     """
     start = (start_position, start_velocity, start_acceleration)
-    scheme = _integrator(integrator).value
+    scheme = _integrator_name(integrator)
     return ACCELERATION.step(action, start, dt, start_idx, dt_per, backend, scheme)
 
 
-def _integrator(value: AccelerationIntegrator | str) -> AccelerationIntegrator:
-    try:
-        return AccelerationIntegrator(value)
-    except ValueError:
-        expected = ", ".join(repr(member.value) for member in AccelerationIntegrator)
-        raise ValueError(f"integrator: expected one of {expected}, got {value!r}") from None
+def _integrator_name(integrator: AccelerationIntegrator | str) -> str:
+    name = integrator.value if isinstance(integrator, AccelerationIntegrator) else integrator
+    if name not in _INTEGRATORS:
+        raise ValueError(f"integrator: expected one of {', '.join(map(repr, _INTEGRATORS))}, got {integrator!r}")
+    return name
 
 
+# Plain strings, because torch.compile of older versions cannot look into an enum.
+_INTEGRATORS = tuple(scheme.value for scheme in AccelerationIntegrator)
 ACCELERATION = StepOperator("acceleration", integrators=AccelerationIntegrator)

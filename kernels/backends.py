@@ -60,6 +60,8 @@ class BackendInfo:
     """The backends that cannot run on this device, and why."""
 
 
+# Plain strings, because torch.compile of older versions cannot look into an enum.
+_NAMES = tuple(member.value for member in Backend)
 # The backends that a kind of device prefers, best first. The last one runs everywhere.
 _PREFERENCE = {
     "cpu": (Backend.NATIVE, Backend.REFERENCE),
@@ -114,11 +116,10 @@ def check_backend(backend: Backend | str | None) -> str | None:
     """
     if backend is None:
         return None
-    for member in Backend:
-        if backend == member.value:
-            return member.value
-    expected = ", ".join(repr(member.value) for member in Backend)
-    raise ValueError(f"backend: expected None or one of {expected}, got {backend!r}")
+    name = backend.value if isinstance(backend, Backend) else backend
+    if name not in _NAMES:
+        raise ValueError(f"backend: expected None or one of {', '.join(map(repr, _NAMES))}, got {backend!r}")
+    return name
 
 
 @functools.cache

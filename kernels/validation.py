@@ -45,7 +45,7 @@ def prepare_step(
     _check_action(action)
     if start[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
-    for name, rows in zip(_START_NAMES, start, strict=False):
+    for name, rows in zip(_START_NAMES[: len(start)], start, strict=True):
         if rows is not None:
             _check_start(name, rows, action)
     if start_idx is not None:
@@ -144,7 +144,7 @@ def _common_rows(start: Sequence[Tensor | None], batch: int, start_idx: Tensor |
     """The start rows, brought to the same number of rows: one for all, one for each trajectory, or a pool."""
     pool = start[0].shape[0]
     single = several = False
-    for name, rows in zip(_START_NAMES, start, strict=False):
+    for name, rows in zip(_START_NAMES[: len(start)], start, strict=True):
         if rows is None:
             continue
         count = rows.shape[0]

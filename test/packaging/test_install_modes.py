@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = "traj_integrator_ros"
+EXECUTABLES = {"integrator_node", "demo", "check_trajectory", "integrate", "monitor", "plot_trajectory", "replay"}
 # In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
 USE_KERNELS = """
 import sys, torch
@@ -157,7 +158,7 @@ def test_wheel_without_ros(fresh: FreshEnvironment, wheel: Path) -> None:
         kernels = fresh.run("-c", USE_KERNELS).splitlines()[-1]  # after what torch or the kernels may warn of
         assert kernels.startswith(str(fresh.folder))
         assert_ament_package(fresh.folder)
-        assert {"integrator_node", "demo"} <= {path.name for path in (fresh.folder / "bin").iterdir()}
+        assert EXECUTABLES <= {path.name for path in (fresh.folder / "bin").iterdir()}
     finally:
         output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
 
@@ -253,5 +254,5 @@ def test_colcon(checkout: Path, tmp_path: Path, option: str | None) -> None:
     assert messages.startswith(str(tmp_path / "install" / "traj_integrator_interfaces"))
     assert_ament_package(tmp_path / "install" / PACKAGE)
     executables = tmp_path / "install" / PACKAGE / "lib" / PACKAGE
-    assert {"integrator_node", "demo"} <= {path.name for path in executables.iterdir()}
+    assert EXECUTABLES <= {path.name for path in executables.iterdir()}
     assert "usage" in output_of([*in_workspace, executables / "demo", "--help"], cwd=tmp_path, **environment)
