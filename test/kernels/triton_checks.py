@@ -2,209 +2,27 @@
 
 `test_triton_kernels.py` runs this file in processes of its own: TRITON_INTERPRET has to be set before triton is
 imported, and would change what other tests see. `TRITON_CHECKS_DEVICE` is "cpu" (interpreter) or "cuda".
-
-The oracle is `reference` in float64 on the same inputs; transposes are checked against its autograd.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Callable
 
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
+from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, transpose
 
 from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
-from traj_integrator_ros.kernels import Backend, reference
-from traj_integrator_ros.kernels.triton import clique, clique_central, scan, start_gradients, velocity
+from traj_integrator_ros.kernels import Backend
+from traj_integrator_ros.kernels.triton import clique, clique_central, scan, start_gradients
 from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
-from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
-DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
-ON_GPU = DEVICE != "cpu"
-ZOH, SEMI_IMPLICIT = AccelerationIntegrator.ZOH, AccelerationIntegrator.SEMI_IMPLICIT_EULER
-
-
-@dataclasses.dataclass(frozen=True)
-class Map:
-    """One control map: its launchers, its reference, and what they take beyond the common arguments."""
-
-    forward: Callable
-    transpose: Callable
-    reference: Callable
-    scheme: dict[str, object] = dataclasses.field(default_factory=dict)
-    transpose_scheme: dict[str, object] = dataclasses.field(default_factory=dict)
-    starts: int = 3
-    extra_horizon: int = 0
-    uniform_dt_only: bool = False
-
-    @property
-    def flat(self) -> bool:
-        return self.forward.__name__.startswith("clique")
-
-
-_CENTRAL = Map(
-    clique_central.clique_central_forward,
-    clique_central.clique_central_transpose,
-    reference.clique_central,
-    starts=4,
-    extra_horizon=4,
-    uniform_dt_only=True,
-)
-MAPS = {
-    "clique_backward": Map(clique.clique_forward, clique.clique_transpose, reference.clique),
-    "clique_central": _CENTRAL,
-    "clique_central_truncated": dataclasses.replace(_CENTRAL, transpose_scheme={"truncate_terminal_gradient": True}),
-    "acceleration_zoh": Map(
-        scan.acceleration_forward, scan.acceleration_transpose, reference.acceleration, {"integrator": ZOH}
-    ),
-    "acceleration_semi_implicit_euler": Map(
-        scan.acceleration_forward, scan.acceleration_transpose, reference.acceleration, {"integrator": SEMI_IMPLICIT}
-    ),
-    "velocity": Map(velocity.velocity_forward, velocity.velocity_transpose, reference.velocity),
-    "jerk": Map(scan.jerk_forward, scan.jerk_transpose, reference.jerk),
-}
 EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
-
-@dataclasses.dataclass
-class Case:
-    """Inputs of one launch."""
-
-    action: torch.Tensor
-    start: list[torch.Tensor | None]
-    start_idx: torch.Tensor | None
-    dt: torch.Tensor
-    upstream: list[torch.Tensor | None]
-    needs: tuple[bool, ...]
-
-    @property
-    def pool(self) -> int:
-        return self.start[0].shape[0]
-
-
-def make_case(
-    kernel: Map,
-    batch: int,
-    horizon: int,
-    dof: int,
-    dtype: torch.dtype = torch.float64,
-    *,
-    seed: int = 0,
-    dt: str = "scalar",
-    dt_dtype: torch.dtype = torch.float64,
-    start: str = "rows",
-    absent_starts: tuple[int, ...] = (),
-    absent_upstream: tuple[int, ...] = (),
-    unneeded: tuple[int, ...] = (),
-    strided: bool = False,
-) -> Case:
-    generator = torch.Generator().manual_seed(seed)
-
-    def random(*shape: int) -> torch.Tensor:
-        if not strided:
-            return torch.randn(shape, generator=generator, dtype=torch.float64).to(DEVICE, dtype)
-        wide = torch.randn(*shape[:-1], 2 * shape[-1], generator=generator, dtype=torch.float64)
-        return wide.to(DEVICE, dtype)[..., ::2]
-
-    rows = {"rows": batch, "one": 1, "pool int32": 5, "pool int64": 5}[start]
-    if dt == "per step" and kernel.uniform_dt_only:
-        dt = "scalar"
-    if dt == "per step and trajectory" and kernel.uniform_dt_only:
-        dt = "per trajectory"
-    dt_shape = {
-        "scalar": (1, 1),
-        "per step": (1, horizon),
-        "per trajectory": (batch, 1),
-        "per step and trajectory": (batch, horizon),
-    }[dt]
-    index = torch.randint(0, max(rows, 1), (batch,), generator=generator)
-    output_shape = (batch, horizon + kernel.extra_horizon, dof)
-    starts = [None if i in absent_starts else random(rows, dof) for i in range(kernel.starts)]
-    return Case(
-        action=random(batch, horizon, dof),
-        start=starts,
-        start_idx=index.to(DEVICE, torch.int32 if start == "pool int32" else torch.int64) if "pool" in start else None,
-        dt=(0.1 + 0.5 * torch.rand(dt_shape, generator=generator, dtype=torch.float64)).to(DEVICE, dt_dtype),
-        upstream=[None if i in absent_upstream else random(*output_shape) for i in range(4)],
-        needs=tuple(i not in unneeded for i in range(1 + kernel.starts)),
-    )
-
-
-def launch(kernel: Map, case: Case, tile: object = None) -> tuple[tuple, tuple]:
-    """Forward and transpose by the kernels."""
-    forward = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme, tile=tile)
-    return forward, transpose(kernel, case, tile)
-
-
-def transpose(kernel: Map, case: Case, tile: object = None, **options) -> tuple:
-    return kernel.transpose(
-        *case.upstream,
-        case.start_idx,
-        case.dt,
-        start_rows=case.pool,
-        action_horizon=case.action.shape[1],
-        needs=case.needs,
-        tile=tile,
-        **kernel.scheme,
-        **kernel.transpose_scheme,
-        **options,
-    )
-
-
-def expected(kernel: Map, case: Case) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
-    """Forward and transpose by the reference and its autograd, float64, on the CPU."""
-
-    def leaf(tensor: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor:
-        value = torch.zeros(shape) if tensor is None else tensor
-        return value.detach().cpu().double().requires_grad_()
-
-    dof = case.action.shape[2]
-    action = leaf(case.action, (0, 0))
-    starts = [leaf(start, (case.pool, dof)) for start in case.start]
-    index = None if case.start_idx is None else case.start_idx.cpu().long()
-    rows = [start if index is None else start[index] for start in starts]
-    dt = case.dt.cpu().double()[..., None]
-    arguments = [action, *rows, dt, *kernel.scheme.values(), *kernel.transpose_scheme.values()]
-    trajectory = kernel.reference(*arguments)
-    there = [i for i in range(4) if case.upstream[i] is not None]
-    cotangents = [case.upstream[i].cpu().double() for i in there]
-    gradients = torch.autograd.grad(
-        [trajectory[i] for i in there], [action, *starts], cotangents, allow_unused=True, materialize_grads=True
-    )
-    return [output.detach() for output in trajectory], [
-        gradient if needed else None for gradient, needed in zip(gradients, case.needs, strict=True)
-    ]
-
-
-def errors(got: tuple, wanted: list) -> list[float]:
-    """Relative error of each result in the norm; None must be where None is wanted."""
-    result = []
-    for actual, right in zip(got, wanted, strict=True):
-        assert (actual is None) == (right is None)
-        if right is not None:
-            assert actual.shape == right.shape
-            assert actual.is_contiguous()
-            assert not right.numel() or bool(actual.isfinite().all())
-            difference = (actual.cpu().double() - right).norm()
-            result.append(float(difference / right.norm()) if right.norm() > 0 else float(difference))
-    return result
-
-
-def assert_matches(kernel: Map, case: Case, tolerance: float, tile: object = None) -> None:
-    wanted_forward, wanted_gradients = expected(kernel, case)
-    forward, gradients = launch(kernel, case, tile)
-    for result in (*forward, *gradients):
-        assert result is None or result.dtype == case.action.dtype
-    assert max(errors(forward, wanted_forward)) <= tolerance
-    assert max(errors(gradients, wanted_gradients), default=0.0) <= tolerance
-
-
 # Few trajectories in most examples: the interpreter's time goes by programs, and a scan is one for each trajectory.
-BATCHES = st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70 if ON_GPU else 16))
+BATCHES = st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70))
 DTS = ("scalar", "per step", "per trajectory", "per step and trajectory")
 STARTS = ("rows", "one", "pool int32", "pool int64")
 # Rounding of single float32 numbers whose terms cancel is not bounded by their size: the accuracy check bounds norms.
