@@ -22,7 +22,7 @@ def test_a_quadratic_motion_on_random_times_keeps_its_acceleration_and_has_no_je
     midpoints = torch.cat([t[:1], (t[1:] + t[:-1]) / 2])
     torch.testing.assert_close(trajectory.velocity, v0 + a0 * midpoints, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(trajectory.acceleration, a0.expand(rows, dof), rtol=1e-7, atol=1e-7)
-    assert trajectory.jerk.abs().max() < 1e-3 * step.min() ** -1 * 1e-2
+    assert trajectory.jerk.abs().max() < 1e-3  # rounding of positions up to 1e3 rad, over steps from 10 ms
 
 
 @settings(max_examples=30, deadline=None)
