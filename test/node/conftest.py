@@ -43,7 +43,7 @@ def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
 
     yield start
     for process in processes:
-        process.kill()
+        process.close()
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProces
     """One node with the usual parameters for all tests of a module; they leave it as they found it."""
     process = NodeProcess(tmp_path_factory.mktemp("shared_node"), PARAMETERS)
     yield process
-    process.kill()
+    process.close()
 
 
 @pytest.fixture(scope="module")
