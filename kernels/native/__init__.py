@@ -47,6 +47,21 @@ Checks, autograd and loops in one call. Returns None, having done nothing, where
 wrong argument, a tensor elsewhere than on the CPU, a subclass, a transform or tracer at work, a dt that requires grad.
 """
 
+step_into: Callable[..., bool] = _C.step_into
+"""`step_into(map, action, p0, v0, a0, start_idx, dt, out)`: a step from arrays into an array, nothing allocated.
+
+Arrays are contiguous numpy arrays (or anything else with the buffer protocol, read-only too) or CPU tensors of one
+dtype: `[B, Ha, D]`, three of `[1 or B, D]` or a pool `[S, D]` or None, `[B]` int32 or int64 or None, float64
+`[1 or B, 1 or Ha]`, and for the outputs `[4, B, H, D]`. Returns False, having done nothing, where one of them is not.
+Knows nothing of autograd.
+"""
+
+transpose_into: Callable[..., bool] = _C.transpose_into
+"""`transpose_into(map, grad_p, grad_v, grad_a, grad_j, start_idx, dt, truncate_terminal_gradient, action, p0, v0, a0)`.
+
+The transpose likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
+"""
+
 
 def _forward(number: int) -> Callable[..., tuple[Tensor, ...]]:
     def forward(

@@ -1,38 +1,19 @@
 #include "launch.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
 #include <limits>
-#include <vector>
 
-#include "instruction_set.h"
+#include "compute.h"
 #include "problem.h"
 
 namespace traj_integrator {
 namespace {
 
-// Elements below which a second thread costs more than it saves.
-constexpr int64_t kGrainElements = 32768;
-
 // Straight to the allocator: at::empty would go through the dispatcher first.
 at::Tensor empty(at::IntArrayRef shape, at::ScalarType dtype) {
   return at::Tensor(at::detail::empty_cpu(shape, dtype, /*pin_memory=*/false, std::nullopt));
-}
-
-template <class Problem>
-void run(Loop<Problem> loop, const Problem& problem, int64_t batch, int64_t horizon) {
-  const int64_t dof = problem.dof;
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, horizon * dof));
-  at::parallel_for(0, batch, grain, [&](int64_t begin, int64_t end) {
-    thread_local std::vector<double> scratch;
-    constexpr int64_t kMostOutputs = 4;
-    const size_t staging = static_cast<size_t>(problem.staged * kMostOutputs * horizon * dof);  // doubles: large enough
-    const size_t size = static_cast<size_t>(scratch_size(horizon, dof)) + staging;
-    if (scratch.size() < size) scratch.resize(size);
-    loop(problem, begin, end, scratch.data());
-  });
 }
 
 at::Tensor contiguous_double(const at::Tensor& dt, int64_t batch, int64_t horizon) {
@@ -99,21 +80,7 @@ void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& st
   problem.start_index = start_index(index);
   problem.dt = step_lengths(dt);
   for (int k = 0; k < kOutputs; ++k) problem.output[k] = outputs[k].mutable_data_ptr<Scalar>();
-  problem.staged = staged_trajectories(action.size(0), outputs[0].size(1) * problem.dof, kOutputs, sizeof(Scalar));
-  run(forward_loop<Scalar>(), problem, action.size(0), outputs[0].size(1));
-}
-
-// gradient[row of b] += rows[b], in the order of the trajectories.
-template <class Scalar>
-void collect(const double* rows, const StartIndex& index, int64_t batch, at::Tensor& gradient) {
-  const int64_t pool = gradient.size(0), dof = gradient.size(1);
-  std::vector<double> total(static_cast<size_t>(pool * dof), 0.0);
-  for (int64_t b = 0; b < batch; ++b) {
-    const int64_t row = pool == 1 ? 0 : index(b);
-    for (int64_t d = 0; d < dof; ++d) total[row * dof + d] += rows[b * dof + d];
-  }
-  Scalar* to = gradient.mutable_data_ptr<Scalar>();
-  for (int64_t i = 0; i < pool * dof; ++i) to[i] = static_cast<Scalar>(total[i]);
+  compute(problem, action.size(0));
 }
 
 template <class Scalar>
@@ -130,23 +97,15 @@ void transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor
     problem.dof = upstream[k].size(2);
   }
   if (gradients[0].defined()) problem.action = gradients[0].mutable_data_ptr<Scalar>();
-  std::array<at::Tensor, kStartRows> rows;  // [B, D] each, in double
+  StartGradients<Scalar> starts{};
+  starts.index = start_index(index);
   for (int k = 0; k < kStartRows; ++k) {
-    at::Tensor& gradient = gradients[k + 1];
+    const at::Tensor& gradient = gradients[k + 1];
     if (!gradient.defined()) continue;
-    problem.wants_start = true;
-    if (!index.defined() && gradient.size(0) == batch) {
-      problem.start_row[k] = gradient.mutable_data_ptr<Scalar>();
-    } else {
-      rows[k] = empty({batch, problem.dof}, at::kDouble);
-      problem.start[k] = rows[k].mutable_data_ptr<double>();
-    }
+    starts.data[k] = gradient.mutable_data_ptr<Scalar>();
+    starts.rows[k] = gradient.size(0);
   }
-  problem.staged = staged_trajectories(batch, action_horizon * problem.dof, 1, sizeof(Scalar));
-  run(transpose_loop<Scalar>(), problem, batch, output_horizon(map, action_horizon));
-  for (int k = 0; k < kStartRows; ++k) {
-    if (rows[k].defined()) collect<Scalar>(rows[k].const_data_ptr<double>(), start_index(index), batch, gradients[k + 1]);
-  }
+  compute(problem, batch, starts);
 }
 
 void check_output(const at::Tensor& output, at::IntArrayRef shape, const at::Tensor& action) {

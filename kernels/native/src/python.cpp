@@ -12,6 +12,7 @@
 
 #include "instruction_set.h"
 #include "launch.h"
+#include "lent_calls.h"
 #include "operators.h"
 
 namespace traj_integrator {
@@ -149,8 +150,18 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
-PyMethodDef step_method = {"step", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&step)), METH_FASTCALL,
-                           "The public functions in one call; None where the general way has to take over."};
+template <class Function>
+PyCFunction as_method(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+PyMethodDef fast_methods[] = {
+    {"step", as_method(&step), METH_FASTCALL,
+     "The public functions in one call; None where the general way has to take over."},
+    {"step_into", as_method(&step_into), METH_FASTCALL,
+     "A map on arrays that Python lends, into another; False, having done nothing, where one does not suit."},
+    {"transpose_into", as_method(&transpose_into), METH_FASTCALL, "The same for its transpose."},
+};
 
 }  // namespace
 }  // namespace traj_integrator
@@ -169,7 +180,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("return_as", [](const py::type& type) {
     trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
   }, "The NamedTuple of four that `step` returns.");
-  PyObject* function = PyCFunction_NewEx(&step_method, nullptr, nullptr);
-  if (function == nullptr) throw py::error_already_set();
-  module.add_object("step", function);
+  for (PyMethodDef& method : fast_methods) {
+    PyObject* function = PyCFunction_NewEx(&method, nullptr, nullptr);
+    if (function == nullptr) throw py::error_already_set();
+    module.add_object(method.ml_name, function);
+  }
 }

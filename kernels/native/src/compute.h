@@ -1,0 +1,23 @@
+// Runs the loops over a batch, in parallel, on raw memory: no tensors, no allocation once the scratch memory has grown.
+#pragma once
+
+#include "problem.h"
+
+namespace traj_integrator {
+
+// Where the gradients of the start rows go: [rows, D] each, null where not wanted. Rows of a pool (neither indexed nor
+// one for each trajectory: one row for all) are summed in the order of the trajectories, in double.
+template <class Scalar>
+struct StartGradients {
+  Scalar* data[kStartRows];
+  int64_t rows[kStartRows];
+  StartIndex index;
+};
+
+// Both fill in how results are staged; `compute` of a transpose also what the loops are to know of the start rows.
+template <class Scalar>
+void compute(ForwardProblem<Scalar> problem, int64_t batch);
+template <class Scalar>
+void compute(TransposeProblem<Scalar> problem, int64_t batch, const StartGradients<Scalar>& starts);
+
+}  // namespace traj_integrator

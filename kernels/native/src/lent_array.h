@@ -1,0 +1,80 @@
+// An array that Python lends for one call: anything with the buffer protocol (numpy arrays foremost), or a tensor.
+#pragma once
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace traj_integrator {
+
+class LentArray {
+ public:
+  LentArray() = default;
+  LentArray(const LentArray&) = delete;
+  LentArray& operator=(const LentArray&) = delete;
+  ~LentArray() {
+    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+  }
+
+  // None leaves it absent. False where the object is neither that nor a contiguous CPU array of native numbers.
+  bool take(PyObject* object, bool writable = false) {
+    if (object == Py_None) return true;
+    if (THPVariable_CheckExact(object)) return take_tensor(THPVariable_Unpack(object));
+    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, &buffer_, flags) != 0) {
+      PyErr_Clear();
+      return false;
+    }
+    if (buffer_.format == nullptr || std::strlen(buffer_.format) != 1) return false;
+    data_ = buffer_.buf;
+    dims_ = buffer_.ndim;
+    shape_ = reinterpret_cast<const int64_t*>(buffer_.shape);
+    type_ = *buffer_.format == 'q' ? 'l' : *buffer_.format;
+    present_ = true;
+    return true;
+  }
+
+  bool present() const { return present_; }
+  // As in Python's struct: 'f' and 'd' are float and double, 'i' and 'l' integers of 32 and 64 bits.
+  char type() const { return type_; }
+  int64_t size(int dim) const { return shape_[dim]; }
+  bool has_shape(int64_t rows, int64_t columns) const {
+    return dims_ == 2 && shape_[0] == rows && shape_[1] == columns;
+  }
+  bool has_shape(int64_t batch, int64_t horizon, int64_t dof) const {
+    return dims_ == 3 && shape_[0] == batch && shape_[1] == horizon && shape_[2] == dof;
+  }
+  int dims() const { return dims_; }
+  template <class Scalar>
+  Scalar* data() const {
+    return static_cast<Scalar*>(data_);
+  }
+
+ private:
+  bool take_tensor(const at::Tensor& tensor) {
+    static_assert(sizeof(Py_ssize_t) == sizeof(int64_t) && sizeof(long) == sizeof(int64_t));
+    if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided || !tensor.is_contiguous()) return false;
+    switch (tensor.scalar_type()) {
+      case at::kFloat: type_ = 'f'; break;
+      case at::kDouble: type_ = 'd'; break;
+      case at::kInt: type_ = 'i'; break;
+      case at::kLong: type_ = 'l'; break;
+      default: return false;
+    }
+    data_ = const_cast<void*>(tensor.const_data_ptr());  // written to only where it is an output
+    dims_ = static_cast<int>(tensor.dim());
+    shape_ = tensor.sizes().data();
+    present_ = true;
+    return true;
+  }
+
+  Py_buffer buffer_{};
+  void* data_ = nullptr;
+  const int64_t* shape_ = nullptr;
+  int dims_ = 0;
+  char type_ = 0;
+  bool present_ = false;
+};
+
+}  // namespace traj_integrator

@@ -1,0 +1,178 @@
+#include "lent_calls.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <array>
+#include <optional>
+
+#include "compute.h"
+#include "lent_array.h"
+
+namespace traj_integrator {
+namespace {
+
+constexpr size_t kGivenRows = 3;  // position, velocity, acceleration
+// Elements from which on other Python threads may run meanwhile.
+constexpr int64_t kReleaseElements = 4096;
+
+template <class Compute>
+void without_interpreter_lock(int64_t elements, const Compute& compute) {
+  std::optional<pybind11::gil_scoped_release> released;
+  if (elements >= kReleaseElements) released.emplace();
+  compute();
+}
+
+bool is_real(char type) { return type == 'f' || type == 'd'; }
+
+bool take_steps(const LentArray& dt, int64_t batch, int64_t horizon, StepLengths& steps) {
+  if (!dt.present() || dt.type() != 'd' || dt.dims() != 2) return false;
+  const int64_t rows = dt.size(0), columns = dt.size(1);
+  if ((rows != 1 && rows != batch) || (columns != 1 && columns != horizon)) return false;
+  steps = {dt.data<double>(), rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
+  return true;
+}
+
+template <class Index>
+bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
+  for (int64_t b = 0; b < batch; ++b) {
+    if (index[b] < 0 || index[b] >= rows) return false;
+  }
+  return true;
+}
+
+// Rows of the start, however many there are: one, one for each trajectory, or a pool that the index picks from.
+bool take_index(const LentArray& index, int64_t batch, int64_t rows, StartIndex& taken) {
+  if (!index.present()) return rows == 1 || rows == batch;
+  if (index.dims() != 1 || index.size(0) != batch) return false;
+  taken = {index.data<void>(), index.type() == 'l'};
+  if (index.type() == 'l') return rows_are_within(index.data<int64_t>(), batch, rows);
+  return index.type() == 'i' && rows_are_within(index.data<int32_t>(), batch, rows);
+}
+
+// The number of rows that the arrays there are have in common; -1 where they have not, 1 where none is there.
+int64_t common_rows(const std::array<LentArray, kGivenRows>& arrays, char type, int64_t dof) {
+  int64_t rows = -1;
+  for (const LentArray& array : arrays) {
+    if (!array.present()) continue;
+    if (array.dims() != 2 || array.type() != type || array.size(1) != dof) return -1;
+    if (rows >= 0 && rows != array.size(0)) return -1;
+    rows = array.size(0);
+  }
+  return rows < 0 ? 1 : rows;
+}
+
+template <class Scalar>
+void step(ControlMap map, const LentArray& action, const std::array<LentArray, kGivenRows>& start, int64_t rows,
+          const StartIndex& index, const StepLengths& steps, const LentArray& out) {
+  ForwardProblem<Scalar> problem{};
+  problem.map = map;
+  const int64_t batch = action.size(0);
+  problem.action_horizon = action.size(1);
+  problem.dof = action.size(2);
+  problem.action = action.data<Scalar>();
+  problem.start_index = index;
+  problem.dt = steps;
+  for (size_t k = 0; k < kGivenRows; ++k) {
+    problem.start[k] = start[k].data<Scalar>();
+    problem.start_stride[k] = rows == 1 ? 0 : problem.dof;
+  }
+  const int64_t size = batch * output_horizon(map, problem.action_horizon) * problem.dof;
+  for (int k = 0; k < kOutputs; ++k) problem.output[k] = out.data<Scalar>() + k * size;
+  without_interpreter_lock(size, [&] { compute(problem, batch); });
+}
+
+template <class Scalar>
+void transpose(ControlMap map, const std::array<LentArray, kOutputs>& upstream, int64_t rows, const StartIndex& index,
+               const StepLengths& steps, bool truncate, const LentArray& action,
+               const std::array<LentArray, kGivenRows>& start) {
+  TransposeProblem<Scalar> problem{};
+  problem.map = map;
+  const int64_t batch = action.size(0);
+  problem.action_horizon = action.size(1);
+  problem.dof = action.size(2);
+  problem.dt = steps;
+  problem.truncate_terminal = truncate;
+  problem.action = action.data<Scalar>();
+  for (int k = 0; k < kOutputs; ++k) problem.gradient[k] = upstream[k].data<Scalar>();
+  StartGradients<Scalar> gradients{};
+  gradients.index = index;
+  for (size_t k = 0; k < kGivenRows; ++k) {
+    gradients.data[k] = start[k].data<Scalar>();
+    gradients.rows[k] = rows;
+  }
+  without_interpreter_lock(batch * problem.action_horizon * problem.dof, [&] { compute(problem, batch, gradients); });
+}
+
+}  // namespace
+
+PyObject* step_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count != 8) Py_RETURN_FALSE;
+  const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
+  LentArray action, index, dt, out;
+  std::array<LentArray, kGivenRows> start;
+  if (!action.take(args[1]) || !index.take(args[5]) || !dt.take(args[6]) || !out.take(args[7], true)) Py_RETURN_FALSE;
+  for (size_t k = 0; k < kGivenRows; ++k) {
+    if (!start[k].take(args[2 + k])) Py_RETURN_FALSE;
+  }
+  if (!action.present() || action.dims() != 3 || !is_real(action.type()) || action.size(1) < 1) Py_RETURN_FALSE;
+  const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
+  if (!out.present() || out.type() != action.type() || out.dims() != 4 || out.size(0) != kOutputs ||
+      out.size(1) != batch || out.size(2) != output_horizon(map, horizon) || out.size(3) != dof) {
+    Py_RETURN_FALSE;
+  }
+  const int64_t rows = common_rows(start, action.type(), dof);
+  StartIndex picked;
+  StepLengths steps;
+  if (rows < 1 || !take_index(index, batch, rows, picked) || !take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
+  if (map == ControlMap::kCliqueCentral && steps.step_stride != 0) Py_RETURN_FALSE;
+  if (action.type() == 'f') {
+    step<float>(map, action, start, rows, picked, steps, out);
+  } else {
+    step<double>(map, action, start, rows, picked, steps, out);
+  }
+  Py_RETURN_TRUE;
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* transpose_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count != 12) Py_RETURN_FALSE;
+  const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
+  LentArray index, dt, action;
+  std::array<LentArray, kOutputs> upstream;
+  std::array<LentArray, kGivenRows> start;
+  if (!index.take(args[5]) || !dt.take(args[6]) || !action.take(args[8], true)) Py_RETURN_FALSE;
+  for (int k = 0; k < kOutputs; ++k) {
+    if (!upstream[k].take(args[1 + k])) Py_RETURN_FALSE;
+  }
+  for (size_t k = 0; k < kGivenRows; ++k) {
+    if (!start[k].take(args[9 + k], true)) Py_RETURN_FALSE;
+  }
+  if (!action.present() || action.dims() != 3 || !is_real(action.type()) || action.size(1) < 1) Py_RETURN_FALSE;
+  const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
+  bool any = false;
+  for (const LentArray& gradient : upstream) {
+    if (!gradient.present()) continue;
+    any = true;
+    if (gradient.type() != action.type() || !gradient.has_shape(batch, output_horizon(map, horizon), dof)) {
+      Py_RETURN_FALSE;
+    }
+  }
+  const int64_t rows = common_rows(start, action.type(), dof);
+  StartIndex picked;
+  StepLengths steps;
+  if (!any || rows < 1 || !take_index(index, batch, rows, picked)) Py_RETURN_FALSE;
+  if (!take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
+  if (map == ControlMap::kCliqueCentral && steps.step_stride != 0) Py_RETURN_FALSE;
+  if (action.type() == 'f') {
+    transpose<float>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
+  } else {
+    transpose<double>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
+  }
+  Py_RETURN_TRUE;
+  END_HANDLE_TH_ERRORS
+}
+
+}  // namespace traj_integrator
