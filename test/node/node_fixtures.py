@@ -1,0 +1,81 @@
+"""Fixtures: node processes and clients, for the tests of the node and for those of its robustness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from node_process import NodeProcess
+from ros_client import RosClient
+
+JOINTS = ("joint_a", "joint_b", "joint_c")
+PARAMETERS = {
+    "joint_names": list(JOINTS),
+    "dt": 0.02,
+    "device": "cpu",
+    "state_timeout": 0.0,
+    "diagnostics.period": 0.1,
+    "warmup": ["1x4"],
+    "max_batch": 64,
+    "max_horizon": 64,
+}
+NodeFactory = Callable[..., NodeProcess]
+ClientFactory = Callable[..., RosClient]
+
+
+@pytest.fixture
+def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
+    """Starts node processes: parameters that differ from the usual ones, ROS arguments, options of NodeProcess."""
+    processes: list[NodeProcess] = []
+
+    def start(
+        changes: Mapping[str, object] | None = None, arguments: Sequence[str] = (), **options: object
+    ) -> NodeProcess:
+        folder = tmp_path / f"node{len(processes)}"
+        folder.mkdir()
+        processes.append(NodeProcess(folder, {**PARAMETERS, **(changes or {})}, arguments, **options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.close()
+
+
+@pytest.fixture
+def connect() -> Iterator[ClientFactory]:
+    """Makes clients of a node."""
+    clients: list[RosClient] = []
+
+    def make(node_name: str = "/traj_integrator", joint_names: Sequence[str] = JOINTS) -> RosClient:
+        clients.append(RosClient(joint_names, node_name))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """One node with the usual parameters for all tests of a module; they leave it as they found it."""
+    process = NodeProcess(tmp_path_factory.mktemp("shared_node"), PARAMETERS)
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def shared_client(shared_node: NodeProcess) -> Iterator[RosClient]:
+    client = RosClient(JOINTS)
+    client.wait_until_active()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosClient]:
+    """A client of the node of the module: active, knowing that the robot rests at 0, alive after the test."""
+    shared_client.settle_state([0.0, 0.0, 0.0])
+    yield shared_client
+    assert shared_node.is_running(), shared_node.output
+    assert "internal_error" not in shared_node.output, shared_node.output
