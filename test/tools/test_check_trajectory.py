@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tool_runs import JOINTS, Tool, command, environment
+from tool_runs import JOINTS, Tool, command, environment, write_table
+
+from traj_integrator_ros.motions.samples import Samples
 
 GOOD = """\
 header: {stamp: {sec: 0, nanosec: 0}}
@@ -48,6 +52,43 @@ def test_findings_end_with_1(tool: Tool, tmp_path: Path, old: str, new: str, fin
     assert finding in result.stdout
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+@pytest.mark.parametrize(
+    ("quantity", "value", "finding"),
+    [
+        ("position", np.nan, "finite: positions of arm_b at point 4: expected a finite number, got nan"),
+        ("velocity", np.inf, "finite: velocities of arm_b at point 4: expected a finite number, got inf"),
+        ("acceleration", -np.inf, "finite: accelerations of arm_b at point 4: expected a finite number, got -inf"),
+        ("time", np.nan, "finite: time_from_start at point 4: expected a finite number, got none"),
+        ("time", 0.0, "times: time_from_start at point 4: expected more than 0.06 s, got 0 s"),
+    ],
+)
+def test_numbers_of_a_file_that_no_robot_can_follow_are_findings(
+    tool: Tool, tmp_path: Path, quadratic: Samples, suffix: str, quantity: str, value: float, finding: str
+) -> None:
+    quantities = ("position", "velocity", "acceleration")
+    arrays = {name: np.array(getattr(quadratic, name)) for name in ("time", *quantities)}
+    arrays[quantity][(4,) if quantity == "time" else (4, 1)] = value
+    file = tmp_path / f"bad{suffix}"
+    if suffix == ".csv":
+        write_table(file, dataclasses.replace(quadratic, **arrays), quantities)
+    else:
+        np.savez(file, joint_names=JOINTS, **arrays)
+    result = tool("check_trajectory", file, "--moving-end")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.splitlines() == [f"trajectory 0: {finding}"]
+
+
+def test_every_trajectory_of_a_batch_in_a_file_is_checked(tool: Tool, tmp_path: Path, quadratic: Samples) -> None:
+    position = np.stack([quadratic.position] * 3)
+    position[2, 5, 0] = np.nan
+    np.savez(tmp_path / "batch.npz", time=quadratic.time, position=position, joint_names=JOINTS)
+    result = tool("check_trajectory", "batch.npz", "--moving-end")
+    assert result.returncode == 1
+    assert "trajectory 2: finite: positions of arm_a at point 5" in result.stdout
+    assert result.stdout.endswith("2 of 3 trajectories acceptable\n")
+
+
 def test_limits_of_a_parameter_file_count(tool: Tool, tmp_path: Path, table: Path) -> None:
     (tmp_path / "robot.yaml").write_text(PARAMETERS)
     result = tool("check_trajectory", table, "--params", "robot.yaml", "--moving-end")
@@ -66,6 +107,9 @@ def test_limits_of_a_parameter_file_count(tool: Tool, tmp_path: Path, table: Pat
         (["motion.csv", "--joints", "a,,b"], "argument --joints: expected names with commas between them, got 'a,,b'"),
         (["--start-tolerance", "-1"], "argument --start-tolerance: expected a number > 0, got '-1'"),
         (["empty.yaml"], "empty.yaml: expected JointTrajectory messages"),
+        (["empty.csv"], "empty.csv: expected samples, got none"),
+        (["words.csv"], "words.csv: expected a number in column position_a, row 2, got 'one'"),
+        (["stamp.yaml"], "stamp.yaml: expected JointTrajectory messages"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
@@ -73,6 +117,9 @@ def test_wrong_usage_is_one_line_and_2(
     tool: Tool, tmp_path: Path, table: Path, arguments: list[str], words: str
 ) -> None:
     (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "empty.csv").write_text("time,position_a\n")
+    (tmp_path / "words.csv").write_text("time,position_a\n0,one\n")
+    (tmp_path / "stamp.yaml").write_text(GOOD.replace("{sec: 0, nanosec: 0}}\njoint", ".nan}\njoint"))
     (tmp_path / "wrong.yaml").write_text(PARAMETERS.replace("[0.3, 1.0]", "[0.3]"))
     result = tool("check_trajectory", *arguments)
     assert result.returncode == 2 and result.stdout == ""

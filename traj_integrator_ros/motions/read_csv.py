@@ -22,19 +22,20 @@ UR_JOINTS = (
 """Order of the RTDE columns: base, shoulder, elbow, wrist 1 to 3; names as in ur_description."""
 
 
-def read_csv(path: Path) -> Samples:
+def read_csv(path: Path, *, as_is: bool = False) -> Samples:
     """The motion in a table of `time, position_<joint>…`, also velocity_, acceleration_ and jerk_, or of RTDE columns
-    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError.
+    `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError; with `as_is` not for
+    numbers that are not finite, nor for times that do not increase.
     """
     header, rows = _read_rows(path)
     own = [name[len("position_") :] for name in header if name.startswith("position_")]
     if own:
-        return _read_own_columns(path, header, rows, own)
+        return _read_own_columns(path, header, rows, own, as_is)
     joints = sorted(
         {int(found.group(1)) for found in (re.fullmatch(r"target_q_(\d+)", name) for name in header) if found}
     )
     if joints:
-        return _read_rtde(path, header, rows, joints)
+        return _read_rtde(path, header, rows, joints, as_is)
     raise RecordingError(
         f"{path}: expected columns time, position_<joint>, velocity_<joint> or (RTDE) timestamp, target_q_<i>, "
         "target_qd_<i>, "
@@ -60,7 +61,9 @@ def read_actions(path: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | 
     )
 
 
-def _read_own_columns(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str]) -> Samples:
+def _read_own_columns(
+    path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str], as_is: bool
+) -> Samples:
     table = _Table(path, header, rows)
     acceleration = table.group([f"acceleration_{joint}" for joint in joints])
     return checked_samples(
@@ -73,10 +76,11 @@ def _read_own_columns(path: Path, header: list[str], rows: list[list[str]], join
         table.group([f"jerk_{joint}" for joint in joints]),
         kind="table of joint states" if acceleration is None else "table of a motion with its accelerations",
         nature=Nature.MEASURED if acceleration is None else Nature.EXACT,
+        as_is=as_is,
     )
 
 
-def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[int]) -> Samples:
+def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[int], as_is: bool) -> Samples:
     table = _Table(path, header, rows)
     names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
     return checked_samples(
@@ -88,6 +92,7 @@ def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Seq
         table.group([f"target_qdd_{i}" for i in joints]),
         kind="set points of a UR controller (RTDE)",
         nature=Nature.SET_POINTS,
+        as_is=as_is,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,20 @@ def read_npz(path: Path, row: int = 0) -> Samples:
     """The motion of `time` [N] and `position` [N, D] or [B, N, D], of which `row` is taken; velocity, acceleration,
     jerk (of the same shape) and `joint_names` [D] where they are there. Raises RecordingError.
     """
+    return _motion(path, load_arrays(path), row, as_is=False)
+
+
+def read_npz_batch(path: Path, *, as_is: bool = False) -> Iterator[Samples]:
+    """All B motions of an archive as in `read_npz`; one where `position` is [N, D]. Raises RecordingError; with `as_is`
+    not for numbers that are not finite, nor for times that do not increase.
+    """
     arrays = load_arrays(path)
+    position = arrays.get("position")
+    for row in range(len(position) if position is not None and position.ndim == 3 else 1):
+        yield _motion(path, arrays, row, as_is=as_is)
+
+
+def _motion(path: Path, arrays: Mapping[str, np.ndarray], row: int, *, as_is: bool) -> Samples:
     missing = [name for name in ("time", "position") if name not in arrays]
     if missing:
         found = ", ".join(arrays) or "nothing"
@@ -50,6 +63,7 @@ def read_npz(path: Path, row: int = 0) -> Samples:
         *(rows.get(name) for name in QUANTITIES),
         kind="archive of a motion",
         nature=Nature.EXACT if "acceleration" in rows else Nature.MEASURED,
+        as_is=as_is,
     )
 
 

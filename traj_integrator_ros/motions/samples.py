@@ -29,7 +29,8 @@ class Samples:
     """N samples of D joints.
 
     Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; the others are [N, D] in rad (m for a
-    prismatic joint), rad/s, rad/s² and rad/s³, None where the file has none. All numbers are finite.
+    prismatic joint), rad/s, rad/s² and rad/s³, None where the file has none. Numbers are finite and times increase,
+    except in samples that were read to be checked (`as_is`).
     """
 
     joint_names: tuple[str, ...]
@@ -64,20 +65,30 @@ def checked_samples(
     *,
     kind: str,
     nature: Nature,
+    as_is: bool = False,
 ) -> Samples:
-    """The samples that a reader found, or a RecordingError: none at all, not finite, times that do not increase."""
+    """The samples that a reader found, or a RecordingError: none at all, not finite, times that do not increase.
+
+    With `as_is` only that there are any is checked, and times begin at 0 where the first one is a number.
+    """
     if len(time) == 0:
         raise RecordingError(f"{path}: expected samples, got none")
-    arrays = (time, position, velocity, acceleration, jerk)
+    if not as_is:
+        _check_numbers(path, (time, position, velocity, acceleration, jerk))
+    begin = time[0] if np.isfinite(time[0]) else 0.0
+    names = tuple(joint_names)
+    return Samples(names, time - begin, position, velocity, acceleration, jerk, str(path), kind, nature)
+
+
+def _check_numbers(path: Path, arrays: Sequence[np.ndarray | None]) -> None:
     for name, values in zip(("time", *QUANTITIES), arrays, strict=True):
         if values is not None and not np.all(np.isfinite(values)):
             row = int(np.argwhere(~np.isfinite(values))[0][0])
             raise RecordingError(f"{path}: expected finite numbers, got a {name} that is not, in sample {row}")
+    time = arrays[0]
     backwards = np.flatnonzero(np.diff(time) <= 0)
     if backwards.size:
         k = int(backwards[0]) + 1
         raise RecordingError(
             f"{path}: expected increasing times, got {time[k]:.6f} s after {time[k - 1]:.6f} s in sample {k}"
         )
-    names = tuple(joint_names)
-    return Samples(names, time - time[0], position, velocity, acceleration, jerk, str(path), kind, nature)

@@ -67,7 +67,8 @@ class Finding:
 class Point:
     """One point; a field with nothing in it is empty."""
 
-    time_ns: int
+    time_ns: int | None
+    """None where the time is no finite number, as it may be in a file."""
     positions: Sequence[float]
     velocities: Sequence[float] = ()
     accelerations: Sequence[float] = ()
@@ -180,7 +181,13 @@ def _check_joints(names: Sequence[str], expectation: Expectation) -> list[Findin
 
 def _check_times(trajectory: PlannedTrajectory, now_ns: int | None) -> list[Finding]:
     times = [point.time_ns for point in trajectory.points]
-    findings = []
+    findings = [
+        Finding(Rule.FINITE, "time_from_start", "a finite number", "none", point=k)
+        for k, time in enumerate(times)
+        if time is None
+    ]
+    if findings:
+        return findings
     if times[0] < 0:
         findings.append(Finding(Rule.TIMES, "time_from_start", "0 or more", _seconds(times[0]), point=0))
     for k in range(1, len(times)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..motions.files import YAML_SUFFIXES, is_bag, read_samples
+from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import PlannedTrajectory, Point, field_array, planned_trajectory
 
@@ -20,12 +21,20 @@ def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedT
     """Every trajectory in a file, as it is: nothing about it is checked. Raises RecordingError.
 
     A bag has its JointTrajectory messages (of `topic`, or of the only such topic), YAML those that `ros2 topic echo`
-    printed; a table or archive is one trajectory.
+    printed, a table is one trajectory, an archive one for each of its batch.
     """
     if path.exists() and is_bag(path):
         yield from _in_bag(path, topic)
     elif path.exists() and path.suffix.lower() in YAML_SUFFIXES:
         yield from _in_yaml(path)
+    elif path.exists() and path.suffix.lower() in ARRAY_SUFFIXES:
+        from ..motions.read_npz import read_npz_batch
+
+        yield from map(_of_samples, read_npz_batch(path, as_is=True))
+    elif path.exists() and path.suffix.lower() in TABLE_SUFFIXES:
+        from ..motions.read_csv import read_csv
+
+        yield _of_samples(read_csv(path, as_is=True))
     else:
         yield _of_samples(read_samples(path))
 
@@ -47,10 +56,11 @@ def samples_of(trajectory: PlannedTrajectory, source: str) -> Samples:
         lengths = {len(getattr(point, field)) for point in trajectory.points}
         if lengths not in ({dof}, {0}) or (field == "positions" and lengths == {0}):
             raise RecordingError(f"{source}: expected {dof} {field} in every point, got {sorted(lengths)}")
+    times = [math.nan if point.time_ns is None else point.time_ns * 1e-9 for point in trajectory.points]
     return checked_samples(
         Path(source),
         trajectory.joint_names,
-        np.array([point.time_ns for point in trajectory.points]) * 1e-9,
+        np.array(times),
         *(field_array(trajectory, field) for field in ("positions", "velocities", "accelerations")),
         kind="joint trajectory",
         nature=Nature.SET_POINTS,
@@ -107,18 +117,24 @@ def _of_yaml(message: dict[str, Any]) -> PlannedTrajectory:
         )
         for point in message["points"]
     )
-    stamp = (message.get("header") or {}).get("stamp") or 0
-    return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), _yaml_ns(stamp), points)
+    stamp = _yaml_ns((message.get("header") or {}).get("stamp") or 0)
+    if stamp is None:
+        raise ValueError("header.stamp")
+    return PlannedTrajectory(tuple(str(name) for name in message["joint_names"]), stamp, points)
 
 
-def _yaml_ns(value: object) -> int:
+def _yaml_ns(value: object) -> int | None:
     if isinstance(value, dict):
         return int(value["sec"]) * _NS + int(value["nanosec"])
-    return round(float(value) * _NS)  # type: ignore[arg-type]
+    return _nanoseconds(float(value))  # type: ignore[arg-type]
+
+
+def _nanoseconds(seconds: float) -> int | None:
+    return round(seconds * _NS) if math.isfinite(seconds) else None
 
 
 def _of_samples(samples: Samples) -> PlannedTrajectory:
     nothing = np.empty((len(samples.time), 0))
     rows = (nothing if values is None else values for values in (samples.velocity, samples.acceleration))
-    points = zip(np.rint(samples.time * _NS).astype(int).tolist(), samples.position, *rows, strict=True)
+    points = zip(map(_nanoseconds, samples.time.tolist()), samples.position, *rows, strict=True)
     return PlannedTrajectory(samples.joint_names, 0, tuple(Point(*point) for point in points))
