@@ -1,17 +1,20 @@
-"""Derivatives of the control maps with respect to dt, by differentiable float64 compositions.
+"""Derivatives of the control maps with respect to dt: in C++ where nobody differentiates them, else by compositions.
 
-Derivatives of any order go on from here, since torch knows how to differentiate each operation used.
+Derivatives of any order go on from the compositions in float64, since torch knows how to differentiate each operation.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from types import ModuleType
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from . import reference_backend, transposes
+from .backends import Backend
 
 
 def pull_back(
@@ -22,8 +25,13 @@ def pull_back(
     dt: Tensor,
     upstream: Sequence[Tensor | None],
     scheme: dict[str, object],
+    backend: str | None = None,
 ) -> Tensor:
     """Gradient of dt, given the gradients of the map's four outputs (None for zero)."""
+    if backend in (None, Backend.NATIVE) and action.device.type == "cpu" and (native := _native()) is not None:
+        gradient = native.dt_gradient(name, tuple(upstream), action, tuple(start), start_idx, dt, **scheme)
+        if gradient is not None:
+            return gradient.to(dt.dtype)
     point = transposes.Point(action.double(), reference_backend.start_rows(start, start_idx, action))
     widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
     transpose = getattr(transposes, name)
@@ -53,6 +61,15 @@ def primals(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
         forward_ad.unpack_dual(tensor, level=0).primal if tensor is not None and tensor.is_floating_point() else tensor
         for tensor in tensors
     ]
+
+
+@functools.cache
+def _native() -> ModuleType | None:
+    try:
+        from . import native
+    except ImportError:
+        return None
+    return native
 
 
 def _tangent(result: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
             if ctx.needs_input_grad[dt_place]:
                 action, *start = inputs
                 results[dt_place] = dt_derivatives.pull_back(
-                    operator.name, action, start, start_idx, dt, upstream, operator.scheme(ctx.options)
+                    operator.name, action, start, start_idx, dt, upstream, operator.scheme(ctx.options), ctx.options[-1]
                 )
         return tuple(results)
 
@@ -102,7 +102,7 @@ def transpose_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
             seen = [g if i in taken else None for i, g in enumerate(upstream)]
             if ctx.needs_input_grad[dt_place] and any(gradient is not None for gradient in seen):
                 by_dt = dt_derivatives.pull_back(
-                    operator.name, variant, start, start_idx, dt, seen, operator.scheme(ctx.options)
+                    operator.name, variant, start, start_idx, dt, seen, operator.scheme(ctx.options), ctx.options[-1]
                 )
                 results[dt_place] = _sum(results[dt_place], by_dt)
         return tuple(results)

@@ -62,6 +62,23 @@ transpose_into: Callable[..., bool] = _C.transpose_into
 The transpose likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
 """
 
+_NUMBERS = {"clique": CLIQUE_BACKWARD, "clique_central": CLIQUE_CENTRAL, "velocity": VELOCITY, "jerk": JERK}
+
+
+def dt_gradient(
+    name: str,
+    upstream: tuple[Tensor | None, ...],
+    action: Tensor,
+    start: tuple[Tensor | None, ...],
+    start_idx: Tensor | None,
+    dt: Tensor,
+    *,
+    integrator: AccelerationIntegrator | None = None,
+) -> Tensor | None:
+    """Gradient of dt, float64 in its shape; None, having done nothing, where a tensor or somebody watching forbids."""
+    number = _NUMBERS[name] if integrator is None else _ACCELERATION[integrator]
+    return _C.dt_gradient(number, upstream, action, start, start_idx, dt)
+
 
 def _forward(number: int) -> Callable[..., tuple[Tensor, ...]]:
     def forward(

@@ -81,6 +81,11 @@ class Case:
             **self.transpose_scheme,
         )
 
+    def dt_gradient(self, backend) -> Tensor:
+        """The gradient of dt."""
+        inputs = (tuple(self.upstream), self.action, tuple(self.start), self.start_idx, self.dt)
+        return backend.dt_gradient(self.map, *inputs, **self.scheme)
+
     def in_double(self) -> Case:
         """The same numbers in float64."""
         twin = Case(self.variant, self.batch, self.horizon, self.dof, self.dtype, self.seed, self.dt_form,
@@ -97,6 +102,16 @@ class Case:
     def expected_transpose(self) -> tuple[Tensor, ...]:
         """What float64 arithmetic makes of the upstream gradients."""
         return self.in_double().transpose(reference_backend)
+
+    def expected_dt_gradient(self) -> Tensor:
+        """What autograd makes of the reference in float64."""
+        twin = self.in_double()
+        twin.dt = twin.dt.clone().requires_grad_()
+        cost = 0 * twin.dt.sum()  # dt does not reach every output
+        for output, gradient in zip(twin.forward(reference_backend), twin.upstream, strict=True):
+            if gradient is not None:
+                cost = cost + (output * gradient).sum()
+        return torch.autograd.grad(cost, twin.dt)[0]
 
 
 def assert_close(got: Tensor, want: Tensor, limit: float, name: object = "") -> None:

@@ -55,6 +55,33 @@ def test_gradients_are_those_of_float64_arithmetic(case):
         assert_close(got, want, 4 * LIMIT[case.dtype], i)
 
 
+@settings(max_examples=150, deadline=None)
+@given(case=cases)
+def test_gradient_of_dt_is_what_autograd_makes_of_the_reference(case):
+    got, want = case.dt_gradient(native), case.expected_dt_gradient()
+    assert got.dtype is torch.float64
+    assert_close(got, want, 1e-11)
+
+
+@VARIANT
+def test_gradient_of_dt_is_left_to_the_composition_where_it_is_differentiated(variant):
+    case = Case(variant, 2, 6, 3, torch.float64, seed=1)
+    for leaf in ("action", "dt"):
+        differentiated = Case(variant, 2, 6, 3, torch.float64, seed=1)
+        setattr(differentiated, leaf, getattr(case, leaf).clone().requires_grad_())
+        assert differentiated.dt_gradient(native) is None
+        with torch.no_grad():
+            assert torch.equal(differentiated.dt_gradient(native), case.dt_gradient(native))
+    assert torch.func.vmap(lambda action: _dt_gradient_or_zero(case, action))(torch.stack([case.action])).eq(0).all()
+
+
+def _dt_gradient_or_zero(case: Case, action: torch.Tensor) -> torch.Tensor:
+    """The kernel's answer under a transform that it must not run in: None, given back as 0."""
+    case.action = action
+    gradient = case.dt_gradient(native)
+    return action.new_zeros(()) if gradient is None else action.new_ones(())
+
+
 # The truncated gradient is not the derivative of anything.
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "truncated" not in name])
 @pytest.mark.parametrize("form", ["scalar", "both"])
@@ -107,7 +134,7 @@ def test_number_of_threads_does_not_change_a_bit(variant):
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            results.append((*case.forward(native), *case.transpose(native)))
+            results.append((*case.forward(native), *case.transpose(native), case.dt_gradient(native)))
     finally:
         torch.set_num_threads(threads)
     for other in results[1:]:

@@ -4,8 +4,11 @@
 #include <c10/util/Exception.h>
 
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "compute.h"
+#include "dt_gradient.h"
 #include "problem.h"
 
 namespace traj_integrator {
@@ -64,6 +67,17 @@ void check_dtype(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.device().is_cpu(), "expected a tensor on the CPU, got ", tensor.device());
 }
 
+template <class Problem>
+void set_start(Problem& problem, const OptionalTensors& start, const at::Tensor& index) {
+  using Scalar = std::remove_cv_t<std::remove_pointer_t<decltype(problem.action)>>;
+  for (int k = 0; k < kStartRows; ++k) {
+    if (!start[k].defined()) continue;
+    problem.start[k] = start[k].const_data_ptr<Scalar>();
+    problem.start_stride[k] = start[k].size(0) == 1 ? 0 : problem.dof;
+  }
+  problem.start_index = start_index(index);
+}
+
 template <class Scalar>
 void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start, const at::Tensor& index,
              const at::Tensor& dt, const Outputs& outputs) {
@@ -72,12 +86,7 @@ void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& st
   problem.action_horizon = action.size(1);
   problem.dof = action.size(2);
   problem.action = action.const_data_ptr<Scalar>();
-  for (int k = 0; k < kStartRows; ++k) {
-    if (!start[k].defined()) continue;
-    problem.start[k] = start[k].const_data_ptr<Scalar>();
-    problem.start_stride[k] = start[k].size(0) == 1 ? 0 : problem.dof;
-  }
-  problem.start_index = start_index(index);
+  set_start(problem, start, index);
   problem.dt = step_lengths(dt);
   for (int k = 0; k < kOutputs; ++k) problem.output[k] = outputs[k].mutable_data_ptr<Scalar>();
   compute(problem, action.size(0));
@@ -116,6 +125,57 @@ void check_output(const at::Tensor& output, at::IntArrayRef shape, const at::Ten
   if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();  // autograd is to know of the write
 }
 
+OptionalTensors checked_upstream(const OptionalTensors& upstream, at::IntArrayRef shape, at::ScalarType dtype) {
+  OptionalTensors contiguous;
+  for (int k = 0; k < kOutputs; ++k) {
+    if (!upstream[k].defined()) continue;
+    TORCH_CHECK_VALUE(upstream[k].sizes() == shape, "upstream: expected shape ", shape,
+                      ", got ", upstream[k].sizes());
+    TORCH_CHECK_TYPE(upstream[k].scalar_type() == dtype, "upstream: expected one dtype, got ",
+                     dtype, " and ", upstream[k].scalar_type());
+    contiguous[k] = upstream[k].contiguous();
+  }
+  return contiguous;
+}
+
+// Contiguous start rows that fit the action, and the index into their pool.
+std::pair<OptionalTensors, at::Tensor> checked_start(const at::Tensor& action, const OptionalTensors& start,
+                                                     const at::Tensor& index) {
+  const int64_t batch = action.size(0), dof = action.size(2);
+  int64_t pool = -1;
+  OptionalTensors rows;
+  for (int k = 0; k < kStartRows; ++k) {
+    if (!start[k].defined()) continue;
+    const bool fits = index.defined() || start[k].size(0) == 1 || start[k].size(0) == batch;
+    TORCH_CHECK_VALUE(start[k].dim() == 2 && start[k].size(1) == dof && fits && (start[k].size(0) > 0 || batch == 0),
+                      "start rows: expected shape [1 or ", batch, ", ", dof, "] or a pool, got ", start[k].sizes());
+    TORCH_CHECK_TYPE(start[k].scalar_type() == action.scalar_type(), "start rows: expected the action's dtype ",
+                     action.scalar_type(), ", got ", start[k].scalar_type());
+    TORCH_CHECK_VALUE(!index.defined() || pool < 0 || pool == start[k].size(0), "start rows: expected one pool size, got ",
+                      pool, " and ", start[k].size(0));
+    pool = start[k].size(0);
+    rows[k] = start[k].contiguous();
+  }
+  return {rows, checked_index(pool < 0 ? at::Tensor() : index, batch, pool)};
+}
+
+template <class Scalar>
+void dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
+                 const OptionalTensors& start, const at::Tensor& index, const at::Tensor& dt, double* result) {
+  DtGradientProblem<Scalar> problem{};
+  problem.map = map;
+  problem.batch = action.size(0);
+  problem.action_horizon = action.size(1);
+  problem.dof = action.size(2);
+  problem.action = action.const_data_ptr<Scalar>();
+  set_start(problem, start, index);
+  problem.dt = step_lengths(dt);
+  for (int k = 0; k < kOutputs; ++k) {
+    if (upstream[k].defined()) problem.gradient[k] = upstream[k].const_data_ptr<Scalar>();
+  }
+  dt_gradient(problem, result);
+}
+
 }  // namespace
 
 Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start,
@@ -132,21 +192,7 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
     return outputs;
   }
   check_dtype(action);
-  int64_t pool = -1;
-  OptionalTensors rows;
-  for (int k = 0; k < kStartRows; ++k) {
-    if (!start[k].defined()) continue;
-    const bool fits = index.defined() || start[k].size(0) == 1 || start[k].size(0) == batch;
-    TORCH_CHECK_VALUE(start[k].dim() == 2 && start[k].size(1) == dof && fits && (start[k].size(0) > 0 || batch == 0),
-                      "start rows: expected shape [1 or ", batch, ", ", dof, "] or a pool, got ", start[k].sizes());
-    TORCH_CHECK_TYPE(start[k].scalar_type() == action.scalar_type(), "start rows: expected the action's dtype ",
-                     action.scalar_type(), ", got ", start[k].scalar_type());
-    TORCH_CHECK_VALUE(!index.defined() || pool < 0 || pool == start[k].size(0), "start rows: expected one pool size, got ",
-                      pool, " and ", start[k].size(0));
-    pool = start[k].size(0);
-    rows[k] = start[k].contiguous();
-  }
-  const at::Tensor checked = checked_index(pool < 0 ? at::Tensor() : index, batch, pool);
+  const auto [rows, checked] = checked_start(action, start, index);
   const at::Tensor steps = contiguous_double(dt, batch, horizon);
   const at::Tensor actions = action.contiguous();
   const std::array<int64_t, 3> shape{batch, output_horizon(map, horizon), dof};
@@ -192,15 +238,7 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
                     like.sizes());
   const int64_t batch = like.size(0), dof = like.size(2);
   const std::array<int64_t, 3> shape{batch, output_horizon(map, action_horizon), dof};
-  OptionalTensors contiguous;
-  for (int k = 0; k < kOutputs; ++k) {
-    if (!upstream[k].defined()) continue;
-    TORCH_CHECK_VALUE(upstream[k].sizes() == at::IntArrayRef(shape), "upstream: expected shape ", at::IntArrayRef(shape),
-                      ", got ", upstream[k].sizes());
-    TORCH_CHECK_TYPE(upstream[k].scalar_type() == like.scalar_type(), "upstream: expected one dtype, got ",
-                     like.scalar_type(), " and ", upstream[k].scalar_type());
-    contiguous[k] = upstream[k].contiguous();
-  }
+  const OptionalTensors contiguous = checked_upstream(upstream, shape, like.scalar_type());
   int64_t pool = std::numeric_limits<int64_t>::max();
   if (needs[0] && action_into.defined()) {
     check_output(action_into, {batch, action_horizon, dof}, like);
@@ -223,6 +261,28 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
     transpose<double>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
   }
   return gradients;
+}
+
+at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
+                              const OptionalTensors& start, const at::Tensor& index, const at::Tensor& dt) {
+  TORCH_CHECK_VALUE(action.dim() == 3 && action.size(1) >= 1, "action: expected shape [batch, horizon >= 1, dof], got ",
+                    action.sizes());
+  check_dtype(action);
+  const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
+  const auto [rows, checked] = checked_start(action, start, index);
+  const at::Tensor steps = contiguous_double(dt, batch, horizon);
+  TORCH_CHECK_VALUE(map != ControlMap::kCliqueCentral || dt.size(1) == 1,
+                    "dt: central differences need one step length per trajectory, got shape ", dt.sizes());
+  const at::Tensor actions = action.contiguous();
+  const OptionalTensors gradients =
+      checked_upstream(upstream, {batch, output_horizon(map, horizon), dof}, action.scalar_type());
+  const at::Tensor result = empty(dt.sizes(), at::kDouble);
+  if (actions.scalar_type() == at::kFloat) {
+    dt_gradient<float>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
+  } else {
+    dt_gradient<double>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
+  }
+  return result;
 }
 
 }  // namespace traj_integrator

@@ -28,4 +28,9 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
                                            const std::array<bool, 5>& needs, bool truncate_terminal,
                                            const at::Tensor& action_into = {});
 
+// Gradient of dt, float64 in its shape, summed over what the shape shares. Inputs are those of launch_forward, upstream
+// gradients those of launch_transpose, in the action's dtype.
+at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
+                              const OptionalTensors& start, const at::Tensor& start_index, const at::Tensor& dt);
+
 }  // namespace traj_integrator

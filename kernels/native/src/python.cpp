@@ -75,6 +75,15 @@ bool unpack(PyObject* object, Tensor& tensor) {
   return is_plain(tensor);
 }
 
+// A tuple of at most four.
+bool unpack_all(PyObject* tuple, OptionalTensors& tensors) {
+  if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) > static_cast<Py_ssize_t>(tensors.size())) return false;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k) {
+    if (!unpack(PyTuple_GET_ITEM(tuple, k), tensors[k])) return false;
+  }
+  return true;
+}
+
 bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
   if (PyFloat_CheckExact(object)) {
     const double seconds = PyFloat_AS_DOUBLE(object);
@@ -150,6 +159,36 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
+// dt_gradient(map, upstream, action, start, start_idx, dt) -> Tensor | None
+//
+// The gradient of dt, float64; None where the composition has to take over: somebody watches or differentiates it.
+PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count != 6 || !nobody_watches()) Py_RETURN_NONE;
+  Tensor action, start_idx, dt;
+  OptionalTensors upstream, start;
+  bool plain = unpack(args[2], action) && unpack(args[4], start_idx) && unpack(args[5], dt);
+  plain = plain && unpack_all(args[1], upstream) && unpack_all(args[3], start);
+  if (!plain || !action.defined() || !dt.defined() || dt.dim() != 2) Py_RETURN_NONE;
+  if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
+  if (at::GradMode::is_enabled()) {
+    bool recorded = action.requires_grad() || dt.requires_grad();
+    for (const OptionalTensors& tensors : {upstream, start}) {
+      for (const Tensor& tensor : tensors) recorded = recorded || (tensor.defined() && tensor.requires_grad());
+    }
+    if (recorded) Py_RETURN_NONE;
+  }
+  Tensor gradient;
+  {
+    std::optional<pybind11::gil_scoped_release> released;
+    if (action.numel() >= kReleaseElements) released.emplace();
+    gradient = launch_dt_gradient(static_cast<ControlMap>(PyLong_AsLongLong(args[0])), upstream, action, start,
+                                  start_idx, dt);
+  }
+  return THPVariable_Wrap(std::move(gradient));
+  END_HANDLE_TH_ERRORS
+}
+
 template <class Function>
 PyCFunction as_method(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
@@ -158,6 +197,8 @@ PyCFunction as_method(Function* function) {
 PyMethodDef fast_methods[] = {
     {"step", as_method(&step), METH_FASTCALL,
      "The public functions in one call; None where the general way has to take over."},
+    {"dt_gradient", as_method(&dt_gradient), METH_FASTCALL,
+     "The gradient of dt; None where the composition has to take over."},
     {"step_into", as_method(&step_into), METH_FASTCALL,
      "A map on arrays that Python lends, into another; False, having done nothing, where one does not suit."},
     {"transpose_into", as_method(&transpose_into), METH_FASTCALL, "The same for its transpose."},

@@ -1,0 +1,246 @@
+// Gradient of the step lengths: the chain rule of `kernels/transposes.py`, one trajectory at a time, all in double.
+#include "dt_gradient.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace traj_integrator {
+namespace {
+
+constexpr int64_t kGrainElements = 4096;  // elements of the trajectories that are worth a thread
+
+// What a thread needs for one trajectory: rows [H, D] of the outputs, and sums that run from the last row back.
+struct Scratch {
+  Scratch(int64_t rows, int64_t dof) : dof(dof), memory(static_cast<size_t>((rows + 4) * 4 * dof)) {
+    for (int k = 0; k < 4; ++k) {
+      output[k] = memory.data() + k * rows * dof;
+      carried[k] = memory.data() + (4 * rows + k) * dof;
+    }
+  }
+
+  void reset() { std::fill(carried[0], carried[0] + 4 * dof, 0.0); }
+
+  int64_t dof;
+  std::vector<double> memory;
+  double* output[4];   // position, velocity, acceleration, jerk (central: the points in place of the position)
+  double* carried[4];  // [D] each
+};
+
+// One trajectory of the problem.
+template <class Scalar>
+class Trajectory {
+ public:
+  Trajectory(const DtGradientProblem<Scalar>& problem, int64_t b, Scratch& scratch)
+      : dof_(problem.dof),
+        horizon_(output_horizon(problem.map, problem.action_horizon)),
+        action_(problem.action + b * problem.action_horizon * problem.dof),
+        dt_(problem.dt.data + b * problem.dt.batch_stride),
+        dt_stride_(problem.dt.step_stride),
+        scratch_(scratch) {
+    for (int k = 0; k < kOutputs; ++k) {
+      gradient_[k] = problem.gradient[k] == nullptr ? nullptr : problem.gradient[k] + b * horizon_ * dof_;
+      const int64_t row = problem.start_stride[k] == 0 ? 0 : problem.start_index(b);
+      start_[k] = problem.start[k] == nullptr ? nullptr : problem.start[k] + row * problem.start_stride[k];
+    }
+    scratch_.reset();
+  }
+
+  // Rows 0 to Ha - 1 of the gradient.
+  template <ControlMap map>
+  void by_step(double* result) {
+    for (int64_t d = 0; d < dof_; ++d) {
+      for (int k = 0; k < kOutputs; ++k) scratch_.output[k][d] = start(k, d);
+    }
+    double* const p = scratch_.output[0];
+    double* const v = scratch_.output[1];
+    double* const a = scratch_.output[2];
+    double* const j = scratch_.output[3];
+    for (int64_t h = 1; h < horizon_; ++h) {
+      const double step = dt(h);
+      for (int64_t i = h * dof_, d = 0; d < dof_; ++i, ++d) {
+        const int64_t before = i - dof_;
+        const double held = static_cast<double>(action_[before]);
+        if constexpr (map == ControlMap::kJerk) {
+          j[i] = held;
+          a[i] = a[before] + held * step;
+          v[i] = v[before] + (a[before] * step + held * step * step / 2);
+          continue;
+        } else if constexpr (map == ControlMap::kCliqueBackward) {
+          p[i] = held;
+          v[i] = (p[i] - p[before]) / step;
+          // The first difference of velocities starts from the middle of the step before.
+          a[i] = (v[i] - (h == 1 ? v[before] - dt(0) * a[before] / 2 : v[before])) / step;
+        } else if constexpr (map == ControlMap::kVelocity) {
+          v[i] = held;
+          a[i] = (v[i] - v[before]) / step;
+        } else {
+          a[i] = held;
+          v[i] = v[before] + held * step;
+        }
+        j[i] = (a[i] - a[before]) / step;
+      }
+    }
+    for (int64_t h = horizon_ - 1; h > 0; --h) result[h] = row<map>(h);
+    result[0] = 0.0;
+    if constexpr (map == ControlMap::kCliqueBackward) {
+      for (int64_t d = 0; d < dof_; ++d) result[0] += scratch_.carried[1][d] * start(2, d) / 2;
+    }
+  }
+
+  // The one element that a central difference has.
+  double central() {
+    const int64_t actions = horizon_ - kExtraHorizon;
+    const double step = dt(0);
+    double total = 0.0;
+    double* const point = scratch_.output[0];  // [D] of each of the five points around a row, by turns
+    for (int64_t d = 0; d < dof_; ++d) {
+      const double p0 = start(0, d), v0 = start(1, d), a0 = start(2, d), j0 = start(3, d);
+      const auto value = [&](int64_t i) {
+        if (i > 3) return static_cast<double>(action_[std::min(i - 4, actions - 1) * dof_ + d]);
+        const double t = static_cast<double>(i - 3) * step;
+        return p0 + t * v0 + t * t / 2 * a0 + t * t * t / 6 * j0;
+      };
+      for (int i = 0; i < 4; ++i) point[i + 1] = value(i);
+      double by_ghost[3] = {0.0, 0.0, gradient(0, 0, d)};
+      for (int64_t h = 0; h < horizon_; ++h) {
+        std::copy(point + 1, point + 5, point);
+        point[4] = value(h + 4);
+        double first[4], second[3];
+        for (int i = 0; i < 4; ++i) first[i] = point[i + 1] - point[i];
+        for (int i = 0; i < 3; ++i) second[i] = first[i + 1] - first[i];
+        const double gv = gradient(1, h, d) / (12 * step), ga = gradient(2, h, d) / (12 * step * step),
+                     gj = gradient(3, h, d) / (2 * step * step * step);
+        // The outputs are these differences over dt, dt^2 and dt^3.
+        const double v = 7 * (first[1] + first[2]) - first[0] - first[3];
+        const double a = 14 * second[1] - second[0] - second[2];
+        const double j = second[2] - second[0];
+        total -= (gv * v + 2 * ga * a + 3 * gj * j) / step;
+        constexpr double kFirst[] = {1, -8, 0}, kSecond[] = {-1, 16, -30}, kThird[] = {-1, 2, 0};
+        for (int64_t i = h; i < 3; ++i) by_ghost[i] += kFirst[i - h] * gv + kSecond[i - h] * ga + kThird[i - h] * gj;
+      }
+      for (int i = 0; i < 3; ++i) {
+        const double t = static_cast<double>(i - 3) * step;
+        total += by_ghost[i] * static_cast<double>(i - 3) * (v0 + t * a0 + t * t / 2 * j0);
+      }
+    }
+    return total;
+  }
+
+ private:
+  double dt(int64_t h) const { return dt_[h * dt_stride_]; }
+  double start(int k, int64_t d) const { return start_[k] == nullptr ? 0.0 : static_cast<double>(start_[k][d]); }
+  double gradient(int k, int64_t h, int64_t d) const {
+    return gradient_[k] == nullptr ? 0.0 : static_cast<double>(gradient_[k][h * dof_ + d]);
+  }
+
+  // Gradient of the length of the step to row h > 0; to be called from the last row back.
+  template <ControlMap map>
+  double row(int64_t h) {
+    const double* const v = scratch_.output[1] + h * dof_;
+    const double* const a = scratch_.output[2] + h * dof_;
+    const double* const j = scratch_.output[3] + h * dof_;
+    const double step = dt(h), next = h + 1 < horizon_ ? dt(h + 1) : 0.0;
+    double total = 0.0;
+    for (int64_t d = 0; d < dof_; ++d) {
+      const double gp = gradient(0, h, d), gv = gradient(1, h, d), ga = gradient(2, h, d), gj = gradient(3, h, d);
+      if constexpr (map == ControlMap::kCliqueBackward || map == ControlMap::kVelocity) {
+        double& third_after = scratch_.carried[0][d];
+        double& second_after = scratch_.carried[1][d];
+        const double third = gj / step;
+        const double second = (ga + third - third_after) / step;
+        total -= third * j[d] + second * a[d];
+        if constexpr (map == ControlMap::kCliqueBackward) {
+          total -= (gv + second - second_after) / step * v[d];
+        } else {
+          double& moved = scratch_.carried[2][d];
+          moved += gp;
+          total += moved * v[d];
+        }
+        third_after = third;
+        second_after = second;
+      } else {
+        double& moved = scratch_.carried[0][d];
+        double& gained = scratch_.carried[1][d];
+        double& raised = scratch_.carried[2][d];
+        if constexpr (map == ControlMap::kAccelerationSemiImplicitEuler) {
+          moved += gp;
+          gained += gv + moved * step;
+        } else {
+          raised += ga + moved * next * next / 2 + gained * next;
+          gained += gv + moved * next;
+          moved += gp;
+        }
+        total += moved * v[d] + gained * a[d] + (map == ControlMap::kJerk ? raised : -gj / step) * j[d];
+      }
+    }
+    return total;
+  }
+
+  int64_t dof_, horizon_;
+  const Scalar* action_;
+  const Scalar* start_[kStartRows];
+  const Scalar* gradient_[kOutputs];
+  const double* dt_;
+  int64_t dt_stride_;
+  Scratch& scratch_;
+};
+
+template <class Scalar>
+void by_step(ControlMap map, Trajectory<Scalar>& trajectory, double* result) {
+  switch (map) {
+    case ControlMap::kCliqueBackward:
+      return trajectory.template by_step<ControlMap::kCliqueBackward>(result);
+    case ControlMap::kCliqueCentral:
+      return static_cast<void>(*result = trajectory.central());
+    case ControlMap::kAccelerationZoh:
+      return trajectory.template by_step<ControlMap::kAccelerationZoh>(result);
+    case ControlMap::kAccelerationSemiImplicitEuler:
+      return trajectory.template by_step<ControlMap::kAccelerationSemiImplicitEuler>(result);
+    case ControlMap::kVelocity:
+      return trajectory.template by_step<ControlMap::kVelocity>(result);
+    case ControlMap::kJerk:
+      return trajectory.template by_step<ControlMap::kJerk>(result);
+  }
+}
+
+}  // namespace
+
+template <class Scalar>
+void dt_gradient(const DtGradientProblem<Scalar>& problem, double* result) {
+  const bool central = problem.map == ControlMap::kCliqueCentral;
+  const int64_t steps = central ? 1 : problem.action_horizon;
+  const bool each_step = problem.dt.step_stride != 0 && !central;
+  const int64_t columns = each_step ? steps : 1;
+  const bool each_trajectory = problem.dt.batch_stride != 0 || problem.batch == 1;
+  std::vector<double> rows(each_trajectory ? 0 : static_cast<size_t>(problem.batch * columns));
+  double* const into = each_trajectory ? result : rows.data();
+
+  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, problem.action_horizon * problem.dof));
+  at::parallel_for(0, problem.batch, grain, [&](int64_t begin, int64_t end) {
+    Scratch scratch(output_horizon(problem.map, problem.action_horizon), problem.dof);
+    std::vector<double> by_steps(static_cast<size_t>(steps));
+    for (int64_t b = begin; b < end; ++b) {
+      Trajectory<Scalar> trajectory(problem, b, scratch);
+      by_step(problem.map, trajectory, by_steps.data());
+      double* const row = into + b * columns;
+      if (each_step) {
+        std::copy(by_steps.begin(), by_steps.end(), row);
+      } else {
+        *row = 0.0;
+        for (const double value : by_steps) *row += value;
+      }
+    }
+  });
+  if (each_trajectory) return;
+  std::fill(result, result + columns, 0.0);
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    for (int64_t h = 0; h < columns; ++h) result[h] += rows[b * columns + h];
+  }
+}
+
+template void dt_gradient(const DtGradientProblem<float>&, double*);
+template void dt_gradient(const DtGradientProblem<double>&, double*);
+
+}  // namespace traj_integrator
