@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace traj_integrator {
@@ -12,8 +13,10 @@ namespace {
 constexpr int64_t kGrainElements = 4096;  // elements of the trajectories that are worth a thread
 
 // What a thread needs for one trajectory: rows [H, D] of the outputs, and sums that run from the last row back.
+template <class Scalar>
 struct Scratch {
-  Scratch(int64_t rows, int64_t dof) : dof(dof), memory(static_cast<size_t>((rows + 4) * 4 * dof)) {
+  Scratch(int64_t rows, int64_t dof)
+      : dof(dof), memory(static_cast<size_t>((rows + 1) * 4 * dof)), zeros(static_cast<size_t>(dof)) {
     for (int k = 0; k < 4; ++k) {
       output[k] = memory.data() + k * rows * dof;
       carried[k] = memory.data() + (4 * rows + k) * dof;
@@ -24,6 +27,7 @@ struct Scratch {
 
   int64_t dof;
   std::vector<double> memory;
+  std::vector<Scalar> zeros;  // [D], a row of a gradient that is not there
   double* output[4];   // position, velocity, acceleration, jerk (central: the points in place of the position)
   double* carried[4];  // [D] each
 };
@@ -32,7 +36,7 @@ struct Scratch {
 template <class Scalar>
 class Trajectory {
  public:
-  Trajectory(const DtGradientProblem<Scalar>& problem, int64_t b, Scratch& scratch)
+  Trajectory(const DtGradientProblem<Scalar>& problem, int64_t b, Scratch<Scalar>& scratch)
       : dof_(problem.dof),
         horizon_(output_horizon(problem.map, problem.action_horizon)),
         action_(problem.action + b * problem.action_horizon * problem.dof),
@@ -58,7 +62,7 @@ class Trajectory {
     double* const a = scratch_.output[2];
     double* const j = scratch_.output[3];
     for (int64_t h = 1; h < horizon_; ++h) {
-      const double step = dt(h);
+      const double step = dt(h), rate = 1 / step;
       for (int64_t i = h * dof_, d = 0; d < dof_; ++i, ++d) {
         const int64_t before = i - dof_;
         const double held = static_cast<double>(action_[before]);
@@ -69,17 +73,17 @@ class Trajectory {
           continue;
         } else if constexpr (map == ControlMap::kCliqueBackward) {
           p[i] = held;
-          v[i] = (p[i] - p[before]) / step;
+          v[i] = (p[i] - p[before]) * rate;
           // The first difference of velocities starts from the middle of the step before.
-          a[i] = (v[i] - (h == 1 ? v[before] - dt(0) * a[before] / 2 : v[before])) / step;
+          a[i] = (v[i] - (h == 1 ? v[before] - dt(0) * a[before] / 2 : v[before])) * rate;
         } else if constexpr (map == ControlMap::kVelocity) {
           v[i] = held;
-          a[i] = (v[i] - v[before]) / step;
+          a[i] = (v[i] - v[before]) * rate;
         } else {
           a[i] = held;
           v[i] = v[before] + held * step;
         }
-        j[i] = (a[i] - a[before]) / step;
+        j[i] = (a[i] - a[before]) * rate;
       }
     }
     for (int64_t h = horizon_ - 1; h > 0; --h) result[h] = row<map>(h);
@@ -135,47 +139,59 @@ class Trajectory {
     return gradient_[k] == nullptr ? 0.0 : static_cast<double>(gradient_[k][h * dof_ + d]);
   }
 
-  // Gradient of the length of the step to row h > 0; to be called from the last row back.
+  // Gradient of the length of the step to row h > 0; to be called from the last row back. Joint by joint into an array,
+  // which the compiler turns into vector instructions, and then its sum.
   template <ControlMap map>
   double row(int64_t h) {
     const double* const v = scratch_.output[1] + h * dof_;
     const double* const a = scratch_.output[2] + h * dof_;
     const double* const j = scratch_.output[3] + h * dof_;
-    const double step = dt(h), next = h + 1 < horizon_ ? dt(h + 1) : 0.0;
-    double total = 0.0;
+    const Scalar* const gp = gradient_row(0, h);
+    const Scalar* const gv = gradient_row(1, h);
+    const Scalar* const ga = gradient_row(2, h);
+    const Scalar* const gj = gradient_row(3, h);
+    double* __restrict__ const first = scratch_.carried[0];
+    double* __restrict__ const second = scratch_.carried[1];
+    double* __restrict__ const third = scratch_.carried[2];
+    double* __restrict__ const product = scratch_.carried[3];
+    const double step = dt(h), rate = 1 / step, next = h + 1 < horizon_ ? dt(h + 1) : 0.0;
     for (int64_t d = 0; d < dof_; ++d) {
-      const double gp = gradient(0, h, d), gv = gradient(1, h, d), ga = gradient(2, h, d), gj = gradient(3, h, d);
       if constexpr (map == ControlMap::kCliqueBackward || map == ControlMap::kVelocity) {
-        double& third_after = scratch_.carried[0][d];
-        double& second_after = scratch_.carried[1][d];
-        const double third = gj / step;
-        const double second = (ga + third - third_after) / step;
-        total -= third * j[d] + second * a[d];
+        // Gradients of the differences before their division by the step; `first` and `second` hold those of row h + 1.
+        const double of_jerk = static_cast<double>(gj[d]) * rate;
+        const double of_acceleration = (static_cast<double>(ga[d]) + of_jerk - first[d]) * rate;
+        double moved = 0.0;
         if constexpr (map == ControlMap::kCliqueBackward) {
-          total -= (gv + second - second_after) / step * v[d];
+          moved = -(static_cast<double>(gv[d]) + of_acceleration - second[d]) * rate;
         } else {
-          double& moved = scratch_.carried[2][d];
-          moved += gp;
-          total += moved * v[d];
+          moved = third[d] += static_cast<double>(gp[d]);
         }
-        third_after = third;
-        second_after = second;
+        product[d] = moved * v[d] - of_acceleration * a[d] - of_jerk * j[d];
+        first[d] = of_jerk;
+        second[d] = of_acceleration;
       } else {
-        double& moved = scratch_.carried[0][d];
-        double& gained = scratch_.carried[1][d];
-        double& raised = scratch_.carried[2][d];
+        // Running sums of the gradients of position, velocity and acceleration, rows h to H - 1.
+        double moved = first[d], gained = second[d], raised = third[d];
         if constexpr (map == ControlMap::kAccelerationSemiImplicitEuler) {
-          moved += gp;
-          gained += gv + moved * step;
+          moved += static_cast<double>(gp[d]);
+          gained += static_cast<double>(gv[d]) + moved * step;
         } else {
-          raised += ga + moved * next * next / 2 + gained * next;
-          gained += gv + moved * next;
-          moved += gp;
+          raised += static_cast<double>(ga[d]) + (moved * next / 2 + gained) * next;
+          gained += static_cast<double>(gv[d]) + moved * next;
+          moved += static_cast<double>(gp[d]);
         }
-        total += moved * v[d] + gained * a[d] + (map == ControlMap::kJerk ? raised : -gj / step) * j[d];
+        const double by_jerk = map == ControlMap::kJerk ? raised : -static_cast<double>(gj[d]) * rate;
+        product[d] = moved * v[d] + gained * a[d] + by_jerk * j[d];
+        first[d] = moved;
+        second[d] = gained;
+        third[d] = raised;
       }
     }
-    return total;
+    return std::accumulate(product, product + dof_, 0.0);
+  }
+
+  const Scalar* gradient_row(int k, int64_t h) const {
+    return gradient_[k] == nullptr ? scratch_.zeros.data() : gradient_[k] + h * dof_;
   }
 
   int64_t dof_, horizon_;
@@ -184,7 +200,7 @@ class Trajectory {
   const Scalar* gradient_[kOutputs];
   const double* dt_;
   int64_t dt_stride_;
-  Scratch& scratch_;
+  Scratch<Scalar>& scratch_;
 };
 
 template <class Scalar>
@@ -219,7 +235,7 @@ void dt_gradient(const DtGradientProblem<Scalar>& problem, double* result) {
 
   const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, problem.action_horizon * problem.dof));
   at::parallel_for(0, problem.batch, grain, [&](int64_t begin, int64_t end) {
-    Scratch scratch(output_horizon(problem.map, problem.action_horizon), problem.dof);
+    Scratch<Scalar> scratch(output_horizon(problem.map, problem.action_horizon), problem.dof);
     std::vector<double> by_steps(static_cast<size_t>(steps));
     for (int64_t b = begin; b < end; ++b) {
       Trajectory<Scalar> trajectory(problem, b, scratch);
