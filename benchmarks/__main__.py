@@ -15,7 +15,7 @@ import torch
 from . import report, suites  # noqa: F401  the suites register themselves
 from .machine import machine_name
 from .registry import SUITES, Case
-from .timing import time_interleaved
+from .timing import clock_interleaved, time_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED_LOSS = 0.25
@@ -59,7 +59,11 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], l
     if wrong:
         return [], wrong
     rounds, sample_s = (15, 0.004) if quick else (41, 0.01)
-    ours, *others = time_interleaved([contender.run for contender in contenders], rounds=rounds, sample_s=sample_s)
+    if all(contender.clock for contender in contenders):
+        ours, *others = clock_interleaved([contender.clock for contender in contenders], rounds=case.rounds or rounds)
+    else:
+        runs = [contender.run for contender in contenders]
+        ours, *others = time_interleaved(runs, rounds=case.rounds or rounds, sample_s=sample_s)
     limit = others.pop() if case.limit else None
     peers = {peer.name: timing for peer, timing in zip(case.peers, others, strict=True)}
     return report.rows_of(suite, case, ours, peers, limit), []

@@ -25,6 +25,8 @@ class Contender:
     name: str
     run: Run
     check: Check
+    clock: Callable[[], float] | None = None
+    """Does the work once and returns what it took, s: for work that is timed, or measured, in another process."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Case:
     device: str = "cpu"
     targets: dict[str, float] = field(default_factory=dict)
     """Least ratio peer / ours by the peer's name; "limit" stands for the limit."""
+    added_targets_us: dict[str, float] = field(default_factory=dict)
+    """Most that ours may take over a peer, us, by the peer's name."""
+    rounds: int | None = None
+    """Samples of each contender; None leaves it to the run."""
 
 
 def suite(name: str) -> Callable[[Cases], Cases]:

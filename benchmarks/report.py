@@ -39,6 +39,9 @@ def rows_of(suite: str, case: Case, ours: Timing, peers: dict[str, Timing], limi
         row = {**head, "peer": name, "peer_us": _digits(timing.median_us), "ratio": _digits(ratio)}
         if name in case.targets:
             row |= {"target": case.targets[name], "met": ratio >= case.targets[name]}
+        if name in case.added_targets_us:
+            added, most = ours.median_us - timing.median_us, case.added_targets_us[name]
+            row |= {"added_us": _digits(added), "added_target_us": most, "added_met": added <= most}
         rows.append({**row, **tail})
     return rows or [{**head, "peer": None, "peer_us": None, "ratio": None, **tail}]
 
@@ -54,6 +57,9 @@ def table(rows: list[Row]) -> str:
         if row["peer"] is not None:
             target = _target(row.get("target"), row.get("met"), "x")
             peer = f"{row['peer']:30} {_time(row['peer_us'])} {row['ratio']:7.2f}x {target}"
+            if "added_us" in row:
+                peer += f" {row['added_us']:+.0f} us, <= +{row['added_target_us']:g} us "
+                peer += "met" if row["added_met"] else "MISSED"
             lines.append(f"{head}{spread:>4} {peer}")
         if row.get("limit") is not None and (row["peer"] is None or "limit_target" in row):
             target = _target(row.get("limit_target"), row.get("limit_met"), " of it")
@@ -81,7 +87,7 @@ def write(rows: list[Row], path: Path) -> None:
 
 def missed(rows: list[Row]) -> list[Row]:
     """Rows that miss a target."""
-    return [row for row in rows if row.get("met") is False or row.get("limit_met") is False]
+    return [row for row in rows if any(row.get(name) is False for name in ("met", "limit_met", "added_met"))]
 
 
 def _time(microseconds: object) -> str:

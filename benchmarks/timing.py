@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,25 @@ def time_interleaved(
     """
     wait = synchronize or (lambda: None)
     repeats = [_repeats(run, sample_s, wait) for run in runs]
-    samples: list[list[float]] = [[] for _ in runs]
+    return _interleaved([partial(_sample, *pair, wait) for pair in zip(runs, repeats, strict=True)], rounds)
+
+
+def clock_interleaved(clocks: Sequence[Callable[[], float]], *, rounds: int) -> list[Timing]:
+    """Sample each of `clocks`, which return seconds measured by themselves, in `rounds` rounds, once in each."""
+    return _interleaved([lambda clock=clock: clock() * 1e6 for clock in clocks], rounds)
+
+
+def _interleaved(samplers: Sequence[Callable[[], float]], rounds: int) -> list[Timing]:
+    """Samplers return microseconds."""
+    samples: list[list[float]] = [[] for _ in samplers]
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         for round_ in range(rounds):
-            for place in range(len(runs)):
-                i = (place + round_) % len(runs)  # nobody always comes after the same one
-                samples[i].append(_sample(runs[i], repeats[i], wait))
+            for place in range(len(samplers)):
+                i = (place + round_) % len(samplers)  # nobody always comes after the same one
+                samples[i].append(samplers[i]())
     finally:
         if was_enabled:
             gc.enable()

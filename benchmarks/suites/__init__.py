@@ -1,3 +1,3 @@
 """The suites; importing this registers them."""
 
-from . import cpu_kernels  # noqa: F401
+from . import cpu_kernels, ros_latency  # noqa: F401

@@ -1,0 +1,244 @@
+"""Sends to the node and to the echo by the same code, and times what comes back; runs in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+import rclpy
+from lifecycle_msgs.srv import GetState
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.publisher import Publisher
+from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+OURS, ECHO = "/traj_integrator", "/echo"
+NUMBERS = ("position", "velocity", "acceleration", "jerk")
+DEPTH = 10
+PAUSE_S = 0.002
+"""Before each message, so that all processes have finished with the one before: robots do not send back to back."""
+
+
+class RosClient:
+    """One participant that waits for one thing at a time, with a wait set for that alone and messages left serialized.
+
+    Raises:
+        TimeoutError: something did not come.
+
+    """
+
+    def __init__(self, joint_names: Sequence[str]) -> None:
+        self._joint_names = list(joint_names)
+        self._context = Context()
+        rclpy.init(context=self._context)
+        self._node = rclpy.create_node("bench_client", context=self._context)
+        nodes = (OURS, ECHO)
+        self._sequences = {name: self._publisher(ActionSequence, f"{name}/action_sequence") for name in nodes}
+        self._batches = {name: self._subscription(TrajectoryBatch, f"{name}/trajectory_batch") for name in nodes}
+        self._trajectories = self._subscription(JointTrajectory, f"{OURS}/joint_trajectory")
+        self._states = {
+            OURS: self._publisher(JointState, "/joint_states"),
+            ECHO: self._publisher(JointState, f"{ECHO}/joint_states"),
+        }
+        self._services = {
+            "integrate": self._node.create_client(Integrate, f"{OURS}/integrate"),
+            "compute_gradient": self._node.create_client(ComputeGradient, f"{OURS}/compute_gradient"),
+            "empty": self._node.create_client(GetState, f"{ECHO}/empty"),
+        }
+        self._requests: dict[str, object] = {"empty": GetState.Request()}
+        self._message = b""
+
+    def wait_until_connected(self, timeout_s: float) -> None:
+        """Wait until the node is active and everything has found its other end."""
+        state = self._node.create_client(GetState, f"{OURS}/get_state")
+        deadline = time.monotonic() + timeout_s
+        while not (self._all_matched() and state.service_is_ready() and self._is_active(state)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"node and echo are not connected within {timeout_s:g} s")
+            time.sleep(0.05)
+        time.sleep(0.5)  # the other side may find us later than we find it
+
+    def close(self) -> None:
+        """Leave the domain."""
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    # Topics
+
+    def prepare(self, actions: np.ndarray, start: np.ndarray) -> None:
+        """Take the sequence `[batch, horizon, dof]` that is sent from now on, and tell the node where the robot is."""
+        message = _sequence(actions, start)
+        self._message = serialize_message(message)
+        self._requests["integrate"] = Integrate.Request(actions=message)
+        state = JointState(name=self._joint_names, position=array("d", start))
+        state.velocity = array("d", bytes(8 * len(start)))
+        self._states[OURS].publish(state)
+        time.sleep(0.2)
+
+    def batch(self, name: str) -> list[np.ndarray]:
+        """Send the sequence to a node; return the four arrays that come back, flat."""
+        self._exchange(name)
+        answer = deserialize_message(self._answer, TrajectoryBatch)
+        return [np.array(getattr(answer, field)) for field in NUMBERS]
+
+    def points(self) -> list[np.ndarray]:
+        """Send the sequence to our node; return positions, velocities and accelerations for the controller, flat."""
+        self._exchange(OURS)
+        answer = deserialize_message(self._controller_answer, JointTrajectory)
+        fields = ("positions", "velocities", "accelerations")
+        return [np.concatenate([getattr(point, field) for point in answer.points]) for field in fields]
+
+    def batch_latency(self, name: str) -> float:
+        """Time from publishing the sequence until the batch is here, s."""
+        return self._exchange(name)[0]
+
+    def trajectory_latency(self) -> float:
+        """Time from publishing the sequence until our node's message for the controller is here too, s."""
+        return self._exchange(OURS)[1]
+
+    def _exchange(self, name: str) -> tuple[float, float]:
+        subscription = self._batches[name]
+        publisher = self._sequences[name]
+        _drain(subscription)
+        _drain(self._trajectories)
+        time.sleep(PAUSE_S)
+        begin = time.perf_counter()
+        publisher.publish(self._message)
+        self._answer = self._take(subscription)
+        latency = time.perf_counter() - begin
+        if name != OURS:
+            return latency, latency
+        self._controller_answer = self._take(self._trajectories)
+        return latency, time.perf_counter() - begin
+
+    def _take(self, subscription: Subscription) -> bytes:
+        self._wait(subscription.topic_name, subscription=subscription)
+        with subscription.handle:
+            return subscription.handle.take_message(subscription.msg_type, True)[0]
+
+    # Services
+
+    def prepare_gradient(self, shape: Sequence[int], upstream: Sequence[np.ndarray]) -> None:
+        """Take the upstream gradients that are sent from now on."""
+        actions = ActionSequence(batch=shape[0], horizon=shape[1])
+        fields = dict(zip((f"grad_{name}" for name in NUMBERS), map(_floats, upstream), strict=True))
+        self._requests["compute_gradient"] = ComputeGradient.Request(actions=actions, **fields)
+
+    def gradient(self) -> np.ndarray:
+        """The gradient of the actions, flat."""
+        response = self._call("compute_gradient")[1]
+        assert response.success, response.message
+        return np.array(response.grad_action)
+
+    def integrated(self) -> list[np.ndarray]:
+        """The four arrays that ~/integrate answers with, flat."""
+        response = self._call("integrate")[1]
+        assert response.success, response.message
+        return [np.array(getattr(response.trajectory, field)) for field in NUMBERS]
+
+    def call_latency(self, service: str) -> float:
+        """Time from a request until its answer is here, s."""
+        return self._call(service)[0]
+
+    def _call(self, service: str) -> tuple[float, object]:
+        client, request = self._services[service], self._requests[service]
+        time.sleep(PAUSE_S)
+        begin = time.perf_counter()
+        with client.handle:
+            client.handle.send_request(request)
+        self._wait(service, client=client)
+        with client.handle:
+            _, response = client.handle.take_response(client.srv_type.Response)
+        return time.perf_counter() - begin, response
+
+    # Joint states
+
+    def cpu_per_joint_state(self, name: str, pid: int, rate_hz: float, duration_s: float) -> float:
+        """CPU time of process `pid` for each joint state that a node gets at this rate, s."""
+        clock = (~pid << 3) | 2  # the CPU clock of another process, by Linux's own rule
+        state = JointState(name=self._joint_names)
+        state.position = state.velocity = state.effort = array("d", bytes(8 * len(self._joint_names)))
+        publisher = self._states[name]
+        count = int(rate_hz * duration_s)
+        begin, cpu = time.monotonic(), time.clock_gettime(clock)
+        for i in range(count):
+            now_ns = time.time_ns()
+            state.header.stamp.sec, state.header.stamp.nanosec = divmod(now_ns, 10**9)
+            publisher.publish(state)
+            time.sleep(max(0.0, begin + (i + 1) / rate_hz - time.monotonic()))
+        return (time.clock_gettime(clock) - cpu) / count
+
+    # Entities
+
+    def _publisher(self, message_type: type, topic: str) -> Publisher:
+        return self._node.create_publisher(message_type, topic, DEPTH)
+
+    def _subscription(self, message_type: type, topic: str) -> Subscription:
+        return self._node.create_subscription(message_type, topic, lambda message: None, DEPTH, raw=True)
+
+    def _all_matched(self) -> bool:
+        publishers = [*self._sequences.values(), *self._states.values()]
+        subscriptions = [*self._batches.values(), self._trajectories]
+        return (
+            all(publisher.get_subscription_count() for publisher in publishers)
+            and all(subscription.get_publisher_count() for subscription in subscriptions)
+            and all(client.service_is_ready() for client in self._services.values())
+        )
+
+    def _is_active(self, client: Client) -> bool:
+        with client.handle:
+            client.handle.send_request(GetState.Request())
+        try:
+            self._wait("state", 1.0, client=client)
+        except TimeoutError:
+            return False
+        with client.handle:
+            return client.handle.take_response(GetState.Response)[1].current_state.label == "active"
+
+    def _wait(
+        self,
+        what: str,
+        timeout_s: float = 5.0,
+        *,
+        subscription: Subscription | None = None,
+        client: Client | None = None,
+    ) -> None:
+        with self._context.handle:
+            counts = (subscription is not None, 0, 0, client is not None, 0, 0)
+            wait_set = rclpy_implementation.WaitSet(*map(int, counts), self._context.handle)
+            wait_set.clear_entities()
+            if subscription is not None:
+                wait_set.add_subscription(subscription.handle)
+            if client is not None:
+                wait_set.add_client(client.handle)
+            wait_set.wait(int(timeout_s * 1e9))
+            kind = "client" if subscription is None else "subscription"
+            if not wait_set.get_ready_entities(kind):
+                raise TimeoutError(f"{what}: nothing came within {timeout_s:g} s")
+
+
+def _drain(subscription: Subscription) -> None:
+    """Drop what is left of an earlier message."""
+    with subscription.handle:
+        while subscription.handle.take_message(subscription.msg_type, True) is not None:
+            pass
+
+
+def _sequence(actions: np.ndarray, start: np.ndarray) -> ActionSequence:
+    batch, horizon, _ = actions.shape
+    message = ActionSequence(batch=batch, horizon=horizon, data=_floats(actions))
+    message.start.position = _floats(start)
+    return message
+
+
+def _floats(values: np.ndarray) -> array:
+    return array("f", np.ascontiguousarray(values, np.float32).tobytes())

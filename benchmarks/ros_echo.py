@@ -1,0 +1,67 @@
+"""The peer of the node: a plain rclpy node that echoes what ours would put out, without computing anything.
+
+`python -m benchmarks.ros_echo`: for every ActionSequence on /echo/action_sequence, a TrajectoryBatch of the output's
+size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; joint states are received and ignored.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+import rclpy
+from lifecycle_msgs.srv import GetState
+from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+
+DEPTH = 10
+
+
+class Echo(Node):
+    """Answers each sequence with zeros of the same shape."""
+
+    def __init__(self) -> None:
+        super().__init__("echo")
+        self._prepared: dict[tuple[int, int, int], TrajectoryBatch] = {}
+        self._out = self.create_publisher(TrajectoryBatch, "~/trajectory_batch", DEPTH)
+        self.create_subscription(ActionSequence, "~/action_sequence", self._answer, DEPTH)
+        self.create_subscription(JointState, "~/joint_states", lambda message: None, DEPTH)
+        self.create_service(GetState, "~/empty", lambda request, response: response)
+
+    def _answer(self, message: ActionSequence) -> None:
+        shape = (message.batch, message.horizon, len(message.data))
+        if shape not in self._prepared:
+            self._prepared[shape] = _zeros(message)
+        self._out.publish(self._prepared[shape])
+
+
+def _zeros(message: ActionSequence) -> TrajectoryBatch:
+    numbers = {name: array("f", bytes(4 * len(message.data))) for name in _ARRAYS}
+    time_from_start = array("f", bytes(4 * message.horizon))
+    return TrajectoryBatch(
+        joint_names=[f"panda_joint{i + 1}" for i in range(7)],
+        batch=message.batch,
+        horizon=message.horizon,
+        time_from_start=time_from_start,
+        **numbers,
+    )
+
+
+_ARRAYS = ("position", "velocity", "acceleration", "jerk")
+
+
+def main() -> int:
+    """Spin until a signal comes."""
+    rclpy.init()
+    try:
+        rclpy.spin(Echo())
+    except (ExternalShutdownException, KeyboardInterrupt):
+        pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Through ROS: from a sequence published in one process to the trajectory that arrives back there.
+
+Peer: a plain rclpy node that echoes a message of the output's size, and an empty service, on the same transport. Each
+round sends one message to each, so what disturbs the machine disturbs both; the difference of the medians is what the
+node adds. All input checks are on, and both outputs are subscribed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from traj_integrator_ros.kernels import clique_step
+
+from ..registry import Case, Contender, suite
+
+HORIZON, DOF, DT = 32, 7, 0.02
+JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
+START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
+TRANSPORTS = {"default transports": None, "shared memory": "fastdds_localhost.xml"}
+ADDED_TARGETS_US = {1: 150.0, 64: 200.0}
+SHARED_MEMORY_TARGET = 1 / 1.2
+GRADIENT_TARGET_US = 120.0
+JOINT_STATE_RATE_HZ = 1000.0
+JOINT_STATE_LIMIT_US = 1e6 / JOINT_STATE_RATE_HZ / 10
+"""A tenth of one core."""
+if TYPE_CHECKING:
+    from ..ros_processes import Processes
+
+OURS, ECHO = "/traj_integrator", "/echo"
+ECHO_NAME = "rclpy echo of the output's size"
+EMPTY_NAME = "empty service of rclpy"
+
+
+@suite("ros_latency")
+def ros_latency(quick: bool) -> Iterator[Case]:
+    for module in ("rclpy", "traj_integrator_interfaces"):
+        if importlib.util.find_spec(module) is None:
+            print(f"left out: {module} cannot be imported")
+            return
+    from ..ros_processes import running
+
+    warmup = [f"{batch}x{HORIZON}" for batch in (1, 64, 1000)]
+    parameters = {"dt": DT, "max_batch": 1000, "state_timeout": 0.0, "warmup": warmup}
+    for transport, profile in TRANSPORTS.items():
+        with running(JOINTS, parameters, profile) as processes:
+            for batch in (1, 64, 1000):
+                yield sequences(processes, transport, batch, rounds=rounds(quick, batch))
+            yield controller_trajectories(processes, transport, rounds=rounds(quick, 1))
+            yield gradients(processes, transport, rounds=rounds(quick, 1))
+            yield integrations(processes, transport, rounds=rounds(quick, 1))
+            if profile is None:
+                yield joint_states(processes, duration_s=0.5 if quick else 2.0)
+
+
+def rounds(quick: bool, batch: int) -> int:
+    few, many = (40, 400) if batch == 1000 else (150, 2000)
+    return few if quick else many
+
+
+def sequences(processes: Processes, transport: str, batch: int, rounds: int) -> Case:
+    """A sequence in, all its trajectories out."""
+    client = processes.client
+    actions = motions(batch)
+    client.prepare(actions, START)
+    expected = in_double(actions)
+    ratio = {ECHO_NAME: SHARED_MEMORY_TARGET} if batch == 1000 and transport == "shared memory" else {}
+    added = {ECHO_NAME: ADDED_TARGETS_US[batch]} if batch in ADDED_TARGETS_US else {}
+    ours = Contender("ours", partial(client.batch, OURS), is_close_to(expected), partial(client.batch_latency, OURS))
+    name = f"sequence to batch, {transport}"
+    return case(name, batch, ours, echoed(processes, batch), rounds, targets=ratio, added_targets_us=added)
+
+
+def controller_trajectories(processes: Processes, transport: str, rounds: int) -> Case:
+    """A sequence in, both outputs out: the message for the controller comes second."""
+    client = processes.client
+    actions = motions(1)
+    client.prepare(actions, START)
+    ours = Contender("ours", client.points, is_close_to(in_double(actions)[:3]), client.trajectory_latency)
+    return case(f"sequence to both, {transport}", 1, ours, echoed(processes, 1), rounds)
+
+
+def gradients(processes: Processes, transport: str, rounds: int) -> Case:
+    """One vector-Jacobian product over the service."""
+    client = processes.client
+    generator = np.random.default_rng(0)
+    upstream = [generator.standard_normal((1, HORIZON, DOF)) for _ in range(4)]
+    client.prepare_gradient((1, HORIZON), upstream)
+    action = torch.zeros(1, HORIZON, DOF, dtype=torch.float64, requires_grad=True)
+    outputs = clique_step(action, torch.zeros(1, DOF, dtype=torch.float64), dt=DT, backend="reference")
+    expected = torch.autograd.grad(outputs, action, [torch.from_numpy(u.astype(np.float32)).double() for u in upstream])
+    ours = Contender(
+        "ours",
+        lambda: [client.gradient()],
+        is_close_to([g.numpy() for g in expected]),
+        partial(client.call_latency, "compute_gradient"),
+    )
+    return case(
+        f"compute_gradient, {transport}",
+        1,
+        ours,
+        empty_service(processes),
+        rounds,
+        added_targets_us={EMPTY_NAME: GRADIENT_TARGET_US},
+    )
+
+
+def integrations(processes: Processes, transport: str, rounds: int) -> Case:
+    """One forward call over the service."""
+    client = processes.client
+    actions = motions(1)
+    client.prepare(actions, START)
+    ours = Contender(
+        "ours", client.integrated, is_close_to(in_double(actions)), partial(client.call_latency, "integrate")
+    )
+    return case(f"integrate, {transport}", 1, ours, empty_service(processes), rounds)
+
+
+def joint_states(processes: Processes, duration_s: float) -> Case:
+    """CPU time that the node takes for a joint state at 1 kHz, its diagnostics included."""
+
+    def cpu(name: str, pid: int) -> float:
+        return processes.client.cpu_per_joint_state(name, pid, JOINT_STATE_RATE_HZ, duration_s)
+
+    ours = Contender("ours", list, has_sizes([]), partial(cpu, OURS, processes.node_pid))
+    peer = Contender("rclpy node that ignores them", list, has_sizes([]), partial(cpu, ECHO, processes.echo_pid))
+    limit = Contender("10 % of a core", list, has_sizes([]), lambda: JOINT_STATE_LIMIT_US * 1e-6)
+    return case("CPU per joint state at 1 kHz", 1, ours, peer, 3, limit=limit, targets={"limit": 1.0})
+
+
+def echoed(processes: Processes, batch: int) -> Contender:
+    """The same sequence to the echo."""
+    client = processes.client
+    sizes = has_sizes([batch * HORIZON * DOF] * 4)
+    return Contender(ECHO_NAME, partial(client.batch, ECHO), sizes, partial(client.batch_latency, ECHO))
+
+
+def empty_service(processes: Processes) -> Contender:
+    return Contender(EMPTY_NAME, list, has_sizes([]), partial(processes.client.call_latency, "empty"))
+
+
+def case(name: str, batch: int, ours: Contender, peer: Contender, rounds: int, **options: object) -> Case:
+    return Case(name, batch, HORIZON, DOF, ours, (peer,), rounds=rounds, **options)
+
+
+def motions(batch: int) -> np.ndarray:
+    """Smooth actions `[batch, horizon, dof]` from the start, within the robot's limits, at rest at the end."""
+    time = np.linspace(0, 1.2, HORIZON).clip(max=1)
+    profile = 10 * time**3 - 15 * time**4 + 6 * time**5
+    goals = 0.1 * np.random.default_rng(batch).uniform(-1, 1, (batch, 1, DOF))
+    return (START + goals * profile[None, :, None]).astype(np.float32)
+
+
+def in_double(actions: np.ndarray) -> list[np.ndarray]:
+    """What must come back, by the reference in float64."""
+    start = torch.from_numpy(START).double().expand(actions.shape[0], DOF)
+    outputs = clique_step(torch.from_numpy(actions).double(), start, dt=DT, backend="reference")
+    return [output.numpy() for output in outputs]
+
+
+def is_close_to(expected: list[np.ndarray], limit: float = 5e-6) -> Callable[[object], None]:
+    """A check that each result differs from the expected one by no more than rounding.
+
+    Positions in float32 carry an error that every derivative divides by dt, so it is measured in units of that.
+    """
+
+    def check(results: object) -> None:
+        assert len(results) == len(expected), f"expected {len(expected)} results, got {len(results)}"
+        for order, (got, want) in enumerate(zip(results, expected, strict=True)):
+            assert got.size == want.size, f"result {order}: expected {want.size} values, got {got.size}"
+            scale = np.abs(expected[0]).max() / (DT / 2) ** order if len(expected) > 1 else np.abs(want).max()
+            error = float(np.abs(got - want.reshape(-1)).max() / scale)
+            assert error <= limit, f"result {order} is off by {error:.1e}"
+
+    return check
+
+
+def has_sizes(sizes: list[int]) -> Callable[[object], None]:
+    """A check that results have these numbers of values; the echo computes nothing that could be wrong."""
+
+    def check(results: object) -> None:
+        got = [result.size for result in results]
+        assert got == sizes, f"expected results of {sizes} values, got {got}"
+
+    return check
