@@ -1,61 +1,76 @@
-"""Named buffers that the engine reuses from call to call."""
+"""Named memory that the engine reuses from call to call."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
+from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
+# Views that are kept, so that a call of a known shape makes none.
+_MOST_VIEWS = 256
+
+Made = TypeVar("Made")
+
 
 class Buffers:
-    """Flat storage by name, grown to the largest size seen and viewed in the shape of each call.
+    """Flat storage by side and name, grown to the largest size seen and viewed in the shape of each call.
 
-    Inputs lie on the device in the engine's dtype; outputs lie on the host, in pinned memory where the device is CUDA.
+    The side "input" lies on the device; "output" lies on the host, in pinned memory where the device is CUDA.
     """
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self._device = device
         self._dtype = dtype
         self._storage: dict[tuple[str, str], Tensor] = {}
+        self._views: dict[tuple[object, ...], object] = {}
 
-    def device_input(self, name: str, value: np.ndarray | Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Copy `value` into its device buffer, converting to the engine's dtype (or `dtype`)."""
-        if isinstance(value, np.ndarray) and not value.flags.writeable:
-            value = value.copy()  # torch has no read-only tensors
-        source = torch.as_tensor(value)
-        target = self._view("input", name, source.shape, dtype or self._dtype)
-        return target.copy_(source, non_blocking=self._device.type == "cuda" and source.is_pinned())
+    def view(self, side: str, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
+        """Return the memory of `name` as a contiguous tensor of `shape`, in the engine's dtype or `dtype`.
 
-    def device_zeros(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """Return the device buffer of `name` filled with 0."""
-        return self._view("input", name, shape, self._dtype).zero_()
+        Raises:
+            RuntimeError: there is no memory left; see `is_out_of_memory`.
 
-    def host_outputs(self, names: Iterable[str], values: Iterable[Tensor]) -> list[Tensor]:
-        """Copy device tensors into host buffers and wait until they have arrived."""
-        outputs = [
-            self._view("output", name, value.shape, value.dtype).copy_(value.detach(), non_blocking=True)
-            for name, value in zip(names, values, strict=True)
-        ]
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
-        return outputs
+        """
+        return self.made(side, name, shape, math.prod(shape), lambda flat: flat.view(shape), dtype or self._dtype)
 
-    def clear(self) -> None:
-        """Free every buffer, and return cached device memory to the device."""
-        self._storage.clear()
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+    def made(
+        self,
+        side: str,
+        name: str,
+        shape: tuple[int, ...],
+        size: int,
+        make: Callable[[Tensor], Made],
+        dtype: torch.dtype | None = None,
+    ) -> Made:
+        """Return what `make` makes of `size` elements of `name`; made once for each `shape`.
 
-    def _view(self, side: str, name: str, shape: Iterable[int], dtype: torch.dtype) -> Tensor:
-        shape = tuple(shape)
-        size = math.prod(shape)
+        Raises:
+            RuntimeError: there is no memory left; see `is_out_of_memory`.
+
+        """
+        dtype = dtype or self._dtype
+        key = (side, name, shape, dtype)
+        known = self._views.get(key)
+        if known is not None:
+            return known
         held = self._storage.get((side, name))
         if held is None or held.dtype != dtype or held.numel() < size:
+            del held  # the old memory is free before the new one is asked for
+            self._views.clear()
+            self._storage.pop((side, name), None)
             self._storage[side, name] = held = self._allocate(side, size, dtype)
-        return held[:size].view(shape)
+        if len(self._views) >= _MOST_VIEWS:
+            self._views.clear()
+        self._views[key] = result = make(held[:size])
+        return result
+
+    def clear(self) -> None:
+        """Let go of all memory."""
+        self._views.clear()
+        self._storage.clear()
 
     def _allocate(self, side: str, size: int, dtype: torch.dtype) -> Tensor:
         if side == "input":

@@ -1,124 +1,83 @@
 """The engine: action sequences to trajectories, and upstream gradients back, on one device with buffers of its own.
 
-Knows nothing of ROS. Arrays go in as numpy or torch, results come out as tensors on the CPU.
+Knows nothing of ROS. Arrays go in as numpy or torch, results come out on the CPU, as tensors or as numpy arrays. Once a
+kind of call has been seen, nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
+read what they are given in place; on CUDA each kind of call is one graph (`engine_staged`). What does not fit on the
+device is done in parts (`engine_split`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from . import engine_split
 from .engine_buffers import Buffers
-from .kernels import (
-    AccelerationIntegrator,
-    ControlMap,
-    ControlSpace,
-    FiniteDifference,
-    Trajectory,
-    control_map,
-    default_backend,
+from .engine_checks import check_actions, check_dt, check_start, check_start_index, check_upstream
+from .engine_direct import DirectExecutor
+from .engine_dt import DtWork, pull_back_dt
+from .engine_staged import StagedExecutor
+from .engine_types import (
+    DTYPES,
+    Array,
+    Gradient,
+    GradientArrays,
+    IntegratorConfig,
+    OutOfDeviceMemory,
+    StartState,
+    UpstreamGradient,
+    is_out_of_memory,
+    resolve_device,
 )
+from .engine_work import Executor, ForwardWork, TransposeWork
+from .kernels import Backend, ControlMap, ControlSpace, Trajectory, control_map, default_backend
 
-Array = np.ndarray | Tensor
+__all__ = [
+    "Gradient",
+    "GradientArrays",
+    "IntegratorConfig",
+    "OutOfDeviceMemory",
+    "StartState",
+    "TrajectoryIntegrator",
+    "UpstreamGradient",
+    "resolve_device",
+]
 
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-
-
-@dataclass(frozen=True)
-class IntegratorConfig:
-    """What an engine integrates, how, and on which device.
-
-    Raises:
-        ValueError: a field out of its range, named.
-
-    """
-
-    dof: int
-    control_space: ControlSpace = ControlSpace.POSITION
-    finite_difference: FiniteDifference = FiniteDifference.BACKWARD
-    acceleration_integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH
-    dt: float = 0.02
-    """Default step length, s."""
-    device: str = "auto"
-    """"auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N"."""
-    dtype: str = "float32"
-    max_batch: int = 1024
-    max_horizon: int = 256
-    """Longest action horizon; trajectories by central difference are 4 longer."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "control_space", ControlSpace(self.control_space))
-        object.__setattr__(self, "finite_difference", FiniteDifference(self.finite_difference))
-        object.__setattr__(self, "acceleration_integrator", AccelerationIntegrator(self.acceleration_integrator))
-        for name in ("dof", "max_batch", "max_horizon"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not (math.isfinite(self.dt) and self.dt > 0):
-            raise ValueError(f"dt: expected a finite number of seconds > 0, got {self.dt}")
-        if self.dtype not in _DTYPES:
-            raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, got {self.dtype!r}")
-
-
-@dataclass(frozen=True)
-class StartState:
-    """Start rows `[S, dof]`: one for all trajectories, one for each, or a pool for `start_index`."""
-
-    position: Array
-    velocity: Array | None = None
-    acceleration: Array | None = None
-
-    @property
-    def rows(self) -> tuple[Array | None, Array | None, Array | None]:
-        """Position, velocity and acceleration rows."""
-        return self.position, self.velocity, self.acceleration
-
-
-class UpstreamGradient(NamedTuple):
-    """Gradient of a cost with respect to a trajectory's outputs, each `[B, H, dof]`; None means 0 and costs nothing."""
-
-    position: Array | None = None
-    velocity: Array | None = None
-    acceleration: Array | None = None
-    jerk: Array | None = None
-
-
-class Gradient(NamedTuple):
-    """Gradient of a cost with respect to the inputs of `integrate`, on the CPU."""
-
-    action: Tensor  # [B, Ha, dof]
-    start_position: Tensor  # [S, dof]
-    start_velocity: Tensor
-    start_acceleration: Tensor
-    dt: Tensor | None  # in the shape that dt was given; None unless asked for
-
-
-class OutOfDeviceMemory(RuntimeError):
-    """The device could not hold a batch; the engine has dropped its buffers and goes on."""
+# Step lengths given as numbers that are kept as arrays.
+_MOST_STEPS = 64
+_AT_REST = (None, None, None)
 
 
 class TrajectoryIntegrator:
     """Integrates action sequences and pulls gradients back through them.
 
-    Results of `integrate` and `vjp` are views of buffers that the next call of the same method overwrites.
+    Results of `integrate` and `vjp` are views of buffers that the next call of the same method overwrites. Inputs are
+    read during the call only, and may be read-only.
+
+    Args:
+        config: what to integrate, how and where.
+        executor: what does the work; None for the fastest on the device.
 
     Raises:
         ValueError: a device that is not there, named with what is.
 
     """
 
-    def __init__(self, config: IntegratorConfig) -> None:
+    def __init__(self, config: IntegratorConfig, executor: Executor | None = None) -> None:
         self.config = config
         self.device = resolve_device(config.device)
-        self.dtype = _DTYPES[config.dtype]
+        self.dtype = DTYPES[config.dtype]
         self._buffers = Buffers(self.device, self.dtype)
+        self._executor = self._make_executor() if executor is None else executor
+        self._sizes = engine_split.PartSizes(str(self.device), self._executor.release)
+        self._maps: dict[ControlSpace | None, ControlMap] = {}
+        self._steps: dict[float, np.ndarray] = {}
 
     @property
     def backend(self) -> str:
@@ -127,9 +86,13 @@ class TrajectoryIntegrator:
 
     def control_map(self, control_space: ControlSpace | None = None) -> ControlMap:
         """Return the map of `control_space` (None: the configured one) under the configured schemes."""
-        config = self.config
-        space = config.control_space if control_space is None else control_space
-        return control_map(space, config.finite_difference, config.acceleration_integrator)
+        known = self._maps.get(control_space)
+        if known is None:
+            config = self.config
+            space = config.control_space if control_space is None else control_space
+            known = control_map(space, config.finite_difference, config.acceleration_integrator)
+            self._maps[control_space] = known
+        return known
 
     def output_horizon(self, action_horizon: int, control_space: ControlSpace | None = None) -> int:
         """Number of trajectory rows that `action_horizon` actions give."""
@@ -158,26 +121,26 @@ class TrajectoryIntegrator:
 
         Raises:
             ValueError: an argument of a wrong shape, size or value, named.
-            OutOfDeviceMemory: the batch does not fit; smaller ones still do.
+            OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
 
         """
-        kernel = self.control_map(control_space)
-        batch, horizon = self._check_actions(tuple(actions.shape))
-        index = self._check_start(start, start_index, batch)
-        step = self._check_dt(dt, batch, horizon)
-        with self._device_memory(), torch.no_grad():
-            buffers = self._buffers
-            outputs = kernel.step(
-                buffers.device_input("actions", actions),
-                *self._start_to_device(start),
-                dt=buffers.device_input("dt", step, torch.float64),
-                start_idx=None if index is None else buffers.device_input("start_index", index, torch.int64),
-            )
-            return Trajectory(*buffers.host_outputs(Trajectory._fields, outputs))
+        return self._integrate(start, actions, dt, control_space, start_index).trajectory
+
+    def integrate_array(
+        self,
+        start: StartState,
+        actions: Array,
+        dt: float | Array | None = None,
+        *,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+    ) -> np.ndarray:
+        """Integrate as `integrate` does, into one contiguous array `[4, B, H, dof]`: position to jerk."""
+        return self._integrate(start, actions, dt, control_space, start_index).array
 
     def vjp(
         self,
-        start: StartState,
+        start: StartState | None,
         upstream: UpstreamGradient,
         *,
         actions: Array | None = None,
@@ -186,15 +149,16 @@ class TrajectoryIntegrator:
         dt: float | Array | None = None,
         control_space: ControlSpace | None = None,
         start_index: Array | None = None,
+        start_rows: int = 1,
         want_dt: bool = False,
     ) -> Gradient:
         """Pull the gradient of a cost back through `integrate`: the vector-Jacobian product.
 
-        The maps are linear in actions and start state, so `actions` are needed for the gradient of dt alone; without
-        them `batch` and `action_horizon` say the shape.
+        The maps are linear in actions and start state, so both are needed for the gradient of dt alone; without
+        actions `batch` and `action_horizon` say the shape, without start `start_rows` does.
 
         Args:
-            start: as for `integrate`.
+            start: as for `integrate`; None for rest.
             upstream: gradient with respect to each output, `[B, H, dof]` or None.
             actions: `[B, Ha, dof]`; required by `want_dt`.
             batch: B, where `actions` is None.
@@ -202,49 +166,39 @@ class TrajectoryIntegrator:
             dt: as for `integrate`.
             control_space: as for `integrate`.
             start_index: as for `integrate`.
-            want_dt: also return the gradient of dt.
+            start_rows: S, where `start` is None.
+            want_dt: also return the gradient of dt; that one takes memory of its own at each call.
 
         Returns:
             Gradient of CPU tensors, valid until the next call of `vjp`.
 
         Raises:
             ValueError: an argument of a wrong shape, size or value, named.
-            OutOfDeviceMemory: the batch does not fit; smaller ones still do.
+            OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
 
         """
-        kernel = self.control_map(control_space)
-        if actions is None and want_dt:
-            raise ValueError("actions: the gradient of dt needs them, got None")
-        if actions is None and (batch is None or action_horizon is None):
-            raise ValueError(f"batch, action_horizon: expected both without actions, got {batch}, {action_horizon}")
-        shape = (batch, action_horizon, self.config.dof) if actions is None else tuple(actions.shape)
-        batch, horizon = self._check_actions(shape)
-        index = self._check_start(start, start_index, batch)
-        step = self._check_dt(dt, batch, horizon)
-        self._check_upstream(upstream, (batch, horizon + kernel.extra_horizon, self.config.dof))
-        with self._device_memory():
-            buffers = self._buffers
-            lengths = buffers.device_input("dt", step, torch.float64)
-            places = None if index is None else buffers.device_input("start_index", index, torch.int64)
-            given = [
-                None if gradient is None else buffers.device_input(f"upstream_{name}", gradient)
-                for name, gradient in upstream._asdict().items()
-            ]
-            rows = start.position.shape[0]
-            if all(gradient is None for gradient in given):
-                shapes = [shape, *[(rows, self.config.dof)] * 3, *[step.shape] * want_dt]
-                gradients = [torch.zeros(size, dtype=self.dtype, device=self.device) for size in shapes]
-            elif want_dt:
-                leaves = [buffers.device_input("actions", actions), *self._start_to_device(start), lengths]
-                gradients = _pull_back_with_dt(kernel, leaves, places, given)
-            else:
-                gradients = kernel.pull_back(
-                    given, dt=lengths, action_horizon=horizon, start_rows=rows, start_idx=places
-                )
-            names = ("action", "start_position", "start_velocity", "start_acceleration", "dt")
-            results = buffers.host_outputs(names[: len(gradients)], gradients)
-        dt_gradient = results[4].reshape(np.shape(dt)) if want_dt else None
-        return Gradient(*results[:4], dt_gradient)
+        arguments = (start, upstream, actions, batch, action_horizon, dt, control_space, start_index, start_rows)
+        memory, dt_gradient = self._vjp(*arguments, want_dt)
+        return memory.tensors if dt_gradient is None else memory.tensors._replace(dt=dt_gradient)
+
+    def vjp_arrays(
+        self,
+        start: StartState | None,
+        upstream: UpstreamGradient,
+        *,
+        actions: Array | None = None,
+        batch: int | None = None,
+        action_horizon: int | None = None,
+        dt: float | Array | None = None,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        start_rows: int = 1,
+        want_dt: bool = False,
+    ) -> GradientArrays:
+        """Pull back as `vjp` does, into numpy arrays."""
+        arguments = (start, upstream, actions, batch, action_horizon, dt, control_space, start_index, start_rows)
+        memory, dt_gradient = self._vjp(*arguments, want_dt)
+        return memory.arrays if dt_gradient is None else memory.arrays._replace(dt=dt_gradient.numpy())
 
     def time_from_start(
         self,
@@ -258,138 +212,158 @@ class TrajectoryIntegrator:
         The start state is at 0: it is row 0, or row 1 of a central difference, whose row 0 is then at -dt.
         """
         kernel = self.control_map(control_space)
-        horizon = action_horizon + kernel.extra_horizon
-        step = self._check_dt(dt, batch, action_horizon)
-        if kernel.uniform_dt_only and step.shape[1] != 1:
-            raise ValueError(f"dt: central differences need one step length, got shape {list(np.shape(dt))}")
-        time = np.broadcast_to(step, (step.shape[0], horizon)).copy()
+        step = self._step_lengths(dt, batch, action_horizon, kernel)
+        time = np.empty((step.shape[0], action_horizon + kernel.extra_horizon))
+        time[:] = step
         time[:, 0] = 0.0
-        np.cumsum(time, axis=1, out=time)
-        time -= kernel.start_row * step[:, :1]
-        per_trajectory = np.ndim(dt) == 2 if dt is not None else False
-        return time if per_trajectory else time[0]
+        time.cumsum(axis=1, out=time)
+        if kernel.start_row:
+            time -= kernel.start_row * step[:, :1]
+        return time if np.ndim(dt) == 2 else time[0]
 
     def with_changes(self, **changes: object) -> TrajectoryIntegrator:
-        """Return an engine with some configuration fields changed; it takes over the buffers where they still fit."""
+        """Return an engine with some configuration fields changed; it takes over the memory where it still fits."""
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
-        if (changed.device, changed.dtype) == (self.device, self.dtype):
-            changed._buffers = self._buffers
+        same_graphs = changed.config.max_graphs == self.config.max_graphs
+        if (changed.device, changed.dtype) == (self.device, self.dtype) and same_graphs:
+            changed._buffers, changed._executor, changed._sizes = self._buffers, self._executor, self._sizes
         return changed
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
-        """Integrate and differentiate each `(batch, action horizon)` once, so that the first real one is no slower."""
+        """Integrate and differentiate each `(batch, action horizon)`, so that the first real one is no slower."""
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
-            trajectory = self.integrate(start, actions)
-            self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
+            for _ in range(2):  # a kind of call is recorded when it comes for the second time
+                trajectory = self.integrate(start, actions)
+                self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
         self._buffers.clear()
+        self._executor.release()
+        self._sizes.forget()
 
-    @contextmanager
-    def _device_memory(self) -> Iterator[None]:
+    def _make_executor(self) -> Executor:
+        if default_backend(self.device) is Backend.NATIVE:
+            return DirectExecutor(self.dtype)
+        return StagedExecutor(self.device, self.dtype, self.config.max_graphs)
+
+    def _integrate(
+        self,
+        start: StartState,
+        actions: Array,
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+    ) -> _ForwardResults:
+        config = self.config
+        kernel = self._maps.get(control_space) or self.control_map(control_space)
+        batch, horizon = check_actions(actions.shape, config)
+        index = check_start_index(start_index, check_start(start, config.dof), batch)
+        step = self._step_lengths(dt, batch, horizon, kernel)
+        shape = (4, batch, horizon + kernel.extra_horizon, config.dof)
+        results = self._results("trajectory", shape, _ForwardResults.of)
+        work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor)
+        engine_split.forward(work, self._executor, self._sizes)
+        return results
+
+    def _vjp(
+        self,
+        start: StartState | None,
+        upstream: UpstreamGradient,
+        actions: Array | None,
+        batch: int | None,
+        action_horizon: int | None,
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+        start_rows: int,
+        want_dt: bool,
+    ) -> tuple[_TransposeResults, Tensor | None]:
+        config = self.config
+        kernel = self._maps.get(control_space) or self.control_map(control_space)
+        if actions is None:
+            if want_dt:
+                raise ValueError("actions: the gradient of dt needs them, got None")
+            if batch is None or action_horizon is None:
+                raise ValueError(f"batch, action_horizon: expected both without actions, got {batch}, {action_horizon}")
+            shape = (batch, action_horizon, config.dof)
+        else:
+            shape = tuple(actions.shape)
+        batch, horizon = check_actions(shape, config)
+        rows = start_rows if start is None else check_start(start, config.dof)
+        index = check_start_index(start_index, rows, batch)
+        step = self._step_lengths(dt, batch, horizon, kernel)
+        some = check_upstream(upstream, (batch, horizon + kernel.extra_horizon, config.dof))
+        results = self._results("gradient", (rows, *shape), _TransposeResults.of)
+        if some:
+            work = TransposeWork(kernel, upstream, index, step, results.tensors.action, results.tensors[1:4])
+            engine_split.transpose(work, self._executor, self._sizes)
+        else:
+            results.arrays.values.fill(0)
+        if not want_dt:
+            return results, None
+        if not some:
+            return results, torch.zeros(np.shape(dt), dtype=torch.float64)
+        work = DtWork(kernel, upstream, actions, _AT_REST if start is None else start.rows, index, step)
+        gradient = pull_back_dt(work, self.device, self.dtype, self._sizes)
+        return results, gradient.reshape(np.shape(dt))
+
+    def _step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
+        """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and made once."""
+        if dt is None:
+            dt = self.config.dt
+        if type(dt) is not float:
+            return check_dt(dt, batch, horizon, uniform=kernel.uniform_dt_only)
+        step = self._steps.get(dt)
+        if step is None:
+            step = check_dt(dt, batch, horizon)
+            if len(self._steps) >= _MOST_STEPS:
+                self._steps.clear()
+            self._steps[dt] = step
+        return step
+
+    def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., NamedTuple]) -> NamedTuple:
+        """Host memory for the results of a call, in all the forms they are wanted in.
+
+        Raises:
+            OutOfDeviceMemory: the host has not enough of it.
+
+        """
+        rows, batch, horizon, dof = shape
+        size = math.prod(shape) if name == "trajectory" else (batch * horizon + 3 * rows) * dof
         try:
-            yield
+            return self._buffers.made("output", name, shape, size, lambda flat: make(flat, shape))
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             self._buffers.clear()
-            raise OutOfDeviceMemory(f"out of memory on {self.device}: {str(error).splitlines()[0]}") from error
-
-    def _start_to_device(self, start: StartState) -> list[Tensor]:
-        rows = start.position.shape[0]
-        return [
-            self._buffers.device_zeros(name, (rows, self.config.dof))
-            if value is None
-            else self._buffers.device_input(name, value)
-            for name, value in zip(("position", "velocity", "acceleration"), start.rows, strict=True)
-        ]
-
-    def _check_actions(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        config = self.config
-        if len(shape) != 3 or shape[2] != config.dof:
-            raise ValueError(f"actions: expected shape [batch, horizon, dof = {config.dof}], got {list(shape)}")
-        batch, horizon, _ = shape
-        if not 1 <= batch <= config.max_batch:
-            raise ValueError(f"actions: expected 1 to {config.max_batch} trajectories, got {batch}")
-        if not 1 <= horizon <= config.max_horizon:
-            raise ValueError(f"actions: expected 1 to {config.max_horizon} steps, got {horizon}")
-        return batch, horizon
-
-    def _check_start(self, start: StartState, start_index: Array | None, batch: int) -> np.ndarray | None:
-        """Check the rows of the start state and return the index as an array."""
-        rows = start.position.shape[0]
-        for name, value in zip(("position", "velocity", "acceleration"), start.rows, strict=True):
-            if value is not None and tuple(value.shape) != (rows, self.config.dof):
-                raise ValueError(
-                    f"start.{name}: expected shape [{rows}, dof = {self.config.dof}], got {list(value.shape)}"
-                )
-        if start_index is None:
-            if rows not in (1, batch):
-                raise ValueError(f"start.position: expected 1 or {batch} rows without start_index, got {rows}")
-            return None
-        index = np.asarray(start_index).astype(np.int64)
-        if index.shape != (batch,):
-            raise ValueError(f"start_index: expected shape [{batch}], got {list(index.shape)}")
-        if index.min() < 0 or index.max() >= rows:
-            raise ValueError(f"start_index: expected rows 0 to {rows - 1}, got {index.min()} to {index.max()}")
-        return index
-
-    def _check_dt(self, dt: float | Array | None, batch: int, horizon: int) -> np.ndarray:
-        """Step lengths as `[1 or B, 1 or Ha]`, float64, finite and positive."""
-        step = np.asarray(self.config.dt if dt is None else dt, dtype=np.float64)
-        step = step if step.ndim == 2 else np.atleast_2d(step)
-        if step.ndim != 2 or step.shape[0] not in (1, batch) or step.shape[1] not in (1, horizon):
-            raise ValueError(
-                f"dt: expected a number, [horizon = {horizon}], [batch = {batch}, 1] or [{batch}, {horizon}], "
-                f"got shape {list(np.shape(dt))}"
-            )
-        if not (np.isfinite(step).all() and (step > 0).all()):
-            bad = step[~(np.isfinite(step) & (step > 0))][0]
-            raise ValueError(f"dt: expected finite numbers of seconds > 0, got {bad}")
-        return step
-
-    def _check_upstream(self, upstream: UpstreamGradient, shape: tuple[int, int, int]) -> None:
-        for name, value in upstream._asdict().items():
-            if value is not None and tuple(value.shape) != shape:
-                raise ValueError(f"upstream.{name}: expected shape {list(shape)}, got {list(value.shape)}")
+            raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
 
 
-def resolve_device(name: str) -> torch.device:
-    """Return the device that `name` ("auto", "cpu", "cuda", "cuda:N") means here.
+class _ForwardResults(NamedTuple):
+    """`[4, B, H, dof]` three times over."""
 
-    Raises:
-        ValueError: an unknown name, or a device that is not there.
+    tensor: Tensor
+    array: np.ndarray
+    trajectory: Trajectory
 
-    """
-    count = torch.cuda.device_count()
-    if name == "auto":
-        return torch.device("cuda:0" if count else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device: expected auto, cpu, cuda or cuda:N, got {name!r}")
-    if device.type == "cuda" and (device.index or 0) >= count:
-        raise ValueError(f"device: got {name!r}, but torch {torch.__version__} sees {count} CUDA devices")
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else torch.device("cpu")
+    @classmethod
+    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _ForwardResults:
+        tensor = flat.view(shape)
+        return cls(tensor, tensor.numpy(), Trajectory(*tensor.unbind()))
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed: torch has a type for it on CUDA only, on the CPU it is known by its text."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+class _TransposeResults(NamedTuple):
+    """Gradients of actions and start rows twice over."""
 
+    tensors: Gradient
+    arrays: GradientArrays
 
-def _pull_back_with_dt(
-    kernel: ControlMap, leaves: Sequence[Tensor], start_idx: Tensor | None, upstream: Sequence[Tensor | None]
-) -> Sequence[Tensor]:
-    """Gradients of the leaves: action, start position, velocity, acceleration and dt."""
-    with torch.enable_grad():
-        leaves = [leaf.detach().requires_grad_() for leaf in leaves]
-        outputs = kernel.step(*leaves[:4], dt=leaves[4], start_idx=start_idx)
-        pairs = [(output, gradient) for output, gradient in zip(outputs, upstream, strict=True) if gradient is not None]
-        outputs, gradients = zip(*pairs, strict=True)
-        return torch.autograd.grad(outputs, leaves, gradients, allow_unused=True, materialize_grads=True)
+    @classmethod
+    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _TransposeResults:
+        rows, batch, horizon, dof = shape
+        action, *starts = flat.split([batch * horizon * dof, *[rows * dof] * 3])
+        views = [action.view(batch, horizon, dof), *(start.view(rows, dof) for start in starts)]
+        return cls(Gradient(*views, None), GradientArrays(*(view.numpy() for view in views), None, flat.numpy()))

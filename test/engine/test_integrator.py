@@ -105,21 +105,6 @@ def test_the_gradient_of_dt_has_the_shape_that_dt_had(dt, random):
     assert total == pytest.approx(uniform.item())
 
 
-def test_the_same_shapes_reuse_the_same_memory_and_larger_ones_grow_it_once(random):
-    engine = TrajectoryIntegrator(IntegratorConfig(dof=7, device="cpu"))
-    start = StartState(np.zeros((1, 7), np.float32))
-
-    def addresses(batch: int) -> list[int]:
-        actions = random.standard_normal((batch, 16, 7)).astype(np.float32)
-        outputs = engine.integrate(start, actions)
-        return [x.data_ptr() for x in outputs]
-
-    large = addresses(64)
-    assert addresses(64) == large
-    assert addresses(3) == large
-    assert addresses(64) == large
-
-
 def test_with_changes_keeps_the_buffers_of_the_same_device_and_dtype():
     engine = TrajectoryIntegrator(IntegratorConfig(dof=2, device="cpu"))
     start, actions = StartState(np.zeros((1, 2))), np.zeros((4, 5, 2))

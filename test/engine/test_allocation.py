@@ -1,0 +1,134 @@
+"""Once a kind of call has been seen, the engine allocates no tensor and gives the same memory back."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.kernels import MAPS, Backend, ControlSpace, FiniteDifference, default_backend
+
+NEEDS_NATIVE = pytest.mark.skipif(
+    default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ kernels are not built"
+)
+DOF = 3
+
+
+def allocations(run: Callable[[], object]) -> int:
+    """Tensor memory allocated on the host while `run` runs, counted by torch's profiler."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        run()
+    events = profiled.profiler.kineto_results.events()
+    return sum(event.name() == "[memory]" and event.nbytes() > 0 for event in events)
+
+
+def test_the_count_sees_an_allocation():
+    assert allocations(lambda: None) == 0
+    assert allocations(lambda: torch.empty(5)) == 1
+    assert allocations(lambda: [torch.empty(5), torch.add(torch.ones(2), 1)]) >= 3
+
+
+def calls(engine: TrajectoryIntegrator, space: ControlSpace, form: str, dtype: type) -> list[Callable[[], object]]:
+    """Forward and transposed calls of one kind, with inputs in the forms that requests bring."""
+    random = np.random.default_rng(0)
+    batch, horizon = 5, 6
+    rows = {"one row": 1, "rows": batch, "pool": 2}[form]
+    start = StartState(*random.standard_normal((3, rows, DOF)).astype(dtype))
+    actions = random.standard_normal((batch, horizon, DOF)).astype(dtype)
+    shape = (batch, engine.output_horizon(horizon, space), DOF)
+    upstream = UpstreamGradient(*random.standard_normal((4, *shape)).astype(dtype))
+    given = {"control_space": space, "start_index": np.array([0, 1, 1, 0, 1]) if form == "pool" else None}
+    size = {"batch": batch, "action_horizon": horizon}
+    return [
+        lambda: engine.integrate(start, actions, **given),
+        lambda: engine.integrate_array(start, actions, 0.1, **given),
+        lambda: engine.vjp(start, upstream, **size, **given),
+        lambda: engine.vjp_arrays(None, upstream._replace(jerk=None), **size, **given, start_rows=rows),
+        lambda: engine.vjp(start, UpstreamGradient(), **size, **given),
+    ]
+
+
+@NEEDS_NATIVE
+@pytest.mark.parametrize("difference", FiniteDifference)
+@pytest.mark.parametrize("form", ["one row", "rows", "pool"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["as is", "converted"])
+def test_nothing_is_allocated_in_the_steady_state(difference, form, dtype):
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu", finite_difference=difference))
+    runs = [run for space in ControlSpace for run in calls(engine, space, form, dtype)]
+
+    def all_of_them() -> None:
+        for run in runs:
+            run()
+
+    assert allocations(all_of_them) > 0
+    assert allocations(all_of_them) == 0
+
+
+@NEEDS_NATIVE
+def test_python_memory_does_not_grow_with_calls():
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu"))
+    runs = calls(engine, ControlSpace.JERK, "pool", np.float32)
+
+    def traced(count: int) -> int:
+        for _ in range(count):
+            for run in runs:
+                run()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = traced(2000)  # Python keeps up to 2,000 dead tuples of a size
+        assert traced(2000) - before < 20_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_same_kind_of_call_gives_the_same_memory_and_a_larger_one_grows_it_once(name):
+    kernel = MAPS[name]
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=7, device="cpu", control_space=kernel.control_space))
+
+    def addresses(batch: int) -> list[int]:
+        actions = np.ones((batch, 16, 7), np.float32)
+        start = StartState(np.zeros((1, 7), np.float32))
+        outputs = engine.integrate(start, actions)
+        return [x.data_ptr() for x in (*outputs, *engine.vjp(start, UpstreamGradient(*outputs), actions=actions)[:4])]
+
+    small = addresses(3)
+    assert addresses(3) == small
+    large = addresses(64)
+    assert addresses(64) == large
+    assert addresses(3)[0] == large[0], "the memory for the largest serves the smaller ones"
+    assert addresses(64) == large
+
+
+def test_shapes_that_change_all_the_time_are_not_all_remembered():
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=1, device="cpu"))
+    start = StartState(np.zeros((1, 1), np.float32))
+    for horizon in range(1, 257):
+        for batch in (1, 2, 3):
+            engine.integrate(start, np.zeros((batch, horizon, 1), np.float32), 0.1 / horizon)
+    assert len(engine._buffers._views) <= 256
+    assert len(engine._steps) <= 64
+
+
+def test_numpy_and_torch_forms_of_results_share_memory():
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=2, device="cpu"))
+    start, actions = StartState(np.zeros((1, 2), np.float32)), np.ones((2, 4, 2), np.float32)
+    trajectory = engine.integrate(start, actions)
+    array = engine.integrate_array(start, actions)
+    assert array.shape == (4, 2, 4, 2) and array.flags.c_contiguous
+    for k, output in enumerate(trajectory):
+        assert output.data_ptr() == array[k].ctypes.data
+    upstream = UpstreamGradient(*(output.clone() for output in trajectory))
+    gradient = engine.vjp(start, upstream, actions=actions)
+    arrays = engine.vjp_arrays(start, upstream, actions=actions)
+    flat = np.concatenate([values.ravel() for values in arrays[:4]])
+    assert np.array_equal(flat, arrays.values)
+    for tensor, values in zip(gradient[:4], arrays[:4], strict=True):
+        assert np.array_equal(tensor.numpy(), values)

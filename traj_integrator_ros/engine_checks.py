@@ -1,0 +1,98 @@
+"""The engine's checks of what it is given: shapes, sizes, step lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .engine_types import Array, IntegratorConfig, StartState, UpstreamGradient
+
+
+def check_actions(shape: tuple[int, ...], config: IntegratorConfig) -> tuple[int, int]:
+    """Return batch and horizon of actions of `shape`.
+
+    Raises:
+        ValueError: not `[batch, horizon, dof]` within the configured sizes.
+
+    """
+    if len(shape) != 3 or shape[2] != config.dof:
+        raise ValueError(f"actions: expected shape [batch, horizon, dof = {config.dof}], got {list(shape)}")
+    batch, horizon, _ = shape
+    if not 1 <= batch <= config.max_batch:
+        raise ValueError(f"actions: expected 1 to {config.max_batch} trajectories, got {batch}")
+    if not 1 <= horizon <= config.max_horizon:
+        raise ValueError(f"actions: expected 1 to {config.max_horizon} steps, got {horizon}")
+    return batch, horizon
+
+
+def check_start(start: StartState, dof: int) -> int:
+    """Return the number of start rows.
+
+    Raises:
+        ValueError: rows of different shapes, or not `dof` wide.
+
+    """
+    shape = start.position.shape
+    if len(shape) != 2 or shape[1] != dof:
+        raise ValueError(f"start.position: expected shape [{shape[0] if shape else 1}, dof = {dof}], got {list(shape)}")
+    for name, value in (("velocity", start.velocity), ("acceleration", start.acceleration)):
+        if value is not None and value.shape != shape:
+            raise ValueError(f"start.{name}: expected shape [{shape[0]}, dof = {dof}], got {list(value.shape)}")
+    return shape[0]
+
+
+def check_start_index(start_index: Array | None, rows: int, batch: int) -> np.ndarray | None:
+    """Return the start row of each trajectory as int64, None where it goes without saying.
+
+    Raises:
+        ValueError: of a wrong shape, or rows that are not there; neither 1 row nor `batch` without an index.
+
+    """
+    if start_index is None:
+        if rows not in (1, batch):
+            raise ValueError(f"start.position: expected 1 or {batch} rows without start_index, got {rows}")
+        return None
+    index = np.ascontiguousarray(start_index, dtype=np.int64)
+    if index.shape != (batch,):
+        raise ValueError(f"start_index: expected shape [{batch}], got {list(index.shape)}")
+    if index.min() < 0 or index.max() >= rows:
+        raise ValueError(f"start_index: expected rows 0 to {rows - 1}, got {index.min()} to {index.max()}")
+    return index
+
+
+def check_dt(dt: float | Array, batch: int, horizon: int, *, uniform: bool = False) -> np.ndarray:
+    """Return step lengths, s, as `[1 or batch, 1 or horizon]`, float64 and contiguous.
+
+    Raises:
+        ValueError: of another shape, not finite or not positive; `uniform`: differing along the horizon.
+
+    """
+    step = np.asarray(dt, dtype=np.float64)
+    step = np.ascontiguousarray(step if step.ndim == 2 else np.atleast_2d(step))
+    if step.ndim != 2 or step.shape[0] not in (1, batch) or step.shape[1] not in (1, horizon):
+        raise ValueError(
+            f"dt: expected a number, [horizon = {horizon}], [batch = {batch}, 1] or [{batch}, {horizon}], "
+            f"got shape {list(np.shape(dt))}"
+        )
+    if not (np.isfinite(step).all() and (step > 0).all()):
+        bad = step[~(np.isfinite(step) & (step > 0))][0]
+        raise ValueError(f"dt: expected finite numbers of seconds > 0, got {bad}")
+    if uniform and step.shape[1] != 1:
+        raise ValueError(f"dt: central differences need one step length, got shape {list(np.shape(dt))}")
+    return step
+
+
+def check_upstream(upstream: UpstreamGradient, shape: tuple[int, int, int]) -> bool:
+    """Return whether any gradient is there.
+
+    Raises:
+        ValueError: one of another shape.
+
+    """
+    some = False
+    for name, value in zip(upstream._fields, upstream, strict=True):
+        if value is None:
+            continue
+        if value.shape != shape:
+            raise ValueError(f"upstream.{name}: expected shape {list(shape)}, got {list(value.shape)}")
+        some = True
+    return some

@@ -1,0 +1,87 @@
+"""The executor of the CPU: the C++ loops read the caller's arrays and write the results, with nothing in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .engine_buffers import Buffers
+from .engine_types import Array
+from .engine_work import ForwardWork, TransposeWork
+
+# Numbers of the maps in the C++ extension.
+_NUMBERS = {
+    "clique_backward": 0,
+    "clique_central": 1,
+    "acceleration_zoh": 2,
+    "acceleration_semi_implicit_euler": 3,
+    "velocity": 4,
+    "jerk": 5,
+}
+
+
+class DirectExecutor:
+    """Calls the C++ kernels on the arrays as they are; converts only what has another dtype or is not contiguous.
+
+    Raises:
+        ImportError: the C++ extension is not there.
+
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        from .kernels import native
+
+        self._step_into: Callable[..., bool] = native.step_into
+        self._transpose_into: Callable[..., bool] = native.transpose_into
+        self._dtype = dtype
+        self._buffers = Buffers(torch.device("cpu"), dtype)
+
+    def forward(self, work: ForwardWork) -> None:
+        """Integrate."""
+        kernel, actions, start, start_index, dt, out = work
+        number = _NUMBERS[kernel.name]
+        if self._step_into(number, actions, *start, start_index, dt, out):
+            return
+        inputs = self._converted(("actions", "position", "velocity", "acceleration"), (actions, *start))
+        result = out if out.is_contiguous() else self._buffers.view("input", "out", tuple(out.shape))
+        if not self._step_into(number, *inputs, start_index, np.ascontiguousarray(dt), result):
+            raise ValueError(_unfit(work))
+        if result is not out:
+            out.copy_(result)
+
+    def transpose(self, work: TransposeWork) -> None:
+        """Pull back."""
+        kernel, upstream, start_index, dt, action, start = work
+        number = _NUMBERS[kernel.name]
+        if self._transpose_into(number, *upstream, start_index, dt, False, action, *start):
+            return
+        names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
+        inputs = self._converted(names, upstream)
+        steps = np.ascontiguousarray(dt)
+        if not self._transpose_into(number, *inputs, start_index, steps, False, action, *start):
+            raise ValueError(_unfit(work))
+
+    def release(self) -> None:
+        """Let go of the memory for converted inputs."""
+        self._buffers.clear()
+
+    def _converted(self, names: Sequence[str], values: Sequence[Array | None]) -> list[Tensor | None]:
+        """Inputs in the engine's dtype, contiguous: themselves where they are so already."""
+        return [None if value is None else self._fit(name, value) for name, value in zip(names, values, strict=True)]
+
+    def _fit(self, name: str, value: Array) -> Array:
+        if isinstance(value, np.ndarray):
+            target = self._buffers.view("input", name, value.shape)
+            np.copyto(target.numpy(), value, casting="same_kind")
+            return target
+        if value.dtype == self._dtype and value.is_contiguous() and value.device.type == "cpu":
+            return value.detach()
+        return self._buffers.view("input", name, tuple(value.shape)).copy_(value.detach())
+
+
+def _unfit(work: ForwardWork | TransposeWork) -> str:
+    given = ", ".join(f"{type(value).__name__} {list(np.shape(value))}" for value in work if hasattr(value, "shape"))
+    return f"arrays: expected real numbers in shapes that belong together, got {given}"

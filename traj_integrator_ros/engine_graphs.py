@@ -1,0 +1,114 @@
+"""Recorded work, kept least recently used first out: on CUDA one graph for each kind and shape of call."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar
+
+import torch
+
+from .engine_types import is_out_of_memory
+
+Replay = Callable[[], None]
+
+logger = logging.getLogger(__name__)
+
+
+class Recorder(Protocol):
+    """Turns work into something that does the same work again, on the same memory, with less ado."""
+
+    def record(self, run: Callable[[], None]) -> Replay:
+        """Record `run` without doing its work.
+
+        Raises:
+            RuntimeError: it cannot be recorded.
+
+        """
+
+
+class CudaRecorder:
+    """Captures what `run` starts on the device in a CUDA graph.
+
+    Kernels have to be compiled before: `run` must have run once.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    def record(self, run: Callable[[], None]) -> Replay:
+        """Capture `run`; what it allocates belongs to the graph and dies with it."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._device), torch.cuda.graph(graph, stream=self._stream):
+            run()
+        return graph.replay
+
+
+class Station(Protocol):
+    """Memory for calls of one kind and shape, and the work on it."""
+
+    def enqueue(self) -> None:
+        """Copy in, compute, copy out: always the same, on the same memory."""
+
+
+AnyStation = TypeVar("AnyStation", bound=Station)
+
+
+class Stations:
+    """The stations of the latest kinds of call, and their recordings.
+
+    A station records when its kind of call comes for the second time: what comes only once is not worth it.
+
+    Args:
+        recorder: None to record nothing.
+        capacity: how many stations are kept.
+
+    """
+
+    def __init__(self, recorder: Recorder | None, capacity: int) -> None:
+        self._recorder = recorder
+        self._capacity = capacity
+        self._stations: OrderedDict[Hashable, Station] = OrderedDict()
+        self._replays: dict[Hashable, Replay] = {}
+
+    def find(self, key: Hashable, make: Callable[[], AnyStation]) -> tuple[AnyStation, Replay]:
+        """Return the station of `key`, made if need be, and how to do its work this time."""
+        station = self._stations.get(key)
+        if station is None:
+            self._make_room()
+            station = self._stations[key] = make()
+            return station, station.enqueue
+        self._stations.move_to_end(key)
+        replay = self._replays.get(key)
+        if replay is None:
+            replay = self._replays[key] = self._record(station)
+        return station, replay
+
+    def clear(self) -> None:
+        """Drop every station and recording."""
+        self._stations.clear()
+        self._replays.clear()
+
+    def __len__(self) -> int:
+        """Number of stations."""
+        return len(self._stations)
+
+    def _make_room(self) -> None:
+        while len(self._stations) >= self._capacity:
+            oldest, _ = self._stations.popitem(last=False)
+            self._replays.pop(oldest, None)
+
+    def _record(self, station: Station) -> Replay:
+        if self._recorder is None:
+            return station.enqueue
+        try:
+            return self._recorder.record(station.enqueue)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            self._recorder = None
+            reason = str(error).splitlines()[0]
+            logger.warning("the engine goes on without CUDA graphs, since one could not be captured: %s", reason)
+            return station.enqueue

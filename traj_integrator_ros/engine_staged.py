@@ -1,0 +1,200 @@
+"""The executor of a device with memory of its own: inputs in through pinned memory, kernels, results out.
+
+On CUDA all of it is one graph for each kind and shape of call; it serves the CPU too, where nothing is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .engine_buffers import Buffers
+from .engine_graphs import CudaRecorder, Recorder, Stations
+from .engine_launch import launch_forward, launch_transpose
+from .engine_types import Array
+from .engine_work import ForwardWork, TransposeWork
+
+# Calls that move more bytes than this run eagerly in shared memory: their launches cost nothing beside the work, and
+# memory of their own for each kind would be too much.
+MOST_RECORDED_BYTES = 32 << 20
+
+# Of the inputs that do not have the engine's dtype.
+_DTYPES = {"start_index": torch.int64, "dt": torch.float64}
+
+
+class StagedExecutor:
+    """Copies in, computes and copies out, with all memory made once.
+
+    Args:
+        device: where the kernels run.
+        dtype: of inputs and results.
+        max_graphs: kinds of call that are recorded and kept; 0 records nothing.
+        recorder: what records; by default CUDA graphs on CUDA, nothing elsewhere.
+
+    """
+
+    def __init__(
+        self, device: torch.device, dtype: torch.dtype, max_graphs: int, recorder: Recorder | None = None
+    ) -> None:
+        self._device = device
+        self._dtype = dtype
+        if recorder is None and device.type == "cuda" and max_graphs > 0:
+            recorder = CudaRecorder(device)
+        self._shared = Buffers(device, dtype)
+        self.stations = Stations(recorder, max_graphs) if max_graphs > 0 and recorder is not None else None
+
+    def forward(self, work: ForwardWork) -> None:
+        """Integrate."""
+        inputs = {
+            "actions": work.actions,
+            **dict(zip(("position", "velocity", "acceleration"), work.start, strict=True)),
+            "start_index": work.start_index,
+            "dt": work.dt,
+        }
+        self._run(_ForwardStation, work, inputs, (work.out,))
+
+    def transpose(self, work: TransposeWork) -> None:
+        """Pull back."""
+        names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
+        inputs = {
+            **dict(zip(names, work.upstream, strict=True)),
+            "start_index": work.start_index,
+            "dt": work.dt,
+        }
+        self._run(_TransposeStation, work, inputs, (work.action, *work.start))
+
+    def release(self) -> None:
+        """Let go of all memory on the device, the graphs' too."""
+        self._shared.clear()
+        if self.stations is not None:
+            self.stations.clear()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _run(
+        self,
+        station_type: type[_ForwardStation] | type[_TransposeStation],
+        work: ForwardWork | TransposeWork,
+        inputs: dict[str, Array | None],
+        results: tuple[Tensor, ...],
+    ) -> None:
+        def make(buffers: Buffers | None = None) -> _ForwardStation | _TransposeStation:
+            memory = _Memory(buffers or Buffers(self._device, self._dtype), self._device)
+            return station_type(work, {name: memory.input(name, value) for name, value in inputs.items()}, memory)
+
+        moved = sum(result.numel() for result in results) * results[0].element_size()
+        with torch.no_grad():
+            if self.stations is None or moved > MOST_RECORDED_BYTES or not results[0].is_contiguous():
+                station = make(self._shared)
+                do_work: Callable[[], None] = station.enqueue
+            else:
+                station, do_work = self.stations.find(_key(station_type, work, inputs, results), make)
+            for name, value in inputs.items():
+                station.inputs[name].fill(value)
+            do_work()
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+
+
+class _Input:
+    """Memory of one input, on the host and on the device, which are the same on the CPU; None where it is absent."""
+
+    def __init__(self, host: Tensor | None, device: Tensor | None) -> None:
+        self.host = host
+        self.device = device
+        self._array = None if host is None else host.numpy()
+
+    def fill(self, value: Array | None) -> None:
+        """Copy a value into the host's memory."""
+        if value is None:
+            return
+        if isinstance(value, np.ndarray):
+            np.copyto(self._array, value, casting="same_kind")
+        else:
+            self.host.copy_(value.detach())
+
+    def upload(self) -> None:
+        """Start the copy to the device."""
+        if self.host is not self.device:
+            self.device.copy_(self.host, non_blocking=True)
+
+
+class _Memory:
+    """Makes the memory of a station out of named buffers."""
+
+    def __init__(self, buffers: Buffers, device: torch.device) -> None:
+        self._buffers = buffers
+        self._same = device.type == "cpu"
+
+    def input(self, name: str, value: Array | None) -> _Input:
+        """Memory for an input like `value`."""
+        if value is None:
+            return _Input(None, None)
+        shape, dtype = tuple(value.shape), _DTYPES.get(name)
+        device = self._buffers.view("input", name, shape, dtype)
+        return _Input(device if self._same else self._buffers.view("output", name, shape, dtype), device)
+
+    def result(self, name: str, host: Tensor) -> Tensor:
+        """Device memory for a result that goes to `host`: that itself, where the device can write it."""
+        return host if self._same and host.is_contiguous() else self._buffers.view("input", name, tuple(host.shape))
+
+
+class _ForwardStation:
+    """Memory and work of one kind of forward call."""
+
+    def __init__(self, work: ForwardWork, inputs: dict[str, _Input], memory: _Memory) -> None:
+        self.inputs = inputs
+        self._kernel = work.kernel
+        self._host = work.out
+        self._out = memory.result("out", work.out)
+        self._start = [inputs[name].device for name in ("position", "velocity", "acceleration")]
+
+    def enqueue(self) -> None:
+        """Copy in, integrate, copy out."""
+        for value in self.inputs.values():
+            value.upload()
+        actions, index, dt = (self.inputs[name].device for name in ("actions", "start_index", "dt"))
+        launch_forward(self._kernel, actions, self._start, index, dt, self._out)
+        _download(self._out, self._host)
+
+
+class _TransposeStation:
+    """Memory and work of one kind of transposed call."""
+
+    def __init__(self, work: TransposeWork, inputs: dict[str, _Input], memory: _Memory) -> None:
+        self.inputs = inputs
+        self._kernel = work.kernel
+        self._host = (work.action, *work.start)
+        names = ("action", "start_position", "start_velocity", "start_acceleration")
+        self._results = [memory.result(name, host) for name, host in zip(names, self._host, strict=True)]
+
+    def enqueue(self) -> None:
+        """Copy in, pull back, copy out."""
+        for value in self.inputs.values():
+            value.upload()
+        *upstream, index, dt = (value.device for value in self.inputs.values())
+        launch_transpose(self._kernel, upstream, index, dt, self._results[0], self._results[1:])
+        for result, host in zip(self._results, self._host, strict=True):
+            _download(result, host)
+
+
+def _download(result: Tensor, host: Tensor) -> None:
+    if result is host:
+        return
+    if host.is_contiguous():
+        host.copy_(result, non_blocking=True)
+        return
+    for part, target in zip(result, host, strict=True):  # some of the trajectories of each output
+        target.copy_(part, non_blocking=True)
+
+
+def _key(
+    station_type: type, work: ForwardWork | TransposeWork, inputs: dict[str, Array | None], results: tuple[Tensor, ...]
+) -> Hashable:
+    """What has to be the same for the same recording: map, shapes, what is given, and where the results go."""
+    shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())
+    places = tuple((result.data_ptr(), tuple(result.shape)) for result in results)
+    return station_type, work.kernel.name, shapes, places

@@ -1,0 +1,129 @@
+"""What goes into the engine and what comes out of it: configuration, start states, gradients, its one error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+
+Array = np.ndarray | Tensor
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class IntegratorConfig:
+    """What an engine integrates, how, and on which device.
+
+    Raises:
+        ValueError: a field out of its range, named.
+
+    """
+
+    dof: int
+    control_space: ControlSpace = ControlSpace.POSITION
+    finite_difference: FiniteDifference = FiniteDifference.BACKWARD
+    acceleration_integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH
+    dt: float = 0.02
+    """Default step length, s."""
+    device: str = "auto"
+    """"auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N"."""
+    dtype: str = "float32"
+    max_batch: int = 1024
+    max_horizon: int = 256
+    """Longest action horizon; trajectories by central difference are 4 longer."""
+    max_graphs: int = 16
+    """CUDA graphs that are kept, each with buffers of its own: one for each kind and shape of call; 0 for none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "control_space", ControlSpace(self.control_space))
+        object.__setattr__(self, "finite_difference", FiniteDifference(self.finite_difference))
+        object.__setattr__(self, "acceleration_integrator", AccelerationIntegrator(self.acceleration_integrator))
+        for name, least in (("dof", 1), ("max_batch", 1), ("max_horizon", 1), ("max_graphs", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
+        if not (math.isfinite(self.dt) and self.dt > 0):
+            raise ValueError(f"dt: expected a finite number of seconds > 0, got {self.dt}")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype: expected one of {', '.join(DTYPES)}, got {self.dtype!r}")
+
+
+@dataclass(frozen=True)
+class StartState:
+    """Start rows `[S, dof]`: one for all trajectories, one for each, or a pool for `start_index`."""
+
+    position: Array
+    velocity: Array | None = None
+    acceleration: Array | None = None
+
+    @property
+    def rows(self) -> tuple[Array | None, Array | None, Array | None]:
+        """Position, velocity and acceleration rows."""
+        return self.position, self.velocity, self.acceleration
+
+
+class UpstreamGradient(NamedTuple):
+    """Gradient of a cost with respect to a trajectory's outputs, each `[B, H, dof]`; None means 0 and costs nothing."""
+
+    position: Array | None = None
+    velocity: Array | None = None
+    acceleration: Array | None = None
+    jerk: Array | None = None
+
+
+class Gradient(NamedTuple):
+    """Gradient of a cost with respect to the inputs of `integrate`, on the CPU."""
+
+    action: Tensor  # [B, Ha, dof]
+    start_position: Tensor  # [S, dof]
+    start_velocity: Tensor
+    start_acceleration: Tensor
+    dt: Tensor | None  # in the shape that dt was given; None unless asked for
+
+
+class GradientArrays(NamedTuple):
+    """The same as numpy arrays."""
+
+    action: np.ndarray
+    start_position: np.ndarray
+    start_velocity: np.ndarray
+    start_acceleration: np.ndarray
+    dt: np.ndarray | None
+    values: np.ndarray
+    """The numbers of the first four, one behind the other in one array: the memory that they are views of."""
+
+
+class OutOfDeviceMemory(RuntimeError):
+    """Memory cannot hold one trajectory on the device, or all results on the host; the engine goes on."""
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device that `name` ("auto", "cpu", "cuda", "cuda:N") means here.
+
+    Raises:
+        ValueError: an unknown name, or a device that is not there.
+
+    """
+    count = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda:0" if count else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: expected auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise ValueError(f"device: got {name!r}, but torch {torch.__version__} sees {count} CUDA devices")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else torch.device("cpu")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: torch has a type for it on CUDA only, on the CPU it is known by its text."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

@@ -1,0 +1,107 @@
+"""One call of the engine, checked, as the executors take it: a map, its inputs and the memory for its results."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from .engine_types import Array
+from .kernels import ControlMap
+
+
+class ForwardWork(NamedTuple):
+    """Integrate `actions`; results go to the host."""
+
+    kernel: ControlMap
+    actions: Array
+    """`[B, Ha, dof]`."""
+    start: tuple[Array | None, ...]
+    """Position, velocity and acceleration, each `[S, dof]` or None for 0."""
+    start_index: np.ndarray | None
+    """`[B]`, int64; None where S is 1 or B."""
+    dt: np.ndarray
+    """s, float64, `[1 or B, 1 or Ha]`."""
+    out: Tensor
+    """`[4, B, H, dof]` on the host; contiguous, or a part of the trajectories."""
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.actions.shape[0]
+
+    @property
+    def start_rows(self) -> int:
+        """S."""
+        return next((rows.shape[0] for rows in self.start if rows is not None), 1)
+
+    def part(self, begin: int, end: int) -> ForwardWork:
+        """Return the work on some of the trajectories."""
+        own_rows = self.start_index is None and self.start_rows != 1
+        return self._replace(
+            actions=self.actions[begin:end],
+            start=tuple(rows if rows is None or not own_rows else rows[begin:end] for rows in self.start),
+            start_index=None if self.start_index is None else self.start_index[begin:end],
+            dt=part_of_dt(self.dt, begin, end),
+            out=self.out[:, begin:end],
+        )
+
+
+class TransposeWork(NamedTuple):
+    """Pull upstream gradients back to actions and start rows; results go to the host."""
+
+    kernel: ControlMap
+    upstream: tuple[Array | None, ...]
+    """Of position, velocity, acceleration and jerk, each `[B, H, dof]` or None for 0; not all None."""
+    start_index: np.ndarray | None
+    """`[B]`, int64; None where S is 1 or B."""
+    dt: np.ndarray
+    """s, float64, `[1 or B, 1 or Ha]`."""
+    action: Tensor
+    """`[B, Ha, dof]` on the host."""
+    start: tuple[Tensor, ...]
+    """Position, velocity and acceleration, each `[S, dof]` on the host."""
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.action.shape[0]
+
+    @property
+    def start_rows(self) -> int:
+        """S."""
+        return self.start[0].shape[0]
+
+    @property
+    def sums_rows(self) -> bool:
+        """Whether a start row collects the gradients of several trajectories."""
+        return self.start_index is not None or self.start_rows != self.batch
+
+    def part(self, begin: int, end: int, sums: tuple[Tensor, ...] | None) -> TransposeWork:
+        """Return the work on some of the trajectories; the gradients of rows that are summed go to `sums`."""
+        return self._replace(
+            upstream=tuple(None if gradient is None else gradient[begin:end] for gradient in self.upstream),
+            start_index=None if self.start_index is None else self.start_index[begin:end],
+            dt=part_of_dt(self.dt, begin, end),
+            action=self.action[begin:end],
+            start=tuple(rows[begin:end] for rows in self.start) if sums is None else sums,
+        )
+
+
+class Executor(Protocol):
+    """Does the work on one device; both methods return when the results have arrived on the host."""
+
+    def forward(self, work: ForwardWork) -> None:
+        """Integrate."""
+
+    def transpose(self, work: TransposeWork) -> None:
+        """Pull back."""
+
+    def release(self) -> None:
+        """Let go of all memory on the device."""
+
+
+def part_of_dt(dt: np.ndarray, begin: int, end: int) -> np.ndarray:
+    """Return the step lengths of some of the trajectories."""
+    return dt if dt.shape[0] == 1 else dt[begin:end]
