@@ -1,0 +1,134 @@
+"""A batch that does not fit on the device is done in parts, and nobody can tell by the results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from engine_cases import EngineCase, assert_same, engine_cases
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traj_integrator_ros import engine_dt
+from traj_integrator_ros.engine_buffers import Buffers
+from traj_integrator_ros.engine_staged import StagedExecutor
+from traj_integrator_ros.engine_work import Executor, ForwardWork, TransposeWork
+from traj_integrator_ros.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
+
+
+class SmallDevice:
+    """An executor that holds no more than some trajectories at a time."""
+
+    def __init__(self, executor: Executor, most: int) -> None:
+        self.executor = executor
+        self.most = most
+        self.tried: list[int] = []
+        self.released = 0
+
+    def _check(self, batch: int) -> None:
+        self.tried.append(batch)
+        if batch > self.most:
+            raise torch.OutOfMemoryError(f"no room for {batch} trajectories")
+
+    def forward(self, work: ForwardWork) -> None:
+        self._check(work.batch)
+        self.executor.forward(work)
+
+    def transpose(self, work: TransposeWork) -> None:
+        self._check(work.batch)
+        self.executor.transpose(work)
+
+    def release(self) -> None:
+        self.released += 1
+        self.executor.release()
+
+
+def staged() -> StagedExecutor:
+    return StagedExecutor(torch.device("cpu"), torch.float32, max_graphs=4)
+
+
+def default() -> Executor:
+    return EngineCase().engine()._executor
+
+
+@settings(max_examples=120)
+@given(case=engine_cases(), most=st.integers(1, 4), make=st.sampled_from([staged, default]))
+def test_parts_give_what_the_whole_gives(case, most, make):
+    whole = case.run(case.engine())
+    parts = case.run(case.engine(SmallDevice(make(), most)))
+    assert_same(parts[:5], whole[:5], exact=make is default)
+    assert_same(parts[5:], whole[5:], exact=False)
+
+
+@settings(max_examples=40)
+@given(case=engine_cases(input_dtype="float32"), most=st.integers(1, 4))
+def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
+    whole = case.run(case.engine(), want_dt=True)
+    differentiate = engine_dt._differentiate
+
+    def small(kernel, upstream, actions, *rest):
+        if actions.shape[0] > most:
+            raise torch.OutOfMemoryError("no room")
+        return differentiate(kernel, upstream, actions, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_dt, "_differentiate", small)
+        parts = case.run(case.engine(), want_dt=True)
+    assert_same(parts, whole, exact=False)
+
+
+@pytest.mark.parametrize("dt", ["number", "both"])
+@pytest.mark.parametrize("start", ["one row", "rows", "pool"])
+def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_parts(start, dt, monkeypatch):
+    case = EngineCase("acceleration_zoh", batch=64, horizon=8, dof=7, start=start, dt=dt)
+    whole = case.run(case.engine())
+    allocate = Buffers._allocate
+    device_sizes = []
+
+    def limited(self: Buffers, side: str, size: int, dtype: torch.dtype) -> torch.Tensor:
+        if side == "input":
+            device_sizes.append(size)
+            if size > 1000:
+                raise torch.OutOfMemoryError(f"tried to allocate {size} elements")
+        return allocate(self, side, size, dtype)
+
+    monkeypatch.setattr(Buffers, "_allocate", limited)
+    assert_same(case.run(case.engine(staged())), whole, exact=False)
+    assert max(device_sizes) > 1000, "the whole was tried, and refused"
+
+
+def test_what_fits_is_remembered_until_the_engine_is_closed():
+    device = SmallDevice(default(), most=10)
+    case = EngineCase(batch=64)
+    engine = case.engine(device)
+    case.run(engine)
+    assert device.tried[:3] == [64, 32, 16] and device.released == 6
+    device.tried.clear()
+    case.run(engine)
+    assert max(device.tried) <= 10 and sum(device.tried) == 2 * 64
+    engine.close()
+    device.tried.clear()
+    case.run(engine)
+    assert device.tried[0] == 64
+
+
+@pytest.mark.parametrize("make", [staged, default])
+def test_a_single_trajectory_that_does_not_fit_is_an_error_and_the_engine_goes_on(make):
+    device = SmallDevice(make(), most=0)
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=2, device="cpu"), device)
+    start, actions = StartState(np.zeros((1, 2))), np.ones((4, 3, 2))
+    with pytest.raises(OutOfDeviceMemory, match="out of memory on cpu: no room for 1 trajectories"):
+        engine.integrate(start, actions)
+    device.most = 4
+    assert engine.integrate(start, actions).position[3, 1].tolist() == [1.0, 1.0]
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory():
+    class Broken(SmallDevice):
+        def _check(self, batch: int) -> None:
+            raise RuntimeError("broken")
+
+    device = Broken(default(), 1)
+    with pytest.raises(RuntimeError, match="broken"):
+        EngineCase().run(EngineCase().engine(device))
+    assert not device.released

@@ -1,0 +1,259 @@
+"""The executor of devices: right results, one recording for each kind of call, the oldest dropped first.
+
+What records is a stand-in on the CPU; the tests marked gpu do it with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from engine_cases import EngineCase, assert_same, engine_cases
+from hypothesis import given, settings
+
+from traj_integrator_ros import engine_staged
+from traj_integrator_ros.engine_graphs import Replay, Stations
+from traj_integrator_ros.engine_staged import StagedExecutor
+from traj_integrator_ros.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.kernels import ControlSpace
+
+
+class CallRecorder:
+    """Records by remembering the function."""
+
+    def __init__(self) -> None:
+        self.recorded = 0
+        self.replayed = 0
+
+    def record(self, run: Callable[[], None]) -> Replay:
+        self.recorded += 1
+
+        def replay() -> None:
+            self.replayed += 1
+            run()
+
+        return replay
+
+
+class BrokenRecorder(CallRecorder):
+    """Cannot record."""
+
+    def record(self, run: Callable[[], None]) -> Replay:
+        self.recorded += 1
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+
+def staged(recorder: CallRecorder, max_graphs: int = 16) -> StagedExecutor:
+    return StagedExecutor(torch.device("cpu"), torch.float32, max_graphs, recorder)
+
+
+@settings(max_examples=100)
+@given(case=engine_cases())
+def test_eager_recorded_and_replayed_calls_give_what_the_direct_executor_gives(case):
+    expected = [case.run(case.engine()) for case in again(case)]
+    recorder = CallRecorder()
+    engine = case.engine(staged(recorder))
+    for other, wanted in zip(again(case), expected, strict=True):
+        assert_same(other.run(engine), wanted, exact=False)
+    kinds = 1 + any(case.given_upstream)
+    assert (recorder.recorded, recorder.replayed) == (kinds, 2 * kinds)
+
+
+def again(case: EngineCase) -> list[EngineCase]:
+    """The same kind of call three times, with other numbers."""
+    return [dataclasses.replace(case, seed=seed) for seed in (1, 2, 3)]
+
+
+DIFFERENT = [
+    EngineCase(),
+    EngineCase(kernel="velocity"),
+    EngineCase(kernel="clique_central"),
+    EngineCase(batch=4),
+    EngineCase(horizon=5),
+    EngineCase(dt="steps"),
+    EngineCase(dt="rows"),
+    EngineCase(dt="both"),
+    EngineCase(start="rows"),
+    EngineCase(start="pool"),
+    EngineCase(given_starts=(False, True)),
+    EngineCase(given_upstream=(True, False, True, True)),
+]
+
+
+def test_every_kind_of_call_has_a_recording_of_its_own():
+    recorder = CallRecorder()
+    executor = staged(recorder, max_graphs=64)
+    engines = [case.engine(executor) for case in DIFFERENT]
+    for engine in engines[1:]:
+        engine._buffers = engines[0]._buffers  # as `with_changes` does
+    largest = EngineCase(batch=5, horizon=10)
+    largest.run(largest.engine(executor))
+    for case, engine in zip(DIFFERENT, engines, strict=True):
+        case.run(engine)  # lets the memory for results grow
+    executor.stations.clear()
+    recorder.recorded = 0
+    for seed in (1, 2, 3):
+        for case, engine in zip(DIFFERENT, engines, strict=True):
+            wanted = dataclasses.replace(case, seed=seed)
+            assert_same(wanted.run(engine), wanted.run(wanted.engine()), exact=False)
+    # Of what distinguishes them, the forward map does not see the upstream gradients, nor the transpose the start.
+    assert recorder.recorded == len(executor.stations) == 2 * len(DIFFERENT) - 2
+
+
+def test_memory_for_results_that_has_moved_makes_a_new_recording():
+    recorder = CallRecorder()
+    small, large = EngineCase(batch=2), EngineCase(batch=50)
+    engine = small.engine(staged(recorder))
+    for case in (small, small, large, small, small):
+        assert_same(case.run(engine), case.run(case.engine()), exact=False)
+    assert recorder.recorded == 4
+
+
+class Counted:
+    """A station that counts its work."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def enqueue(self) -> None:
+        self.done += 1
+
+
+def test_the_station_not_used_for_longest_is_dropped_with_its_recording():
+    recorder = CallRecorder()
+    stations = Stations(recorder, capacity=2)
+    made: list[str] = []
+
+    def visit(name: str) -> None:
+        def make() -> Counted:
+            made.append(name)
+            return Counted()
+
+        _, do_work = stations.find(name, make)
+        do_work()
+
+    for name in "aabbab":
+        visit(name)
+    assert (made, recorder.recorded, recorder.replayed) == (["a", "b"], 2, 4)
+    visit("c")  # drops a
+    assert len(stations) == 2
+    visit("b")
+    assert made == ["a", "b", "c"] and recorder.replayed == 5
+    visit("a")  # drops c
+    visit("b")
+    assert made == ["a", "b", "c", "a"] and recorder.recorded == 2
+    visit("a")
+    assert recorder.recorded == 3
+
+
+def test_a_call_that_comes_once_is_not_recorded():
+    recorder = CallRecorder()
+    EngineCase().run(EngineCase().engine(staged(recorder)))
+    assert recorder.recorded == 0
+
+
+def test_warm_up_records():
+    recorder = CallRecorder()
+    engine = EngineCase().engine(staged(recorder))
+    engine.warm_up([(4, 8)])
+    assert recorder.recorded == 2
+
+
+def test_where_recording_fails_the_engine_goes_on_eagerly_and_says_so_once(caplog):
+    recorder = BrokenRecorder()
+    case = EngineCase()
+    engine = case.engine(staged(recorder))
+    with caplog.at_level(logging.WARNING):
+        for other in (*again(case), *again(EngineCase(batch=3))):
+            assert_same(other.run(engine), other.run(other.engine()), exact=False)
+    assert recorder.recorded == 1
+    (record,) = caplog.records
+    assert "without CUDA graphs" in record.message and "stream is capturing" in record.message
+
+
+def test_large_calls_share_one_memory_and_are_not_recorded(monkeypatch):
+    monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", 1000)
+    recorder = CallRecorder()
+    executor = staged(recorder)
+    case = EngineCase(batch=50)
+    engine = case.engine(executor)
+    for other in again(case):
+        assert_same(other.run(engine), other.run(other.engine()), exact=False)
+    assert recorder.recorded == len(executor.stations) == 0
+
+
+def test_without_graphs_nothing_is_kept_but_the_shared_memory():
+    executor = StagedExecutor(torch.device("cpu"), torch.float32, max_graphs=0, recorder=CallRecorder())
+    assert executor.stations is None
+    assert_same(EngineCase().run(EngineCase().engine(executor)), EngineCase().run(EngineCase().engine()), exact=False)
+
+
+@pytest.fixture
+def cuda() -> TrajectoryIntegrator:
+    return EngineCase(dof=7).engine(device="cuda", max_graphs=4)
+
+
+def call(engine: TrajectoryIntegrator, seed: int, batch: int = 8, space: ControlSpace = ControlSpace.POSITION) -> list:
+    random = np.random.default_rng(seed)
+    start = StartState(*random.standard_normal((3, 1, 7)).astype(np.float32))
+    actions = random.standard_normal((batch, 16, 7)).astype(np.float32)
+    outputs = engine.integrate(start, actions, control_space=space)
+    assert outputs.position.is_pinned() or engine.device.type == "cpu"
+    results = [x.clone() for x in outputs]
+    gradient = engine.vjp(start, UpstreamGradient(*results), actions=actions, control_space=space)
+    return [*results, *(x.clone() for x in gradient[:4])]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("space", ControlSpace)
+def test_graphs_replay_with_new_inputs(cuda, space):
+    on_cpu = EngineCase(dof=7).engine()
+    for seed in range(4):
+        assert_same(call(cuda, seed, space=space), call(on_cpu, seed, space=space), exact=False)
+    assert len(cuda._executor.stations) == len(cuda._executor.stations._replays) == 2
+
+
+@pytest.mark.gpu
+def test_nothing_is_allocated_on_the_device_in_the_steady_state(cuda):
+    for seed in range(3):
+        call(cuda, seed)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    for seed in range(20):
+        call(cuda, seed)
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+
+
+@pytest.mark.gpu
+def test_dropped_graphs_give_their_memory_back(cuda):
+    on_cpu = EngineCase(dof=7).engine()
+    call(cuda, 0, batch=32)
+    used = []
+    for _ in range(3):
+        for batch in range(1, 12):
+            for seed in range(3):
+                assert_same(call(cuda, seed, batch), call(on_cpu, seed, batch), exact=False)
+        assert len(cuda._executor.stations) == 4
+        gc.collect()
+        torch.cuda.empty_cache()
+        used.append(torch.cuda.memory_allocated())
+    assert used[2] <= used[1]
+
+
+@pytest.mark.gpu
+def test_a_batch_larger_than_the_device_is_done_in_parts():
+    engine = EngineCase(dof=7).engine(device="cuda", max_batch=1 << 20)
+    on_cpu = EngineCase(dof=7).engine(max_batch=1 << 20)
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((64 << 20) / total)
+    try:
+        got, wanted = call(engine, 0, batch=65_536), call(on_cpu, 0, batch=65_536)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    for actual, expected in zip(got, wanted, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
