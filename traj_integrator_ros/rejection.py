@@ -6,6 +6,8 @@ from collections import Counter
 from enum import Enum
 
 _SHOWN_CHARACTERS = 60
+_SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
+"""Each character from outside ASCII takes up to ten once it is escaped."""
 
 
 class RejectionReason(str, Enum):
@@ -74,11 +76,12 @@ class RejectionCounters:
 
 
 def shown(value: object) -> str:
-    """Quote a value from outside for a message: on one line, printable, at most about 60 characters."""
+    """Quote a value from outside for a message: on one line, printable, at most 60 characters (120 with escapes)."""
     text = value if isinstance(value, str) else str(value)
-    if len(text) > _SHOWN_CHARACTERS:
-        return f"{text[:_SHOWN_CHARACTERS]!a}... ({len(text)} characters)"
-    return f"{text!a}"
+    quoted = f"{text[:_SHOWN_CHARACTERS]!a}"
+    if len(text) > _SHOWN_CHARACTERS or len(quoted) > _SHOWN_ESCAPED:
+        return f"{quoted[:_SHOWN_ESCAPED]}... ({len(text)} characters)"
+    return quoted
 
 
 def shown_names(names: list[str] | tuple[str, ...], at_most: int = 8) -> str:
