@@ -3,6 +3,7 @@
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
+#   make soak ARGS="--minutes 2"       and to the soak
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.
 given := $(if $(filter undefined,$(origin PYTHON)),,--python-is-given)
@@ -14,7 +15,7 @@ ARGS ?=
 in_environment = . .venv/environment.sh &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench test lint clean distclean
+.PHONY: help setup demo bench soak test lint clean distclean
 
 help: ## says what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -28,6 +29,9 @@ demo: setup ## the main job: motion in, integrated and optimized trajectories ou
 
 bench: setup ## speed against peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)
+
+soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
+	@$(in_environment) python -m soak $(ARGS)
 
 test: lint ## lint and all tests
 	@$(in_environment) python -m pytest $(PYTEST_ARGS)

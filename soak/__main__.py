@@ -1,0 +1,120 @@
+"""`python -m soak`: the node under steady load from processes of their own, over DDS; 10 minutes by default."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+import yaml
+
+from traj_integrator_ros.demo.process import config_file, keep_dds_on_this_machine
+from traj_integrator_ros.progress import make_progress
+from traj_integrator_ros.tools.robot import load_limits
+
+from .judge import P99_RATIO, RSS_GROWTH_MIB, Limits, violations
+from .motion import Swing
+from .picture import draw
+from .records import Record
+from .report import as_json, table, write
+
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+REPORT, PICTURE = "soak.json", "soak.png"
+
+
+def main() -> int:
+    """Run a soak; returns 0 where nothing is wrong, 1 where something is (told on standard error), 130 on a signal."""
+    options = _options()
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (REPORT, PICTURE):
+        (out / name).unlink(missing_ok=True)
+    keep_dds_on_this_machine()
+    # The environment must be complete before the middleware is loaded.
+    from .session import run_soak
+
+    params_file = out / "node_params.yaml"
+    params_file.write_text(_parameters(options.set), encoding="utf-8")
+    swing = Swing(load_limits(params_file))
+    rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
+    record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates)
+    # Both unwind, so that the node is stopped; a shell ignores SIGINT for what it runs in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with make_progress() as progress:
+            run_soak(record, swing, params_file, out, progress)
+    except KeyboardInterrupt:
+        print("\nsoak: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    found = violations(record, Limits(options.p99_ratio, options.rss_growth))
+    if record.samples:
+        draw(record, out / PICTURE)
+    write(as_json(record, found), out / REPORT)
+    print(f"\n{table(record)}\n  written in {out}: {REPORT}, {PICTURE}, logs", flush=True)
+    for violation in found:
+        print(f"soak: FAILED: {violation}", file=sys.stderr)
+    return EXIT_FAILED if found else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__.partition(": ")[2])
+    parser.add_argument("--minutes", type=_positive, default=10.0, metavar="M", help="default: %(default)s")
+    parser.add_argument(
+        "--warmup", type=_positive, default=10.0, metavar="S",
+        help="time before, in which memory and latency do not count (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
+    for name, default, what in (
+        ("state", 1000.0, "joint states"),
+        ("sequence", 100.0, "action sequences"),
+        ("gradient", 50.0, "gradient calls"),
+    ):
+        parser.add_argument(
+            f"--{name}-rate", type=_positive, default=default, metavar="HZ", help=f"{what} (default: %(default)s)"
+        )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME:=VALUE", help="a parameter of the node; may be repeated"
+    )
+    parser.add_argument(
+        "--p99-ratio", type=_positive, default=P99_RATIO, metavar="X",
+        help="largest p99 of the last minute to that of the first (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rss-growth", type=_positive, default=RSS_GROWTH_MIB, metavar="MIB",
+        help="largest growth of the node's memory from the first minute to the last (default: %(default)s)",
+    )  # fmt: skip
+    options = parser.parse_args()
+    if wrong := [text for text in options.set if ":=" not in text]:
+        parser.error(f"argument --set: expected NAME:=VALUE, got {wrong[0]!r}")
+    return options
+
+
+def _parameters(settings: list[str]) -> str:
+    """The node's parameter file: that of the Franka robot, with counts four times a second, and the user's settings."""
+    content = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
+    (section,) = content.values()
+    parameters = section["ros__parameters"]
+    for text in ("diagnostics.period:=0.25", "warmup:=['16x32']", "device:=auto", *settings):
+        name, _, value = text.partition(":=")
+        *groups, last = name.split(".")
+        place = parameters
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[last] = yaml.safe_load(value)
+    return yaml.safe_dump(content)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number > 0, got {text!r}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

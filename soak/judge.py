@@ -1,0 +1,91 @@
+"""What a soak must show: the books close, every answer is right, memory is flat, latency stays. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .records import Record
+
+P99_RATIO = 1.5
+RSS_GROWTH_MIB = 4.0
+"""Of the median of the last minute over that of the first: 48 bytes a request in ten minutes at 150 requests/s."""
+LEAST_RATE = 0.95
+_FAULTS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is allowed."""
+
+    p99_ratio: float = P99_RATIO
+    """p99 of the last minute to that of the first."""
+    rss_growth_mib: float = RSS_GROWTH_MIB
+
+
+def violations(record: Record, limits: Limits) -> list[str]:
+    """Everything that is not as it must be, a line each; an empty list means that the node has passed."""
+    ended = [f"ended before its time: {record.end}"] if record.end else []
+    if record.exit_code != 0:
+        ended.append(f"node: expected exit code 0, got {record.exit_code}")
+    if ended:
+        return ended  # half a soak has no books to close
+    return [*_rates(record), *_books(record), *_faults(record), *_memory(record, limits), *_latency(record, limits)]
+
+
+def _rates(record: Record) -> list[str]:
+    found = []
+    for client, rate_hz in record.rates_hz.items():
+        got_hz = record.clients[client].rate_hz
+        if not got_hz >= LEAST_RATE * rate_hz:
+            found.append(f"{client}: expected {rate_hz:g} messages/s, got {got_hz:.1f}")
+    return found
+
+
+def _books(record: Record) -> list[str]:
+    """Every message sent is answered or counted, and every answer that the node counts has arrived or is counted."""
+    planner, controller = record.clients["planner"].counts, record.clients["controller"].counts
+    optimizer, node = record.clients["optimizer"], record.counts
+    refused = node.sequences - node.published
+    calls = optimizer.counts["called"]
+    lines = [
+        ("sequences that the node counted", planner["sent"], node.sequences),
+        ("sequences and calls refused, by reason", refused + optimizer.counts["refused"], node.rejected),
+        ("trajectory batches published", node.published, planner["answered"] + planner["missed"]),
+        ("sequences answered or refused", planner["sent"], planner["answered"] + planner["missed"] + refused),
+        ("joint trajectories published", node.published, controller["received"] + controller["missed"]),
+        ("gradient calls that the node counted", calls, node.service_calls),
+        ("gradient calls answered or refused", calls, optimizer.counts["answered"] + optimizer.counts["refused"]),
+        ("trajectory batches that answer nothing, or twice", 0, planner["unknown"]),
+    ]
+    return [f"{what}: expected {expected}, got {got}" for what, expected, got in lines if expected != got]
+
+
+def _faults(record: Record) -> list[str]:
+    found = []
+    for client in record.clients.values():
+        found += client.faults[:_FAULTS_SHOWN]
+        if client.fault_count > _FAULTS_SHOWN:
+            found.append(f"... and {client.fault_count - _FAULTS_SHOWN} more")
+    return found
+
+
+def _memory(record: Record, limits: Limits) -> list[str]:
+    first, last = record.resident_mib()
+    if last - first <= limits.rss_growth_mib:
+        return []
+    return [
+        f"memory: expected growth of at most {limits.rss_growth_mib:g} MiB from the first {record.window_s:.0f} s to "
+        f"the last, got {first:.1f} to {last:.1f} MiB"
+    ]
+
+
+def _latency(record: Record, limits: Limits) -> list[str]:
+    found = []
+    for client in ("planner", "optimizer"):
+        first, last = record.p99_ms(client)
+        if not last <= limits.p99_ratio * first:
+            found.append(
+                f"{client} latency: expected a p99 of the last {record.window_s:.0f} s of at most "
+                f"{limits.p99_ratio:g} x that of the first, got {first:.2f} to {last:.2f} ms"
+            )
+    return found

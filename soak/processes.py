@@ -1,0 +1,101 @@
+"""The client processes: started, told what to do, listened to; and the node's process, as Linux sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from .motion import Swing
+from .records import NodeSample
+
+ROOT = Path(__file__).resolve().parent.parent
+END_WITHIN_S = 10.0
+
+
+class ClientProcess:
+    """A client (`soak.roles`) as a process of its own.
+
+    Args:
+        name: of the role.
+        rate_hz: of what it sends.
+        swing: the robot.
+        log: file for its standard error.
+
+    """
+
+    def __init__(self, name: str, rate_hz: float, swing: Swing, log: Path) -> None:
+        self.name = name
+        self.is_ready = self.has_begun = self.has_ended = False
+        self._log = log
+        self._rows: queue.SimpleQueue[dict] = queue.SimpleQueue()
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "soak.roles", name, str(rate_hz), swing.as_json()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def tell(self, command: str) -> None:
+        """Give a command: go, stop or end."""
+        try:
+            self._process.stdin.write(f"{command}\n")
+            self._process.stdin.flush()
+        except OSError:  # it has died, as `failure` says
+            pass
+
+    def rows(self) -> list[dict]:
+        """The rows that have come since the call before."""
+        found = []
+        while not self._rows.empty():
+            found.append(self._rows.get())
+        return found
+
+    def failure(self) -> str:
+        """Why it ended by itself; "" while it has not."""
+        if self._process.poll() is None or self.has_ended:
+            return ""
+        errors = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f"the {self.name} ended with exit code {self._process.returncode}: {' | '.join(errors[-3:])}"
+
+    def close(self) -> None:
+        """End it."""
+        self.tell("end")
+        try:
+            self._process.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(END_WITHIN_S)
+
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            row = json.loads(line)
+            if "ready" in row:
+                self.is_ready = True
+            elif "begun" in row:
+                self.has_begun = True
+            else:
+                ended = row.pop("ended", False)
+                self._rows.put(row)
+                self.has_ended = ended
+
+
+def sample_process(pid: int, at_s: float) -> NodeSample:
+    """Memory and CPU time of a process. Raises OSError where there is none."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    resident, anonymous, shared = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon", "RssShmem"))
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return NodeSample(at_s, resident, anonymous, shared, ticks / os.sysconf("SC_CLK_TCK"))

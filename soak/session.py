@@ -1,0 +1,161 @@
+"""One soak: the node, its clients, and the time in which they work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from traj_integrator_ros.demo.process import IntegratorProcess, NodeDied
+from traj_integrator_ros.progress import Progress
+
+from .motion import Swing
+from .processes import ClientProcess, sample_process
+from .records import ClientRecord, NodeCounts, Record
+from .watch import Watch
+
+READY_WITHIN_S = 60.0
+ANSWERS_WITHIN_S = 5.0
+SETTLED_WITHIN_S = 15.0
+SAMPLE_S = 1.0
+
+
+class SoakFailed(Exception):
+    """The soak cannot go on; the message is one line."""
+
+
+def run_soak(record: Record, swing: Swing, params_file: Path, out: Path, progress: Progress) -> None:
+    """Run the node and its clients; fills in the record.
+
+    Args:
+        record: says how long and how fast; what is measured is written into it.
+        swing: the robot.
+        params_file: parameters of the node.
+        out: folder for the logs.
+        progress: is told how far it is.
+
+    """
+    progress.stage("Starting the node and its clients")
+    node = IntegratorProcess(params_file, out / "node.log")
+    try:
+        with _clients(record, swing, out) as clients:
+            try:
+                _Session(record, node, clients, progress).run()
+            except (SoakFailed, NodeDied) as failure:
+                record.end = " ".join(str(failure).split())
+    finally:
+        record.exit_code = node.stop()
+
+
+@contextmanager
+def _clients(record: Record, swing: Swing, out: Path) -> Iterator[dict[str, ClientProcess]]:
+    started: dict[str, ClientProcess] = {}
+    try:
+        for name in ("robot", "controller", "planner", "optimizer"):
+            rate_hz = record.rates_hz.get(name, 0.0)
+            started[name] = ClientProcess(name, rate_hz, swing, out / f"{name}.log")
+            record.clients[name] = ClientRecord()
+        yield started
+    finally:
+        for client in started.values():
+            client.close()
+
+
+class _Session:
+    """From the first greeting to the last answer."""
+
+    def __init__(
+        self, record: Record, node: IntegratorProcess, clients: dict[str, ClientProcess], progress: Progress
+    ) -> None:
+        self._record, self._node, self._clients, self._progress = record, node, clients, progress
+        self._watch = Watch()
+        self._begin = 0.0
+
+    def run(self) -> None:
+        """Greet, send, wait for what is open, and take the node's counts before and after."""
+        try:
+            robot = self._clients["robot"]
+            self._wait(lambda: robot.is_ready, READY_WITHIN_S, "the node to hear the robot")
+            robot.tell("go")
+            self._wait(lambda: all(client.is_ready for client in self._clients.values()), READY_WITHIN_S, "answers")
+            before = self._settled()
+            # Those that listen first: nothing is sent that they do not count.
+            self._tell("go", "controller")
+            self._wait(lambda: self._clients["controller"].has_begun, ANSWERS_WITHIN_S, "the controller")
+            for client in self._clients.values():
+                client.rows()  # of the time before
+            self._begin = time.monotonic()
+            self._tell("go", "planner", "optimizer")
+            self._send()
+            self._tell("stop", "planner", "optimizer")
+            self._drain()
+            self._record.counts = self._settled().since(before)
+            for client in self._clients.values():
+                client.tell("end")
+            self._wait(lambda: all(client.has_ended for client in self._clients.values()), ANSWERS_WITHIN_S, "the end")
+            self._take_rows()
+        finally:
+            self._watch.close()
+
+    def _send(self) -> None:
+        total_s = self._record.warmup_s + self._record.duration_s
+        self._progress.stage("Soaking", total_s)
+        next_sample_s = 0.0
+        while (now_s := time.monotonic() - self._begin) < total_s:
+            self._tick()
+            self._take_rows()
+            if now_s >= next_sample_s:
+                self._record.samples.append(sample_process(self._node.pid, now_s))
+                next_sample_s += SAMPLE_S
+                self._progress.update(now_s, self._state())
+
+    def _drain(self) -> None:
+        """Wait for the answers to what has been sent; what is refused by topic never gets one."""
+        self._progress.stage("Closing the books")
+        waiting = [self._record.clients[name] for name in ("planner", "optimizer")]
+        end = time.monotonic() + ANSWERS_WITHIN_S
+        for client in waiting:
+            client.open = -1  # until a row says
+        while time.monotonic() < end and any(client.open for client in waiting):
+            self._tick()
+            self._take_rows()
+
+    def _settled(self) -> NodeCounts:
+        self._watch.unsettle()
+        self._wait(lambda: self._watch.settled() is not None, SETTLED_WITHIN_S, "counts that stand still")
+        return self._watch.settled()
+
+    def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+        end = time.monotonic() + timeout_s
+        while not done():
+            self._tick()
+            if time.monotonic() > end:
+                said = self._watch.message or "nothing"
+                raise SoakFailed(f"waited {timeout_s:.0f} s for {what} in vain; the node says: {said}")
+
+    def _tick(self) -> None:
+        self._watch.spin(0.05)
+        self._node.check()
+        for client in self._clients.values():
+            if failure := client.failure():
+                raise SoakFailed(failure)
+
+    def _tell(self, command: str, *names: str) -> None:
+        for name in names:
+            self._clients[name].tell(command)
+
+    def _take_rows(self) -> None:
+        at_s = time.monotonic() - self._begin
+        for name, client in self._clients.items():
+            for row in client.rows():
+                self._record.clients[name].add(row, at_s)
+
+    def _state(self) -> str:
+        planner, optimizer = (self._record.clients[name].counts for name in ("planner", "optimizer"))
+        rejected = self._watch.counts.rejected
+        return (
+            f"{planner.get('answered', 0)} of {planner.get('sent', 0)} sequences and "
+            f"{optimizer.get('answered', 0)} of {optimizer.get('called', 0)} calls answered, {rejected} refused, "
+            f"{self._record.samples[-1].resident / 2**20:.0f} MiB"
+        )

@@ -1,0 +1,36 @@
+"""Messages that are serialized once and sent often: only stamp and some numbers are written anew."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from rclpy.serialization import serialize_message
+
+_STAMP = struct.Struct("<iI")
+_STAMP_AT = 4
+"""Behind the encoding; the header is the first field of every message here."""
+_SECOND_NS = 1_000_000_000
+
+
+class Template:
+    """A serialized message with a header in front.
+
+    Args:
+        message: as it is sent, but for the stamp.
+        variable: contents of float64 fields that are going to change, as they are in `message`; each must be unlike
+            any other part of it.
+
+    """
+
+    def __init__(self, message: object, *variable: np.ndarray) -> None:
+        self._bytes = bytearray(serialize_message(message))
+        self._places = [self._bytes.index(values.tobytes()) for values in variable]
+
+    def stamped(self, stamp_ns: int, *values: np.ndarray) -> bytes:
+        """Return the message with this stamp, and with these values in the variable fields."""
+        _STAMP.pack_into(self._bytes, _STAMP_AT, *divmod(stamp_ns, _SECOND_NS))
+        for place, numbers in zip(self._places, values, strict=True):
+            data = numbers.tobytes()
+            self._bytes[place : place + len(data)] = data
+        return bytes(self._bytes)

@@ -1,0 +1,121 @@
+"""What the soak calls a violation: nothing less than all of its promises, each by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from soak.judge import Limits, violations
+from soak.records import ClientRecord, NodeCounts, NodeSample, Record
+
+MIB = 2**20
+
+
+@pytest.fixture
+def record() -> Record:
+    """Ten seconds behind a warm-up of two, of which three sequences were refused and one answer was missed."""
+    record = Record(warmup_s=2.0, duration_s=10.0, rates_hz={"robot": 100.0, "planner": 10.0, "optimizer": 5.0})
+    rows = {
+        "robot": {"sent": 1200},
+        "planner": {"sent": 120, "answered": 116, "missed": 1, "unknown": 0, "faults": []},
+        "controller": {"received": 117, "missed": 0, "unfit": 0, "faults": []},
+        "optimizer": {"called": 60, "answered": 60, "refused": 0, "faults": []},
+    }
+    for name, row in rows.items():
+        record.clients[name] = ClientRecord(sending_s=12.0)
+        record.clients[name].add(row, 12.0)
+    for second in range(12):
+        # The warm-up is as bad as can be, and does not count.
+        slow = 50.0 if second < 2 else 1.0
+        for name in ("planner", "optimizer"):
+            record.clients[name].add({"latencies_ms": [slow] * 10}, second + 0.5)
+        record.samples.append(NodeSample(second + 0.5, (300 if second < 2 else 400) * MIB, 0, 0, second * 0.2))
+    record.counts = NodeCounts(120, 117, 60, 3, {"queue_overflow": 3})
+    return record
+
+
+def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> None:
+    assert violations(record, Limits()) == []
+
+
+def _counts(**changes: int) -> Callable[[Record], None]:
+    def change(record: Record) -> None:
+        record.counts = dataclasses.replace(record.counts, **changes)
+
+    return change
+
+
+def _row(client: str, at_s: float = 12.0, **row: object) -> Callable[[Record], None]:
+    return lambda record: record.clients[client].add(row, at_s)
+
+
+def _grown(record: Record) -> None:
+    record.samples += [NodeSample(11.9, 405 * MIB, 0, 0, 0.0)] * 10
+
+
+def _slow(record: Record) -> None:
+    record.clients["robot"].sending_s = 13.0
+
+
+def _died(record: Record) -> None:
+    record.exit_code = -11
+
+
+def _ended(record: Record) -> None:
+    record.end = "the planner ended with exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (_row("planner", sent=1), "sequences that the node counted: expected 121, got 120"),
+        (_counts(sequences=119), "sequences that the node counted: expected 120, got 119"),
+        (_counts(rejected=2), "sequences and calls refused, by reason: expected 3, got 2"),
+        (_row("planner", answered=-1), "trajectory batches published: expected 117, got 116"),
+        (_row("planner", answered=-1), "sequences answered or refused: expected 120, got 119"),
+        (_row("planner", unknown=1), "trajectory batches that answer nothing, or twice: expected 0, got 1"),
+        (_row("controller", received=-1), "joint trajectories published: expected 117, got 116"),
+        (_row("optimizer", answered=-1), "gradient calls answered or refused: expected 60, got 59"),
+        (_counts(service_calls=59), "gradient calls that the node counted: expected 60, got 59"),
+        (_row("controller", faults=["rest: last velocity"]), "rest: last velocity"),
+        (_row("planner", faults=["not finite"] * 7), "... and 2 more"),
+        (_slow, "robot: expected 100 messages/s, got 92.3"),
+        (_grown, "memory: expected growth of at most 4 MiB from the first 5 s to the last, got 400.0 to 405.0 MiB"),
+        (_row("planner", 11.5, latencies_ms=[1.6] * 10), "planner latency: expected a p99 of the last 5 s of at most"),
+        (_row("optimizer", 11.5, latencies_ms=[1.6] * 10), "optimizer latency: expected a p99 of the last 5 s"),
+        (_died, "node: expected exit code 0, got -11"),
+        (_ended, "ended before its time: the planner ended with exit code 1"),
+    ],
+)
+def test_a_violation_is_told(record: Record, change: Callable[[Record], None], expected: str) -> None:
+    change(record)
+    assert any(expected in line for line in violations(record, Limits())), violations(record, Limits())
+
+
+def test_without_a_latency_there_is_no_pass(record: Record) -> None:
+    record.clients["planner"].latency_rows.clear()
+    assert any(line.startswith("planner latency") for line in violations(record, Limits()))
+
+
+def test_limits_are_the_users(record: Record) -> None:
+    _grown(record)
+    record.clients["planner"].add({"latencies_ms": [1.6] * 10}, 11.5)
+    assert violations(record, Limits(p99_ratio=2.0, rss_growth_mib=6.0)) == []
+
+
+def test_faults_are_all_counted_and_not_all_kept() -> None:
+    client = ClientRecord()
+    for _ in range(50):
+        client.add({"faults": ["bad"] * 10}, 0.0)
+    assert client.fault_count == 500 and len(client.faults) == 100
+
+
+def test_windows_are_a_minute_long_where_there_are_two() -> None:
+    long = Record(warmup_s=10.0, duration_s=600.0, rates_hz={})
+    assert long.windows == ((10.0, 70.0), (550.0, 610.0))
+    short = dataclasses.replace(long, duration_s=90.0)
+    assert short.windows == ((10.0, 55.0), (55.0, 100.0))
+    assert np.isnan(short.resident_mib()).all()

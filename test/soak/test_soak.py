@@ -1,0 +1,75 @@
+"""Short soaks with real processes: one that passes, and ones that must not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.ros
+# Slow enough for a busy machine, which must not decide about latency either.
+CALM = ("--state-rate", "200", "--sequence-rate", "20", "--gradient-rate", "10", "--p99-ratio", "1e6")
+SHORT = ("--warmup", "1", "--minutes", "0.05", "--rss-growth", "50")
+
+
+def start(project_root: Path, out: Path, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "soak", "--out", str(out), *CALM, *SHORT, *arguments]
+    return subprocess.Popen(command, cwd=project_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_short_soak_closes_its_books_and_draws(project_root: Path, tmp_path: Path) -> None:
+    process = start(project_root, tmp_path)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, output + errors
+    report = json.loads((tmp_path / "soak.json").read_text())
+    assert report["passed"] and report["violations"] == []
+    clients, node = report["clients"], report["node"]
+    assert clients["planner"]["sent"] >= 70 and clients["optimizer"]["called"] >= 35
+    assert clients["planner"]["sent"] == node["sequences"]
+    assert clients["planner"]["answered"] == clients["controller"]["received"] == node["published"]
+    assert clients["optimizer"]["answered"] == node["service_calls"]
+    assert len(report["memory_mib"]) >= 3 and len(report["latency"]["sequence"]["seconds"]) >= 3
+    assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")
+    assert "joint trajectories" in output and "0 unfit" in output
+
+
+def test_a_trajectory_that_no_controller_takes_makes_the_soak_fail(project_root: Path, tmp_path: Path) -> None:
+    process = start(project_root, tmp_path, "--set", "publish.end:=as_planned")
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 1, output + errors
+    assert "soak: FAILED: joint_trajectory: rest: last velocity of panda_joint1" in errors
+    report = json.loads((tmp_path / "soak.json").read_text())
+    assert not report["passed"] and report["clients"]["controller"]["unfit"] > 0
+
+
+def test_a_node_that_ends_makes_the_soak_fail_and_leaves_no_process(project_root: Path, tmp_path: Path) -> None:
+    process = start(project_root, tmp_path, "--minutes", "5")
+    deadline = time.monotonic() + 100
+    while "Soaking" not in process.stdout.readline():
+        assert time.monotonic() < deadline
+    children = _children(process.pid)
+    (node,) = (pid for pid, command in children.items() if "traj_integrator_ros" in command)
+    os.kill(node, signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "soak: FAILED: ended before its time: the integrator node ended with exit code 0" in errors
+    assert len(children) == 5
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+
+
+def test_wrong_arguments_are_told_before_anything_starts(project_root: Path, tmp_path: Path) -> None:
+    process = start(project_root, tmp_path, "--set", "dt=1")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "argument --set: expected NAME:=VALUE, got 'dt=1'" in errors
+
+
+def _children(pid: int) -> dict[int, str]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(child): Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ") for child in children}
