@@ -51,16 +51,15 @@ class EngineCase:
         def draw(*shape: int) -> np.ndarray:
             return random.standard_normal(shape).astype(self.input_dtype)
 
-        wanted = [draw(rows, self.dof) for _ in range(3)]
-        start = StartState(wanted[0], *(x if given else None for x, given in zip(wanted[1:], self.given_starts, strict=True)))
+        starts = [draw(rows, self.dof) if given else None for given in (True, *self.given_starts)]
+        start = StartState(*starts)
         actions = draw(self.batch, self.horizon, self.dof)
         index = random.integers(0, rows, self.batch) if self.start == "pool" else None
         dt = 0.1 + random.random({"number": (), "steps": (self.horizon,), "rows": (self.batch, 1)}.get(self.dt) or ())
         if self.dt == "both":
             dt = 0.1 + random.random((self.batch, self.horizon))
         output = (self.batch, engine.output_horizon(self.horizon), self.dof)
-        drawn = [draw(*output) for _ in range(4)]
-        upstream = UpstreamGradient(*(x if given else None for x, given in zip(drawn, self.given_upstream, strict=True)))
+        upstream = UpstreamGradient(*(draw(*output) if given else None for given in self.given_upstream))
         trajectory = [x.clone() for x in engine.integrate(start, actions, dt, start_index=index)]
         gradient = engine.vjp(start, upstream, actions=actions, dt=dt, start_index=index, want_dt=want_dt)
         return [*trajectory, *(x.clone() for x in gradient if x is not None)]

@@ -1,0 +1,179 @@
+"""The C++ kernels on lent arrays: they take what suits, and touch nothing where anything does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+try:
+    from traj_integrator_ros.kernels.native import step_into, transpose_into
+except ImportError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+BATCH, HORIZON, DOF = 4, 6, 3
+CENTRAL = 1
+
+
+def zeros(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    return np.zeros(shape, dtype)
+
+
+def forward(**changes: object) -> list[object]:
+    """Arguments of `step_into` that suit, but for the changes."""
+    arguments = {
+        "map": 0,
+        "action": np.ones((BATCH, HORIZON, DOF), np.float32),
+        "p0": zeros(1, DOF),
+        "v0": zeros(1, DOF),
+        "a0": None,
+        "start_idx": None,
+        "dt": np.full((1, 1), 0.1),
+        "out": np.full((4, BATCH, HORIZON, DOF), np.nan, np.float32),
+    }
+    assert changes.keys() <= arguments.keys()
+    return list({**arguments, **changes}.values())
+
+
+def transposed(**changes: object) -> list[object]:
+    """Arguments of `transpose_into` that suit, but for the changes."""
+    gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
+    arguments = {
+        "map": 0,
+        "grad_p": gradient,
+        "grad_v": None,
+        "grad_a": gradient,
+        "grad_j": None,
+        "start_idx": None,
+        "dt": np.full((1, 1), 0.1),
+        "truncate": False,
+        "action": np.full((BATCH, HORIZON, DOF), np.nan, np.float32),
+        "p0": np.full((1, DOF), np.nan, np.float32),
+        "v0": np.full((1, DOF), np.nan, np.float32),
+        "a0": None,
+    }
+    assert changes.keys() <= arguments.keys()
+    return list({**arguments, **changes}.values())
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+POOL = {"p0": zeros(2, DOF), "v0": zeros(2, DOF)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"action": torch.ones(BATCH, HORIZON, DOF), "p0": torch.zeros(1, DOF)},
+        {"action": read_only(np.ones((BATCH, HORIZON, DOF), np.float32)), "v0": read_only(zeros(1, DOF))},
+        {"p0": None, "v0": None},
+        {"p0": zeros(BATCH, DOF), "v0": zeros(BATCH, DOF)},
+        {**POOL, "start_idx": np.array([0, 1, 1, 0])},
+        {**POOL, "start_idx": np.array([0, 1, 1, 0], np.int32)},
+        {"dt": np.full((BATCH, HORIZON), 0.1)},
+    ],
+)
+def test_arrays_that_suit_are_taken(changes):
+    arguments = forward(**changes)
+    assert step_into(*arguments) is True
+    assert np.isfinite(arguments[-1]).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"action": None},
+        {"action": [[[0.0]]]},
+        {"action": zeros(BATCH, HORIZON, DOF, dtype=np.float64)},
+        {"action": zeros(BATCH, HORIZON, DOF, dtype=">f4")},
+        {"action": zeros(BATCH, HORIZON, DOF, dtype=np.int32)},
+        {"action": zeros(BATCH, HORIZON, DOF)[:, ::2]},
+        {"action": zeros(BATCH, DOF)},
+        {"action": zeros(BATCH, 0, DOF), "out": zeros(4, BATCH, 0, DOF)},
+        {"action": torch.zeros(BATCH, DOF, HORIZON).mT},
+        {"action": torch.zeros(BATCH, HORIZON, DOF, dtype=torch.float16)},
+        {"action": torch.zeros(BATCH, HORIZON, DOF, device="meta")},
+        {"p0": zeros(2, DOF), "v0": zeros(2, DOF)},
+        {"p0": zeros(BATCH, DOF)},
+        {"p0": zeros(1, DOF + 1), "v0": None},
+        {"p0": zeros(0, DOF), "v0": None},
+        {**POOL, "start_idx": np.array([0, 1, 2, 0])},
+        {**POOL, "start_idx": np.array([0, -1, 1, 0], np.int32)},
+        {**POOL, "start_idx": np.array([0, 1, 1, 0], np.uint32)},
+        {**POOL, "start_idx": np.array([0, 1, 1])},
+        {"dt": None},
+        {"dt": zeros(1, 1)},
+        {"dt": np.ones((HORIZON, 1))},
+        {"dt": np.ones(HORIZON)},
+        {"dt": np.ones((1, HORIZON)), "map": CENTRAL, "out": zeros(4, BATCH, HORIZON + 4, DOF)},
+        {"map": CENTRAL},
+        {"out": zeros(3, BATCH, HORIZON, DOF)},
+        {"out": zeros(4, BATCH, HORIZON, DOF, dtype=np.float64)},
+        {"out": zeros(4, BATCH, HORIZON, DOF + 1)[..., :DOF]},
+        {"out": read_only(zeros(4, BATCH, HORIZON, DOF))},
+        {"out": None},
+    ],
+)
+def test_what_does_not_suit_is_left_alone(changes):
+    arguments = forward(**changes)
+    before = None if arguments[-1] is None else arguments[-1].copy()
+    assert step_into(*arguments) is False
+    if before is not None:
+        assert np.array_equal(arguments[-1], before, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grad_p": None, "grad_a": None},
+        {"grad_p": zeros(BATCH, HORIZON + 1, DOF)},
+        {"grad_p": zeros(BATCH, HORIZON, DOF, dtype=np.float64)},
+        {"grad_v": zeros(BATCH, HORIZON, 2 * DOF)[..., ::2]},
+        {"map": CENTRAL},
+        {"action": None},
+        {"action": zeros(BATCH, HORIZON + 1, DOF)},
+        {"action": read_only(zeros(BATCH, HORIZON, DOF))},
+        {"p0": zeros(2, DOF), "v0": zeros(2, DOF)},
+        {"p0": zeros(BATCH, DOF)},
+        {"p0": read_only(zeros(1, DOF))},
+        {"p0": zeros(2, DOF), "v0": zeros(2, DOF), "start_idx": np.array([0, 2, 0, 0])},
+        {"dt": np.ones((2, 1))},
+    ],
+)
+def test_transposed_calls_leave_alone_what_does_not_suit(changes):
+    arguments = transposed(**changes)
+    before = None if arguments[8] is None else arguments[8].copy()
+    assert transpose_into(*arguments) is False
+    if before is not None:
+        assert np.array_equal(arguments[8], before, equal_nan=True)
+
+
+@pytest.mark.parametrize("changes", [{}, {"p0": None, "v0": None}, {"grad_v": torch.ones(BATCH, HORIZON, DOF)}])
+def test_transposed_calls_write_what_is_asked_for(changes):
+    arguments = transposed(**changes)
+    assert transpose_into(*arguments) is True
+    for result in arguments[8:]:
+        assert result is None or np.isfinite(result).all()
+
+
+def test_rows_of_a_large_batch_are_summed_in_order_whatever_the_part():
+    """More start rows than are kept at a time give the sum of the float64 rows, in the order of the trajectories."""
+    batch, dof = 50_000, 3
+    random = np.random.default_rng(0)
+    gradient = random.standard_normal((batch, 2, dof)).astype(np.float32)
+    index = random.integers(0, 5, batch)
+    arguments = transposed(grad_p=gradient, grad_a=None, action=np.empty_like(gradient), start_idx=index)
+    arguments[9], arguments[10] = np.empty((5, dof), np.float32), np.empty((5, dof), np.float32)
+    assert transpose_into(*arguments)
+    expected = np.zeros((5, dof))
+    np.add.at(expected, index, gradient[:, 0].astype(np.float64))
+    assert np.array_equal(arguments[9], expected.astype(np.float32))
+
+
+def test_the_wrong_number_of_arguments_is_refused():
+    assert step_into() is False
+    assert transpose_into(0) is False
