@@ -20,6 +20,7 @@ START_VELOCITY = 0.3  # rad/s, every joint: the robot is already moving
 GOAL = START + np.array([0.6, 0.3, -0.4, 0.5, 0.3, 0.4, -0.5])  # rad, to be reached at rest
 WEIGHTS = {"position": 1e3, "velocity": 1e2, "acceleration": 1e1}
 JERK_WEIGHT = 1e-5
+ANSWER_WITHIN = 3.0  # s
 
 
 class Optimizer(Node):
@@ -31,11 +32,15 @@ class Optimizer(Node):
         self.gradient = self.create_client(ComputeGradient, "traj_integrator/compute_gradient")
 
     def call(self, client: Client, request: object) -> Integrate.Response | ComputeGradient.Response:
-        """Wait for the service and its answer."""
-        while not client.wait_for_service(timeout_sec=2.0):
-            self.get_logger().info(f"waiting for {client.srv_name}")
-        future = client.call_async(request)
-        rclpy.spin_until_future_complete(self, future)
+        """Wait for the service and its answer; ask again where none comes, as when the node is started again."""
+        while True:
+            while not client.wait_for_service(timeout_sec=2.0):
+                self.get_logger().info(f"waiting for {client.srv_name}")
+            future = client.call_async(request)
+            rclpy.spin_until_future_complete(self, future, timeout_sec=ANSWER_WITHIN)
+            if future.done():
+                break
+            client.remove_pending_request(future)
         if not future.result().success:
             raise SystemExit(f"{client.srv_name}: {future.result().message}")
         return future.result()

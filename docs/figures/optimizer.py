@@ -1,0 +1,93 @@
+"""Draws docs/figures/optimizer.png: examples/optimizer.py at work, against the optimum in closed form.
+
+Runs a node and the example's optimizer against it. Run `python docs/figures/optimizer.py` in the project's environment.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import rclpy
+import torch
+from recording_session import ROOT, isolated_environment, running
+from scipy.optimize import minimize
+
+from traj_integrator_ros.kernels import jerk_step
+from traj_integrator_ros.motions.figures import BLUE, JOINT_COLORS, figure
+
+sys.path.insert(0, str(ROOT / "examples"))
+import optimizer as example
+
+from traj_integrator_interfaces.srv import Integrate
+
+
+def main() -> None:
+    """Optimize, and draw cost above optimum and the motions of some iterations."""
+    isolated_environment()
+    rclpy.init()
+    with running():
+        client = example.Optimizer()
+        start = np.zeros(example.HORIZON * len(example.START))
+        iterates = [start]
+        minimize(
+            client.cost_and_gradient,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda jerk: iterates.append(jerk.copy()),
+            options={"maxiter": 200},
+        )
+        costs = np.array([client.cost_and_gradient(jerk)[0] for jerk in iterates])
+        motions = [integrated(client, iterates[index]) for index in (0, 5, -1)]
+        client.destroy_node()
+    rclpy.shutdown()
+    draw(costs, optimal_cost(), motions)
+
+
+def integrated(client: example.Optimizer, jerk: np.ndarray) -> np.ndarray:
+    """Positions of a trajectory `[horizon, dof]`, as the node computes them."""
+    answer = client.call(client.integrate, Integrate.Request(actions=client.sequence(jerk)))
+    return np.asarray(answer.trajectory.position).reshape(example.HORIZON, -1)
+
+
+def optimal_cost() -> float:
+    """The least cost, in float64: the cost is quadratic in the jerks, so it is a linear least squares problem."""
+    horizon, dof = example.HORIZON, len(example.START)
+    start = [torch.tensor(values)[None] for values in (example.START, np.full(dof, example.START_VELOCITY))]
+
+    def residuals(jerk: torch.Tensor) -> torch.Tensor:
+        end = jerk_step(jerk.reshape(1, horizon, dof), *start, torch.zeros(1, dof).double(), dt=example.STEP)
+        errors = (end.position[0, -1] - torch.tensor(example.GOAL), end.velocity[0, -1], end.acceleration[0, -1])
+        weighted = [w**0.5 * error for w, error in zip(example.WEIGHTS.values(), errors, strict=True)]
+        return torch.cat([*weighted, example.JERK_WEIGHT**0.5 * jerk])
+
+    zero = torch.zeros(horizon * dof, dtype=torch.float64)
+    jacobian = torch.func.jacrev(residuals)(zero)
+    best = torch.linalg.lstsq(jacobian, -residuals(zero)).solution
+    return float(residuals(best).square().sum())
+
+
+def draw(costs: np.ndarray, optimum: float, motions: list[np.ndarray]) -> None:
+    """Convergence on the left, motions on the right."""
+    time = example.STEP * np.arange(example.HORIZON)
+    with figure(Path(__file__).with_suffix(".png"), 13, 5) as drawn:
+        left, right = drawn.subplots(1, 2)
+        left.semilogy(np.abs(costs - optimum) / optimum, "o-", color=BLUE, linewidth=2, markersize=5)
+        left.set_xlabel("iteration")
+        left.set_ylabel("(cost - optimum) / optimum")
+        left.set_title(f"cost {costs[0]:.0f} to {costs[-1]:.5f}, optimum in closed form {optimum:.5f}", loc="left")
+        for position, style in zip(motions, (":", "--", "-"), strict=True):
+            for joint, color in list(enumerate(JOINT_COLORS))[:3]:
+                right.plot(time, position[:, joint] - example.START[joint], color=color, linestyle=style, linewidth=1.8)
+        for joint in range(3):
+            goal = example.GOAL[joint] - example.START[joint]
+            right.plot(time[-1], goal, "*", color=JOINT_COLORS[joint], markersize=14, markeredgecolor="white", zorder=5)
+        right.set_xlabel("time [s]")
+        right.set_ylabel("position from the start [rad]")
+        right.set_title("3 joints: guess (dots), iteration 5 (dashes), last; goals (stars)", loc="left")
+
+
+if __name__ == "__main__":
+    main()
