@@ -37,6 +37,7 @@ class Callbacks(NamedTuple):
     poll_joint_states: Callable
     """Called every 50 ms: `take_waiting` has something to take, perhaps."""
     action_sequence: Callable
+    """Called with the serialized message; the others with message objects."""
     position_trajectory: Callable
     integrate: Callable
     compute_gradient: Callable
@@ -70,13 +71,16 @@ class Entities:
                 _never_called,
                 states,
                 callback_group=_PolledGroup(),
+                raw=True,
                 # To wait for events of a subscription is to be woken up by its messages, too.
                 event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
             )
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             self._timer = node.create_timer(JOINT_STATE_POLL_S, callbacks.poll_joint_states, clock=steady)
             sequences = QoSProfile(depth=SEQUENCE_DEPTH)
-            self._subscription(ActionSequence, "~/action_sequence", callbacks.action_sequence, sequences)
+            self._subscription(
+                ActionSequence, "~/action_sequence", callbacks.action_sequence, sequences, raw=True
+            )
             self._subscription(JointTrajectory, "~/position_trajectory", callbacks.position_trajectory, sequences)
             self._services.append(node.create_service(Integrate, "~/integrate", callbacks.integrate))
             self._services.append(
@@ -129,7 +133,7 @@ class _PolledGroup(MutuallyExclusiveCallbackGroup):
         return False
 
 
-def _never_called(message: JointState) -> None:
+def _never_called(message: bytes) -> None:
     """Stand in for the callback that a subscription must have."""
 
 
@@ -140,8 +144,8 @@ def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     )
 
 
-def take_waiting(subscription: Subscription) -> Iterator[object]:
-    """Take the messages that wait in a subscription's queue, without waiting for more; at most as many as it holds."""
+def take_waiting(subscription: Subscription) -> Iterator[bytes]:
+    """Take the messages that wait in a raw subscription's queue, without waiting; at most as many as it holds."""
     for _ in range(_JOINT_STATE_DEPTH):
         try:
             with subscription.handle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,12 +23,12 @@ class ColumnOrder:
     """Columns of the node in the message's order; None where both orders are the same."""
 
     def into_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the message's order into the node's."""
-        return values if self.to_node is None else values[..., self.to_node]
+        """Reorder the last axis from the message's order into the node's; what is made anew is contiguous."""
+        return values if self.to_node is None else np.take(values, self.to_node, axis=-1)
 
     def out_of_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the node's order into the message's."""
-        return values if self.from_node is None else values[..., self.from_node]
+        """Reorder the last axis from the node's order into the message's; what is made anew is contiguous."""
+        return values if self.from_node is None else np.take(values, self.from_node, axis=-1)
 
 
 def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: str = "joint_names") -> ColumnOrder:
@@ -42,7 +43,12 @@ def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: s
         Rejected: duplicate_joint, unknown_joint, or joint_count where joints are missing.
 
     """
-    names = tuple(names)
+    return _resolved(tuple(names), joint_names, field)
+
+
+@lru_cache(maxsize=32)
+def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> ColumnOrder:
+    """Keeps orders of all joints of a node alone, which are short: the others raise."""
     if not names or names == joint_names:
         return ColumnOrder(joint_names, None, None)
     columns = resolve_subset(names, joint_names, field)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .rejection import Rejected, RejectionReason
+from .time_grid import TimeGrid
 
 END_STOP = "stop"
 END_AS_PLANNED = "as_planned"
-_NANOSECONDS = 1e9
-_LONGEST_NS = (2**31 - 1) * 1_000_000_000  # a duration message counts its seconds in int32
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class TimedPoints:
 
 
 def publishable_points(
-    time_s: np.ndarray,
+    times: TimeGrid,
     position: np.ndarray,
     velocity: np.ndarray,
     acceleration: np.ndarray,
@@ -40,7 +38,7 @@ def publishable_points(
     later, holds the last position at rest.
 
     Args:
-        time_s: `[H]`, s from the start state, float64.
+        times: of `H` points.
         position: `[H, dof]`, rad; likewise velocity, rad/s, and acceleration, rad/s^2.
         velocity: see position.
         acceleration: see position.
@@ -51,34 +49,21 @@ def publishable_points(
         Rejected: invalid_times, for steps that are no whole nanosecond or an end beyond 2^31 s.
 
     """
-    first = int(np.argmax(time_s >= 0))
-    seconds = time_s[first:]
-    if not seconds[-1] * _NANOSECONDS < _LONGEST_NS:
-        raise Rejected(RejectionReason.INVALID_TIMES, f"dt: the trajectory ends after {seconds[-1]:g} s, beyond 2^31 s")
-    time_ns = np.rint(seconds * _NANOSECONDS).astype(np.int64)
-    if (np.diff(time_ns) <= 0).any():
-        raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
-    # Copies: what comes in are views of buffers that the next integration overwrites.
-    rows = (np.array(values[first:], np.float64) for values in (position, velocity, acceleration))
-    points = TimedPoints(time_ns, *rows)
-    return come_to_rest(points, rest_tolerance) if end == END_STOP else points
-
-
-def come_to_rest(points: TimedPoints, rest_tolerance: float) -> TimedPoints:
-    """Make the last velocity exactly 0, by rounding it or by one more point; may change `points` in place."""
-    last = points.velocity[-1]
-    if (np.abs(last) <= rest_tolerance).all():
-        last[:] = 0.0
-        return points
-    single = len(points.time_ns) == 1
-    step_ns = 1_000_000 if single else int(points.time_ns[-1] - points.time_ns[-2])
-    rest = np.zeros_like(points.velocity[-1:])
-    return TimedPoints(
-        np.append(points.time_ns, points.time_ns[-1] + step_ns),
-        np.concatenate([points.position, points.position[-1:]]),
-        np.concatenate([points.velocity, rest]),
-        np.concatenate([points.acceleration, rest]),
-    )
+    first, time_ns = times.whole
+    count, dof = len(time_ns), position.shape[1]
+    stops = end == END_STOP
+    at_rest = stops and max(map(abs, velocity[-1].tolist())) <= rest_tolerance
+    rests_later = stops and not at_rest
+    if rests_later:
+        time_ns = times.whole_with_rest
+    # A copy: what comes in are views of buffers that the next integration overwrites.
+    rows = np.zeros((3, len(time_ns), dof))
+    rows[0, :count], rows[1, :count], rows[2, :count] = position[first:], velocity[first:], acceleration[first:]
+    if at_rest:
+        rows[1, -1] = 0.0
+    elif rests_later:
+        rows[0, -1] = rows[0, -2]
+    return TimedPoints(time_ns, *rows)
 
 
 def interpolate(points: TimedPoints, time_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,4 +1,7 @@
-"""ROS messages to arrays and back: views of their buffers, no element by element Python."""
+"""Message objects to arrays and back: views of their buffers, no element by element Python.
+
+For what is called or seldom sent; `received_messages` and the `..._cdr` modules do without objects.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,11 @@ import array
 
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
-from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 
-from .joint_trajectory import TimedPoints
 from .pipeline import BatchGradient, IntegratedBatch
 from .position_trajectory import PositionFields
 from .requests import SequenceFields, UpstreamFields
@@ -47,11 +48,6 @@ def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
     return UpstreamFields(*(np.asarray(getattr(request, name)) for name in UpstreamFields._fields))
 
 
-def joint_state_arrays(message: JointState) -> tuple[np.ndarray, np.ndarray]:
-    """Return views of positions and velocities."""
-    return np.asarray(message.position), np.asarray(message.velocity)
-
-
 def position_fields(message: JointTrajectory) -> PositionFields:
     """Return views of what counts in a trajectory of positions and times."""
     return PositionFields(
@@ -70,9 +66,9 @@ def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:
     message.joint_names = list(columns.names)
     message.batch = batch.request.batch
     message.horizon = batch.request.output_horizon
-    message.time_from_start = float32_array(batch.time_s)
+    message.time_from_start = float32_array(batch.times.float32)
     message.position, message.velocity, message.acceleration, message.jerk = (
-        float32_array(columns.out_of_node(values)) for values in batch.trajectory
+        float32_array(columns.out_of_node(values)) for values in batch.trajectories
     )
     return message
 
@@ -87,30 +83,6 @@ def fill_gradient(response: ComputeGradient.Response, gradient: BatchGradient) -
     return response
 
 
-def joint_trajectory(joint_names: tuple[str, ...], points: TimedPoints, stamp: Time) -> JointTrajectory:
-    """Build the message for joint_trajectory_controller; a zero stamp means that it starts on arrival."""
-    message = JointTrajectory(joint_names=list(joint_names))
-    message.header.stamp = stamp
-    message.points = [
-        JointTrajectoryPoint(
-            positions=_float64_array(position),
-            velocities=_float64_array(velocity),
-            accelerations=_float64_array(acceleration),
-            time_from_start=Duration(sec=time // _SECOND_NS, nanosec=time % _SECOND_NS),
-        )
-        for time, position, velocity, acceleration in zip(
-            points.time_ns.tolist(), points.position, points.velocity, points.acceleration, strict=True
-        )
-    ]
-    return message
-
-
 def float32_array(values: np.ndarray) -> array.array:
     """Copy an array of any shape into the flat array that a float32 message field takes as it is."""
-    flat = array.array("f")
-    flat.frombytes(np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint8).data)
-    return flat
-
-
-def _float64_array(values: np.ndarray) -> array.array:
-    return array.array("d", values.tobytes())
+    return array.array("f", np.ascontiguousarray(values, np.float32).tobytes())

@@ -6,15 +6,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
-from builtin_interfaces.msg import Time
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
-from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
 from . import messages
@@ -23,12 +20,15 @@ from .diagnostics import Diagnostics, NodeStatus
 from .entities import Callbacks, Entities, create_diagnostics_publisher, take_waiting
 from .integrator import IntegratorConfig, TrajectoryIntegrator
 from .joint_trajectory import TimedPoints
+from .joint_trajectory_cdr import JointTrajectoryWriter
 from .latency import LatencyRing
 from .parameters import START_FROM_PREVIOUS, NodeParameters
-from .pipeline import Pipeline
+from .pipeline import IntegratedBatch, Pipeline
+from .received_messages import ActionSequenceReader, JointStateReader
 from .rejection import Rejected, RejectionCounters, RejectionReason
 from .sequence_gaps import SequenceGaps
 from .throttled_log import ThrottledLog
+from .trajectory_batch_cdr import serialize_batch
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -56,6 +56,9 @@ class IntegratorNode(LifecycleNode):
         self._rejected = RejectionCounters()
         self._warned = RejectionCounters()
         self._gaps = SequenceGaps()
+        self._sequence_reader = ActionSequenceReader()
+        self._joint_state_reader = JointStateReader()
+        self._joint_trajectories: JointTrajectoryWriter | None = None
         self._sequences = self._published = self._service_calls = 0
         self._sequence_latency = LatencyRing()
         self._service_latency = LatencyRing()
@@ -83,6 +86,8 @@ class IntegratorNode(LifecycleNode):
             self._engine = TrajectoryIntegrator(_engine_config(parameters))
             self._engine.warm_up(parameters.warmup)
             self._pipeline = Pipeline(parameters, self._engine, self._on_warning)
+            counts = self._counts_to_warm_up(parameters)
+            self._joint_trajectories = JointTrajectoryWriter(parameters.joint_names, counts)
             self._gaps = SequenceGaps()
             self._entities = Entities(
                 self,
@@ -142,6 +147,12 @@ class IntegratorNode(LifecycleNode):
         self._release()
         super().destroy_node()
 
+    def _counts_to_warm_up(self, parameters: NodeParameters) -> set[int]:
+        """Numbers of points that the shapes of the parameter warmup give, with and without one more at rest."""
+        start_row = self._engine.control_map().start_row
+        counts = {self._engine.output_horizon(horizon) - start_row for _, horizon in parameters.warmup}
+        return counts | {count + 1 for count in counts}
+
     def _say(self, line: str) -> None:
         if self.context.ok():  # else the process is being ended, and there is no topic left for logs
             self.get_logger().info(line)
@@ -175,12 +186,11 @@ class IntegratorNode(LifecycleNode):
         for message in take_waiting(self._entities.joint_states):
             self._guarded("joint_states", lambda message=message: self._take_joint_state(message))
 
-    def _take_joint_state(self, message: JointState) -> None:
-        position, velocity = messages.joint_state_arrays(message)
-        stamp = messages.stamp_ns(message.header.stamp)
-        self._pipeline.take_joint_state(message.name, position, velocity, stamp, self._now_ns())
+    def _take_joint_state(self, message: bytes) -> None:
+        state = self._joint_state_reader.read(message)
+        self._pipeline.take_joint_state(state.names, state.position, state.velocity, state.stamp_ns, self._now_ns())
 
-    def _on_action_sequence(self, message: ActionSequence, info: Mapping[str, object]) -> None:
+    def _on_action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
         self._on_sequence("action_sequence", info, lambda: self._integrate_and_publish(message))
 
     def _on_position_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
@@ -200,34 +210,33 @@ class IntegratorNode(LifecycleNode):
             if isinstance(received, int) and received > 0:
                 self._sequence_latency.add(max(0, time.time_ns() - received) * 1e-9)
 
-    def _integrate_and_publish(self, message: ActionSequence) -> None:
+    def _integrate_and_publish(self, message: bytes) -> None:
         pipeline = self._accepting()
         parameters = pipeline.parameters
         now_ns = self._now_ns()
-        batch = pipeline.integrate(messages.sequence_fields(message), now_ns)
+        sequence = self._sequence_reader.read(message)
+        batch = pipeline.integrate(sequence.fields, now_ns)
         # Checked before anything is published, so that a sequence is answered on both topics or on none.
         needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
         points = pipeline.points_to_publish(batch, now_ns) if needed else None
-        publisher = self._entities.trajectory_batch
-        to_all = parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0
-        if to_all:
-            publisher.publish(messages.trajectory_batch(batch, message.header.stamp))
         if parameters.publish_joint_trajectory:
-            self._publish(points, Time())
-        elif to_all and points is not None:
-            pipeline.published.record(points, now_ns, now_ns)
+            self._publish(points)  # first, because a robot waits for it
+        publisher = self._entities.trajectory_batch
+        if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
+            publisher.publish(_serialized(batch, sequence.stamp))
+            if points is not None and not parameters.publish_joint_trajectory:
+                pipeline.published.record(points, now_ns, now_ns)
 
     def _differentiate_and_publish(self, message: JointTrajectory) -> None:
         points = self._accepting().position_trajectory(messages.position_fields(message), self._now_ns())
-        self._publish(points, message.header.stamp)
+        stamp = message.header.stamp
+        self._publish(points, (stamp.sec, stamp.nanosec), messages.stamp_ns(stamp))
 
-    def _publish(self, points: TimedPoints, stamp: Time) -> None:
+    def _publish(self, points: TimedPoints, stamp: tuple[int, int] = (0, 0), start_ns: int = 0) -> None:
         """Publish for the controller; a zero stamp means from now on."""
-        pipeline = self._pipeline
-        joint_names = pipeline.parameters.joint_names
-        self._entities.joint_trajectory.publish(messages.joint_trajectory(joint_names, points, stamp))
+        self._entities.joint_trajectory.publish(self._joint_trajectories.serialize(points, stamp))
         now_ns = self._now_ns()
-        pipeline.published.record(points, messages.stamp_ns(stamp) or now_ns, now_ns)
+        self._pipeline.published.record(points, start_ns or now_ns, now_ns)
 
     # Services
 
@@ -366,6 +375,15 @@ def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
         dtype=parameters.dtype,
         max_batch=parameters.max_batch,
         max_horizon=parameters.max_horizon,
+    )
+
+
+def _serialized(batch: IntegratedBatch, stamp: tuple[int, int]) -> bytes:
+    request = batch.request
+    columns = request.columns
+    trajectories = [columns.out_of_node(values) for values in batch.trajectories]
+    return serialize_batch(
+        columns.names, stamp, request.batch, request.output_horizon, batch.times.float32, trajectories
     )
 
 

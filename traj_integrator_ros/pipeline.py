@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,23 +27,26 @@ from .requests import (
     check_upstream,
 )
 from .start_states import JointStates, MeasuredState, PublishedTrajectory
+from .time_grid import TimeGrid
 
 Warn = Callable[[Rejected], None]
 """Takes what was found wrong but let through (limits.action = warn)."""
+_TIME_GRIDS_KEPT = 16
+_GRADIENT_FIELDS = ("grad_action", "grad_start_position", "grad_start_velocity", "grad_start_acceleration")
+_NO_GRADIENT = np.zeros(0, np.float32)
 
 
-@dataclass(frozen=True)
-class IntegratedBatch:
+class IntegratedBatch(NamedTuple):
     """All trajectories of one sequence, in the node's joint order.
 
-    The arrays are views of the engine's buffers, overwritten by its next integration.
+    The trajectories are a view of the engine's buffers, overwritten by its next integration.
     """
 
     request: ActionRequest
-    trajectory: Trajectory
-    """float32 arrays `[batch, output horizon, dof]`."""
-    time_s: np.ndarray
-    """s from the start state, float64: `[output horizon]`, or `[batch, output horizon]`."""
+    trajectories: np.ndarray
+    """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
+    times: TimeGrid
+    """Of `[output horizon]` points, or `[batch, output horizon]`."""
 
 
 class BatchGradient(NamedTuple):
@@ -83,6 +87,10 @@ class Pipeline:
             max_batch=parameters.max_batch,
             max_horizon=parameters.max_horizon,
         )
+        # Steps of one length give every batch the same times.
+        self._uniform_times = lru_cache(_TIME_GRIDS_KEPT)(
+            lambda dt, horizon, space: TimeGrid(engine.time_from_start(dt, 1, horizon, space))
+        )
         self._limits = JointLimits(
             parameters.joint_names,
             parameters.limits_position_min,
@@ -113,12 +121,12 @@ class Pipeline:
         start = self._start(now_ns) if request.start is None else request.start
         space = request.control_map.control_space
         with _device_memory():
-            result = self.engine.integrate(
+            result = self.engine.integrate_array(
                 start, request.actions, request.dt, control_space=space, start_index=request.start_index
             )
-        trajectory = Trajectory(*(_float32(name, tensor.numpy()) for name, tensor in result._asdict().items()))
-        time_s = self.engine.time_from_start(request.dt, request.batch, request.horizon, space)
-        return IntegratedBatch(request, trajectory, time_s)
+        trajectories = _narrowed(result)
+        _require_finite_result(trajectories, Trajectory._fields, trajectories)
+        return IntegratedBatch(request, trajectories, self._times(request))
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all trajectories of a batch against the limits.
@@ -127,7 +135,7 @@ class Pipeline:
             Rejected: limits_violated, where limits.action is reject.
 
         """
-        self._judge_limits(batch.trajectory, batch.request.control_map.start_row)
+        self._judge_limits(batch.trajectories, batch.request.control_map.start_row)
 
     def points_to_publish(self, batch: IntegratedBatch, now_ns: int) -> TimedPoints:
         """Check the row publish.row against limits and robot, and arrange it for the controller.
@@ -144,11 +152,10 @@ class Pipeline:
                 f"got {batch.request.batch}",
             )
         start_row = batch.request.control_map.start_row
-        trajectory = Trajectory(*(values[row : row + 1] for values in batch.trajectory))
-        self._judge_limits(trajectory, start_row, row)
-        self._judge_start(batch.trajectory.position[row, start_row], now_ns)
-        time_s = batch.time_s if batch.time_s.ndim == 1 else batch.time_s[row]
-        return self._publishable(time_s, trajectory)
+        single = batch.trajectories[:, row : row + 1]
+        self._judge_limits(single, start_row, row)
+        self._judge_start(single[0, 0, start_row], now_ns)
+        return self._publishable(batch.times.row(row), single)
 
     def position_trajectory(self, fields: PositionFields, now_ns: int) -> TimedPoints:
         """Check and differentiate positions and times.
@@ -160,12 +167,11 @@ class Pipeline:
         parameters = self.parameters
         checked = check_positions(fields, parameters.joint_names, parameters.max_horizon, now_ns)
         result = differentiate(*checked, self._start(now_ns))
-        trajectory = Trajectory(*(values[None] for values in result.trajectory))
-        for name, values in zip(trajectory._fields, trajectory, strict=True):
-            require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
-        self._judge_limits(trajectory, 0)
-        self._judge_start(trajectory.position[0, 0], now_ns)
-        return self._publishable(result.time_s, trajectory)
+        single = np.stack(result.trajectory)[:, None]
+        _require_finite_result(single, Trajectory._fields, single)
+        self._judge_limits(single, 0)
+        self._judge_start(single[0, 0, 0], now_ns)
+        return self._publishable(TimeGrid(result.time_s), single)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, now_ns: int) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
@@ -185,12 +191,9 @@ class Pipeline:
                 f"dt: {request.control_map.name} has a gradient for one step length only, got {request.dt_length} "
                 "values; give one, or leave data empty",
             )
-        if request.start is not None:
-            start = request.start
-        else:
-            start = self._start(now_ns) if want_dt else _rest(len(self.parameters.joint_names))
+        start = self._start(now_ns) if want_dt and request.start is None else request.start
         with _device_memory():
-            result = self.engine.vjp(
+            result = self.engine.vjp_arrays(
                 start,
                 gradients,
                 actions=request.actions,
@@ -201,13 +204,11 @@ class Pipeline:
                 start_index=request.start_index,
                 want_dt=want_dt,
             )
-        columns = request.columns
-        arranged = [
-            columns.out_of_node(_float32(f"grad_{name}", tensor.numpy()))
-            for name, tensor in zip(result._fields[:4], result[:4], strict=True)
-        ]
-        dt = np.zeros(0, np.float32) if result.dt is None else _float32("grad_dt", result.dt.numpy())
-        return BatchGradient(*arranged, dt)
+        dt = _NO_GRADIENT if result.dt is None else _narrowed(result.dt)
+        _require_finite_result(dt, ("grad_dt",), (dt,))
+        gradients = [_narrowed(values) for values in result[:4]]
+        _require_finite_result(_narrowed(result.values), _GRADIENT_FIELDS, gradients)
+        return BatchGradient(*(request.columns.out_of_node(values) for values in gradients), dt)
 
     def _start(self, now_ns: int) -> StartState:
         """Start state of input that brings none, rows `[1, dof]`."""
@@ -221,8 +222,16 @@ class Pipeline:
         state = self.joint_states.latest(now_ns, self.parameters.state_timeout)
         return StartState(state.position[None], state.velocity[None])
 
-    def _judge_limits(self, trajectory: Trajectory, start_row: int, row: int = 0) -> None:
-        violation = find_violation(trajectory, self._limits, start_row)
+    def _times(self, request: ActionRequest) -> TimeGrid:
+        space = request.control_map.control_space
+        if request.dt is None or isinstance(request.dt, float):
+            return self._uniform_times(request.dt, request.horizon, space)
+        return TimeGrid(self.engine.time_from_start(request.dt, request.batch, request.horizon, space))
+
+    def _judge_limits(self, trajectories: np.ndarray, start_row: int, row: int = 0) -> None:
+        if self._limits.surely_kept(trajectories, start_row):
+            return
+        violation = find_violation(Trajectory(*trajectories), self._limits, start_row)
         if violation is not None:
             self._judge(Rejected(RejectionReason.LIMITS, str(replace(violation, row=violation.row + row))))
 
@@ -233,8 +242,8 @@ class Pipeline:
         if tolerance <= 0 or measured is None:
             return
         deviation = np.abs(position - measured.position)
-        joint = int(deviation.argmax())
-        if deviation[joint] > tolerance:
+        if deviation.max() > tolerance:
+            joint = int(deviation.argmax())
             self._judge(
                 Rejected(
                     RejectionReason.START_MISMATCH,
@@ -255,12 +264,10 @@ class Pipeline:
             raise finding
         self._warn(finding)
 
-    def _publishable(self, time_s: np.ndarray, trajectory: Trajectory) -> TimedPoints:
+    def _publishable(self, times: TimeGrid, trajectories: np.ndarray) -> TimedPoints:
         return publishable_points(
-            time_s,
-            trajectory.position[0],
-            trajectory.velocity[0],
-            trajectory.acceleration[0],
+            times,
+            *trajectories[:3, 0],
             end=self.parameters.publish_end,
             rest_tolerance=self.parameters.publish_rest_tolerance,
         )
@@ -275,13 +282,16 @@ def _device_memory() -> Iterator[None]:
         raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
 
 
-def _rest(dof: int) -> StartState:
-    return StartState(np.zeros((1, dof), np.float32))
-
-
-def _float32(name: str, values: np.ndarray) -> np.ndarray:
-    """Narrow a result to what messages carry and check that nothing overflowed."""
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """Return a result in the float32 that messages carry; what is too large becomes infinite."""
+    if values.dtype == np.float32:
+        return values
     with np.errstate(over="ignore"):
-        narrow = values.astype(np.float32, copy=False)
-    require_finite(name, narrow, RejectionReason.NON_FINITE_RESULT)
-    return narrow
+        return values.astype(np.float32)
+
+
+def _require_finite_result(values: np.ndarray, names: Sequence[str], parts: Iterable[np.ndarray]) -> None:
+    """Check all `values` at once, and only if that fails the named parts of them, to say which."""
+    if not np.isfinite(values).all():
+        for name, part in zip(names, parts, strict=True):
+            require_finite(name, part, RejectionReason.NON_FINITE_RESULT)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -54,14 +56,22 @@ class RequestRules:
     max_batch: int
     max_horizon: int
 
-    @property
+    @cached_property
     def dof(self) -> int:
         """Number of joints."""
         return len(self.joint_names)
 
+    @cached_property
+    def maps(self) -> Mapping[int, ControlMap]:
+        """What each control space means, by the number that a message gives it; 0 is the configured one."""
+        spaces = {0: self.control_space, **{space.value: space for space in ControlSpace}}
+        return {
+            value: control_map(space, self.finite_difference, self.acceleration_integrator)
+            for value, space in spaces.items()
+        }
 
-@dataclass(frozen=True)
-class ActionRequest:
+
+class ActionRequest(NamedTuple):
     """A checked action sequence; all arrays in the node's joint order."""
 
     columns: ColumnOrder
@@ -101,8 +111,8 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     horizon = _check_size("horizon", fields.horizon, rules.max_horizon, "max_horizon")
     actions = None
     if not (data_optional and fields.data.size == 0):
-        shape = {"batch": batch, "horizon": horizon, "dof": rules.dof}
-        actions = columns.into_node(_shaped("data", fields.data, shape))
+        shape = (batch, horizon, rules.dof)
+        actions = columns.into_node(_shaped("data", fields.data, shape, ("batch", "horizon", "dof")))
     dt = _check_dt(fields.dt, batch, horizon, kernel)
     start = _check_start(fields, columns, rules)
     rows = 1 if start is None else start.position.shape[0]
@@ -138,16 +148,13 @@ def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGr
 
 
 def _check_control_space(value: int, rules: RequestRules) -> ControlMap:
-    if value == 0:
-        space = rules.control_space
-    elif value in (known.value for known in ControlSpace):
-        space = ControlSpace(value)
-    else:
+    kernel = rules.maps.get(value)
+    if kernel is None:
         known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
         raise Rejected(
             RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}"
         )
-    return control_map(space, rules.finite_difference, rules.acceleration_integrator)
+    return kernel
 
 
 def _check_size(name: str, value: int, maximum: int, parameter: str) -> int:
@@ -158,16 +165,14 @@ def _check_size(name: str, value: int, maximum: int, parameter: str) -> int:
     return int(value)
 
 
-def _shaped(name: str, values: np.ndarray, shape: dict[str, int]) -> np.ndarray:
-    expected = 1
-    for size in shape.values():
-        expected *= size
+def _shaped(name: str, values: np.ndarray, shape: tuple[int, ...], axes: tuple[str, ...]) -> np.ndarray:
+    expected = math.prod(shape)
     if values.size != expected:
-        product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
+        product = " x ".join(f"{axis} {size}" for axis, size in zip(axes, shape, strict=True))
         raise Rejected(
             RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {values.size}"
         )
-    return values.reshape(tuple(shape.values()))
+    return values.reshape(shape)
 
 
 def _check_dt(values: np.ndarray, batch: int, horizon: int, kernel: ControlMap) -> float | np.ndarray | None:
@@ -178,6 +183,8 @@ def _check_dt(values: np.ndarray, batch: int, horizon: int, kernel: ControlMap) 
             RejectionReason.SIZE_MISMATCH,
             f"dt: expected 0, 1, {horizon} (horizon) or {batch * horizon} (batch x horizon) values, got {values.size}",
         )
+    if values.size == 1 and DT_MIN_S <= (single := float(values[0])) <= DT_MAX_S:
+        return single
     require_finite("dt", values)
     outside = (values < DT_MIN_S) | (values > DT_MAX_S)
     if outside.any():
@@ -238,7 +245,7 @@ def _check_start(fields: SequenceFields, columns: ColumnOrder, rules: RequestRul
         if values.size == 0:
             arranged.append(None)
             continue
-        shaped = _shaped(name, values, {"rows": rows, "dof": rules.dof})
+        shaped = _shaped(name, values, (rows, rules.dof), ("rows", "dof"))
         require_finite(name, shaped)
         arranged.append(columns.into_node(shaped))
     return StartState(*arranged)

@@ -38,7 +38,7 @@ class JointStates:
         self._joint_names = joint_names
         self._state: MeasuredState | None = None
         self._jumped_back = False
-        self._known_names: list[str] = []
+        self._known_names: tuple[str, ...] = ()
         self._columns: np.ndarray | None = None
 
     def update(
@@ -142,6 +142,7 @@ class JointStates:
 
     def _resolve(self, names: Sequence[str]) -> np.ndarray | None:
         """Columns of the message in the node's order; None if it names none of the node's joints."""
+        names = tuple(names)
         if self._columns is not None and names == self._known_names:
             return self._columns
         column_of: dict[str, int] = {}
@@ -163,7 +164,7 @@ class JointStates:
                 f"missing {shown_names(missing)}",
             )
         self._columns = np.asarray([column_of[name] for name in self._joint_names])
-        self._known_names = list(names)
+        self._known_names = names
         return self._columns
 
     def _reject_older(self, stamp_ns: int) -> None:

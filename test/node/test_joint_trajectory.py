@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
 from traj_integrator_ros.joint_trajectory import TimedPoints, interpolate, publishable_points
 from traj_integrator_ros.rejection import Rejected, RejectionReason
+from traj_integrator_ros.time_grid import TimeGrid
 
 DOF = 2
 
 
-def moving(steps: int, end_velocity: float = 0.5) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def moving(steps: int, end_velocity: float = 0.5) -> tuple[TimeGrid, np.ndarray, np.ndarray, np.ndarray]:
     """Times and a motion whose velocity ends at `end_velocity`."""
     time = 0.02 * np.arange(steps)
     velocity = np.full((steps, DOF), end_velocity)
-    return time, time[:, None] * velocity, velocity, np.ones((steps, DOF))
+    return TimeGrid(time), time[:, None] * velocity, velocity, np.ones((steps, DOF))
 
 
 def test_a_residual_end_velocity_within_the_tolerance_becomes_exactly_zero() -> None:
@@ -50,9 +51,11 @@ def test_as_planned_leaves_the_end_alone() -> None:
 
 def test_what_goes_in_is_not_changed() -> None:
     motion = moving(5, 0.001)
-    copies = [array.copy() for array in motion]
+    copies = [array.copy() for array in motion[1:]]
+    time = motion[0].time_s.copy()
     publishable_points(*motion, rest_tolerance=0.01)
-    assert all((array == copy).all() for array, copy in zip(motion, copies, strict=True))
+    assert all((array == copy).all() for array, copy in zip(motion[1:], copies, strict=True))
+    assert (motion[0].time_s == time).all()
 
 
 def test_a_single_point_in_motion_comes_to_rest_too() -> None:
@@ -68,7 +71,7 @@ def test_a_central_difference_begins_with_the_start_and_ends_at_rest() -> None:
     trajectory = [tensor.numpy()[0] for tensor in engine.integrate(start, actions)]
     time = engine.time_from_start(None, 1, 6)
     assert time[0] == pytest.approx(-0.02)
-    points = publishable_points(time, *trajectory[:3], rest_tolerance=0.0)
+    points = publishable_points(TimeGrid(time), *trajectory[:3], rest_tolerance=0.0)
     assert points.time_ns[0] == 0
     assert points.position[0] == pytest.approx(0.1) and points.velocity[0] == pytest.approx(0.5, rel=1e-4)
     assert len(points.time_ns) == 9, "six actions and four more, less the ghost; no extra point at the end"
@@ -83,7 +86,7 @@ def test_a_central_difference_begins_with_the_start_and_ends_at_rest() -> None:
 def test_times_are_increasing_whole_nanoseconds_for_any_steps(steps: list[float], end: str, velocity: float) -> None:
     time = np.concatenate([[0.0], np.cumsum(steps)])
     rows = np.full((len(time), DOF), velocity)
-    points = publishable_points(time, rows, rows, rows, end=end, rest_tolerance=0.01)
+    points = publishable_points(TimeGrid(time), rows, rows, rows, end=end, rest_tolerance=0.01)
     assert points.time_ns.dtype == np.int64
     assert (np.diff(points.time_ns) > 0).all()
     assert np.allclose(points.time_ns[: len(time)] * 1e-9, time, rtol=1e-9, atol=1e-9)
@@ -93,7 +96,16 @@ def test_times_are_increasing_whole_nanoseconds_for_any_steps(steps: list[float]
 @pytest.mark.parametrize("time", [[0.0, 1e-10, 2e-10], [0.0, 1e9, 3e9]], ids=["below a nanosecond", "beyond 2^31 s"])
 def test_times_that_a_message_cannot_hold_are_rejected(time: list[float]) -> None:
     with pytest.raises(Rejected) as caught:
-        publishable_points(np.asarray(time), *([np.zeros((3, DOF))] * 3))
+        publishable_points(TimeGrid(np.asarray(time)), *([np.zeros((3, DOF))] * 3))
+    assert caught.value.reason is RejectionReason.INVALID_TIMES
+
+
+def test_an_end_at_rest_that_a_message_cannot_hold_is_rejected() -> None:
+    rows = np.ones((2, DOF))
+    times = TimeGrid(np.array([0.0, 1.5e9]))
+    assert len(publishable_points(times, rows, rows, rows, end="as_planned").time_ns) == 2
+    with pytest.raises(Rejected) as caught:
+        publishable_points(times, rows, rows, rows, rest_tolerance=0.01)
     assert caught.value.reason is RejectionReason.INVALID_TIMES
 
 

@@ -79,3 +79,20 @@ def test_it_agrees_with_looking_at_every_value(seed: int) -> None:
     assert (found is not None) == any_beyond
     if found is not None:
         assert getattr(trajectory, found.quantity)[found.row, found.step, NAMES.index(found.joint)] == found.value
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0, 1]), st.sampled_from(["float32", "float64"]))
+def test_what_is_surely_kept_has_no_violation(seed: int, batch: int, start_row: int, dtype: str) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(scale=0.7, size=(4, batch, 3, 2)).astype(dtype)
+    assert LIMITS.surely_kept(values, start_row) == (find_violation(Trajectory(*values), LIMITS, start_row) is None)
+    # Around the limits themselves, the quick answer may be no where the slow one is yes, but never the reverse.
+    largest = np.stack([LIMITS.position_max, LIMITS.velocity, LIMITS.acceleration, LIMITS.jerk])
+    near = largest[:, None, None] * (1 + rng.uniform(0, 2e-5, values.shape)) * rng.choice([-0.1, 1.0], values.shape)
+    near = np.nan_to_num(near, posinf=0.0, neginf=0.0).astype(dtype)
+    assert find_violation(Trajectory(*near), LIMITS, start_row) is None or not LIMITS.surely_kept(near, start_row)
+
+
+def test_without_limits_all_are_surely_kept() -> None:
+    assert JointLimits(NAMES).surely_kept(np.full((4, 2, 3, 2), 1e9))
+    assert not LIMITS.surely_kept(np.full((4, 2, 3, 2), 1e9))

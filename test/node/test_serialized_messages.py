@@ -1,0 +1,278 @@
+"""Messages written and read as bytes, against rclpy's own serialization and against a plain writer of CDR."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import pytest
+from builtin_interfaces.msg import Duration
+from cdr_writer import CdrWriter
+from conftest import JOINTS, ClientFactory, NodeFactory
+from hypothesis import given
+from hypothesis import strategies as st
+from rclpy.serialization import deserialize_message, serialize_message
+from ros_client import floats, sequence
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.joint_trajectory import TimedPoints
+from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
+from traj_integrator_ros.received_messages import ActionSequenceReader, JointStateReader
+from traj_integrator_ros.rejection import Rejected, RejectionReason
+from traj_integrator_ros.trajectory_batch_cdr import serialize_batch
+
+pytestmark = pytest.mark.ros
+SECOND = 10**9
+# Neither a zero nor half of a surrogate pair can be in a string of a message.
+name = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+names = st.lists(name, min_size=1, max_size=32)
+stamps = st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 - 1))
+seeds = st.integers(0, 2**32 - 1)
+
+
+def points_of(seed: int, count: int, dof: int) -> TimedPoints:
+    rng = np.random.default_rng(seed)
+    time_ns = np.sort(rng.integers(0, 2 ** rng.integers(20, 60), count))
+    return TimedPoints(time_ns, *(rng.normal(size=(3, count, dof)) * 10.0 ** rng.integers(-300, 300)))
+
+
+def built(joint_names: list[str], points: TimedPoints, stamp: tuple[int, int]) -> JointTrajectory:
+    """The message as objects."""
+    message = JointTrajectory(joint_names=joint_names)
+    message.header.stamp.sec, message.header.stamp.nanosec = stamp
+    rows = zip(points.time_ns.tolist(), points.position, points.velocity, points.acceleration, strict=True)
+    message.points = [
+        JointTrajectoryPoint(
+            positions=position.tolist(),
+            velocities=velocity.tolist(),
+            accelerations=acceleration.tolist(),
+            time_from_start=Duration(sec=time // SECOND, nanosec=time % SECOND),
+        )
+        for time, position, velocity, acceleration in rows
+    ]
+    return message
+
+
+def written(joint_names: list[str], points: TimedPoints, stamp: tuple[int, int]) -> CdrWriter:
+    writer = CdrWriter().header(stamp).strings(joint_names).numbers("I", len(points.time_ns))
+    rows = zip(points.time_ns.tolist(), points.position, points.velocity, points.acceleration, strict=True)
+    for time, *arrays in rows:
+        for values in (*arrays, []):
+            writer.array("d", values)
+        writer.numbers("i", time // SECOND).numbers("I", time % SECOND)
+    return writer
+
+
+def assert_same_bytes(ours: bytes, message: object, expected: CdrWriter) -> None:
+    """All bytes that mean something are those of rclpy, which leaves the others as it finds them and appends some."""
+    theirs = bytearray(serialize_message(message))
+    assert len(ours) == len(expected.data) <= len(theirs)
+    mine, theirs = bytearray(ours), theirs[: len(ours)]
+    for place in expected.aligning:
+        mine[place] = theirs[place] = 0
+    assert mine == theirs
+    assert mine == expected.data
+    assert deserialize_message(ours, type(message)) == message
+
+
+@given(names, st.integers(1, 300), stamps, seeds)
+def test_a_joint_trajectory_is_what_rclpy_makes_of_the_objects(
+    joint_names: list[str], count: int, stamp: tuple[int, int], seed: int
+) -> None:
+    writer = JointTrajectoryWriter(tuple(joint_names))
+    for points in (points_of(seed, count, len(joint_names)), points_of(seed + 1, count, len(joint_names))):
+        ours = writer.serialize(points, stamp)
+        assert_same_bytes(ours, built(joint_names, points, stamp), written(joint_names, points, stamp))
+
+
+def test_templates_are_kept_for_the_numbers_of_points_used_last() -> None:
+    writer = JointTrajectoryWriter(JOINTS)
+    for count in [*range(1, 200), *range(1, 20)]:
+        points = points_of(count, count, len(JOINTS))
+        assert deserialize_message(writer.serialize(points), JointTrajectory) == built(list(JOINTS), points, (0, 0))
+    kept = list(writer._templates)
+    assert kept == [*range(155, 200), *range(1, 20)]
+    assert writer._size == sum(len(writer.serialize(points_of(0, count, len(JOINTS)))) for count in kept)
+
+
+@given(names, st.integers(0, 4), st.integers(0, 5), stamps, seeds)
+def test_a_batch_is_what_rclpy_makes_of_the_object(
+    joint_names: list[str], batch: int, horizon: int, stamp: tuple[int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    time = rng.random(horizon).astype(np.float32)
+    arrays = rng.normal(size=(4, batch, horizon, len(joint_names))).astype(np.float32)
+    message = TrajectoryBatch(joint_names=joint_names, batch=batch, horizon=horizon, time_from_start=floats(time))
+    message.header.stamp.sec, message.header.stamp.nanosec = stamp
+    message.position, message.velocity, message.acceleration, message.jerk = map(floats, arrays)
+    expected = CdrWriter().header(stamp).strings(joint_names).numbers("I", batch, horizon)
+    for values in (time, *arrays):
+        expected.array("f", values.ravel())
+    assert_same_bytes(serialize_batch(tuple(joint_names), stamp, batch, horizon, time, arrays), message, expected)
+
+
+def test_what_arrives_is_as_long_as_what_rclpy_sends(connect: ClientFactory) -> None:
+    """rclpy serializes a message to bytes longer than what it publishes; ours are as long as the latter."""
+    client = connect()
+    received: list[bytes] = []
+    subscription = client.node.create_subscription(JointTrajectory, "/compared", received.append, 10, raw=True)
+    publisher = client.node.create_publisher(JointTrajectory, "/compared", 10)
+    client.wait_for(publisher.get_subscription_count, "connected")
+    for count in (1, 2, 7):
+        points = points_of(count, count, len(JOINTS))
+        ours = JointTrajectoryWriter(JOINTS).serialize(points)
+        received.clear()
+        publisher.publish(ours)
+        publisher.publish(built(list(JOINTS), points, (0, 0)))
+        client.wait_for(lambda: len(received) == 2, "both")
+        assert received[0] == ours
+        assert len(received[1]) == len(ours)
+    client.node.destroy_subscription(subscription)
+
+
+counts = st.integers(0, 20)
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> ActionSequence:
+    """Any message, whether its fields fit together or not."""
+    rng = np.random.default_rng(draw(seeds))
+
+    def numbers() -> array:
+        return floats(rng.normal(size=draw(counts)))
+
+    message = ActionSequence(
+        joint_names=draw(st.lists(name, max_size=8)), control_space=draw(st.integers(0, 255)), dt=numbers(),
+        batch=draw(st.integers(0, 2**32 - 1)), horizon=draw(st.integers(0, 2**32 - 1)), data=numbers(),
+        start_index=array("I", rng.integers(0, 2**32, draw(counts)).tolist()),
+    )  # fmt: skip
+    message.header.stamp.sec, message.header.stamp.nanosec = draw(stamps)
+    message.header.frame_id = draw(name)
+    message.start.position, message.start.velocity, message.start.acceleration = numbers(), numbers(), numbers()
+    return message
+
+
+def written_sequence(message: ActionSequence, order: str = "<") -> bytes:
+    stamp = message.header.stamp
+    writer = CdrWriter(order).header((stamp.sec, stamp.nanosec), message.header.frame_id)
+    writer.strings(message.joint_names).numbers("B", message.control_space).numbers("I", message.batch, message.horizon)
+    start = message.start
+    for values in (message.dt, start.position, start.velocity, start.acceleration):
+        writer.array("f", values)
+    return bytes(writer.array("I", message.start_index).array("f", message.data).data)
+
+
+def assert_reads(reader: ActionSequenceReader, data: bytes, message: ActionSequence) -> None:
+    stamp, fields = reader.read(data)
+    start = message.start
+    assert stamp == (message.header.stamp.sec, message.header.stamp.nanosec)
+    assert fields[:4] == (tuple(message.joint_names), message.control_space, message.batch, message.horizon)
+    expected = (message.dt, start.position, start.velocity, start.acceleration, message.start_index, message.data)
+    for values, wanted in zip(fields[4:], expected, strict=True):
+        assert values.dtype.isnative and values.dtype.char == wanted.typecode
+        assert values.tolist() == wanted.tolist()
+
+
+@given(st.lists(sequences(), min_size=1, max_size=3))
+def test_sequences_are_read_as_rclpy_reads_them_whatever_came_before(messages: list[ActionSequence]) -> None:
+    reader = ActionSequenceReader()
+    for message in [*messages, messages[-1], *messages]:
+        assert_reads(reader, bytes(serialize_message(message)), message)
+        for order in "<>":
+            assert_reads(reader, written_sequence(message, order), message)
+
+
+@given(sequences())
+def test_a_sequence_cut_short_anywhere_is_malformed(message: ActionSequence) -> None:
+    data = written_sequence(message)
+    reader = ActionSequenceReader()
+    for size in range(len(data)):
+        assert malformed(reader, data[:size])
+    reader.read(data)
+    for size in range(len(data)):
+        assert malformed(reader, data[:size]), "also when the names are known"
+
+
+damages = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=4)
+
+
+@given(sequences(), damages, st.binary())
+def test_any_bytes_are_malformed_or_views_of_no_more_than_they_are(
+    message: ActionSequence, damage: list[tuple[int, int]], more: bytes
+) -> None:
+    data = bytearray(written_sequence(message))
+    for place, value in damage:
+        data[place % len(data)] = value
+    for damaged in (bytes(data), bytes(data) + more, bytes(data[:4]) + more, more):
+        try:
+            _, fields = ActionSequenceReader().read(damaged)
+        except Rejected as rejected:
+            assert rejected.reason is RejectionReason.MALFORMED_MESSAGE
+            assert len(rejected.message) < 300 and rejected.message.isprintable()
+        else:
+            assert sum(values.nbytes for values in fields[4:]) < len(damaged)
+
+
+@pytest.mark.parametrize("encoding", [b"\0\2\0\0", b"\0\3\0\0", b"\0\7\0\0", b"\1\0\0\0", b"\0\1", b"\0", b""])
+def test_other_encodings_are_refused(encoding: bytes) -> None:
+    assert malformed(ActionSequenceReader(), encoding + written_sequence(ActionSequence())[4:] * (len(encoding) == 4))
+
+
+def malformed(reader: ActionSequenceReader | JointStateReader, data: bytes) -> bool:
+    with pytest.raises(Rejected) as caught:
+        reader.read(data)
+    return caught.value.reason is RejectionReason.MALFORMED_MESSAGE
+
+
+@given(st.lists(name, max_size=9), stamps, name, st.tuples(counts, counts, counts), seeds)
+def test_joint_states_are_read_as_rclpy_reads_them(
+    joint_names: list[str], stamp: tuple[int, int], frame_id: str, sizes: tuple[int, int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    position, velocity, effort = (array("d", rng.normal(size=size)) for size in sizes)
+    message = JointState(name=joint_names, position=position, velocity=velocity, effort=effort)
+    message.header.stamp.sec, message.header.stamp.nanosec = stamp
+    message.header.frame_id = frame_id
+    reader = JointStateReader()
+    writers = [CdrWriter(order).header(stamp, frame_id).strings(joint_names) for order in "<>"]
+    for writer in writers:
+        writer.array("d", position).array("d", velocity).array("d", effort)
+    for data in (bytes(serialize_message(message)), *(bytes(writer.data) for writer in writers)):
+        for _ in range(2):
+            state = reader.read(data)
+            assert state.stamp_ns == stamp[0] * SECOND + stamp[1]
+            assert state.names == tuple(joint_names)
+            assert (state.position.tolist(), state.velocity.tolist()) == (position.tolist(), velocity.tolist())
+    for size in range(0, len(writers[0].data), 3):
+        assert malformed(reader, bytes(writers[0].data[:size]))
+
+
+def test_names_are_the_same_object_while_they_do_not_change() -> None:
+    reader = ActionSequenceReader()
+    data = [written_sequence(ActionSequence(joint_names=row)) for row in (["a", "b"], ["a", "c"])]
+    first = reader.read(data[0]).fields.joint_names
+    assert reader.read(data[0]).fields.joint_names is first
+    assert reader.read(data[1]).fields.joint_names == ("a", "c")
+    assert reader.read(data[0]).fields.joint_names == ("a", "b")
+
+
+def test_bytes_that_no_message_was_made_of_are_counted_and_the_node_goes_on(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    node = start_node()
+    client = connect()
+    client.wait_until_active()
+    message = sequence(np.zeros((2, 4, 3)), position=np.zeros(3), dt=[0.02])
+    whole = bytes(serialize_message(message))
+    bad = [whole[: len(whole) // 2], whole[:4], b"\0\1\0\0" + b"\xff" * 60, b"\0\7\0\0" + whole[4:]]
+    for data in bad:
+        client.sequences.publish(data)
+        client.answer(message)
+    assert int(client.counts()["rejected.malformed_message"]) == len(bad)
+    state = bytes(serialize_message(JointState(name=list(JOINTS), position=[0.0] * 3)))
+    client.states.publish(state[:40])
+    client.wait_for(lambda: int(client.counts()["rejected.malformed_message"]) == len(bad) + 1, "one more")
+    client.answer(message)
+    assert "internal_error" not in node.output

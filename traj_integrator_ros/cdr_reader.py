@@ -1,0 +1,124 @@
+"""Reads serialized messages as they came over the wire: views of their arrays, and no trust in their lengths."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from .rejection import Rejected, RejectionReason, shown
+
+_ENCODING_SIZE = 4
+_REMEMBERED_SIZE = 65_536
+_EMPTY = {kind: np.empty(0, kind) for kind in ("f4", "f8", "u4")}
+
+
+class _ByteOrder:
+    """How numbers are read in one byte order: "<" or ">"."""
+
+    def __init__(self, order: str) -> None:
+        self.length = struct.Struct(f"{order}I").unpack_from
+        self.pair = struct.Struct(f"{order}II").unpack_from
+        self.time = struct.Struct(f"{order}iI").unpack_from
+        self.kinds = {kind: (np.dtype(order + kind), int(kind[1])) for kind in _EMPTY}
+
+
+_BYTE_ORDERS = {b"\x00\x01": _ByteOrder("<"), b"\x00\x00": _ByteOrder(">")}
+
+
+class RememberedNames:
+    """The strings that a reader read last, with the bytes they were read from; most senders never change them."""
+
+    def __init__(self) -> None:
+        self.serialized = b""
+        self.order: _ByteOrder | None = None
+        self.names: tuple[str, ...] = ()
+
+
+class CdrReader:
+    """Reads the fields of one message in their order; plain CDR of either byte order.
+
+    Nothing is allocated before the bytes that fill it are known to be there. Arrays are read-only views of `data`
+    where its byte order is this machine's.
+
+    Args:
+        data: the message, with the four bytes that name its encoding.
+
+    Raises:
+        Rejected: malformed_message, from every method, naming the field.
+
+    """
+
+    __slots__ = ("_at", "_data", "_order", "_size")
+
+    def __init__(self, data: bytes) -> None:
+        order = _BYTE_ORDERS.get(data[:2])
+        if order is None or len(data) < _ENCODING_SIZE:
+            raise _malformed("message", "the four bytes that name plain CDR", data[:_ENCODING_SIZE].hex() or "nothing")
+        self._data = data
+        self._size = len(data)
+        self._at = _ENCODING_SIZE
+        self._order = order
+
+    def time(self, field: str) -> tuple[int, int]:
+        """Read seconds and nanoseconds."""
+        return self._order.time(self._data, self._take(field, 8, 4))
+
+    def pair(self, field: str) -> tuple[int, int]:
+        """Read two unsigned integers of 32 bits."""
+        return self._order.pair(self._data, self._take(field, 8, 4))
+
+    def byte(self, field: str) -> int:
+        """Read an unsigned integer of 8 bits."""
+        return self._data[self._take(field, 1)]
+
+    def string(self, field: str) -> str:
+        """Read a string in UTF-8."""
+        size = self._length(field)
+        at = self._take(field, size)
+        if size <= 1:
+            return ""
+        raw = self._data[at : at + size].split(b"\0", 1)[0]  # as in C, it ends with the first zero
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise _malformed(field, "UTF-8", shown(raw)) from None
+
+    def strings(self, field: str, remembered: RememberedNames) -> tuple[str, ...]:
+        """Read a sequence of strings in UTF-8; the same object as before where nothing has changed."""
+        begin = self._at + (-self._at & 3)
+        serialized = remembered.serialized
+        if serialized and self._order is remembered.order and self._data.startswith(serialized, begin):
+            self._at = begin + len(serialized)
+            return remembered.names
+        names = tuple(self.string(field) for _ in range(self._length(field)))
+        if self._at - begin <= _REMEMBERED_SIZE:
+            remembered.serialized, remembered.names = self._data[begin : self._at], names
+            remembered.order = self._order
+        return names
+
+    def array(self, field: str, kind: str) -> np.ndarray:
+        """Read a sequence of numbers of a numpy kind ("f4", "f8", "u4") into an array of this machine's byte order."""
+        count = self._length(field)
+        if count == 0:
+            return _EMPTY[kind]
+        dtype, size = self._order.kinds[kind]
+        values = np.frombuffer(self._data, dtype, count, self._take(field, count * size, size))
+        return values if dtype.isnative else values.astype(kind)
+
+    def _length(self, field: str) -> int:
+        """Read the length of a string or sequence, which is none yet of what is there."""
+        return self._order.length(self._data, self._take(field, 4, 4))[0]
+
+    def _take(self, field: str, size: int, alignment: int = 1) -> int:
+        """Return where `size` bytes begin and move behind them; alignment counts from behind the encoding."""
+        at = self._at
+        at += (_ENCODING_SIZE - at) & (alignment - 1)
+        self._at = at + size
+        if self._at > self._size:
+            raise _malformed(field, f"{size} bytes", str(max(0, self._size - at)))
+        return at
+
+
+def _malformed(field: str, expected: str, got: str) -> Rejected:
+    return Rejected(RejectionReason.MALFORMED_MESSAGE, f"{field}: expected {expected}, got {got}")

@@ -1,0 +1,145 @@
+"""JointTrajectory messages as the bytes that go over the wire, without an object for every point.
+
+rclpy itself serializes a template, once for each number of points; into copies of it numpy writes the numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from rclpy.serialization import deserialize_message, serialize_message
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from .joint_trajectory import TimedPoints
+
+_SECOND_NS = 1_000_000_000
+_TEMPLATES_KEPT = 64
+_BYTES_KEPT = 64 * 1024**2
+_STAMP_AT = 4  # behind the four bytes that name the encoding
+_TIME = struct.Struct("<iI")
+_NUMBER = struct.Struct("<d")
+
+
+class JointTrajectoryWriter:
+    """Serializes trajectories of the same joints, each point with positions, velocities and accelerations.
+
+    Keeps the templates of the 64 numbers of points used last, fewer where they take more than 64 MiB.
+
+    Args:
+        joint_names: the joints, in the order of the columns.
+        counts: numbers of points to make templates for at once.
+
+    Raises:
+        RuntimeError: the middleware does not lay out messages in plain little-endian CDR.
+
+    """
+
+    def __init__(self, joint_names: tuple[str, ...], counts: Iterable[int] = ()) -> None:
+        self._joint_names = joint_names
+        self._templates: OrderedDict[int, _Template] = OrderedDict()
+        self._size = 0
+        for count in {1, *counts}:
+            self._template(count)
+
+    def serialize(self, points: TimedPoints, stamp: tuple[int, int] = (0, 0)) -> bytes:
+        """Return what rclpy would make of these points, but for bytes without meaning: those that only align others.
+
+        Args:
+            points: at least one, of all joints.
+            stamp: seconds and nanoseconds of the start; 0 means on arrival.
+
+        """
+        return self._template(len(points.time_ns)).filled(points, stamp)
+
+    def _template(self, count: int) -> _Template:
+        template = self._templates.get(count)
+        if template is None:
+            template = self._templates[count] = _Template(self._joint_names, count)
+            self._size += template.size
+            while len(self._templates) > 1 and (len(self._templates) > _TEMPLATES_KEPT or self._size > _BYTES_KEPT):
+                self._size -= self._templates.popitem(last=False)[1].size
+        else:
+            self._templates.move_to_end(count)
+        return template
+
+
+class _Probe(NamedTuple):
+    """Numbers that are easy to find again: those of the first and the last point, and of all points between."""
+
+    values: np.ndarray  # [first, between, last; position, velocity, acceleration; dof]
+    times: list[tuple[int, int]]  # seconds and nanoseconds
+    stamp: tuple[int, int]
+
+    @staticmethod
+    def random(seed: int, dof: int) -> _Probe:
+        rng = np.random.default_rng(seed)
+        *times, stamp = (tuple(time) for time in rng.integers(2**28, 2**29, (4, 2)).tolist())
+        return _Probe(rng.random((3, 3, dof)), times, stamp)
+
+    def message(self, joint_names: tuple[str, ...], count: int) -> JointTrajectory:
+        three = [
+            JointTrajectoryPoint(
+                positions=values[0].tolist(),
+                velocities=values[1].tolist(),
+                accelerations=values[2].tolist(),
+                time_from_start=Duration(sec=time[0], nanosec=time[1]),
+            )
+            for values, time in zip(self.values, self.times, strict=True)
+        ]
+        message = JointTrajectory(joint_names=list(joint_names), points=[three[place] for place in _places(count)])
+        message.header.stamp.sec, message.header.stamp.nanosec = self.stamp
+        return message
+
+    def points(self, count: int) -> TimedPoints:
+        places = _places(count)
+        times = np.asarray(self.times, np.int64) @ [_SECOND_NS, 1]
+        return TimedPoints(times[places], *self.values[places].swapaxes(0, 1))
+
+
+class _Template:
+    """One serialized message, and views of its numbers."""
+
+    def __init__(self, joint_names: tuple[str, ...], count: int) -> None:
+        dof = len(joint_names)
+        probe = _Probe.random(0, dof)
+        example = bytes(serialize_message(probe.message(joint_names, count)))
+        *offsets, time = (
+            example.find(pattern)
+            for pattern in (*(_NUMBER.pack(row[0]) for row in probe.values[0]), _TIME.pack(*probe.times[0]))
+        )
+        # From its positions on, every point is as long as any other: only what comes before can differ in padding.
+        second = _NUMBER.pack(probe.values[_places(count)[1], 0, 0]) if count > 1 else b""
+        stride = example.find(second) - offsets[0] if count > 1 else 0
+        # What rclpy appends to the last field has no meaning.
+        self.size = time + (count - 1) * stride + _TIME.size
+        self._bytes = bytearray(example[: self.size])
+        try:
+            self._moments = np.ndarray((count, 2), "<u4", self._bytes, time, (stride, 4))
+            self._rows = [np.ndarray((count, dof), "<f8", self._bytes, offset, (stride, 8)) for offset in offsets]
+            other = _Probe.random(1, dof)
+            decoded = deserialize_message(self.filled(other.points(count), other.stamp), JointTrajectory)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise _other_layout() from error
+        if decoded != other.message(joint_names, count):
+            raise _other_layout()
+
+    def filled(self, points: TimedPoints, stamp: tuple[int, int]) -> bytes:
+        _TIME.pack_into(self._bytes, _STAMP_AT, *stamp)
+        self._moments[:, 0], self._moments[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
+        for rows, values in zip(self._rows, (points.position, points.velocity, points.acceleration), strict=True):
+            rows[...] = values
+        return bytes(self._bytes)
+
+
+def _places(count: int) -> list[int]:
+    """For each of `count` points, which of a probe's three it is."""
+    return [0, *[1] * (count - 2), 2][:count]
+
+
+def _other_layout() -> RuntimeError:
+    return RuntimeError("joint_trajectory: expected messages in plain little-endian CDR, got another layout")
