@@ -14,11 +14,12 @@ import torch
 
 from . import report, suites  # noqa: F401  the suites register themselves
 from .machine import machine_name
-from .registry import SUITES, Case
+from .registry import FINISH, SUITES, Case, Unmeasured
 from .timing import clock_interleaved, time_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED_LOSS = 0.25
+REPEATS = 2
 
 
 def main() -> int:
@@ -28,23 +29,44 @@ def main() -> int:
         torch.set_num_threads(arguments.threads)
     failures = []
     for name in arguments.suite or SUITES:
-        rows = []
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
-        for case in SUITES[name](arguments.quick):
-            measured, wrong = measure(name, case, quick=arguments.quick)
-            rows += measured
-            failures += wrong
-            print(report.table(measured) if measured else "", *wrong, sep="\n", flush=True)
-        report.write(rows, ROOT / "build" / "bench" / f"{name}.json")
         kept = ROOT / "benchmarks" / "results" / machine_name() / f"{name}.json"
-        if arguments.check:
-            failures += regressions(rows, kept)
-        if arguments.keep:
-            report.write(list({**report.read(kept), **{report.key(row): row for row in rows}}.values()), kept)
+        rows, wrong = run(name, report.read(kept) if arguments.check else {}, quick=arguments.quick)
+        failures += wrong
+        if name in FINISH and rows:
+            FINISH[name](rows)
+        report.write(rows, ROOT / "build" / "bench" / f"{name}.json")
+        measured = [row for row in rows if "unmeasured" not in row]
+        if arguments.check and measured:
+            failures += regressions(measured, kept)
+        if arguments.keep and measured:
+            report.write(list({**report.read(kept), **{report.key(row): row for row in measured}}.values()), kept)
         for row in report.missed(rows):
-            print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row['limit']}")
+            print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
     print(*failures, sep="\n", file=sys.stderr)
     return 1 if failures else 0
+
+
+def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -> tuple[list[report.Row], list[str]]:
+    """Rows of a suite, printed as they come, and what was wrong.
+
+    A case that seems to have become slower than in the `kept` run is measured again, in case something else was at it.
+    """
+    rows: list[report.Row] = []
+    wrong: list[str] = []
+    for case in SUITES[name](quick):
+        if isinstance(case, Unmeasured):
+            measured, errors = [report.unmeasured_row(name, case)], []
+        else:
+            measured, errors = measure(name, case, quick=quick)
+            for _ in range(REPEATS):
+                if not slower(measured, kept):
+                    break
+                measured, errors = measure(name, case, quick=quick)
+        rows += measured
+        wrong += errors
+        print(report.table(measured) if measured else "", *errors, sep="\n", flush=True)
+    return rows, wrong
 
 
 def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], list[str]]:
@@ -63,7 +85,8 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], l
         ours, *others = clock_interleaved([contender.clock for contender in contenders], rounds=case.rounds or rounds)
     else:
         runs = [contender.run for contender in contenders]
-        ours, *others = time_interleaved(runs, rounds=case.rounds or rounds, sample_s=sample_s)
+        rounds = case.rounds or rounds
+        ours, *others = time_interleaved(runs, rounds=rounds, sample_s=sample_s, synchronize=case.synchronize)
     limit = others.pop() if case.limit else None
     peers = {peer.name: timing for peer, timing in zip(case.peers, others, strict=True)}
     return report.rows_of(suite, case, ours, peers, limit), []
@@ -72,14 +95,18 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], l
 def regressions(rows: list[report.Row], kept: Path) -> list[str]:
     """What has become slower, against its peer or limit, by more than a quarter since the kept run."""
     if not kept.is_file():
-        return [f"no results are kept for this kind of machine: {kept.relative_to(ROOT)}"]
+        where = kept.relative_to(ROOT)
+        return [f"{kept.stem}: no results are kept for this kind of machine, so nothing was compared: {where} (--keep)"]
+    return slower(rows, report.read(kept))
 
-    before = report.read(kept)
+
+def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:
+    """The rows that fell by more than a quarter against the rows `before`, in words."""
     lost = []
     for row in rows:
         old = before.get(report.key(row), {})
         for ratio in ("ratio", "of_limit"):
-            if row[ratio] and old.get(ratio) and row[ratio] < (1 - ALLOWED_LOSS) * old[ratio]:
+            if row.get(ratio) and old.get(ratio) and row[ratio] < (1 - ALLOWED_LOSS) * old[ratio]:
                 what = f"{row['case']}, B = {row['B']}, {row['peer']}"
                 lost.append(f"slower: {what}: {ratio} {old[ratio]} -> {row[ratio]}")
     return lost

@@ -3,7 +3,7 @@
 A suite is a generator of cases, registered under its name:
 
     @suite("cpu_kernels")
-    def cpu_kernels(quick: bool) -> Iterator[Case]: ...
+    def cpu_kernels(quick: bool) -> Iterator[Case | Unmeasured]: ...
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 
 Run = Callable[[], object]
 Check = Callable[[object], None]
-Cases = Callable[[bool], Iterator["Case"]]
+Cases = Callable[[bool], Iterator["Case | Unmeasured"]]
+Finish = Callable[[list[dict[str, object]]], None]
 
 SUITES: dict[str, Cases] = {}
+FINISH: dict[str, Finish] = {}
+"""What a suite does with all its rows, e.g. a plot."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,42 @@ class Case:
     """Most that ours may take over a peer, us, by the peer's name."""
     rounds: int | None = None
     """Samples of each contender; None leaves it to the run."""
+    most_us: float | None = None
+    """Most that ours may take."""
+    memory: MemoryUse | None = None
+    synchronize: Callable[[], None] | None = None
+    """Waits for an asynchronous device."""
 
 
-def suite(name: str) -> Callable[[Cases], Cases]:
-    """Register a generator of cases; it is called with whether the run is to be quick."""
+@dataclass(frozen=True)
+class MemoryUse:
+    """Memory at the peak of the work of a case."""
+
+    peak_bytes: int
+    floor_bytes: int
+    """Inputs and outputs."""
+    most_ratio: float | None
+    """Most that peak / floor may be; None where the case is too small for it to mean anything."""
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """Cases that cannot run here."""
+
+    cases: str
+    reason: str
+
+
+def suite(name: str, finish: Finish | None = None) -> Callable[[Cases], Cases]:
+    """Register a generator of cases; it is called with whether the run is to be quick.
+
+    `finish` is called with the rows of all its cases.
+    """
 
     def register(cases: Cases) -> Cases:
         SUITES[name] = cases
+        if finish is not None:
+            FINISH[name] = finish
         return cases
 
     return register

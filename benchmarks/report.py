@@ -7,10 +7,12 @@ from pathlib import Path
 
 import torch
 
-from .registry import Case
+from .registry import Case, MemoryUse, Unmeasured
 from .timing import Timing
 
 Row = dict[str, object]
+
+_VERDICTS = ("met", "limit_met", "added_met", "most_met", "memory_met")
 
 
 def rows_of(suite: str, case: Case, ours: Timing, peers: dict[str, Timing], limit: Timing | None) -> list[Row]:
@@ -27,6 +29,10 @@ def rows_of(suite: str, case: Case, ours: Timing, peers: dict[str, Timing], limi
         "ours_us": _digits(ours.median_us),
         "ours_spread": _digits(ours.spread),
     }
+    if case.most_us is not None:
+        head |= {"most_us": case.most_us, "most_met": ours.median_us <= case.most_us}
+    if case.memory is not None:
+        head |= _memory(case.memory)
     tail: Row = {"limit_us": None, "of_limit": None}
     if limit is not None:
         of_limit = limit.median_us / ours.median_us
@@ -46,8 +52,15 @@ def rows_of(suite: str, case: Case, ours: Timing, peers: dict[str, Timing], limi
     return rows or [{**head, "peer": None, "peer_us": None, "ratio": None, **tail}]
 
 
+def unmeasured_row(suite: str, unmeasured: Unmeasured) -> Row:
+    """A row that says that there is none, and why."""
+    return {"suite": suite, "case": unmeasured.cases, "unmeasured": unmeasured.reason}
+
+
 def table(rows: list[Row]) -> str:
     """The rows for people."""
+    if all("unmeasured" in row for row in rows):
+        return "\n".join(f"{row['case']}: unmeasured: {row['unmeasured']}" for row in rows)
     lines = [
         f"{'case':34} {'B':>6} {'H':>4} {'D':>3} {'ours':>11}   {'peer':30} {'peer':>11} {'ratio':>8} {'target':>9}",
     ]
@@ -59,12 +72,19 @@ def table(rows: list[Row]) -> str:
             peer = f"{row['peer']:30} {_time(row['peer_us'])} {row['ratio']:7.2f}x {target}"
             if "added_us" in row:
                 peer += f" {row['added_us']:+.0f} us, <= +{row['added_target_us']:g} us "
-                peer += "met" if row["added_met"] else "MISSED"
+                peer += _met(row["added_met"])
             lines.append(f"{head}{spread:>4} {peer}")
         if row.get("limit") is not None and (row["peer"] is None or "limit_target" in row):
             target = _target(row.get("limit_target"), row.get("limit_met"), " of it")
             limit = f"{row['limit']:30} {_time(row['limit_us'])} {row['of_limit']:7.2f}  {target}"
             lines.append(f"{head}{spread:>4} {limit}")
+        if row["peer"] is None and row.get("limit") is None:
+            lines.append(f"{head}{spread:>4}")
+        if "most_us" in row:
+            lines.append(f"{head}{spread:>4} {'most':30} {_time(row['most_us'])} {_met(row['most_met']):>21}")
+        if row.get("memory_most") is not None:
+            memory = f"{row['memory_ratio']:.2f} of inputs + outputs ({row['memory_floor_mb']:.0f} MB)"
+            lines.append(f"{'':62}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -87,7 +107,22 @@ def write(rows: list[Row], path: Path) -> None:
 
 def missed(rows: list[Row]) -> list[Row]:
     """Rows that miss a target."""
-    return [row for row in rows if any(row.get(name) is False for name in ("met", "limit_met", "added_met"))]
+    return [row for row in rows if any(row.get(name) is False for name in _VERDICTS)]
+
+
+def _memory(memory: MemoryUse) -> Row:
+    ratio = memory.peak_bytes / memory.floor_bytes
+    row: Row = {
+        "memory_mb": _digits(memory.peak_bytes / 1e6),
+        "memory_floor_mb": _digits(memory.floor_bytes / 1e6),
+        "memory_ratio": _digits(ratio),
+        "memory_most": memory.most_ratio,
+    }
+    return row if memory.most_ratio is None else {**row, "memory_met": ratio <= memory.most_ratio}
+
+
+def _met(met: object) -> str:
+    return "met" if met else "MISSED"
 
 
 def _time(microseconds: object) -> str:
@@ -96,7 +131,7 @@ def _time(microseconds: object) -> str:
 
 
 def _target(target: object, met: object, unit: str) -> str:
-    return "" if target is None else f">= {target:g}{unit} {'met' if met else 'MISSED'}"
+    return "" if target is None else f">= {target:g}{unit} {_met(met)}"
 
 
 def _digits(value: float) -> float:

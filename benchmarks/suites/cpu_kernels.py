@@ -19,6 +19,7 @@ from traj_integrator_ros.kernels.integration_utils import (
 )
 from traj_integrator_ros.kernels.tensor_device_type import TensorDeviceType
 
+from ..checks import is_close_to, random
 from ..registry import Case, Contender, suite
 
 HORIZON, DOF, DT = 32, 7, 0.02
@@ -74,10 +75,6 @@ def compiled() -> Step:
 
 def ours(action: Tensor, start: Tensor) -> Sequence[Tensor]:
     return clique_step(action, start, dt=DT)
-
-
-def random(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
 def pulled_back(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -219,16 +216,3 @@ def copies(batch: int, *, count: int) -> Contender:
         return targets
 
     return Contender("copy of the same bytes", run, is_close_to(*sources))
-
-
-def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Callable[[object], None]:
-    """A check that every result differs from the expected one by no more than rounding, in the norm."""
-
-    def check(results: object) -> None:
-        got = [results] if isinstance(results, Tensor) else list(results)
-        assert len(got) == len(expected), f"expected {len(expected)} results, got {len(got)}"
-        for i, (result, want) in enumerate(zip(got, expected, strict=True)):
-            error = float((result.detach().double() - want.detach().double()).norm() / want.detach().double().norm())
-            assert error <= limit, f"result {i} is off by {error:.1e}"
-
-    return check

@@ -1,0 +1,33 @@
+"""Inputs and checks that suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Check = Callable[[object], None]
+
+
+def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    """Normal random numbers, float32, the same in every run."""
+    return torch.randn(*shape, generator=torch.Generator(device).manual_seed(seed), device=device)
+
+
+def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Check:
+    """A check that every result differs from the expected one by no more than rounding, in the norm.
+
+    Results are tensors or arrays: several, one that is a single result, or one that has them along its first dimension.
+    """
+
+    def check(results: object) -> None:
+        got = [results] if len(expected) == 1 and not isinstance(results, Sequence) else list(results)
+        assert len(got) == len(expected), f"expected {len(expected)} results, got {len(got)}"
+        for i, (result, want) in enumerate(zip(got, expected, strict=True)):
+            found = torch.from_numpy(result) if isinstance(result, np.ndarray) else result.detach()
+            error = float((found.double() - want.detach().double()).norm() / want.detach().double().norm())
+            assert error <= limit, f"result {i} is off by {error:.1e}"
+
+    return check

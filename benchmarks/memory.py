@@ -1,0 +1,75 @@
+"""Memory at the peak of one integration and its transpose, in a process of its own: `python -m benchmarks.memory`.
+
+Takes cases as JSON on standard input, `[[map, batch, horizon, dof], ...]`, and prints for each the most that the
+process grew by, inputs and outputs included, in bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+Shape = tuple[str, int, int, int]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def measure_peaks(shapes: Sequence[Shape]) -> dict[Shape, int]:
+    """Bytes at the peak of each case, measured in another process; none where the system does not tell.
+
+    Raises:
+        CalledProcessError: that process failed.
+
+    """
+    if not Path("/proc/self/clear_refs").exists():
+        return {}
+    command = [sys.executable, "-m", "benchmarks.memory"]
+    done = subprocess.run(command, cwd=ROOT, input=json.dumps(shapes), capture_output=True, text=True, check=True)
+    return dict(zip(shapes, json.loads(done.stdout), strict=True))
+
+
+def main() -> None:
+    """Measure what standard input asks for."""
+    shapes = json.load(sys.stdin)
+    _grow("clique_backward", 10, 10, 7)  # what the libraries load at first use
+    print(json.dumps([_grow(*shape) for shape in shapes]))
+
+
+def _grow(name: str, batch: int, horizon: int, dof: int) -> int:
+    ctypes.CDLL(None).malloc_trim(0)
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    _work(name, batch, horizon, dof)
+    return _status("VmHWM") - before
+
+
+def _work(name: str, batch: int, horizon: int, dof: int) -> None:
+    from traj_integrator_ros.integrator import StartState, UpstreamGradient
+
+    from .suites.scaling import make_engine
+
+    engine, space = make_engine(name, dof)
+    random = np.random.default_rng(0)
+    actions = np.empty((batch, horizon, dof), np.float32)
+    upstream = [np.empty((batch, engine.output_horizon(horizon, space), dof), np.float32) for _ in range(4)]
+    for array in (actions, *upstream):
+        random.standard_normal(out=array, dtype=np.float32)
+    start = StartState(np.zeros((1, dof), np.float32))
+    engine.integrate_array(start, actions, control_space=space)
+    engine.vjp_arrays(start, UpstreamGradient(*upstream), actions=actions, control_space=space)
+
+
+def _status(field: str) -> int:
+    found = re.search(rf"^{field}:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The engine beside the kernels it calls: what the checks, the reuse of memory and the choice of a kernel cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.kernels import Backend, clique_step, default_backend
+
+from ..checks import is_close_to, random
+from ..registry import Case, Contender, Unmeasured, suite
+
+HORIZON, DOF, DT = 32, 7, 0.02
+# Most that the engine may add to the kernel's own time for one small trajectory, us.
+ADDED_US = 25.0
+
+
+@suite("engine")
+def engine(quick: bool) -> Iterator[Case | Unmeasured]:
+    if default_backend(torch.device("cpu")) is not Backend.NATIVE:
+        yield Unmeasured("integrate, vjp", "the C++ kernels are not built")
+        return
+    for batch in (1, 64) if quick else (1, 64, 1000):
+        yield from both_ways(batch)
+    yield times()
+
+
+def both_ways(batch: int) -> Iterator[Case]:
+    """`integrate_array` and `vjp_arrays` with numpy arrays, as the node calls them."""
+    from traj_integrator_ros.kernels import native
+
+    ours = make_engine()
+    action, start = random(batch, HORIZON, DOF), random(1, DOF)
+    upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
+    leaves = [action.double().requires_grad_(), start.double().requires_grad_()]
+    outputs = clique_step(leaves[0], leaves[1], dt=DT, backend="reference")
+    gradients = torch.autograd.grad(outputs, leaves, [gradient.double() for gradient in upstream])
+
+    actions, state = action.numpy(), StartState(start.numpy())
+    given = UpstreamGradient(*(gradient.numpy() for gradient in upstream))
+    dt = torch.full((1, 1), DT, dtype=torch.float64)
+    out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
+    needs = (True, True, True, True)
+
+    def raw_forward() -> list[Tensor]:
+        native.clique_forward(action, start, None, None, None, dt, out=out)
+        return out
+
+    def raw_transpose() -> tuple[Tensor | None, ...]:
+        options = {"start_rows": 1, "action_horizon": HORIZON, "needs": needs, "out": into}
+        return native.clique_transpose(*upstream, None, dt, **options)[:2]
+
+    add = Contender("torch.add of this size", lambda: torch.add(action, action), is_close_to(2 * action))
+    added = {"kernel on tensors": ADDED_US} if batch == 1 else {}
+    yield Case(
+        "integrate_array",
+        batch,
+        HORIZON,
+        DOF,
+        Contender("ours", lambda: ours.integrate_array(state, actions), is_close_to(*outputs)),
+        (Contender("kernel on tensors", raw_forward, is_close_to(*outputs)), add),
+        added_targets_us=added,
+    )
+    yield Case(
+        "vjp_arrays",
+        batch,
+        HORIZON,
+        DOF,
+        Contender(
+            "ours",
+            lambda: ours.vjp_arrays(state, given, batch=batch, action_horizon=HORIZON)[:2],
+            is_close_to(*gradients),
+        ),
+        (Contender("kernel on tensors", raw_transpose, is_close_to(*gradients)), add),
+        added_targets_us=added,
+    )
+
+
+def times() -> Case:
+    ours = make_engine()
+    small = random(1, HORIZON, DOF)
+    return Case(
+        "time_from_start",
+        1,
+        HORIZON,
+        DOF,
+        Contender(
+            "ours", lambda: ours.time_from_start(DT, 1, HORIZON), is_close_to(torch.arange(HORIZON).double() * DT)
+        ),
+        (Contender("torch.add of 1 x 32 x 7", lambda: torch.add(small, small), is_close_to(2 * small)),),
+        dtype="float64",
+    )
+
+
+def make_engine() -> TrajectoryIntegrator:
+    return TrajectoryIntegrator(IntegratorConfig(dof=DOF, dt=DT, device="cpu", max_batch=100_000, max_horizon=4096))

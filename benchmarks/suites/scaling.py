@@ -1,0 +1,172 @@
+"""Cost against batch, horizon and number of joints: time linear in bytes above the overhead, and hardly more memory.
+
+One forward and one transposed call with all gradients, in memory that is reused: by the engine on the CPU, by the
+kernels on tensors that lie on a CUDA device. The limit is a copy of the same bytes. The picture is
+build/bench/scaling.png.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace
+from traj_integrator_ros.kernels.backends import launcher
+
+from ..checks import is_close_to
+from ..fit import annotate
+from ..memory import Shape, measure_peaks
+from ..registry import Case, Contender, MemoryUse, suite
+
+DT = 0.02
+MEMORY_MOST = 1.2
+# Below this, pages and the libraries' own memory are a part that says nothing.
+LEAST_FLOOR_BYTES = 32 << 20
+CHECKED = 50
+PICTURE = Path(__file__).resolve().parent.parent.parent / "build" / "bench" / "scaling.png"
+
+BATCHES = (1, 10, 100, 1000, 10_000, 100_000)
+HORIZONS = (4, 16, 64, 256, 1024, 4096)
+DOFS = (1, 2, 4, 8, 16, 32, 64)
+QUICK = {1, 100, 10_000, 100_000}, {4, 256, 4096}, {1, 8, 64}
+
+
+def finish(rows: list[dict[str, object]]) -> None:
+    """Say how linear the cost is, and draw it where matplotlib is at hand."""
+    annotate(rows)
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no picture: matplotlib is not installed")
+        return
+    from ..drawing import draw_scaling
+
+    draw_scaling(rows, PICTURE)
+    print(f"picture: {PICTURE}")
+
+
+@suite("scaling", finish)
+def scaling(quick: bool) -> Iterator[Case]:
+    names = ("clique_backward",) if quick else ("clique_backward", "acceleration_zoh")
+    shapes = [(name, *shape) for name in names for shape in sizes(quick)]
+    peaks = measure_peaks([shape for shape in shapes if floor_bytes(*shape) >= LEAST_FLOOR_BYTES])
+    for shape in shapes:
+        yield on_cpu(shape, peaks.get(shape))
+    if torch.cuda.is_available():
+        for shape in shapes:
+            yield on_cuda(shape)
+
+
+def sizes(quick: bool) -> list[tuple[int, int, int]]:
+    """Batch, horizon and dof along the three axes."""
+    batches, horizons, dofs = QUICK if quick else (BATCHES, HORIZONS, DOFS)
+    shapes = [(batch, 32, 7) for batch in BATCHES if batch in batches]
+    shapes += [(100, horizon, 7) for horizon in HORIZONS if horizon in horizons]
+    shapes += [(1000, 32, dof) for dof in DOFS if dof in dofs]
+    return list(dict.fromkeys(shapes))
+
+
+def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
+    """Inputs and outputs of both calls, float32: the action and its gradient, four outputs and theirs."""
+    rows = horizon + MAPS[name].extra_horizon
+    return 4 * (batch * dof * (2 * horizon + 8 * rows) + 6 * dof)
+
+
+def make_engine(name: str, dof: int) -> tuple[TrajectoryIntegrator, ControlSpace]:
+    """An engine on the CPU without bounds, and the control space of a map."""
+    config = IntegratorConfig(dof=dof, dt=DT, device="cpu", max_batch=1 << 30, max_horizon=1 << 20)
+    return TrajectoryIntegrator(config), MAPS[name].control_space
+
+
+def on_cpu(shape: Shape, peak: int | None) -> Case:
+    name, batch, horizon, dof = shape
+    engine, space = make_engine(name, dof)
+    generator = np.random.default_rng(0)
+    actions = generator.standard_normal((batch, horizon, dof), dtype=np.float32)
+    rows = engine.output_horizon(horizon, space)
+    # One array four times would be read from the cache.
+    upstream = [generator.standard_normal((batch, rows, dof), dtype=np.float32) for _ in range(4)]
+    start, given = StartState(np.zeros((1, dof), np.float32)), UpstreamGradient(*upstream)
+
+    def run() -> tuple[np.ndarray, ...]:
+        outputs = engine.integrate_array(start, actions, control_space=space)
+        gradient = engine.vjp_arrays(start, given, batch=batch, action_horizon=horizon, control_space=space)
+        return (*outputs, gradient.action)
+
+    expected = first_results(MAPS[name], actions[:CHECKED], [gradient[:CHECKED] for gradient in upstream])
+    memory = None
+    if peak is not None:
+        memory = MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST)
+    return case(shape, run, expected, "cpu", memory)
+
+
+def on_cuda(shape: Shape) -> Case:
+    name, batch, horizon, dof = shape
+    kernel = MAPS[name]
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def random(*size: int) -> Tensor:
+        return torch.randn(size, generator=generator, device="cuda")
+
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    actions, start = random(batch, horizon, dof), torch.zeros(1, dof, device="cuda")
+    rows = horizon + kernel.extra_horizon
+    upstream = [random(batch, rows, dof) for _ in range(4)]
+    dt = torch.full((1, 1), DT, dtype=torch.float64, device="cuda")
+    out, into = [torch.empty_like(upstream[0]) for _ in range(4)], torch.empty_like(actions)
+    scheme = kernel.operator.scheme((*kernel.scheme, None))
+    forward, transpose = (launcher(kernel.operator.name, way, None, "cuda") for way in ("forward", "transpose"))
+    options = {"start_rows": 1, "action_horizon": horizon, "needs": (True,) * 4, "out": into, **scheme}
+
+    def run() -> tuple[Tensor, ...]:
+        forward(actions, start, None, None, None, dt, out=out, **scheme)
+        transpose(*upstream, None, dt, **options)
+        return (*out, into)
+
+    run()
+    peak = torch.cuda.max_memory_allocated() - before
+    first = [gradient[:CHECKED].cpu().numpy() for gradient in upstream]
+    expected = first_results(kernel, actions[:CHECKED].cpu().numpy(), first)
+    enough = floor_bytes(*shape) >= LEAST_FLOOR_BYTES
+    memory = MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST if enough else None)
+    return case(shape, run, expected, "cuda", memory)
+
+
+def case(
+    shape: Shape, run: Callable[[], Sequence], expected: list[Tensor], device: str, memory: MemoryUse | None
+) -> Case:
+    name, batch, horizon, dof = shape
+    close = is_close_to(*expected)
+    return Case(
+        name,
+        batch,
+        horizon,
+        dof,
+        Contender("ours", run, lambda results: close([result[:CHECKED] for result in results])),
+        limit=copy_of(floor_bytes(*shape), device),
+        device=device,
+        memory=memory,
+        synchronize=torch.cuda.synchronize if device == "cuda" else None,
+    )
+
+
+def first_results(kernel: ControlMap, actions: np.ndarray, upstream: list[np.ndarray]) -> list[Tensor]:
+    """What float64 arithmetic makes of the first trajectories: the outputs and the gradient of the action."""
+    action = torch.from_numpy(actions).double().requires_grad_()
+    start = action.new_zeros(1, action.shape[2])
+    outputs = kernel.step(action, start, dt=DT, backend="reference")
+    gradients = [torch.from_numpy(gradient).double() for gradient in upstream]
+    return [*outputs, *torch.autograd.grad(outputs, action, gradients)]
+
+
+def copy_of(moved_bytes: int, device: str) -> Contender:
+    """A plain copy that reads and writes as much in all."""
+    source = torch.arange(moved_bytes // 8, device=device, dtype=torch.float32)
+    target = torch.empty_like(source)
+    return Contender("copy of the same bytes", lambda: target.copy_(source), is_close_to(source))
