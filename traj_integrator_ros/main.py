@@ -45,7 +45,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         import rclpy
         from rclpy.exceptions import NameValidationException, ParameterException
-        from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+        from rclpy.executors import ExternalShutdownException
         from rclpy.impl.implementation_singleton import rclpy_implementation
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
@@ -58,6 +58,7 @@ def main(args: Sequence[str] | None = None) -> int:
         asked_for_help = others[0] in ("-h", "--help")
         print(_USAGE, file=sys.stdout if asked_for_help else sys.stderr)
         return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
+    from .executor import create_executor
     from .node import IntegratorNode
 
     _limit_threads()
@@ -73,7 +74,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return _fail(error)
     executor = None
     try:
-        executor = SingleThreadedExecutor()
+        executor = create_executor()
         executor.add_node(node)
         node.autostart()
         _spin(executor, node)

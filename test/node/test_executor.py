@@ -1,0 +1,194 @@
+"""The lean executor: nothing is lost, nothing keeps it from going on; and the node without it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rclpy
+from conftest import ClientFactory, NodeFactory
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.context import Context
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from ros_client import sequence
+from std_msgs.msg import Int32
+
+from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.executor import LeanExecutor, create_executor
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.fixture
+def context() -> Iterator[Context]:
+    context = Context()
+    rclpy.init(context=context)
+    yield context
+    context.try_shutdown()
+
+
+@pytest.fixture
+def node(context: Context) -> Iterator[Node]:
+    node = rclpy.create_node("served", context=context)
+    yield node
+    node.destroy_node()
+
+
+@pytest.fixture
+def executor(context: Context, node: Node) -> Iterator[LeanExecutor]:
+    executor = create_executor(context)
+    assert isinstance(executor, LeanExecutor), "this rclpy lacks nothing"
+    executor.add_node(node)
+    yield executor
+    executor.shutdown(0)
+
+
+def spin(executor: LeanExecutor, done: Callable[[], object], timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline
+        executor.spin_once(timeout_sec=0.1)
+
+
+def test_every_message_and_request_is_answered_once_and_in_order(node: Node, executor: LeanExecutor) -> None:
+    got: list[int] = []
+    other = rclpy.create_node("other", context=node.context)
+    publisher = other.create_publisher(Int32, "numbers", 100)
+    node.create_subscription(Int32, "numbers", lambda message: got.append(message.data), 100)
+    node.create_service(Integrate, "~/answer", lambda request, response: response)
+    client = other.create_client(Integrate, "served/answer")
+    others = SingleThreadedExecutor(context=node.context)
+    others.add_node(other)
+    spin(executor, lambda: publisher.get_subscription_count() and client.service_is_ready())
+    for number in range(50):
+        publisher.publish(Int32(data=number))
+    answer = client.call_async(Integrate.Request())
+
+    def done() -> bool:
+        others.spin_once(timeout_sec=0)
+        return answer.done() and len(got) == 50
+
+    spin(executor, done)
+    assert got == list(range(50))
+    others.shutdown()
+    other.destroy_node()
+
+
+def test_a_callback_that_raises_costs_nothing_but_itself(node: Node, executor: LeanExecutor) -> None:
+    got: list[int] = []
+
+    def refuse_odd(message: Int32) -> None:
+        if message.data % 2:
+            raise ValueError(f"{message.data} is odd")
+        got.append(message.data)
+
+    publisher = node.create_publisher(Int32, "numbers", 100)
+    node.create_subscription(Int32, "numbers", refuse_odd, 100)
+    ticks: list[None] = []
+    node.create_timer(0.01, lambda: ticks.append(None))
+    spin(executor, publisher.get_subscription_count)
+    for number in range(10):
+        publisher.publish(Int32(data=number))
+    errors: list[str] = []
+
+    def done() -> bool:
+        return len(got) == 5 and len(errors) == 5 and len(ticks) > 3
+
+    deadline = time.monotonic() + 10
+    while not done():
+        assert time.monotonic() < deadline
+        try:
+            executor.spin_once(timeout_sec=0.1)
+        except ValueError as error:
+            errors.append(str(error))
+    assert got == [0, 2, 4, 6, 8]
+
+
+def test_callbacks_create_and_destroy_what_is_waited_for(node: Node, executor: LeanExecutor) -> None:
+    publisher = node.create_publisher(Int32, "numbers", 10)
+    calls: list[str] = []
+    made = []
+
+    def first() -> None:
+        calls.append("first")
+        node.destroy_timer(timer)
+        node.destroy_timer(neighbour)  # which is ready as well
+        made.append(node.create_subscription(Int32, "numbers", second, 10))
+
+    def second(message: Int32) -> None:
+        calls.append("second")
+        node.destroy_subscription(made.pop())
+        made.append(node.create_timer(0.01, third))
+
+    def third() -> None:
+        calls.append("third")
+        made[0].cancel()
+
+    timer = node.create_timer(0.01, first)
+    neighbour = node.create_timer(0.01, lambda: calls.append("destroyed"))
+    time.sleep(0.05)
+    spin(executor, publisher.get_subscription_count)
+    publisher.publish(Int32())
+    spin(executor, lambda: "third" in calls)
+    publisher.publish(Int32())
+    end = time.monotonic() + 0.1
+    spin(executor, lambda: time.monotonic() > end)
+    assert calls == ["first", "second", "third"]
+
+
+def test_timers_follow_simulated_time(node: Node, executor: LeanExecutor) -> None:
+    clock = Clock(clock_type=ClockType.ROS_TIME)
+    clock._set_ros_time_is_active(True)
+    ticks: list[None] = []
+    node.create_timer(1.0, lambda: ticks.append(None), clock=clock)
+    executor.spin_once(timeout_sec=0.05)
+    assert not ticks
+    clock.set_ros_time_override(rclpy.time.Time(seconds=1.5, clock_type=ClockType.ROS_TIME))
+    spin(executor, lambda: ticks)
+
+
+def test_events_of_the_middleware_are_told(node: Node, executor: LeanExecutor) -> None:
+    told: list[object] = []
+    events = SubscriptionEventCallbacks(incompatible_qos=told.append)
+    node.create_subscription(Int32, "numbers", lambda message: None, 10, event_callbacks=events)
+    node.create_publisher(Int32, "numbers", QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+    spin(executor, lambda: told)
+
+
+def test_waiting_ends_in_time_and_with_the_context(node: Node, executor: LeanExecutor, context: Context) -> None:
+    begin = time.monotonic()
+    executor.spin_once(timeout_sec=0.05)
+    executor.spin_once(timeout_sec=0)
+    assert time.monotonic() - begin < 5
+    context.shutdown()
+    with pytest.raises((ExternalShutdownException, RuntimeError)):
+        executor.spin_once()
+
+
+def test_what_it_does_not_serve_is_refused(node: Node, executor: LeanExecutor) -> None:
+    client = node.create_client(Integrate, "somewhere")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="expected no clients"):
+            executor.spin_once(timeout_sec=0)
+    node.destroy_client(client)
+    executor.spin_once(timeout_sec=0)
+
+
+def test_without_it_the_node_does_the_same_job(start_node: NodeFactory, connect: ClientFactory) -> None:
+    process = start_node(program=(str(Path(__file__).with_name("node_on_rclpys_executor.py")),))
+    client = connect()
+    client.wait_until_active()
+    client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
+    assert client.change_state("deactivate") and client.change_state("cleanup")
+    assert client.change_state("configure") and client.change_state("activate")
+    client.settle_state([0.1, 0.2, 0.3])
+    assert client.integrate(sequence(np.zeros((1, 2, 3)))).success
+    assert process.stop(signal.SIGTERM)[0] == 0, process.output
