@@ -97,6 +97,10 @@ class CdrReader:
             remembered.order = self._order
         return names
 
+    def count(self, field: str) -> int:
+        """Read how many elements a sequence of messages claims to have; they are read one by one."""
+        return self._length(field)
+
     def array(self, field: str, kind: str) -> np.ndarray:
         """Read a sequence of numbers of a numpy kind ("f4", "f8", "u4") into an array of this machine's byte order."""
         count = self._length(field)

@@ -37,7 +37,7 @@ class Callbacks(NamedTuple):
     poll_joint_states: Callable
     """Called every 50 ms: `take_waiting` has something to take, perhaps."""
     action_sequence: Callable
-    """Called with the serialized message; the others with message objects."""
+    """Called with the serialized message, as is the next."""
     position_trajectory: Callable
     integrate: Callable
     compute_gradient: Callable
@@ -78,10 +78,12 @@ class Entities:
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             self._timer = node.create_timer(JOINT_STATE_POLL_S, callbacks.poll_joint_states, clock=steady)
             sequences = QoSProfile(depth=SEQUENCE_DEPTH)
-            self._subscription(
-                ActionSequence, "~/action_sequence", callbacks.action_sequence, sequences, raw=True
-            )
-            self._subscription(JointTrajectory, "~/position_trajectory", callbacks.position_trajectory, sequences)
+            # Raw: what cannot be decoded would be thrown away unseen, and decoding to objects is slow.
+            for message_type, topic, callback in (
+                (ActionSequence, "~/action_sequence", callbacks.action_sequence),
+                (JointTrajectory, "~/position_trajectory", callbacks.position_trajectory),
+            ):
+                self._subscription(message_type, topic, callback, sequences, raw=True)
             self._services.append(node.create_service(Integrate, "~/integrate", callbacks.integrate))
             self._services.append(
                 node.create_service(ComputeGradient, "~/compute_gradient", callbacks.compute_gradient)

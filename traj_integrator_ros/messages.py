@@ -1,29 +1,17 @@
-"""Message objects to arrays and back: views of their buffers, no element by element Python.
-
-For what is called or seldom sent; `received_messages` and the `..._cdr` modules do without objects.
-"""
+"""The messages of services to arrays and back: views of their buffers, no element by element Python."""
 
 from __future__ import annotations
 
 import array
 
 import numpy as np
-from builtin_interfaces.msg import Duration, Time
-from trajectory_msgs.msg import JointTrajectory
+from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 
 from .pipeline import BatchGradient, IntegratedBatch
-from .position_trajectory import PositionFields
 from .requests import SequenceFields, UpstreamFields
-
-_SECOND_NS = 1_000_000_000
-
-
-def stamp_ns(stamp: Time | Duration) -> int:
-    """Return a time or duration in ns."""
-    return stamp.sec * _SECOND_NS + stamp.nanosec
 
 
 def sequence_fields(message: ActionSequence) -> SequenceFields:
@@ -46,16 +34,6 @@ def sequence_fields(message: ActionSequence) -> SequenceFields:
 def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
     """Return views of the upstream gradients of a request."""
     return UpstreamFields(*(np.asarray(getattr(request, name)) for name in UpstreamFields._fields))
-
-
-def position_fields(message: JointTrajectory) -> PositionFields:
-    """Return views of what counts in a trajectory of positions and times."""
-    return PositionFields(
-        joint_names=message.joint_names,
-        stamp_ns=stamp_ns(message.header.stamp),
-        time_ns=[stamp_ns(point.time_from_start) for point in message.points],
-        positions=[np.asarray(point.positions) for point in message.points],
-    )
 
 
 def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:

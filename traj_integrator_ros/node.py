@@ -10,7 +10,6 @@ from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
-from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
@@ -24,7 +23,7 @@ from .joint_trajectory_cdr import JointTrajectoryWriter
 from .latency import LatencyRing
 from .parameters import START_FROM_PREVIOUS, NodeParameters
 from .pipeline import IntegratedBatch, Pipeline
-from .received_messages import ActionSequenceReader, JointStateReader
+from .received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader, Stamp
 from .rejection import Rejected, RejectionCounters, RejectionReason
 from .sequence_gaps import SequenceGaps
 from .throttled_log import ThrottledLog
@@ -34,6 +33,8 @@ NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
 _LONGEST_LINE = 500
+_NO_STAMP = (0, 0)
+_SECOND_NS = 1_000_000_000
 
 
 class IntegratorNode(LifecycleNode):
@@ -57,6 +58,7 @@ class IntegratorNode(LifecycleNode):
         self._warned = RejectionCounters()
         self._gaps = SequenceGaps()
         self._sequence_reader = ActionSequenceReader()
+        self._position_reader = PositionTrajectoryReader()
         self._joint_state_reader = JointStateReader()
         self._joint_trajectories: JointTrajectoryWriter | None = None
         self._sequences = self._published = self._service_calls = 0
@@ -193,7 +195,7 @@ class IntegratorNode(LifecycleNode):
     def _on_action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
         self._on_sequence("action_sequence", info, lambda: self._integrate_and_publish(message))
 
-    def _on_position_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
+    def _on_position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
         self._on_sequence("position_trajectory", info, lambda: self._differentiate_and_publish(message))
 
     def _on_sequence(self, topic: str, info: Mapping[str, object], work: Callable[[], None]) -> None:
@@ -227,16 +229,16 @@ class IntegratorNode(LifecycleNode):
             if points is not None and not parameters.publish_joint_trajectory:
                 pipeline.published.record(points, now_ns, now_ns)
 
-    def _differentiate_and_publish(self, message: JointTrajectory) -> None:
-        points = self._accepting().position_trajectory(messages.position_fields(message), self._now_ns())
-        stamp = message.header.stamp
-        self._publish(points, (stamp.sec, stamp.nanosec), messages.stamp_ns(stamp))
+    def _differentiate_and_publish(self, message: bytes) -> None:
+        pipeline = self._accepting()
+        received = self._position_reader.read(message)
+        self._publish(pipeline.position_trajectory(received.fields, self._now_ns()), received.stamp)
 
-    def _publish(self, points: TimedPoints, stamp: tuple[int, int] = (0, 0), start_ns: int = 0) -> None:
+    def _publish(self, points: TimedPoints, stamp: Stamp = _NO_STAMP) -> None:
         """Publish for the controller; a zero stamp means from now on."""
         self._entities.joint_trajectory.publish(self._joint_trajectories.serialize(points, stamp))
         now_ns = self._now_ns()
-        self._pipeline.published.record(points, start_ns or now_ns, now_ns)
+        self._pipeline.published.record(points, stamp[0] * _SECOND_NS + stamp[1] or now_ns, now_ns)
 
     # Services
 
@@ -378,7 +380,7 @@ def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
     )
 
 
-def _serialized(batch: IntegratedBatch, stamp: tuple[int, int]) -> bytes:
+def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     request = batch.request
     columns = request.columns
     trajectories = [columns.out_of_node(values) for values in batch.trajectories]

@@ -7,17 +7,26 @@ from typing import NamedTuple
 import numpy as np
 
 from .cdr_reader import CdrReader, RememberedNames
+from .position_trajectory import PositionFields
 from .requests import SequenceFields
 
 _SECOND_NS = 1_000_000_000
+Stamp = tuple[int, int]
+"""Seconds and nanoseconds."""
 
 
 class ReceivedSequence(NamedTuple):
     """An ActionSequence."""
 
-    stamp: tuple[int, int]
-    """Seconds and nanoseconds."""
+    stamp: Stamp
     fields: SequenceFields
+
+
+class ReceivedPositions(NamedTuple):
+    """What counts of a JointTrajectory."""
+
+    stamp: Stamp
+    fields: PositionFields
 
 
 class ReceivedJointState(NamedTuple):
@@ -63,6 +72,33 @@ class ActionSequenceReader:
         return ReceivedSequence(stamp, fields)
 
 
+class PositionTrajectoryReader:
+    """Reads serialized JointTrajectories for their positions and times."""
+
+    def __init__(self) -> None:
+        self._names = RememberedNames()
+
+    def read(self, data: bytes) -> ReceivedPositions:
+        """Return views of a message; it is not checked beyond that its bytes are all there.
+
+        Raises:
+            Rejected: malformed_message.
+
+        """
+        reader = CdrReader(data)
+        stamp = reader.time("header.stamp")
+        reader.string("header.frame_id")
+        joint_names = reader.strings("joint_names", self._names)
+        time_ns: list[int] = []
+        positions: list[np.ndarray] = []
+        for _ in range(reader.count("points")):
+            positions.append(reader.array("points.positions", "f8"))
+            for unused in ("points.velocities", "points.accelerations", "points.effort"):
+                reader.array(unused, "f8")
+            time_ns.append(_nanoseconds(reader.time("points.time_from_start")))
+        return ReceivedPositions(stamp, PositionFields(joint_names, _nanoseconds(stamp), time_ns, positions))
+
+
 class JointStateReader:
     """Reads serialized JointStates."""
 
@@ -77,9 +113,13 @@ class JointStateReader:
 
         """
         reader = CdrReader(data)
-        sec, nanosec = reader.time("header.stamp")
+        stamp_ns = _nanoseconds(reader.time("header.stamp"))
         reader.string("header.frame_id")
         names = reader.strings("name", self._names)
         position, velocity = reader.array("position", "f8"), reader.array("velocity", "f8")
         reader.array("effort", "f8")
-        return ReceivedJointState(sec * _SECOND_NS + nanosec, names, position, velocity)
+        return ReceivedJointState(stamp_ns, names, position, velocity)
+
+
+def _nanoseconds(time: tuple[int, int]) -> int:
+    return time[0] * _SECOND_NS + time[1]

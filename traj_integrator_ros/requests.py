@@ -19,6 +19,8 @@ from .rejection import Rejected, RejectionReason
 DT_MIN_S = 1e-6
 DT_MAX_S = 1e4
 """Bounds of one time step: trajectories count in whole nanoseconds of at most 2^31 seconds."""
+LARGEST_RESULT_BYTES = 2**31 - 2**20
+"""Most that the arrays of a TrajectoryBatch may take: DDS counts bytes in 32 bits, and leaves room for a header."""
 
 
 class SequenceFields(NamedTuple):
@@ -113,6 +115,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     if not (data_optional and fields.data.size == 0):
         shape = (batch, horizon, rules.dof)
         actions = columns.into_node(_shaped("data", fields.data, shape, ("batch", "horizon", "dof")))
+        _check_result_size(batch, horizon + kernel.extra_horizon, rules.dof)
     dt = _check_dt(fields.dt, batch, horizon, kernel)
     start = _check_start(fields, columns, rules)
     rows = 1 if start is None else start.position.shape[0]
@@ -163,6 +166,17 @@ def _check_size(name: str, value: int, maximum: int, parameter: str) -> int:
             RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected 1 to {maximum} (parameter {parameter}), got {value}"
         )
     return int(value)
+
+
+def _check_result_size(batch: int, output_horizon: int, dof: int) -> None:
+    # Four arrays [batch, output horizon, dof], and times that may differ by trajectory; all float32.
+    size = 4 * batch * output_horizon * (4 * dof + 1)
+    if size > LARGEST_RESULT_BYTES:
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE,
+            f"batch: expected trajectories of at most {LARGEST_RESULT_BYTES} bytes, the most that a message carries, "
+            f"got {size} (batch {batch} x output horizon {output_horizon} x dof {dof})",
+        )
 
 
 def _shaped(name: str, values: np.ndarray, shape: tuple[int, ...], axes: tuple[str, ...]) -> np.ndarray:

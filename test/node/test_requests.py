@@ -26,8 +26,9 @@ def rules(finite_difference: FiniteDifference = FiniteDifference.BACKWARD) -> Re
 
 def fields(batch: int = 2, horizon: int = 3, **changes: object) -> SequenceFields:
     empty = np.zeros(0, np.float32)
-    data = np.arange(batch * horizon * DOF, dtype=np.float32)
-    base = SequenceFields((), 0, batch, horizon, empty, empty, empty, empty, np.zeros(0, np.uint32), data)
+    base = SequenceFields((), 0, batch, horizon, empty, empty, empty, empty, np.zeros(0, np.uint32), empty)
+    if "data" not in changes:
+        changes["data"] = np.arange(batch * horizon * DOF, dtype=np.float32)
     return base._replace(**changes)
 
 
@@ -145,6 +146,18 @@ def test_sizes_are_compared_before_anything_is_allocated() -> None:
     )
     claims = fields()._replace(batch=2**31, horizon=2**31)
     assert reason(claims, huge) is RejectionReason.SIZE_MISMATCH
+
+
+def test_a_result_that_no_message_can_carry_is_refused_before_it_is_computed() -> None:
+    large = RequestRules(
+        NAMES, ControlSpace.POSITION, FiniteDifference.BACKWARD, AccelerationIntegrator.ZOH, 10**7, 1000
+    )
+    batch = 2**31 // (4 * 1000 * (4 * DOF + 1)) + 1
+    # Takes no memory: all elements are the same one.
+    data = np.broadcast_to(np.float32(0), batch * 1000 * DOF)
+    with pytest.raises(Rejected, match="size_out_of_range: batch: expected trajectories of at most 2146435072 bytes"):
+        check_sequence(fields(batch=batch, horizon=1000, data=data), large)
+    assert check_sequence(fields(batch=batch, horizon=1, data=data[: batch * DOF]), large).batch == batch
 
 
 def test_data_may_be_missing_only_where_it_is_optional() -> None:

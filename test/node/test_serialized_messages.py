@@ -19,12 +19,13 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.joint_trajectory import TimedPoints
 from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
-from traj_integrator_ros.received_messages import ActionSequenceReader, JointStateReader
+from traj_integrator_ros.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
 from traj_integrator_ros.rejection import Rejected, RejectionReason
 from traj_integrator_ros.trajectory_batch_cdr import serialize_batch
 
 pytestmark = pytest.mark.ros
 SECOND = 10**9
+POINT_ARRAYS = ("positions", "velocities", "accelerations", "effort")
 # Neither a zero nor half of a surrogate pair can be in a string of a message.
 name = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
 names = st.lists(name, min_size=1, max_size=32)
@@ -220,7 +221,7 @@ def test_other_encodings_are_refused(encoding: bytes) -> None:
     assert malformed(ActionSequenceReader(), encoding + written_sequence(ActionSequence())[4:] * (len(encoding) == 4))
 
 
-def malformed(reader: ActionSequenceReader | JointStateReader, data: bytes) -> bool:
+def malformed(reader: ActionSequenceReader | JointStateReader | PositionTrajectoryReader, data: bytes) -> bool:
     with pytest.raises(Rejected) as caught:
         reader.read(data)
     return caught.value.reason is RejectionReason.MALFORMED_MESSAGE
@@ -249,6 +250,38 @@ def test_joint_states_are_read_as_rclpy_reads_them(
         assert malformed(reader, bytes(writers[0].data[:size]))
 
 
+@given(names, st.integers(0, 9), stamps, name, st.tuples(counts, counts, counts, counts), seeds)
+def test_position_trajectories_are_read_as_rclpy_reads_them(
+    joint_names: list[str], count: int, stamp: tuple[int, int], frame_id: str, sizes: tuple[int, ...], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    message = JointTrajectory(joint_names=joint_names)
+    message.header.stamp.sec, message.header.stamp.nanosec = stamp
+    message.header.frame_id = frame_id
+    writers = [CdrWriter(order).header(stamp, frame_id).strings(joint_names).numbers("I", count) for order in "<>"]
+    for _ in range(count):
+        arrays = [array("d", rng.normal(size=size)) for size in sizes]
+        time = Duration(sec=int(rng.integers(-(2**31), 2**31)), nanosec=int(rng.integers(0, 2**32)))
+        point = JointTrajectoryPoint(time_from_start=time, **dict(zip(POINT_ARRAYS, arrays, strict=True)))
+        message.points.append(point)
+        for writer in writers:
+            for values in arrays:
+                writer.array("d", values)
+            writer.numbers("i", time.sec).numbers("I", time.nanosec)
+    reader = PositionTrajectoryReader()
+    for data in (bytes(serialize_message(message)), *(bytes(writer.data) for writer in writers)):
+        received, fields = reader.read(data)
+        assert received == stamp and fields.stamp_ns == stamp[0] * SECOND + stamp[1]
+        assert fields.joint_names == tuple(joint_names)
+        times = [point.time_from_start for point in message.points]
+        assert fields.time_ns == [time.sec * SECOND + time.nanosec for time in times]
+        assert [row.tolist() for row in fields.positions] == [point.positions.tolist() for point in message.points]
+    for size in range(0, len(writers[0].data), 7):
+        assert malformed(reader, bytes(writers[0].data[:size]))
+    claims = CdrWriter().header(stamp).strings(joint_names).numbers("I", 2**32 - 1)
+    assert malformed(reader, bytes(claims.data))
+
+
 def test_names_are_the_same_object_while_they_do_not_change() -> None:
     reader = ActionSequenceReader()
     data = [written_sequence(ActionSequence(joint_names=row)) for row in (["a", "b"], ["a", "c"])]
@@ -270,6 +303,11 @@ def test_bytes_that_no_message_was_made_of_are_counted_and_the_node_goes_on(
     for data in bad:
         client.sequences.publish(data)
         client.answer(message)
+    assert int(client.counts()["rejected.malformed_message"]) == len(bad)
+    for data in (b"\0\1\0\0" + b"\xff" * 60, bytes(serialize_message(JointTrajectory(joint_names=list(JOINTS))))[:20]):
+        client.plans.publish(data)
+        client.answer(message)
+        bad.append(data)
     assert int(client.counts()["rejected.malformed_message"]) == len(bad)
     state = bytes(serialize_message(JointState(name=list(JOINTS), position=[0.0] * 3)))
     client.states.publish(state[:40])
