@@ -73,7 +73,7 @@ def record(kind: str, start_from: str) -> tuple[np.ndarray, object, np.ndarray]:
 
 
 def listen(kind: str) -> tuple[list[tuple[float, JointTrajectory]], list[tuple[float, float]]]:
-    """Start the policy once the robot is heard; return trajectories and positions with the times, s, of their arrival."""
+    """Start the policy once the robot is heard; return trajectories and positions with their times of arrival, s."""
     rclpy.init()
     node = rclpy.create_node("listener")
     trajectories: list[tuple[float, JointTrajectory]] = []

@@ -1,4 +1,4 @@
-"""What the figures of real runs share: a ROS domain on this machine, and a node that runs for as long as it is needed."""
+"""What the figures of real runs share: a ROS domain on this machine, and a node for as long as it is needed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def isolated_environment() -> None:
 
 
 @contextmanager
-def running(parameters: Mapping[str, object] = {}) -> Iterator[None]:  # noqa: B006 (is only read)
+def running(parameters: Mapping[str, object] = {}) -> Iterator[None]:
     """The node for a Panda, active, with parameters that differ from those of config/franka.yaml."""
     changes = [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
-    command = [sys.executable, "-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml", *changes]
+    node = [sys.executable, "-m", "traj_integrator_ros"]
+    command = [*node, "--ros-args", "--params-file", "config/franka.yaml", *changes]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
         try:

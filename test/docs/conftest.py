@@ -1,0 +1,80 @@
+"""A folder as the pages describe it, and a node and a robot as processes, for as long as the tests of the pages run."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from documentation_pages import ROOT
+
+JOINTS = [f"panda_joint{i}" for i in range(1, 8)]
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+ENDS_WITHIN_S = 20.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with `config/`, `examples/`, the commands `ros2` and `python`, and a recording motion.csv of a Panda."""
+    for name in ("config", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    stand_in = f'"{sys.executable}" "{ROOT / "test" / "docs" / "ros2_stand_in.py"}"'
+    scripts = {"ros2": f'STAND_IN_FOLDER="{commands}" exec {stand_in}', "python": f'exec "{sys.executable}"'}
+    scripts["python3"] = scripts["python"]
+    for name, command in scripts.items():
+        (commands / name).write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="utf-8")
+        (commands / name).chmod(0o755)
+    time_s = np.arange(101) * 0.02
+    angle = np.pi * time_s[:, None] + np.arange(7)  # ends where it began, so that it can be played over and over
+    columns = [time_s[:, None], READY + 0.05 * np.sin(angle), 0.05 * np.pi * np.cos(angle)]
+    with (tmp_path / "motion.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", *(f"{q}_{name}" for q in ("position", "velocity") for name in JOINTS)])
+        writer.writerows(np.concatenate(columns, axis=1).tolist())
+    return tmp_path
+
+
+@contextmanager
+def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
+    """A Python program until SIGINT, which it must obey with exit code 0; ready once it has printed `until`."""
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 60
+        while until not in log.read_text(errors="replace"):
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            code = process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    assert code == 0, log.read_text(errors="replace")
+
+
+@pytest.fixture(scope="session")
+def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The integrator for the Panda, active; whoever changes it changes it back."""
+    log = tmp_path_factory.mktemp("panda_node") / "log"
+    node = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
+    with background(*node, log=log, until="]: active"):
+        yield
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Iterator[None]:
+    """The simulated Panda."""
+    with background("examples/simulated_robot.py", log=tmp_path / "robot.log"):
+        yield

@@ -1,0 +1,270 @@
+"""The command `ros2` of the documentation's tests.
+
+`ros2 run traj_integrator_ros` runs from the source tree, so that no installation is needed. `ros2 launch` is checked,
+not run: file and arguments must exist (test/launch launches them). Everything else goes to the real command where there
+is one; ROS 2 from PyPI brings none, and then the few verbs that the pages use are done here by rclpy, with the same
+arguments and the same effect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "traj_integrator_ros"
+TIMEOUT_S = 60.0
+
+
+def main(arguments: list[str]) -> int:
+    """Do what `ros2` does with these arguments; returns the exit code."""
+    match arguments:
+        case ["run", package, tool, *rest] if package == PACKAGE:
+            return _run(tool, rest)
+        case ["launch", package, file, *rest] if package == PACKAGE:
+            return _check_launch(file, rest)
+    if real := _real_ros2():
+        os.execv(real, ["ros2", *arguments])
+    verb = " ".join(arguments[:2])
+    if verb not in VERBS:
+        print(f"ros2: {verb!r} is not known to the tests of the documentation", file=sys.stderr)
+        return 2
+    return VERBS[verb](arguments[2:])
+
+
+def _run(tool: str, arguments: list[str]) -> int:
+    modules = {"integrator_node": PACKAGE, "demo": f"{PACKAGE}.demo"}
+    module = modules.get(tool, f"{PACKAGE}.tools.{tool}")
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+def _real_ros2() -> str | None:
+    """The command behind this one in PATH."""
+    folders = [folder for folder in os.environ["PATH"].split(os.pathsep) if folder != os.environ["STAND_IN_FOLDER"]]
+    return shutil.which("ros2", path=os.pathsep.join(folders))
+
+
+def _check_launch(file: str, arguments: list[str]) -> int:
+    """Hold arguments against those that the launch file declares."""
+    tree = ast.parse((ROOT / "launch" / file).read_text(encoding="utf-8"))
+    tables = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "arguments"
+    ]
+    declared = {key.value for keys in tables for key in keys.keys}
+    wrong = [one for one in arguments if one != "--show-args" and one.partition(":=")[0] not in declared]
+    if wrong or not declared:
+        print(f"ros2 launch: {file} has no argument {wrong}; it has {sorted(declared)}", file=sys.stderr)
+        return 2
+    print(f"{file}: arguments are declared: {' '.join(arguments)}")
+    return 0
+
+
+# Without a real ros2 ------------------------------------------------------------------------------------------------
+
+
+def _options(
+    command: str, arguments: list[str], *names: str, flags: tuple[str, ...] = (), number: str = ""
+) -> argparse.Namespace:
+    """Parse positional arguments, `name?` being optional, flags, and an option with a number; all else is refused."""
+    parser = argparse.ArgumentParser(prog=f"ros2 {command}")
+    if number:
+        parser.add_argument(number, type=float, default=1.0)
+    for flag in flags:
+        parser.add_argument(flag, action="store_true")
+    for name in names:
+        parser.add_argument(name.rstrip("?"), nargs="?" if name.endswith("?") else None)
+    return parser.parse_args(arguments)
+
+
+def _with_node(work: Callable[[object], int]) -> int:
+    import rclpy
+
+    rclpy.init(args=[])
+    node = rclpy.create_node("documentation_test", enable_rosout=False, start_parameter_services=False)
+    try:
+        return work(node)
+    finally:
+        node.destroy_node()
+        rclpy.shutdown()
+
+
+def _wait(node: object, condition: Callable[[], object], what: str) -> None:
+    import rclpy
+
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"ros2: {what}: not within {TIMEOUT_S:g} s")
+        rclpy.spin_once(node, timeout_sec=0.05)
+
+
+def _type(name: str, kind: str) -> type:
+    package, *_, message = name.split("/")
+    return getattr(import_module(f"{package}.{kind}"), message)
+
+
+def _fill(message: object, values: dict[str, object]) -> object:
+    """Set the fields of a message from YAML; a name or a type that is wrong raises."""
+    for name, value in values.items():
+        field = message.get_fields_and_field_types()[name]
+        if isinstance(value, dict):
+            _fill(getattr(message, name), value)
+        elif isinstance(value, list) and re.fullmatch(r"sequence<(float|double|u?int\d+)>", field):
+            setattr(message, name, array(getattr(message, name).typecode, value))
+        elif field in ("float", "double"):
+            setattr(message, name, float(value))
+        else:
+            setattr(message, name, value)
+    return message
+
+
+def _plain(message: object) -> object:
+    if hasattr(message, "get_fields_and_field_types"):
+        return {name: _plain(getattr(message, name)) for name in message.get_fields_and_field_types()}
+    if isinstance(message, (list, tuple, array)):
+        return [_plain(one) for one in message]
+    return message if isinstance(message, (str, int, float, bool)) else str(message)
+
+
+def _topic_pub(arguments: list[str]) -> int:
+    options = _options("topic pub", arguments, "topic", "type", "values", flags=("--once",), number="--rate")
+
+    def work(node: object) -> int:
+        kind = _type(options.type, "msg")
+        publisher = node.create_publisher(kind, options.topic, 10)
+        _wait(node, publisher.get_subscription_count, f"a subscription of {options.topic}")
+        time.sleep(0.3)  # the other side may find us a moment later
+        message = _fill(kind(), yaml.safe_load(options.values))
+        publisher.publish(message)
+        while not options.once:
+            time.sleep(1 / options.rate)
+            publisher.publish(message)
+        time.sleep(0.3)
+        return 0
+
+    return _with_node(work)
+
+
+def _topic_echo(arguments: list[str]) -> int:
+    options = _options("topic echo", arguments, "topic", "type", flags=("--once",))
+
+    def work(node: object) -> int:
+        received: list[object] = []
+        node.create_subscription(_type(options.type, "msg"), options.topic, received.append, 10)
+        while True:
+            _wait(node, lambda: received, f"a message on {options.topic}")
+            print(yaml.safe_dump(_plain(received.pop(0)), sort_keys=False) + "---", flush=True)
+            if options.once:
+                return 0
+
+    return _with_node(work)
+
+
+def _call(node: object, kind: type, name: str, request: object) -> object:
+    client = node.create_client(kind, name)
+    _wait(node, client.service_is_ready, f"service {name}")
+    future = client.call_async(request)
+    _wait(node, future.done, f"an answer of {name}")
+    return future.result()
+
+
+def _service_call(arguments: list[str]) -> int:
+    options = _options("service call", arguments, "service", "type", "values?")
+
+    def work(node: object) -> int:
+        kind = _type(options.type, "srv")
+        request = _fill(kind.Request(), yaml.safe_load(options.values or "{}"))
+        print(f"response:\n{_call(node, kind, options.service, request)}")
+        return 0
+
+    return _with_node(work)
+
+
+def _param_set(arguments: list[str]) -> int:
+    options = _options("param set", arguments, "node", "name", "value")
+    from rcl_interfaces.srv import SetParameters
+    from rclpy.parameter import Parameter
+
+    value = Parameter(options.name, value=yaml.safe_load(options.value)).to_parameter_msg()
+
+    def work(node: object) -> int:
+        name = f"{options.node}/set_parameters"
+        result = _call(node, SetParameters, name, SetParameters.Request(parameters=[value])).results[0]
+        print("Set parameter successful" if result.successful else f"Setting parameter failed: {result.reason}")
+        return 0 if result.successful else 1
+
+    return _with_node(work)
+
+
+def _param_get(arguments: list[str]) -> int:
+    options = _options("param get", arguments, "node", "name")
+    from rcl_interfaces.srv import GetParameters
+    from rclpy.parameter import parameter_value_to_python
+
+    def work(node: object) -> int:
+        request = GetParameters.Request(names=[options.name])
+        value = _call(node, GetParameters, f"{options.node}/get_parameters", request).values[0]
+        print(f"value is: {parameter_value_to_python(value)}")
+        return 0
+
+    return _with_node(work)
+
+
+def _lifecycle_get(arguments: list[str]) -> int:
+    options = _options("lifecycle get", arguments, "node")
+    from lifecycle_msgs.srv import GetState
+
+    def work(node: object) -> int:
+        state = _call(node, GetState, f"{options.node}/get_state", GetState.Request()).current_state
+        print(f"{state.label} [{state.id}]")
+        return 0
+
+    return _with_node(work)
+
+
+def _lifecycle_set(arguments: list[str]) -> int:
+    options = _options("lifecycle set", arguments, "node", "transition")
+    from lifecycle_msgs.msg import Transition
+    from lifecycle_msgs.srv import ChangeState
+
+    transition = Transition(id=getattr(Transition, f"TRANSITION_{options.transition.upper()}"))
+
+    def work(node: object) -> int:
+        request = ChangeState.Request(transition=transition)
+        succeeded = _call(node, ChangeState, f"{options.node}/change_state", request).success
+        print("Transitioning successful" if succeeded else "Transitioning failed")
+        return 0 if succeeded else 1
+
+    return _with_node(work)
+
+
+VERBS = {
+    "topic pub": _topic_pub,
+    "topic echo": _topic_echo,
+    "service call": _service_call,
+    "param set": _param_set,
+    "param get": _param_get,
+    "lifecycle get": _lifecycle_get,
+    "lifecycle set": _lifecycle_set,
+}
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(0)

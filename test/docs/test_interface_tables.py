@@ -1,0 +1,149 @@
+"""The tables of docs/node.md say what the code declares and what a running node offers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from documentation_pages import ROOT, section, table
+
+from traj_integrator_ros.parameters import PARAMETERS, ParameterSpec
+from traj_integrator_ros.rejection import RejectionReason
+
+NODE_PAGE = ROOT / "docs" / "node.md"
+NODE = "/traj_integrator"
+WITHIN_S = 30.0
+
+
+def code(text: object) -> str:
+    return f"`{text}`"
+
+
+def shown_default(spec: ParameterSpec) -> str:
+    if isinstance(spec.default, bool):
+        return str(spec.default).lower()
+    return f"[{', '.join(spec.default)}]" if isinstance(spec.default, list) else str(spec.default)
+
+
+def shown_range(spec: ParameterSpec) -> str:
+    if spec.range is not None:
+        return " to ".join(f"{bound:g}" for bound in spec.range)
+    return ", ".join(code(choice) for choice in spec.choices)
+
+
+def test_the_parameter_table_is_what_the_node_declares() -> None:
+    expected = [
+        [
+            code(spec.name), code(shown_default(spec)), spec.unit, shown_range(spec), spec.changeable.value,
+            spec.description,
+        ]
+        for spec in PARAMETERS
+    ]
+    lines = [line for line in section(NODE_PAGE, "Parameters").splitlines() if line.startswith("|")]
+    wanted = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in expected]
+    # On failure this is the table to paste into the page.
+    assert lines[2 : 2 + len(wanted)] == wanted, "\n".join(wanted)
+
+
+def test_every_reason_for_a_rejection_is_explained() -> None:
+    rows = table(NODE_PAGE, "What bad input gets")
+    assert [row[0] for row in rows] == [code(reason.value) for reason in RejectionReason]
+    assert all(len(row[1]) > 5 for row in rows)
+
+
+@pytest.fixture(scope="module")
+def observer(panda_node: None) -> Iterator[object]:
+    """A node that looks at the one for the Panda."""
+    rclpy = pytest.importorskip("rclpy", reason="rclpy cannot be imported")
+    from rclpy.context import Context
+    from rclpy.executors import SingleThreadedExecutor
+
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("observer", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    node.wait_until = lambda condition, what: _wait(executor, condition, what)
+    yield node
+    executor.shutdown()
+    node.destroy_node()
+    context.try_shutdown()
+
+
+def _wait(executor: object, condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S:g} s"
+        executor.spin_once(timeout_sec=0.05)
+
+
+@pytest.mark.ros
+def test_topics_and_services_are_those_of_the_table(observer: object) -> None:
+    def offered() -> dict[tuple[str, str], str]:
+        entities = {
+            "in": observer.get_subscriber_names_and_types_by_node,
+            "out": observer.get_publisher_names_and_types_by_node,
+            "service": observer.get_service_names_and_types_by_node,
+        }
+        # Before the node is discovered, this raises or is empty.
+        names = [name for name, _ in observer.get_node_names_and_namespaces()]
+        if NODE.strip("/") not in names:
+            return {}
+        return {
+            (name, kind): types[0] for kind, find in entities.items() for name, types in find(NODE.strip("/"), "/")
+        }
+
+    rows = table(NODE_PAGE, "Topics and services")
+    expected = {
+        (_full_name(name), kind): _full_type(type_name, kind) for name, type_name, kind, *_ in rows
+    }
+    observer.wait_until(lambda: expected.items() <= offered().items(), f"{expected} in {offered()}")
+    packages = ("traj_integrator_interfaces", "trajectory_msgs", "sensor_msgs", "diagnostic_msgs")
+    own = {key: value for key, value in offered().items() if value.split("/")[0] in packages}
+    assert own == expected
+
+
+@pytest.mark.ros
+def test_qualities_of_service_are_those_of_the_table(observer: object) -> None:
+    from rcl_interfaces.srv import GetParameters
+    from rclpy.parameter import parameter_value_to_python
+
+    rows = table(NODE_PAGE, "Quality of service")
+    names, expected = [], []
+    for topic, kind, reliability, durability, depth, _ in rows:
+        entity = {"in": "subscription", "out": "publisher"}[kind]
+        for policy, value in (("reliability", reliability), ("durability", durability), ("depth", int(depth))):
+            names.append(f"qos_overrides.{_full_name(topic)}.{entity}.{policy}")
+            expected.append(value.replace(" ", "_") if isinstance(value, str) else value)
+    client = observer.create_client(GetParameters, f"{NODE}/get_parameters")
+    observer.wait_until(client.service_is_ready, "parameter service")
+    future = client.call_async(GetParameters.Request(names=names))
+    observer.wait_until(future.done, "parameters")
+    found = [parameter_value_to_python(value) for value in future.result().values]
+    assert dict(zip(names, found, strict=True)) == dict(zip(names, expected, strict=True))
+
+
+@pytest.mark.ros
+def test_the_diagnostics_have_the_keys_of_the_table(observer: object) -> None:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+    received: list[DiagnosticArray] = []
+    observer.create_subscription(DiagnosticArray, "/diagnostics", received.append, 10)
+    observer.wait_until(lambda: received, "a message on /diagnostics")
+    (status,) = received[-1].status
+    keys = [entry.key for entry in status.values if "." not in entry.key]
+    rows = table(NODE_PAGE, "Diagnostics")
+    assert [row[0].strip("`") for row in rows if "<" not in row[0]] == keys
+    prefixes = {entry.key.split(".")[0] for entry in status.values if "." in entry.key}
+    assert {row[0].strip("`").split(".")[0] for row in rows if "<" in row[0]} == prefixes
+
+
+def _full_name(name: str) -> str:
+    name = name.strip("`")
+    return name.replace("~", NODE) if name.startswith("~") else f"/{name.lstrip('/')}"
+
+
+def _full_type(name: str, kind: str) -> str:
+    package, message = name.strip("`").split("/")
+    return f"{package}/{'srv' if kind == 'service' else 'msg'}/{message}"

@@ -1,0 +1,135 @@
+"""What the documentation shows works as printed: every page's blocks run in order, in one folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
+
+from traj_integrator_ros.parameters import SPECS, NodeParameters, default_values
+
+BLOCK_TIMEOUT_S = 150
+MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")
+WRITTEN = {
+    "tools.md": (
+        "trajectory.csv", "trajectory.png", "trajectory.npz", "recording", "again.csv", "actions_out.csv",
+        "two_joints.png", "published.png", "candidate.png",
+    ),
+}  # fmt: skip
+"""What must lie in the folder after a page's blocks have run."""
+# A command in prose would not be run.
+COMMAND = re.compile(r"^(?:    )?(?:\$ )?(?:ros2|python3?|make|colcon|pip|fastdds|taskset|chrt) ", re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    executed = [block for block in blocks(page) if block.needs is not None]
+    missing = next((module for module in MODULES if importlib.util.find_spec(module) is None), None)
+    runnable = executed
+    if missing:  # Python blocks without ROS need none of these
+        runnable = [block for block in executed if block.needs == OFFLINE and block.language == "python"]
+    needs = {block.needs for block in runnable}
+    if needs & {NODE, ROBOT}:
+        request.getfixturevalue("panda_node")
+    if ROBOT in needs:
+        request.getfixturevalue("robot")
+    for block in runnable:
+        output = run(block, folder)
+        assert block.missing_from(output) == [], f"{page.name}, block {block.number} printed:\n{output}"
+    if len(runnable) < len(executed):
+        pytest.skip(f"{missing} cannot be imported; {len(runnable)} of {len(executed)} blocks ran")
+    assert [name for name in WRITTEN.get(page.name, ()) if not (folder / name).exists()] == []
+
+
+def run(block: Block, folder: Path) -> str:
+    """Run a block, bash as when a command that fails ends it; return what it printed."""
+    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"
+    command = [sys.executable, "-c", block.text] if block.language == "python" else ["bash", "-c", script]
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": python_path},
+        capture_output=True,
+        text=True,
+        timeout=BLOCK_TIMEOUT_S,
+    )
+    where = f"{block.page}, block {block.number}:\n{block.text}\n{result.stdout}{result.stderr}"
+    assert result.returncode == 0, where
+    assert "Traceback" not in result.stderr, where
+    return result.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_is_in_a_block_that_says_how_it_is_tested(page: Path) -> None:
+    for block in blocks(page):
+        told = block.needs is not None or re.fullmatch(r"not executed: .{10,}", block.mark)
+        assert told or block.language not in ("bash", "sh", "python"), f"block {block.number}: {block.text}"
+        assert block.needs is None or block.language in ("bash", "python"), f"block {block.number}: {block.text}"
+        assert not block.printed or block.needs is not None, f"block {block.number}: {block.text}"
+        assert block.mark in ("", "parameters", "compiled") or told, f"block {block.number}: {block.mark}"
+    assert COMMAND.findall(prose(page)) == []
+
+
+def marked(mark: str) -> list:
+    found = [(page, block) for page in PAGES for block in blocks(page) if block.mark == mark]
+    return [pytest.param(block, id=f"{page.stem}-{block.number}") for page, block in found]
+
+
+@pytest.mark.parametrize("block", marked("compiled"))
+def test_cpp_compiles_against_the_interface_package(block: Block, tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    prefixes = [Path(prefix) for prefix in (sys.prefix, *os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))]
+    folders = [folder for prefix in prefixes for folder in (prefix / "include", *(prefix / "include").glob("*"))]
+    if compiler is None or not any((folder / "traj_integrator_interfaces/msg").is_dir() for folder in folders):
+        pytest.skip("needs g++ and the headers of traj_integrator_interfaces")
+    (tmp_path / "block.cpp").write_text(block.text, encoding="utf-8")
+    includes = [f"-I{folder}" for folder in folders if folder.is_dir()]
+    command = [compiler, "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", *includes, "block.cpp"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=BLOCK_TIMEOUT_S)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("block", marked("parameters"))
+def test_parameter_files_on_the_pages_are_valid(block: Block) -> None:
+    (tree,) = yaml.safe_load(block.text).values()
+    values = {name: value for name, value in _dotted(tree["ros__parameters"]).items() if "qos_overrides" not in name}
+    assert set(values) <= set(SPECS)
+    NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **values})
+
+
+def _dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in tree.items():
+        flat.update(_dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return flat
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^):]+)\)", prose(page))
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.M)
+            anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+            assert anchor in anchors, f"{link}: {anchors}"
+
+
+def test_every_page_is_linked_and_every_figure_shown() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []
+    figures = [path for path in (ROOT / "docs" / "figures").iterdir() if path.suffix in (".png", ".svg")]
+    assert [figure.name for figure in figures if f"figures/{figure.name}" not in text] == []
