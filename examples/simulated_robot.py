@@ -1,7 +1,7 @@
 """A robot that is not there: follows joint trajectories as joint_trajectory_controller does, publishes joint_states.
 
-Start the node, then `python examples/simulated_robot.py`. With `--lag 0.04` the joints follow their commands 40 ms late,
-as real ones do. Other robots: `--joints a,b --position 0.0,0.5`.
+Start the node, then `python examples/simulated_robot.py`. With `--lag 0.04` the joints follow their commands 40 ms
+late, as real ones do. Other robots: `--joints a,b --position 0.0,0.5`.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main() -> None:
     """Run until Ctrl-C."""
     parser = argparse.ArgumentParser(description="Stands in for a robot and its joint_trajectory_controller.")
     parser.add_argument("--joints", default=PANDA, help="names, with commas (default: those of a Panda)")
-    parser.add_argument("--position", default=READY, help="where they are at first, rad (default: a Panda's ready pose)")
+    parser.add_argument("--position", default=READY, help="where they are at first, rad (default: its ready pose)")
     parser.add_argument("--lag", type=float, default=0.0, help="s behind the command (default: 0)")
     options = parser.parse_args(remove_ros_args()[1:])
     rclpy.init()
