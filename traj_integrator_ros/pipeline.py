@@ -204,11 +204,13 @@ class Pipeline:
                 start_index=request.start_index,
                 want_dt=want_dt,
             )
-        dt = _NO_GRADIENT if result.dt is None else _narrowed(result.dt)
-        _require_finite_result(dt, ("grad_dt",), (dt,))
-        gradients = [_narrowed(values) for values in result[:4]]
-        _require_finite_result(_narrowed(result.values), _GRADIENT_FIELDS, gradients)
-        return BatchGradient(*(request.columns.out_of_node(values) for values in gradients), dt)
+        narrowed = [_narrowed(values) for values in result[:4]]
+        _require_finite_result(_narrowed(result.values), _GRADIENT_FIELDS, narrowed)
+        dt = _NO_GRADIENT
+        if result.dt is not None:
+            dt = _narrowed(result.dt)
+            require_finite("grad_dt", dt, RejectionReason.NON_FINITE_RESULT)
+        return BatchGradient(*(request.columns.out_of_node(values) for values in narrowed), dt)
 
     def _start(self, now_ns: int) -> StartState:
         """Start state of input that brings none, rows `[1, dof]`."""
