@@ -26,8 +26,9 @@ def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Check:
         got = [results] if len(expected) == 1 and not isinstance(results, Sequence) else list(results)
         assert len(got) == len(expected), f"expected {len(expected)} results, got {len(got)}"
         for i, (result, want) in enumerate(zip(got, expected, strict=True)):
-            found = torch.from_numpy(result) if isinstance(result, np.ndarray) else result.detach()
-            error = float((found.double() - want.detach().double()).norm() / want.detach().double().norm())
+            found = torch.from_numpy(result) if isinstance(result, np.ndarray) else result.detach().cpu()
+            right = want.detach().cpu().double()
+            error = float((found.double() - right).norm() / right.norm())
             assert error <= limit, f"result {i} is off by {error:.1e}"
 
     return check

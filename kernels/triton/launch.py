@@ -13,6 +13,8 @@ from torch import Tensor
 _PROGRAM_BYTES = 4096
 _MANY_ELEMENTS = 1 << 20
 _WARP = 32
+# Registers a thread at which two programs of 256 threads still run on a multiprocessor at a time.
+_TWO_PROGRAMS = 128
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,17 @@ def flat_tile(elements: int, like: Tensor) -> FlatTile:
     return FlatTile(lanes=lanes, accesses=max(1, accesses), warps=lanes // _WARP)
 
 
-def scan_tile(horizon: int, dof: int) -> ScanTile:
+def scan_tile(horizon: int, dof: int, registers: int = _TWO_PROGRAMS) -> ScanTile:
     """Size of a scan program: all joints up to 32, and as many steps as make about 1,024 elements.
 
     Four elements for each thread: of each of the four outputs a warp then has 512 bytes of float32 in flight, and no
     variant needs more registers than it may have. The row counts are powers of two from 16 to 256, so that at most five
-    variants are ever compiled for one dof.
+    variants are ever compiled for one dof. With more than 128 `registers` a thread, a multiprocessor holds one program
+    of 256 threads but three of 128: programs are half as large then.
     """
+    elements = 1024 if registers <= _TWO_PROGRAMS else 512
     columns = min(_power_of_two(dof), 32)
-    rows = min(max(_power_of_two(horizon), 16), max(16, min(1024 // columns, 256)))
+    rows = min(max(_power_of_two(horizon), 16), max(16, min(elements // columns, 256)))
     return ScanTile(rows, columns, warps=min(max(rows * columns // (4 * _WARP), 1), 8))
 
 
@@ -174,10 +178,10 @@ def run(kernel: object, programs: int, arguments: dict[str, object], warps: int,
         kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
 
 
-def scan_registers(double: bool, wide_registers: int = 128) -> int:
+def scan_registers(double: bool, wide_registers: int = _TWO_PROGRAMS) -> int:
     """Register bound of the scan kernels; arithmetic in float64, all of it or some of it (wide), takes two a number.
 
-    As tight as it goes without a spill: at 128 two programs of 256 threads run on a multiprocessor at a time.
+    As tight as it goes without a spill.
     """
     return 255 if double else wide_registers
 

@@ -134,9 +134,10 @@ def scan_forward(
     """Launch the forward kernel of a map that sums along time."""
     batch, horizon, dof = action.shape
     trajectory = outputs(out, (batch, horizon, dof), action)
-    tile = tile or scan_tile(horizon, dof)
-    column_programs = -(-dof // tile.columns)
     half = action.dtype in (torch.float16, torch.bfloat16)
+    registers = scan_registers(action.dtype == torch.float64, 128 if half else wide_registers)
+    tile = tile or scan_tile(horizon, dof, registers)
+    column_programs = -(-dof // tile.columns)
     arguments = {
         "p_action": contiguous(action),
         **start_arguments("pva", start, start_idx),
@@ -150,7 +151,6 @@ def scan_forward(
         "ROWS": tile.rows,
         "COLUMNS": tile.columns,
     }
-    registers = scan_registers(action.dtype == torch.float64, 128 if half else wide_registers)
     run(kernel, batch * column_programs, arguments, tile.warps, registers)
     return trajectory
 
@@ -175,7 +175,8 @@ def scan_transpose(
         raise ValueError(f"action_horizon: expected the horizon {horizon} of the gradients, got {action_horizon}")
     grad_action = output(out, (batch, horizon, dof), like, "out") if needs[0] else None
     starts = StartGradients(needs[1:], start_rows, start_idx, batch, dof, like)
-    tile = tile or scan_tile(horizon, dof)
+    registers = scan_registers(like.dtype == torch.float64, wide_registers if dt.shape[1] > 1 else 128)
+    tile = tile or scan_tile(horizon, dof, registers)
     column_programs = -(-dof // tile.columns)
     arguments = {
         **upstream.arguments(),
@@ -191,6 +192,5 @@ def scan_transpose(
         "COLUMNS": tile.columns,
     }
     if any(needs):
-        registers = scan_registers(like.dtype == torch.float64, wide_registers if dt.shape[1] > 1 else 128)
         run(kernel, batch * column_programs, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())

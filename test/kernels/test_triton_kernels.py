@@ -46,10 +46,11 @@ def test_kernels_hold_every_check_on_the_device(checks):
 
 
 @pytest.mark.parametrize("map_name", COMPILATIONS)
-def test_kernels_compile_for_every_architecture_without_spills(map_name, capsys):
+def test_kernels_compile_for_every_architecture_without_spills(map_name, capsys, project_root):
     pattern = f"^{map_name} (forward|transpose)"
     finished = subprocess.run(
-        [sys.executable, HERE / "triton_compilation.py", "--quick", pattern],
+        [sys.executable, "-m", "benchmarks.triton_accounting", "--quick", pattern],
+        cwd=project_root,
         env={**os.environ, "TRITON_INTERPRET": "0"},
         capture_output=True,
         text=True,

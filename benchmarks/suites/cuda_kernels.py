@@ -1,0 +1,251 @@
+"""The Triton kernels on a CUDA device: large batches against a copy, small ones against the cheapest launch.
+
+Where there is no device nothing is timed; what was counted from offline compilation (benchmarks/results/
+triton_kernels.json, made by `python -m benchmarks.triton_accounting --keep`) is printed all the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
+from traj_integrator_ros.kernels.backends import launcher
+from traj_integrator_ros.kernels.integration_utils import build_fd_matrix, build_start_state_mask
+from traj_integrator_ros.kernels.tensor_device_type import TensorDeviceType
+
+from ..checks import is_close_to, random
+from ..registry import Case, Contender, Unmeasured, suite
+from ..triton_accounting.table import KEPT, table
+from .scaling import copy_of
+
+HORIZON, DOF, DT = 32, 7, 0.02
+LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
+# Least share of what a device copy of the same bytes reaches.
+BANDWIDTH_TARGETS = {"clique_backward": 0.85, "clique_central": 0.85, "acceleration_zoh": 0.7}
+SMALL_BATCH, REPLAY_MOST_US = 64, 12.0
+LAUNCH_TARGET = 1 / 1.3
+CHECKED = 50
+DEVICE = "cuda"
+
+Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
+
+
+@suite("cuda_kernels")
+def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
+    if not quick and KEPT.is_file():
+        print("counted from offline compilation, not measured:")
+        print(table(json.loads(KEPT.read_text(encoding="utf-8"))))
+    if not torch.cuda.is_available():
+        yield Unmeasured("all cases of cuda_kernels", "no CUDA device")
+        return
+    for name in ("clique_backward", "acceleration_zoh") if quick else MAPS:
+        yield from at_full_size(name, quick)
+    yield against_peers(PEER_ELEMENTS)
+    yield replayed()
+    yield call_overhead()
+
+
+class Buffers:
+    """Inputs and outputs of a map, with both of its launchers on them."""
+
+    def __init__(self, kernel: ControlMap, batch: int) -> None:
+        rows = HORIZON + kernel.extra_horizon
+        generator = torch.Generator(DEVICE).manual_seed(0)
+
+        def draw(*size: int) -> Tensor:
+            return torch.randn(size, generator=generator, device=DEVICE)
+
+        self.kernel = kernel
+        self.action, self.start = draw(batch, HORIZON, DOF), draw(1, DOF)
+        self.upstream = [draw(batch, rows, DOF) for _ in range(4)]
+        self.out = [torch.empty_like(self.upstream[0]) for _ in range(4)]
+        self.gradient = torch.empty_like(self.action)
+        self._dt = torch.full((1, 1), DT, dtype=torch.float64, device=DEVICE)
+        operator = kernel.operator
+        self._scheme = operator.scheme((*kernel.scheme, None))
+        self._absent = [None] * (operator.starts - 1)
+        self._needs = (True, *[False] * operator.starts)
+        self._forward = launcher(operator.name, "forward", None, DEVICE)
+        self._transpose = launcher(operator.name, "transpose", None, DEVICE)
+
+    def forward(self) -> list[Tensor]:
+        """The four outputs."""
+        self._forward(self.action, self.start, *self._absent, None, self._dt, out=self.out, **self._scheme)
+        return self.out
+
+    def transpose(self) -> list[Tensor]:
+        """The gradient of the action, for all four upstream gradients."""
+        self._transpose(
+            *self.upstream,
+            None,
+            self._dt,
+            start_rows=1,
+            action_horizon=HORIZON,
+            needs=self._needs,
+            out=self.gradient,
+            **self._scheme,
+        )
+        return [self.gradient]
+
+    def both(self) -> list[Tensor]:
+        """All five."""
+        return [*self.forward(), *self.transpose()]
+
+    def expected(self) -> list[Tensor]:
+        """What float64 arithmetic on the CPU makes of the first trajectories."""
+        action = self.action[:CHECKED].cpu().double().requires_grad_()
+        outputs = self.kernel.step(action, self.start.cpu().double(), dt=DT, backend="reference")
+        gradients = [gradient[:CHECKED].cpu().double() for gradient in self.upstream]
+        return [*(x.detach() for x in outputs), *torch.autograd.grad(outputs, action, gradients)]
+
+
+def first_close_to(expected: Sequence[Tensor], limit: float = 5e-6) -> Callable[[Sequence[Tensor]], None]:
+    close = is_close_to(*expected, limit=limit)
+    return lambda results: close([result[:CHECKED].cpu() for result in results])
+
+
+def at_full_size(name: str, quick: bool) -> Iterator[Case]:
+    """Each direction beside a copy of the same bytes, at 2^28 elements or what the memory holds."""
+    kernel = MAPS[name]
+    elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
+    buffers = Buffers(kernel, max(1, elements // (HORIZON * DOF)))
+    *outputs, gradient = buffers.expected()
+    target = BANDWIDTH_TARGETS.get(name)
+    batch = buffers.action.shape[0]
+    moved = 4 * batch * DOF * (HORIZON + 4 * (HORIZON + kernel.extra_horizon))
+    for direction, run, expected in (
+        ("forward", buffers.forward, outputs),
+        ("transpose", buffers.transpose, [gradient]),
+    ):
+        yield case(
+            f"{name}, {direction}",
+            batch,
+            Contender("ours", run, first_close_to(expected)),
+            limit=copy_of(moved, DEVICE),
+            targets={} if target is None else {"limit": target},
+        )
+
+
+def most_elements() -> int:
+    """Action elements that the device holds: ten tensors of a map, and source and target of a copy, five more."""
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    return int(free * 0.8) // (15 * 4)
+
+
+def against_peers(elements: int) -> Case:
+    """Forward and backward through autograd, as a user calls them, beside the other ways to do it in torch."""
+    batch = elements // (HORIZON * DOF)
+    action, start = random(batch, HORIZON, DOF, device=DEVICE).requires_grad_(), random(1, DOF, device=DEVICE)
+    upstream = [random(batch, HORIZON, DOF, seed=k, device=DEVICE) for k in range(4)]
+    leaf = action[:CHECKED].detach().cpu().double().requires_grad_()
+    outputs = clique_step(leaf, start.cpu().double(), dt=DT, backend="reference")
+    expected = [*outputs, *torch.autograd.grad(outputs, leaf, [g[:CHECKED].cpu().double() for g in upstream])]
+
+    def contender(name: str, step: Step, limit: float) -> Contender:
+        def run() -> tuple[Tensor, ...]:
+            outputs = step(action, start)
+            return (*outputs, *torch.autograd.grad(outputs, action, upstream))
+
+        return Contender(name, run, first_close_to(expected, limit))
+
+    compiled = torch.compile(in_torch, dynamic=False)
+    # In float32 the peers' own rounding grows with the order of the derivative.
+    return case(
+        "clique_backward, forward + backward",
+        batch,
+        contender("ours", lambda action, start: clique_step(action, start, dt=DT), 5e-6),
+        (
+            contender("matrix form", matrix_form, 1e-3),
+            contender("torch slices", in_torch, 1e-3),
+            contender("torch.compile", compiled, 1e-3),
+        ),
+        copy_of(40 * batch * HORIZON * DOF, DEVICE),
+    )
+
+
+def in_torch(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    zero = torch.zeros_like(start)
+    return reference.clique(action, start, zero, zero, torch.full((1, 1, 1), DT, device=action.device))
+
+
+def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+    mask, shift, *differences = matrices()
+    position = mask @ start[:, None] + shift @ action
+    return position, *(difference @ position for difference in differences)
+
+
+@functools.cache
+def matrices() -> tuple[Tensor, ...]:
+    mask, shift = build_start_state_mask(HORIZON, TensorDeviceType(torch.device(DEVICE), torch.float32))
+    difference = build_fd_matrix(HORIZON, SHIFT=True).to(DEVICE) / DT
+    return mask, shift, difference, difference @ difference, difference @ difference @ difference
+
+
+def replayed() -> Case:
+    """A small batch, both directions captured in one graph."""
+    buffers = Buffers(MAPS["clique_backward"], SMALL_BATCH)
+    buffers.both()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        buffers.both()
+
+    def run() -> list[Tensor]:
+        graph.replay()
+        return [*buffers.out, buffers.gradient]
+
+    eager = Contender("eager", buffers.both, first_close_to(buffers.expected()))
+    return case(
+        "clique_backward, both ways, graph",
+        SMALL_BATCH,
+        Contender("ours", run, first_close_to(buffers.expected())),
+        (eager,),
+        most_us=REPLAY_MOST_US,
+    )
+
+
+def call_overhead() -> Case:
+    """One eager forward call beside the cheapest kernel that Triton launches."""
+    from ..cheapest_launch import launch
+
+    buffers = Buffers(MAPS["clique_backward"], 1)
+    *outputs, _ = buffers.expected()
+    target = torch.zeros(1, device=DEVICE)
+    return case(
+        "clique_backward, one forward call",
+        1,
+        Contender("ours", buffers.forward, first_close_to(outputs)),
+        (Contender("cheapest Triton launch", lambda: launch(target), is_close_to(torch.ones(1))),),
+        targets={"cheapest Triton launch": LAUNCH_TARGET},
+    )
+
+
+def case(
+    name: str,
+    batch: int,
+    ours: Contender,
+    peers: tuple[Contender, ...] = (),
+    limit: Contender | None = None,
+    *,
+    targets: dict[str, float] | None = None,
+    most_us: float | None = None,
+) -> Case:
+    return Case(
+        name,
+        batch,
+        HORIZON,
+        DOF,
+        ours,
+        peers,
+        limit,
+        device=DEVICE,
+        targets=targets or {},
+        most_us=most_us,
+        synchronize=torch.cuda.synchronize,
+    )

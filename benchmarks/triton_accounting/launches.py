@@ -1,0 +1,98 @@
+"""Launches that cover every Triton kernel, in each variant that makes other machine code, at the sizes for a device."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Iterator
+
+import torch
+
+from traj_integrator_ros.kernels.triton.launch import FlatTile
+from traj_integrator_ros.kernels.types import AccelerationIntegrator
+
+_PACKAGE = "traj_integrator_ros.kernels.triton"
+MODULES = tuple(f"{_PACKAGE}.{name}" for name in ("clique", "clique_central", "scan", "start_gradients"))
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_B, _POOL = 6, 3
+# Horizon and dof that make tiles of each shape.
+_FLAT_SIZE = (33, 7)
+_SCAN_SIZES = ((128, 7), (32, 7), (256, 1), (32, 32))
+
+
+def _launch(
+    module: str,
+    name: str,
+    transpose: bool,
+    dtype: torch.dtype,
+    per_step: bool,
+    size: tuple[int, int],
+    scheme: dict[str, object],
+) -> None:
+    """Start the launcher with everything there: all upstream gradients, a start pool, a dt for each trajectory."""
+    launchers = importlib.import_module(f"{_PACKAGE}.{module}")
+    central = name == "clique_central"
+    horizon, dof = size
+    output_horizon = horizon + 4 * central
+    starts = 4 if central else 3
+    idx = torch.zeros(_B, dtype=torch.int32)
+    dt = torch.ones(_B, horizon if per_step else 1, dtype=torch.float64)
+    # On CPU tensors flat programs would have the size for the interpreter.
+    tile = _flat_tile(dtype) if module.startswith("clique") else None
+    if transpose:
+        upstream = [torch.zeros(_B, output_horizon, dof, dtype=dtype) for _ in range(4)]
+        needs = (True,) * (1 + starts)
+        getattr(launchers, f"{name}_transpose")(
+            *upstream, idx, dt, start_rows=_POOL, action_horizon=horizon, needs=needs, tile=tile, **scheme
+        )
+    else:
+        action = torch.zeros(_B, horizon, dof, dtype=dtype)
+        pools = [torch.zeros(_POOL, dof, dtype=dtype) for _ in range(starts)]
+        getattr(launchers, f"{name}_forward")(action, *pools, idx, dt, tile=tile, **scheme)
+
+
+def _flat_tile(dtype: torch.dtype) -> FlatTile:
+    return FlatTile(256, 4096 // (256 * torch.empty(0, dtype=dtype).element_size()), 8)
+
+
+def _variants(module: str) -> Iterator[tuple[torch.dtype, bool, tuple[int, int]]]:
+    """Dtype, whether each step has a length of its own (which makes the larger code), horizon and dof."""
+    for size in (_FLAT_SIZE,) if module.startswith("clique") else _SCAN_SIZES:
+        for dtype in _DTYPES:
+            for per_step in (False,) if module == "clique_central" else (False, True):
+                yield dtype, per_step, size
+
+
+def _name(
+    name: str, scheme: dict[str, object], transpose: bool, dtype: torch.dtype, per_step: bool, size: tuple[int, int]
+) -> str:
+    schemes = [str(value.value) for value in scheme.values()]
+    direction = "transpose" if transpose else "forward"
+    dtypes = str(dtype).removeprefix("torch.")
+    steps = "dt/step" if per_step else "one dt"
+    return " ".join((name, *schemes, direction, dtypes, steps, f"H{size[0]}", f"D{size[1]}"))
+
+
+_MAPS = (
+    ("clique", "clique", {}),
+    ("clique_central", "clique_central", {}),
+    ("scan", "acceleration", {"integrator": AccelerationIntegrator.ZOH}),
+    ("scan", "acceleration", {"integrator": AccelerationIntegrator.SEMI_IMPLICIT_EULER}),
+    ("scan", "jerk", {}),
+    ("velocity", "velocity", {}),
+)
+LAUNCHES: dict[str, Callable[[], object]] = {
+    _name(name, scheme, transpose, dtype, per_step, size): functools.partial(
+        _launch, module, name, transpose, dtype, per_step, size, scheme
+    )
+    for module, name, scheme in _MAPS
+    for transpose in (False, True)
+    for dtype, per_step, size in _variants(module)
+}
+# One launch for each kernel, dtype and kind of dt that differs in more than size; the others are for thorough runs.
+QUICK = tuple(
+    name
+    for name in LAUNCHES
+    if re.search("H33|H128", name) and re.search("float32 |float64 dt/step|bfloat16 one|clique.*float64", name)
+)
