@@ -1,0 +1,348 @@
+"""Messages to be refused: a case for every row of "What bad input gets", and strategies for any number more."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from hostile_oracle import OUTPUTS, Settings
+from hypothesis import strategies as st
+from ros_client import floats, sequence
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import ComputeGradient
+
+Draw = Callable[[st.SearchStrategy], object]
+NODE = Settings(("joint_a", "joint_b", "joint_c"), max_batch=8, max_horizon=16, dt_s=0.02)
+SECOND_NS = 10**9
+FLOAT32_MAX = 3.4028235e38
+UGLY_FLOATS = (math.nan, math.inf, -math.inf)
+ODD_FLOATS = (*UGLY_FLOATS, 0.0, -0.0, 1e-42, -1e-42, -0.02, 1e30, FLOAT32_MAX, -FLOAT32_MAX)
+CLAIMS = (0, NODE.max_batch + 1, NODE.max_horizon + 1, 2**31 - 1, 2**31, 2**32 - 1)
+LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
+
+
+# One case for each row of the table, and for each way to break it
+
+
+def good_sequence(**changes: object) -> ActionSequence:
+    """A sequence `[2, 4, 3]` that is all right but for the changed fields; start_* are those of `start`."""
+    message = sequence(np.full((2, 4, NODE.dof), 0.01), position=np.zeros(NODE.dof), dt=[0.02])
+    for name, value in changes.items():
+        if name.startswith("start_") and name != "start_index":
+            setattr(message.start, name[len("start_") :], value)
+        else:
+            setattr(message, name, value)
+    return message
+
+
+def spoiled(value: float, length: int = 24) -> array:
+    return floats([0.0] * (length - 1) + [value])
+
+
+SEQUENCES: dict[str, tuple[str, ActionSequence]] = {
+    name: (reason, good_sequence(**changes))
+    for name, (reason, changes) in {
+        "unknown joint": ("unknown_joint", {"joint_names": ["joint_a", "joint_b", "elbow"]}),
+        "very long name": ("unknown_joint", {"joint_names": ["joint_a", "joint_b", LONG]}),
+        "empty name": ("unknown_joint", {"joint_names": ["joint_a", "joint_b", ""]}),
+        "name with line breaks": ("unknown_joint", {"joint_names": ["joint_a", "joint_b", UGLY]}),
+        "duplicate joint": ("duplicate_joint", {"joint_names": ["joint_a", "joint_b", "joint_b"]}),
+        "joint missing": ("joint_count", {"joint_names": ["joint_a", "joint_b"]}),
+        "10,000 names": ("unknown_joint", {"joint_names": [f"joint_{i}" for i in range(10_000)]}),
+        "control space": ("invalid_control_space", {"control_space": 5}),
+        "batch 0": ("size_out_of_range", {"batch": 0}),
+        "horizon 0": ("size_out_of_range", {"horizon": 0}),
+        "batch over maximum": ("size_out_of_range", {"batch": NODE.max_batch + 1}),
+        "horizon over maximum": ("size_out_of_range", {"horizon": NODE.max_horizon + 1}),
+        "batch 2^31": ("size_out_of_range", {"batch": 2**31}),
+        "2^32 - 1 times 2^32 - 1": ("size_out_of_range", {"batch": 2**32 - 1, "horizon": 2**32 - 1}),
+        "data too short": ("size_mismatch", {"data": floats(np.zeros(23))}),
+        "data too long": ("size_mismatch", {"data": floats(np.zeros(25))}),
+        "another batch": ("size_mismatch", {"batch": 3}),
+        "another horizon": ("size_mismatch", {"horizon": 5}),
+        "NaN in data": ("not_finite", {"data": spoiled(math.nan)}),
+        "infinity in data": ("not_finite", {"data": spoiled(math.inf)}),
+        "opposite infinities": ("not_finite", {"data": floats([math.inf, -math.inf] + [0.0] * 22)}),
+        "dt length": ("size_mismatch", {"dt": floats([0.02] * 3)}),
+        "dt 0": ("invalid_dt", {"dt": floats([0.0])}),
+        "dt -0": ("invalid_dt", {"dt": floats([-0.0])}),
+        "dt negative": ("invalid_dt", {"dt": floats([0.02, 0.02, -0.02, 0.02])}),
+        "dt denormal": ("invalid_dt", {"dt": floats([1e-42])}),
+        "dt huge": ("invalid_dt", {"dt": floats([1e30])}),
+        "dt NaN": ("not_finite", {"dt": spoiled(math.nan, 8)}),
+        "dt infinite": ("not_finite", {"dt": floats([math.inf])}),
+        "start half a row": ("size_mismatch", {"start_position": floats(np.zeros(4))}),
+        "start rows": ("size_mismatch", {"start_position": floats(np.zeros(9))}),
+        "start pool too large": ("size_out_of_range", {"start_position": floats(np.zeros(9 * 3))}),
+        "start velocity": ("size_mismatch", {"start_velocity": floats(np.zeros(6))}),
+        "start velocity alone": ("size_mismatch", {"start_position": floats([]), "start_velocity": floats([0.0] * 3)}),
+        "start NaN": ("not_finite", {"start_acceleration": spoiled(math.nan, 3)}),
+        "start index": ("start_index_out_of_range", {"start_index": array("I", [0, 1])}),
+        "start index 2^32 - 1": ("start_index_out_of_range", {"start_index": array("I", [0, 2**32 - 1])}),
+        "start index length": ("size_mismatch", {"start_index": array("I", [0])}),
+    }.items()
+}  # fmt: skip
+OVERFLOWING = good_sequence(data=floats([3e38] + [0.0] * 23))
+GRADIENTS: dict[str, tuple[str, ComputeGradient.Request]] = {
+    **{
+        f"{name} {what}": (reason, ComputeGradient.Request(actions=good_sequence(), **{name: floats(values)}))
+        for name in (f"grad_{output}" for output in OUTPUTS)
+        for what, reason, values in (
+            ("too short", "gradient_length", np.ones(23)),
+            ("too long", "gradient_length", np.ones(48)),
+            ("NaN", "not_finite", np.full(24, np.nan)),
+        )
+    },
+    "overflow": (
+        "non_finite_result",
+        ComputeGradient.Request(actions=good_sequence(), grad_jerk=floats(np.full(24, 3e38))),
+    ),
+}
+
+
+def good_plan(stamp_s: int = 0) -> JointTrajectory:
+    """Half a second at rest; the stamp comes back with the trajectory."""
+    message = plan([0.0, 0.5], np.zeros((2, NODE.dof)))
+    message.header.stamp.sec = stamp_s
+    return message
+
+
+def plan(times_s: Sequence[float], positions: object, names: Sequence[str] = NODE.joint_names) -> JointTrajectory:
+    message = JointTrajectory(joint_names=list(names))
+    for time_s, row in zip(times_s, positions, strict=True):
+        point = JointTrajectoryPoint(positions=array("d", row))
+        point.time_from_start.sec, point.time_from_start.nanosec = divmod(round(time_s * SECOND_NS), SECOND_NS)
+        message.points.append(point)
+    return message
+
+
+ROWS = np.zeros((3, NODE.dof))
+PLANS: dict[str, tuple[str, JointTrajectory]] = {
+    "no joints": ("joint_count", plan([0.0], [[]], [])),
+    "unknown joint": ("unknown_joint", plan([0.0], [[0.0]], ["elbow"])),
+    "very long name": ("unknown_joint", plan([0.0], [[0.0]], [LONG])),
+    "duplicate joint": ("duplicate_joint", plan([0.0], [[0.0, 0.0]], ["joint_a", "joint_a"])),
+    "no points": ("size_out_of_range", plan([], [])),
+    "too many points": ("size_out_of_range", plan([0.1 * i for i in range(17)], np.zeros((17, NODE.dof)))),
+    "short point": ("joint_count", plan([0.0, 1.0], [[0.0] * 3, [0.0] * 2])),
+    "NaN": ("not_finite", plan([0.0, 1.0], [[0.0] * 3, [0.0, math.nan, 0.0]])),
+    "infinity": ("not_finite", plan([0.0, 1.0], [[0.0] * 3, [0.0, -math.inf, 0.0]])),
+    "negative time": ("invalid_times", plan([-0.1, 0.1, 0.2], ROWS)),
+    "equal times": ("invalid_times", plan([0.0, 0.1, 0.1], ROWS)),
+    "falling times": ("invalid_times", plan([0.0, 0.2, 0.1], ROWS)),
+    "overflow": ("non_finite_result", plan([0.0, 1e-9], [[0.0] * 3, [1e308] * 3])),
+    "over already": ("invalid_times", good_plan(stamp_s=1)),
+}
+STATES: dict[str, tuple[str, JointState]] = {
+    name: (reason, JointState(name=list(names), position=array("d", position), velocity=array("d", velocity)))
+    for name, (reason, names, position, velocity) in {
+        "joint missing": ("joint_missing", ["joint_a", "joint_b", "other"], [0.0] * 3, []),
+        "duplicate": ("duplicate_joint", [*NODE.joint_names, "joint_a"], [0.0] * 4, []),
+        "fewer positions": ("joint_count", NODE.joint_names, [0.0] * 2, []),
+        "no positions": ("joint_count", NODE.joint_names, [], []),
+        "more positions": ("joint_count", NODE.joint_names, [0.0] * 4, []),
+        "fewer velocities": ("joint_count", NODE.joint_names, [0.0] * 3, [0.0] * 2),
+        "NaN position": ("not_finite", NODE.joint_names, [0.0, 0.0, math.nan], []),
+        "infinite velocity": ("not_finite", NODE.joint_names, [0.0] * 3, [0.0, math.inf, 0.0]),
+    }.items()
+}
+
+
+# Any number more: a message that is all right, and then up to three things done to it
+
+INDEX = st.integers(0, 2**16)
+UINT32 = st.one_of(st.sampled_from(CLAIMS), st.integers(0, 20), st.integers(0, 2**32 - 1))
+NAMES = st.one_of(
+    st.sampled_from([*NODE.joint_names, "", LONG, UGLY, "joint_a ", "JOINT_A", "\N{PILE OF POO}" * 100]),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30),
+)
+FLOAT32 = st.one_of(st.sampled_from(UGLY_FLOATS), st.sampled_from(ODD_FLOATS), st.floats(width=32))
+
+
+@st.composite
+def sequences(draw: Draw) -> ActionSequence:
+    """Action sequences, most of them with something wrong."""
+    message = draw(right_sequences())
+    for spoil in draw(st.lists(st.sampled_from(SPOIL_SEQUENCE), min_size=draw(AT_LEAST), max_size=3)):
+        spoil(draw, message)
+    return message
+
+
+@st.composite
+def gradient_requests(draw: Draw) -> ComputeGradient.Request:
+    """Requests for gradients, most with something wrong in the actions or in the upstream gradients."""
+    request = ComputeGradient.Request(actions=draw(right_sequences()))
+    size = len(request.actions.data)
+    for name in draw(st.sets(st.sampled_from(OUTPUTS), min_size=1)):
+        setattr(request, f"grad_{name}", _tame(draw, size))
+    if draw(st.booleans()):
+        request.actions.data = floats([])
+    for spoil in draw(st.lists(st.sampled_from((*SPOIL_SEQUENCE, _upstream)), min_size=draw(AT_LEAST), max_size=3)):
+        spoil(draw, request if spoil is _upstream else request.actions)
+    return request
+
+
+@st.composite
+def plans(draw: Draw) -> JointTrajectory:
+    """Trajectories of positions and times, most of them with something wrong."""
+    names = draw(st.permutations(NODE.joint_names))[: draw(st.integers(1, NODE.dof))]
+    steps = draw(st.lists(st.integers(1, 10**9), min_size=1, max_size=6))
+    times = np.cumsum(steps) - (steps[0] if draw(st.booleans()) else 0)
+    message = plan(times * 1e-9, np.asarray(_tame(draw, len(steps) * len(names))).reshape(len(steps), -1), names)
+    for spoil in draw(st.lists(st.sampled_from(SPOIL_PLAN), min_size=draw(AT_LEAST), max_size=3)):
+        spoil(draw, message)
+    return message
+
+
+@st.composite
+def states(draw: Draw) -> JointState:
+    """Joint states without a stamp, most of them with something wrong."""
+    names = draw(st.permutations([*NODE.joint_names, "gripper"]))
+    message = JointState(name=names, position=array("d", _tame(draw, 4)))
+    if draw(st.booleans()):
+        message.velocity = array("d", _tame(draw, 4))
+    for spoil in draw(st.lists(st.sampled_from(SPOIL_STATE), min_size=draw(AT_LEAST), max_size=3)):
+        spoil(draw, message)
+    return message
+
+
+@st.composite
+def damaged(draw: Draw, serialized: bytes, first_word: int = 1) -> bytes:
+    """Bytes of a message, cut off, with other lengths in them, or replaced by others; whole words, as DDS pads them."""
+    words = len(serialized) // 4
+    data = bytearray(serialized[: 4 * words])
+    kind = draw(st.sampled_from(("cut", "claim", "noise")))
+    at = 4 * draw(st.integers(first_word, words - 1))
+    if kind == "cut":
+        return bytes(data[:at])
+    if kind == "claim":
+        data[at : at + 4] = draw(st.sampled_from((*CLAIMS, 10**6, 2**28))).to_bytes(4, "little")
+    else:
+        data[at:] = draw(st.randoms(use_true_random=False)).randbytes(4 * draw(st.integers(1, 64)))
+    return bytes(data)
+
+
+@st.composite
+def right_sequences(draw: Draw) -> ActionSequence:
+    """Sequences that break no rule, of every kind that there is."""
+    batch, horizon = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    rows = draw(st.sampled_from((0, 1, batch, 5)))
+    message = ActionSequence(batch=batch, horizon=horizon, data=_tame(draw, batch * horizon * NODE.dof))
+    message.control_space = draw(st.integers(0, 4))
+    message.joint_names = draw(st.one_of(st.just([]), st.permutations(NODE.joint_names)))
+    message.dt = floats([0.02] * draw(st.sampled_from((0, 1, horizon, batch * horizon))))
+    if rows:
+        message.start.position = _tame(draw, rows * NODE.dof)
+        message.start.velocity = _tame(draw, draw(st.sampled_from((0, rows * NODE.dof))))
+        message.start.acceleration = _tame(draw, draw(st.sampled_from((0, rows * NODE.dof))))
+    if rows not in (0, 1, batch) or draw(st.booleans()):
+        message.start_index = array("I", [draw(INDEX) % max(rows, 1) for _ in range(batch)])
+    return message
+
+
+AT_LEAST = st.sampled_from([0, 1, 1, 2, 2, 2, 2, 2])
+
+
+def _tame(draw: Draw, length: int) -> array:
+    seed = draw(st.integers(0, 2**32 - 1))
+    return floats(np.random.default_rng(seed).normal(scale=0.1, size=length))
+
+
+def _names(draw: Draw, message: object) -> None:
+    field = "name" if isinstance(message, JointState) else "joint_names"
+    names = list(getattr(message, field))
+    how = draw(st.sampled_from(("replace", "drop", "add", "all")))
+    if how == "all":
+        names = draw(st.lists(NAMES, max_size=5))
+    elif how == "add" or not names:
+        names.insert(draw(INDEX) % (len(names) + 1), draw(NAMES))
+    elif how == "drop":
+        del names[draw(INDEX) % len(names)]
+    else:
+        names[draw(INDEX) % len(names)] = draw(NAMES)
+    setattr(message, field, names)
+
+
+def _control_space(draw: Draw, message: ActionSequence) -> None:
+    message.control_space = draw(st.integers(0, 255))
+
+
+def _batch(draw: Draw, message: ActionSequence) -> None:
+    message.batch = draw(UINT32)
+
+
+def _horizon(draw: Draw, message: ActionSequence) -> None:
+    message.horizon = draw(UINT32)
+
+
+def _index(draw: Draw, message: ActionSequence) -> None:
+    message.start_index = array("I", draw(st.lists(UINT32, max_size=5)))
+
+
+def _values(path: str) -> Callable[[Draw, object], None]:
+    """Something done to an array of numbers: another length, or another number in it."""
+
+    def spoil(draw: Draw, message: object) -> None:
+        owner = message.start if path.startswith("start.") else message
+        _spoil_array(draw, owner, path.removeprefix("start."))
+
+    return spoil
+
+
+def _number(field: str) -> Callable[[Draw, ActionSequence], None]:
+    """Another number in an array, its length as it should be."""
+
+    def spoil(draw: Draw, message: ActionSequence) -> None:
+        values = getattr(message, field)
+        if values:
+            values[draw(INDEX) % len(values)] = draw(FLOAT32)
+        else:
+            setattr(message, field, floats([draw(st.sampled_from(ODD_FLOATS))]))
+
+    return spoil
+
+
+def _upstream(draw: Draw, request: ComputeGradient.Request) -> None:
+    _spoil_array(draw, request, f"grad_{draw(st.sampled_from(OUTPUTS))}")
+
+
+def _spoil_array(draw: Draw, owner: object, field: str) -> None:
+    values = getattr(owner, field)
+    if len(values) and draw(st.booleans()):
+        values[draw(INDEX) % len(values)] = draw(FLOAT32)
+    else:
+        length = draw(st.one_of(st.just(len(values) + 1), st.just(max(0, len(values) - 1)), st.integers(0, 60)))
+        setattr(owner, field, array(values.typecode, np.resize(np.asarray(values or [0.0]), length).tolist()))
+
+
+def _point(draw: Draw, message: JointTrajectory) -> None:
+    if message.points:
+        _spoil_array(draw, message.points[draw(INDEX) % len(message.points)], "positions")
+
+
+def _time(draw: Draw, message: JointTrajectory) -> None:
+    if message.points:
+        time = message.points[draw(INDEX) % len(message.points)].time_from_start
+        time.sec = draw(st.one_of(st.sampled_from((-(2**31), -1, 0, 2**31 - 1)), st.integers(-(2**31), 2**31 - 1)))
+        time.nanosec = draw(st.one_of(st.just(0), st.integers(0, 2**32 - 1)))
+
+
+def _points(draw: Draw, message: JointTrajectory) -> None:
+    message.points = (message.points * 17)[: draw(st.sampled_from((0, 17)))]
+
+
+def _stamp(draw: Draw, message: JointTrajectory) -> None:
+    message.header.stamp.sec = draw(st.integers(-(2**31), 10**9))
+
+
+SPOIL_SEQUENCE = (
+    _names, _control_space, _batch, _horizon, _index, _number("dt"), _number("data"), _values("dt"), _values("data"),
+    _values("start.position"), _values("start.velocity"), _values("start.acceleration"),
+)  # fmt: skip
+SPOIL_PLAN = (_names, _point, _time, _points, _stamp)
+SPOIL_STATE = (_names, _values("position"), _values("velocity"))

@@ -1,0 +1,272 @@
+"""A node under fire: sends it one message after the other, and holds what becomes of each against a verdict."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import numpy as np
+from hostile_ledger import Ledger
+from hostile_messages import NODE, good_plan, good_sequence
+from hostile_oracle import OUTPUTS, Verdict
+from node_process import NodeProcess
+from rclpy.publisher import Publisher
+from ros_client import RosClient
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+PARAMETERS = {
+    "joint_names": list(NODE.joint_names),
+    "dt": NODE.dt_s,
+    "device": "cpu",
+    "max_batch": NODE.max_batch,
+    "max_horizon": NODE.max_horizon,
+    "warmup": [f"{NODE.max_batch}x{NODE.max_horizon}"],
+    "state_timeout": 0.0,
+    "limits.start_deviation": 0.0,
+    # Counts are read after each message.
+    "diagnostics.period": 0.01,
+    # A joint state that best effort loses would look like one that was not counted.
+    "qos_overrides./joint_states.subscription.reliability": "reliable",
+}
+ACTIONS, PLAN, STATE = "~/action_sequence", "~/position_trajectory", "joint_states"
+INTEGRATE, GRADIENT = "~/integrate", "~/compute_gradient"
+ANSWER_TIMEOUT_S = 15.0
+TOLERATED_GROWTH = 1.05
+
+
+class HostileNode:
+    """Sends messages of every kind and judges what comes of them; every trajectory that comes is checked.
+
+    Each bad message is followed by a good one on the same channel, which must be answered.
+    """
+
+    def __init__(self, process: NodeProcess, ledger: Ledger) -> None:
+        self.process = process
+        self.ledger = ledger
+        self.client = RosClient(NODE.joint_names)
+        self.client.wait_until_active()
+        self.warm_bytes = 0
+        self.newest_stamp_ns = 0
+        self.serves = True
+        """Whether good messages are answered now; else none is sent after a bad one."""
+        self._number = 0
+        self.rejected: Counter = Counter()
+        self._own: Counter = Counter()  # rejections of requests that only ask which joint state is in use
+        self.settle()
+
+    def close(self) -> None:
+        self.client.close()
+
+    def settle(self) -> None:
+        """Publish a joint state and wait until trajectories start from it; take the counts from there."""
+        self._position = 1e-6 * self._next()
+        self.newest_stamp_ns = time.time_ns()
+        self.client.publish_state([self._position] * NODE.dof, stamp_ns=self.newest_stamp_ns)
+        self.client.wait_for(self._holds_state, "the joint state in use", ANSWER_TIMEOUT_S)
+        self.take_counts()
+
+    def take_counts(self) -> None:
+        """Take the counts as they are for those that the next message adds to."""
+        counts = self.client.counts()
+        self._sequences, self.rejected = int(counts["sequences"]), _rejected(counts)
+
+    def catch_up(self) -> None:
+        """Take the counts after others have spoken to the node; what they made it tell in the meantime is past."""
+        self.client.spin(0.3)
+        self.take_counts()
+
+    # Topics
+
+    def sequence(self, message: ActionSequence | bytes, verdict: Verdict) -> None:
+        """Send a sequence, or the bytes of one, and a good one after it."""
+        good = good_sequence()
+        good.header.stamp.sec = number = self._next()
+        self._send(self.client.sequences, message, good)
+        if self.serves:
+            batches = self.client.batches
+            self.client.wait_for(
+                lambda: any(batch.header.stamp.sec == number for batch in batches), "answer", ANSWER_TIMEOUT_S
+            )
+        self._conclude(ACTIONS, message, verdict, self.client.batches)
+
+    def plan(self, message: JointTrajectory | bytes, verdict: Verdict) -> None:
+        """Send positions and times, or the bytes of such a message, and a good one after it."""
+        good = good_plan(stamp_s=int(time.time()) + 10_000 + self._next())
+        self._send(self.client.plans, message, good)
+        if self.serves:
+            answers = self.client.trajectories
+            self.client.wait_for(
+                lambda: any(answer.header.stamp == good.header.stamp for answer in answers), "answer", ANSWER_TIMEOUT_S
+            )
+        self._conclude(PLAN, message, verdict, self.client.trajectories)
+
+    def state(self, message: JointState | bytes, verdict: Verdict) -> None:
+        """Send a joint state, measured now; a bad one must be counted, and leave the one before it in force."""
+        if isinstance(message, JointState) and not message.header.stamp.sec:
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(time.time_ns(), 10**9)
+        before, own_before = self.rejected.copy(), self._own.copy()
+        self.client.states.publish(message)
+        problem = ""
+        if not verdict.may_pass:
+            expected = before.total() + 1
+            try:
+                self.client.wait_for(lambda: self._latest().total() >= expected, "count", ANSWER_TIMEOUT_S)
+            except AssertionError:
+                problem = "not counted"
+            if "clock_jumped_back" not in verdict.reasons and not self._holds_state():
+                problem += " the joint state before it is gone"
+        # What comes of one that is taken after it tells that it has arrived.
+        now = self._latest()
+        self.settle()
+        if verdict.may_pass:
+            now = self.rejected - (self._own - own_before)
+        self._judge(STATE, message, verdict, list((now - before).elements()), problem)
+        self.ledger.good[STATE] += 1
+
+    # Services
+
+    def integrate(self, message: ActionSequence, verdict: Verdict) -> None:
+        """Call ~/integrate, and once more with a good request."""
+        response = self.client.call(Integrate, "integrate", Integrate.Request(actions=message), ANSWER_TIMEOUT_S)
+        if response.success:
+            _assert_batch(response.trajectory)
+        values = [len(getattr(response.trajectory, name)) for name in OUTPUTS]
+        self._conclude_call(INTEGRATE, message, verdict, response, any(values))
+        if not self.serves:
+            return
+        again = self.client.integrate(good_sequence())
+        assert again.success, again.message
+        _assert_batch(again.trajectory)
+        self.ledger.good[INTEGRATE] += 1
+
+    def compute_gradient(self, request: ComputeGradient.Request, verdict: Verdict) -> None:
+        """Call ~/compute_gradient, and once more with a good request."""
+        fields = [f"grad_{name}" for name in ("action", "start_position", "start_velocity", "start_acceleration", "dt")]
+        response = self.client.call(ComputeGradient, "compute_gradient", request, ANSWER_TIMEOUT_S)
+        if response.success:
+            assert all(np.isfinite(getattr(response, name)).all() for name in fields), response
+        self._conclude_call(GRADIENT, request, verdict, response, any(len(getattr(response, name)) for name in fields))
+        if not self.serves:
+            return
+        good = ComputeGradient.Request(actions=good_sequence())
+        good.grad_position = good.actions.data
+        again = self.client.compute_gradient(good)
+        assert again.success, again.message
+        self.ledger.good[GRADIENT] += 1
+
+    # What must hold after all of it
+
+    def assert_in_good_health(self, what: str) -> None:
+        """Check that it is alive, has grown by no more than 5 % since warm-up, and met with nothing unforeseen."""
+        assert self.process.is_running(), self.process.output
+        counts = self.client.counts()
+        assert (int(counts["sequences"]), _rejected(counts)) == (self._sequences, self.rejected)
+        assert "internal_error" not in self.process.output, self.process.output
+        if self.warm_bytes:
+            now = self.process.resident_bytes()
+            self.ledger.memory[what] = (self.warm_bytes, now)
+            assert now <= self.warm_bytes * TOLERATED_GROWTH, (self.warm_bytes, now)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _send(self, publisher: Publisher, message: object, good: object) -> None:
+        self.client.batches.clear()
+        self.client.trajectories.clear()
+        publisher.publish(message)
+        if self.serves:
+            publisher.publish(good)
+        self._sent = 1 + self.serves
+        self._sequences += self._sent
+
+    def _conclude(self, channel: str, message: object, verdict: Verdict, answers: list) -> None:
+        """Judge by the counts, once they tell of everything sent."""
+        self.client.wait_for(
+            lambda: self.client.statuses and int(_values(self.client)["sequences"]) >= self._sequences,
+            "counts", ANSWER_TIMEOUT_S,
+        )  # fmt: skip
+        if channel == ACTIONS:
+            self.client.wait_for(lambda: len(self.client.trajectories) == len(self.client.batches), "both topics")
+            for batch in self.client.batches:
+                _assert_batch(batch)
+        told = self._new_reasons()
+        expected = self._sent - len(told)
+        surplus = f"{len(answers)} answers instead of {expected}" if len(answers) != expected else ""
+        self._judge(channel, message, verdict, told, surplus)
+        self.ledger.good[channel] += self.serves
+
+    def _conclude_call(self, channel: str, message: object, verdict: Verdict, response: object, values: bool) -> None:
+        reason = response.message.partition(":")[0]
+        text = response.message
+        told = [] if response.success else [reason]
+        self.rejected.update(told)
+        problem = ""
+        if response.success == bool(text) or (values and not response.success):
+            problem = "success, message and values contradict each other"
+        elif told and not any(text.startswith(f"{reason}: {field}") for r, field in verdict.faults if r == reason):
+            problem = f"expected one of {sorted(verdict.faults)}"
+        elif not (len(text) < 600 and text.isprintable()):
+            problem = "not one printable line"
+        self._judge(channel, message, verdict, told, problem and f"{problem}: {text}")
+
+    def _judge(self, channel: str, message: object, verdict: Verdict, told: list[str], problem: str) -> None:
+        """Enter a message into the ledger; `told`: the reasons that the node gave for refusing it."""
+        right = told[0] in verdict.reasons and len(told) == 1 if told else verdict.may_pass
+        if problem or not right:
+            line = f"{channel}: expected {sorted(verdict.reasons)}{' or an answer' * verdict.may_pass}, got {told}"
+            self.ledger.wrong.append(f"{line} {problem}")
+            raise AssertionError(f"{line} {problem}\n{shortened(message)}")
+        if told:
+            self.ledger.right[channel, told[0]] += 1
+        else:
+            self.ledger.good[channel] += 1
+
+    def _latest(self) -> Counter:
+        return _rejected(_values(self.client))
+
+    def _new_reasons(self) -> list[str]:
+        """Reasons counted since the last look, beyond those that services told."""
+        now = self._latest()
+        assert not self.rejected - now, f"told by a service, but not counted: {self.rejected - now}"
+        new = list((now - self.rejected).elements())
+        self.rejected = now
+        return new
+
+    def _holds_state(self) -> bool:
+        """Whether trajectories start from the joint state that was sent last."""
+        response = self.client.integrate(good_sequence(start_position=np.zeros(0, np.float32)))
+        if not response.success:
+            reason = response.message.partition(":")[0]
+            self.rejected[reason] += 1
+            self._own[reason] += 1
+        return response.success and np.allclose(response.trajectory.position[: NODE.dof], self._position, atol=1e-8)
+
+
+def shortened(message: object) -> str:
+    """A message for a line of output."""
+    text = message.hex() if isinstance(message, bytes) else str(message)
+    return text if len(text) < 1_000 else f"{text[:1_000]}... ({len(text)} characters)"
+
+
+def _assert_batch(batch: TrajectoryBatch) -> None:
+    """Finite, and as long as it says; joint trajectories are checked by the client as they come."""
+    for name in OUTPUTS:
+        values = np.asarray(getattr(batch, name))
+        assert values.size == batch.batch * batch.horizon * NODE.dof, (name, values.size)
+        assert np.isfinite(values).all(), name
+    times = np.asarray(batch.time_from_start).reshape(-1, batch.horizon)
+    assert np.isfinite(times).all() and (np.diff(times, axis=1) > 0).all()
+
+
+def _values(client: RosClient) -> dict[str, str]:
+    return {pair.key: pair.value for pair in client.statuses[-1].values}
+
+
+def _rejected(counts: dict[str, str]) -> Counter:
+    prefix = "rejected."
+    return Counter({key[len(prefix) :]: int(value) for key, value in counts.items() if key.startswith(prefix)})

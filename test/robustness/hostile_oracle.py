@@ -1,0 +1,249 @@
+"""What must become of a message, worked out from docs of the interface alone: none of the node's code is used here.
+
+A message may break several rules at once, and the interface does not say which is told first: the verdict holds every
+broken rule, as pairs of reason and field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import ComputeGradient
+
+SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 1e4  # range of the parameter dt; those of a sequence share it
+CERTAINLY_FINITE, CERTAINLY_INFINITE = 1e36, 3.41e38  # float32 ends at 3.40e38
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the node that decide; control space position, backward differences."""
+
+    joint_names: tuple[str, ...]
+    max_batch: int
+    max_horizon: int
+    dt_s: float
+
+    @property
+    def dof(self) -> int:
+        return len(self.joint_names)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Every rule that a message breaks, as (reason, field); `may_pass`: it may be answered all the same."""
+
+    faults: frozenset[tuple[str, str]]
+    may_pass: bool
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        return frozenset(reason for reason, _ in self.faults)
+
+    def or_malformed(self) -> Verdict:
+        """The verdict on bytes that somebody has damaged: a decoder may also notice that."""
+        return Verdict(self.faults | {("malformed_message", "")}, self.may_pass)
+
+
+MALFORMED = Verdict(frozenset({("malformed_message", "")}), may_pass=False)
+
+
+def judge_sequence(message: ActionSequence, node: Settings) -> Verdict:
+    """Judge an action sequence, on the topic or to ~/integrate."""
+    faults = _sequence_faults(message, node)
+    if faults:
+        return Verdict(frozenset(faults), may_pass=False)
+    overflow = {("non_finite_result", name) for name in OUTPUTS}
+    return _by_magnitude(_smallest_and_largest_result(message, node), overflow)
+
+
+def judge_gradient(request: ComputeGradient.Request, node: Settings) -> Verdict:
+    """Judge a request for a gradient; its actions may lack data."""
+    actions = request.actions
+    faults = _sequence_faults(actions, node, data_optional=True)
+    expected = actions.batch * actions.horizon * node.dof
+    largest = 0.0
+    for name in OUTPUTS:
+        values = np.asarray(getattr(request, f"grad_{name}"))
+        if values.size not in (0, expected):
+            faults.add(("gradient_length", f"grad_{name}"))
+        if not np.isfinite(values).all():
+            faults.add(("not_finite", f"grad_{name}"))
+        largest = max(largest, float(np.abs(values, dtype=np.float64).max(initial=0.0)))
+    if faults:
+        return Verdict(frozenset(faults), may_pass=False)
+    outputs = {("non_finite_result", f"grad_{name}") for name in ("action", "dt")}
+    outputs |= {("non_finite_result", f"grad_start_{name}") for name in OUTPUTS[:3]}
+    data = max(1.0, _largest(actions.data), *(_largest(getattr(actions.start, name)) for name in OUTPUTS[:3]))
+    bound = largest * data * expected * _gain(actions, node) ** 2
+    return _by_magnitude((_smallest_gradient(request, node), bound), outputs)
+
+
+def judge_plan(message: JointTrajectory, node: Settings, now_ns: int) -> Verdict:
+    """Judge a trajectory of positions and times."""
+    faults = _name_faults(message.joint_names, node)
+    if not message.joint_names:
+        faults.add(("joint_count", "joint_names"))
+    if not 1 <= len(message.points) <= node.max_horizon:
+        faults.add(("size_out_of_range", "points"))
+    if any(len(point.positions) != len(message.joint_names) for point in message.points):
+        faults.add(("joint_count", "points"))
+    if not all(math.isfinite(value) for point in message.points for value in point.positions):
+        faults.add(("not_finite", "points"))
+    times = [_nanoseconds(point.time_from_start) for point in message.points]
+    if times and (times[0] < 0 or any(later <= sooner for sooner, later in pairwise(times))):
+        faults.add(("invalid_times", "points"))
+    stamp = _nanoseconds(message.header.stamp)
+    if times and stamp and stamp + times[-1] <= now_ns:
+        faults.add(("invalid_times", "header.stamp"))
+    if faults:
+        return Verdict(frozenset(faults), may_pass=False)
+    # The node may have to add one more point at rest, a last step later: a time beyond 2^31 s has no message.
+    last_step = times[-1] - (times[-2] if len(times) > 1 else 0)
+    unsure = {("invalid_times", "points")} if times[-1] + last_step >= (2**31 - 1) * 10**9 else set()
+    shortest_s = min(np.diff([0, *times])[0 if times[0] else 1 :], default=10**9) * 1e-9
+    largest = max((abs(value) for point in message.points for value in point.positions), default=0.0)
+    if largest > 0 and math.log10(largest) - 3 * min(0.0, math.log10(shortest_s)) > 290:
+        unsure.add(("non_finite_result", ""))
+        velocity = 0.0
+        for first, second, a, b in zip(message.points, message.points[1:], times, times[1:], strict=False):
+            steps = zip(first.positions, second.positions, strict=True)
+            rises = [abs(y / 2 - x / 2) / ((b - a) * 1e-9) * 2 for x, y in steps if abs(y / 2 - x / 2) < 8e307]
+            velocity = max(velocity, *rises, 0.0)
+        if math.isinf(velocity):
+            return Verdict(frozenset(unsure), may_pass=False)
+    return Verdict(frozenset(unsure), may_pass=True)
+
+
+def judge_state(message: JointState, node: Settings, newest_stamp_ns: int) -> Verdict:
+    """Judge a joint state; one about other joints only, or with more than ours, is nothing wrong."""
+    ours = [name for name in message.name if name in node.joint_names]
+    if not ours:
+        return Verdict(frozenset(), may_pass=True)
+    faults = set()
+    if len(set(ours)) != len(ours):
+        faults.add(("duplicate_joint", "joint_states.name"))
+    if set(ours) != set(node.joint_names):
+        faults.add(("joint_missing", "joint_states.name"))
+    for field, values, lengths in (
+        ("position", message.position, (len(message.name),)), ("velocity", message.velocity, (0, len(message.name)))
+    ):  # fmt: skip
+        if len(values) not in lengths:
+            faults.add(("joint_count", f"joint_states.{field}"))
+        counted = [value for name, value in zip(message.name, values, strict=False) if name in node.joint_names]
+        if not all(map(math.isfinite, counted)):
+            faults.add(("not_finite", f"joint_states.{field}"))
+    stamp = _nanoseconds(message.header.stamp)
+    if stamp and stamp < newest_stamp_ns:
+        faults.add(("clock_jumped_back", "joint_states.header.stamp"))
+    return Verdict(frozenset(faults), may_pass=not faults)
+
+
+def _sequence_faults(
+    message: ActionSequence, node: Settings, data_optional: bool = False
+) -> set[tuple[str, str]]:
+    batch, horizon, start = message.batch, message.horizon, message.start
+    faults = _name_faults(message.joint_names, node)
+    if message.joint_names and len(message.joint_names) != node.dof:
+        faults.add(("joint_count", "joint_names"))
+    if message.control_space > 4:
+        faults.add(("invalid_control_space", "control_space"))
+    for name, size, maximum in (("batch", batch, node.max_batch), ("horizon", horizon, node.max_horizon)):
+        if not 1 <= size <= maximum:
+            faults.add(("size_out_of_range", name))
+    dt, data = np.asarray(message.dt), np.asarray(message.data)
+    if data.size != batch * horizon * node.dof and not (data_optional and data.size == 0):
+        faults.add(("size_mismatch", "data"))
+    if dt.size not in (0, 1, horizon, batch * horizon):
+        faults.add(("size_mismatch", "dt"))
+    if (~((dt >= SHORTEST_STEP_S) & (dt <= LONGEST_STEP_S)) & np.isfinite(dt)).any():
+        faults.add(("invalid_dt", "dt"))
+    for name, values in (("data", data), ("dt", dt), *((f"start.{n}", getattr(start, n)) for n in OUTPUTS[:3])):
+        if not np.isfinite(values).all():
+            faults.add(("not_finite", name))
+    given = len(start.position)
+    rows = given // node.dof if given else 1
+    if given % node.dof:
+        faults.add(("size_mismatch", "start.position"))
+    if rows > node.max_batch:
+        faults.add(("size_out_of_range", "start.position"))
+    if not message.start_index and rows not in (1, batch):
+        faults.add(("size_mismatch", "start.position"))
+    for name in OUTPUTS[1:3]:
+        if len(getattr(start, name)) not in (0, given):
+            faults.add(("size_mismatch", f"start.{name}"))
+    if len(message.start_index) not in (0, batch):
+        faults.add(("size_mismatch", "start_index"))
+    if any(index >= rows for index in message.start_index):
+        faults.add(("start_index_out_of_range", "start_index"))
+    return faults
+
+
+def _name_faults(names: Sequence[str], node: Settings) -> set[tuple[str, str]]:
+    faults = set()
+    if len(set(names)) != len(names):
+        faults.add(("duplicate_joint", "joint_names"))
+    if any(name not in node.joint_names for name in names):
+        faults.add(("unknown_joint", "joint_names"))
+    return faults
+
+
+def _by_magnitude(bounds: tuple[float, float], overflow: set[tuple[str, str]]) -> Verdict:
+    """Finite numbers may have a result that is not: surely so, surely not, or too close to tell."""
+    surely, at_most = bounds
+    if at_most < CERTAINLY_FINITE:
+        return Verdict(frozenset(), may_pass=True)
+    return Verdict(frozenset(overflow), may_pass=surely <= CERTAINLY_INFINITE)
+
+
+def _smallest_and_largest_result(message: ActionSequence, node: Settings) -> tuple[float, float]:
+    """What the largest magnitude in the trajectory of a faultless sequence certainly reaches, and cannot exceed."""
+    data = np.asarray(message.data, np.float64).reshape(message.batch, message.horizon, node.dof)
+    start = max(_largest(getattr(message.start, name)) for name in OUTPUTS[:3])
+    at_most = max(_largest(message.data), start) * _gain(message, node)
+    surely = 0.0
+    if message.control_space in (ActionSequence.DEFAULT, ActionSequence.POSITION, ActionSequence.VELOCITY):
+        steps = np.asarray(message.dt if message.dt else [node.dt_s], np.float64)
+        # The last action is not used; the longest step gives the smallest difference quotient.
+        surely = np.abs(np.diff(data[:, :-1], axis=1)).max(initial=0.0) / steps.max()
+    return float(surely), float(at_most)
+
+
+def _smallest_gradient(request: ComputeGradient.Request, node: Settings) -> float:
+    """What the largest magnitude of a gradient certainly reaches: that of the last action that counts.
+
+    With positions and one step length, nothing but the last point depends on it, as 1, 1/dt, 1/dt^2 and 1/dt^3.
+    """
+    actions = request.actions
+    if actions.control_space > ActionSequence.POSITION or len(actions.dt) > 1 or actions.horizon < 2:
+        return 0.0
+    step_s = actions.dt[0] if actions.dt else node.dt_s
+    total = np.zeros((actions.batch, node.dof))
+    for order, name in enumerate(OUTPUTS):
+        values = np.asarray(getattr(request, f"grad_{name}"), np.float64)
+        if values.size:
+            total += values.reshape(actions.batch, actions.horizon, node.dof)[:, -1] / step_s**order
+    return _largest(total)
+
+
+def _gain(message: ActionSequence, node: Settings) -> float:
+    """An upper bound of how much larger than its input a trajectory can be; a robot at rest is in joint_states."""
+    steps = np.asarray(message.dt if message.dt else [node.dt_s], np.float64)
+    shrunk, stretched = min(1.0, float(steps.min())), max(1.0, float(steps.max()) * message.horizon)
+    return 64.0 / shrunk**3 * stretched**3
+
+
+def _largest(values: Sequence[float]) -> float:
+    return float(np.abs(np.asarray(values, np.float64)).max(initial=0.0))
+
+
+def _nanoseconds(stamp: object) -> int:
+    return stamp.sec * 10**9 + stamp.nanosec

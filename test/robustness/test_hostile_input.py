@@ -1,0 +1,307 @@
+"""Bad input over DDS: every row of the interface's table on every channel, and some thousand generated messages.
+
+Each bad message must be refused for the right reason and nothing else, each good one after it answered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hostile_messages import (
+    GRADIENTS,
+    NODE,
+    OVERFLOWING,
+    PLANS,
+    SEQUENCES,
+    STATES,
+    damaged,
+    good_plan,
+    good_sequence,
+    gradient_requests,
+    plan,
+    plans,
+    sequences,
+    states,
+)
+from hostile_node import HostileNode
+from hostile_oracle import MALFORMED, Verdict, judge_gradient, judge_plan, judge_sequence, judge_state
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from rclpy.serialization import deserialize_message, serialize_message
+from ros_client import floats
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import ComputeGradient
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+GENERATED = {
+    "action_sequence": 800, "position_trajectory": 500, "joint_states": 500, "integrate": 800, "compute_gradient": 800
+}  # fmt: skip
+"""Generated messages by channel. With the table and the damaged bytes, more than 2,000 bad ones in all."""
+DAMAGED = 100
+"""Messages with damaged bytes, by topic."""
+BAD_AT_LEAST = 0.6
+
+
+def generated(count: int) -> settings:
+    """Stop at the first failure: it tells the message."""
+    return settings(
+        max_examples=count, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+
+
+ACCEPTED = Verdict(frozenset(), may_pass=True)
+
+
+def must_be(reason: str, verdict: Verdict) -> Verdict:
+    """The row of the table says one reason: it is among the broken rules, and the node must tell that one."""
+    assert reason in verdict.reasons and not verdict.may_pass, (reason, verdict)
+    return Verdict(frozenset(fault for fault in verdict.faults if fault[0] == reason), may_pass=False)
+
+
+def refused(reason: str, field: str = "start") -> Verdict:
+    """The verdict on a good message that the node cannot serve now."""
+    return Verdict(frozenset({(reason, field)}), may_pass=False)
+
+
+# The table
+
+
+@pytest.fixture(scope="module")
+def node(hostile_node: HostileNode) -> HostileNode:
+    """The node after it has seen every kind of message, so that its memory has its size."""
+    send_table(hostile_node)
+    hostile_node.warm_bytes = hostile_node.process.resident_bytes()
+    return hostile_node
+
+
+@pytest.fixture(autouse=True)
+def stays_in_good_health(node: HostileNode) -> Iterator[None]:
+    yield
+    node.assert_in_good_health("bad messages of all kinds")
+
+
+def send_table(node: HostileNode) -> None:
+    for reason, message in [*SEQUENCES.values(), ("non_finite_result", OVERFLOWING)]:
+        verdict = must_be(reason, judge_sequence(message, NODE))
+        node.sequence(message, verdict)
+        node.integrate(message, verdict)
+    gradients = [*GRADIENTS.values()]
+    for reason, message in SEQUENCES.values():
+        gradients.append((reason, ComputeGradient.Request(actions=message, grad_position=floats(np.ones(24)))))
+    for reason, request in gradients:
+        node.compute_gradient(request, must_be(reason, judge_gradient(request, NODE)))
+    for reason, message in PLANS.values():
+        node.plan(message, must_be(reason, judge_plan(message, NODE, time.time_ns())))
+    for reason, message in STATES.values():
+        node.state(message, must_be(reason, judge_state(message, NODE, node.newest_stamp_ns)))
+
+
+def test_every_row_of_the_table_is_refused_on_every_channel(node: HostileNode) -> None:
+    send_table(node)
+
+
+# Rows that are about the state of the node
+
+
+def send_good_everywhere(node: HostileNode, verdict: Verdict) -> None:
+    """Send messages that are all right but for the state of the node; all need a joint state."""
+    message = good_sequence(start_position=floats([]))
+    request = ComputeGradient.Request(actions=message, grad_position=message.data)
+    for _ in range(5):
+        node.sequence(message, verdict)
+        node.integrate(message, verdict)
+        node.compute_gradient(request, verdict)
+        node.plan(good_plan(), verdict)
+
+
+@contextmanager
+def changed(node: HostileNode, **parameters: object) -> Iterator[None]:
+    """Change parameters for the time being."""
+    before = {name: node.client.parameter(name.replace("__", ".")) for name in parameters}
+    assert node.client.set_atomically(**parameters) == (True, "")
+    try:
+        yield
+    finally:
+        assert node.client.set_atomically(**before) == (True, "")
+
+
+@contextmanager
+def out_of_service(node: HostileNode) -> Iterator[None]:
+    """Send no good messages for the time being."""
+    node.serves = False
+    try:
+        yield
+    finally:
+        node.serves = True
+
+
+def test_an_inactive_node_refuses_everything(node: HostileNode) -> None:
+    assert node.client.change_state("deactivate")
+    with out_of_service(node):
+        send_good_everywhere(node, refused("not_active", "node"))
+    assert node.client.change_state("activate")
+    node.settle()
+
+
+def test_without_a_joint_state_what_needs_one_is_refused(node: HostileNode) -> None:
+    for transition in ("deactivate", "cleanup", "configure", "activate"):
+        assert node.client.change_state(transition)
+    node.client.wait_until_connected()
+    with out_of_service(node):
+        send_good_everywhere(node, refused("no_joint_state"))
+    node.settle()
+
+
+def test_a_joint_state_that_is_too_old_is_refused(node: HostileNode) -> None:
+    with changed(node, state_timeout=0.01), out_of_service(node):
+        node.client.spin(0.05)
+        send_good_everywhere(node, refused("state_too_old"))
+
+
+def test_after_a_clock_jumped_back_nothing_starts_until_the_next_state(node: HostileNode) -> None:
+    for age_s in (0.05, 0.2, 3600.0, 1e9):
+        state = JointState(name=NODE.joint_names, position=np.zeros(NODE.dof))
+        stamp_ns = node.newest_stamp_ns - round(age_s * 1e9)
+        state.header.stamp.sec, state.header.stamp.nanosec = divmod(stamp_ns, 10**9)
+        node.state(state, must_be("clock_jumped_back", judge_state(state, NODE, node.newest_stamp_ns)))
+    node.client.publish_state([0.0] * NODE.dof, stamp_ns=node.newest_stamp_ns - 10**9)
+    node.client.wait_for(lambda: "none" in node.client.counts()["state_age_s"], "the state dropped")
+    node.take_counts()
+    with out_of_service(node):
+        send_good_everywhere(node, refused("clock_jumped_back"))
+    node.settle()
+
+
+def test_what_exceeds_limits_is_refused_where_the_node_is_told_to(node: HostileNode) -> None:
+    with changed(node, limits__action="reject", limits__velocity=[5.0, 4.0, 3.0]):
+        for column in range(NODE.dof):
+            velocities, positions = np.zeros((2, 4, NODE.dof)), np.zeros((2, NODE.dof))
+            velocities[0, 1, column], positions[1, column] = -6.0, 6.0
+            message = good_sequence(data=floats(velocities), control_space=ActionSequence.VELOCITY)
+            node.sequence(message, refused("limits_violated", "velocity"))
+            node.integrate(message, refused("limits_violated", "velocity"))
+            node.plan(plan([0.0, 1.0], positions), refused("limits_violated"))
+    with changed(node, limits__action="reject", limits__start_deviation=0.1):
+        node.sequence(good_sequence(start_position=floats([0.0, 0.2, 0.0])), refused("start_mismatch"))
+        node.plan(plan([0.0, 1.0], [[0.0, 0.0, 0.2]] * 2), refused("start_mismatch"))
+
+
+def test_a_batch_without_the_row_to_publish_is_refused_on_the_topic(node: HostileNode) -> None:
+    with changed(node, publish__row=1):
+        message = good_sequence(batch=1, data=floats(np.zeros(12)))
+        node.sequence(message, refused("size_out_of_range", "batch"))
+        node.integrate(message, ACCEPTED)
+
+
+# Generated messages
+
+
+@pytest.fixture
+def mostly_bad(node: HostileNode, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check how many messages of a test were bad."""
+    before = node.ledger.bad
+    yield
+    count = GENERATED[request.node.name.rpartition("_to_")[2]]
+    assert node.ledger.bad - before >= BAD_AT_LEAST * count
+
+
+@pytest.mark.usefixtures("mostly_bad")
+@given(message=sequences())
+@generated(GENERATED["action_sequence"])
+def test_generated_messages_to_action_sequence(node: HostileNode, message: ActionSequence) -> None:
+    node.sequence(message, judge_sequence(message, NODE))
+
+
+@pytest.mark.usefixtures("mostly_bad")
+@given(message=sequences())
+@generated(GENERATED["integrate"])
+def test_generated_messages_to_integrate(node: HostileNode, message: ActionSequence) -> None:
+    node.integrate(message, judge_sequence(message, NODE))
+
+
+@pytest.mark.usefixtures("mostly_bad")
+@given(request_=gradient_requests())
+@generated(GENERATED["compute_gradient"])
+def test_generated_messages_to_compute_gradient(node: HostileNode, request_: ComputeGradient.Request) -> None:
+    node.compute_gradient(request_, judge_gradient(request_, NODE))
+
+
+@pytest.mark.usefixtures("mostly_bad")
+@given(message=plans())
+@generated(GENERATED["position_trajectory"])
+def test_generated_messages_to_position_trajectory(node: HostileNode, message: JointTrajectory) -> None:
+    node.plan(message, judge_plan(message, NODE, time.time_ns()))
+
+
+@pytest.mark.usefixtures("mostly_bad")
+@given(message=states())
+@generated(GENERATED["joint_states"])
+def test_generated_messages_to_joint_states(node: HostileNode, message: JointState) -> None:
+    node.state(message, judge_state(message, NODE, node.newest_stamp_ns))
+
+
+# Damaged bytes: what the middleware's own decoder makes of them decides what they are
+
+
+def judge_bytes(data: bytes, message_type: type, judge: Callable[[object], Verdict]) -> Verdict:
+    try:
+        message = deserialize_message(data, message_type)
+    except Exception:
+        return MALFORMED
+    return judge(message).or_malformed()
+
+
+def serialized(message: object) -> bytes:
+    return bytes(serialize_message(message))
+
+
+@given(data=damaged(serialized(good_sequence(joint_names=list(NODE.joint_names)))))
+@generated(DAMAGED)
+def test_damaged_bytes_on_action_sequence(node: HostileNode, data: bytes) -> None:
+    node.sequence(data, judge_bytes(data, ActionSequence, lambda message: judge_sequence(message, NODE)))
+
+
+@given(data=damaged(serialized(good_plan())))
+@generated(DAMAGED)
+def test_damaged_bytes_on_position_trajectory(node: HostileNode, data: bytes) -> None:
+    node.plan(data, judge_bytes(data, JointTrajectory, lambda message: judge_plan(message, NODE, time.time_ns())))
+
+
+@given(data=st.data())
+@generated(DAMAGED)
+def test_damaged_bytes_on_joint_states(node: HostileNode, data: st.DataObject) -> None:
+    state = JointState(name=NODE.joint_names, position=np.zeros(NODE.dof), velocity=np.zeros(NODE.dof))
+    state.header.stamp.sec, state.header.stamp.nanosec = divmod(time.time_ns(), 10**9)
+    # The stamp stays as it is: one from the future would make all that follow look old.
+    damage = data.draw(damaged(serialized(state), first_word=4))
+    newest = node.newest_stamp_ns
+    node.state(damage, judge_bytes(damage, JointState, lambda message: judge_state(message, NODE, newest)))
+
+
+@pytest.mark.parametrize("claim", [2**31, 2**32 - 1])
+def test_claims_of_billions_of_elements_allocate_nothing(node: HostileNode, claim: int) -> None:
+    """Every word of a message that may be a length says that it is one of billions."""
+    before = node.process.peak_bytes()
+    data = serialized(good_sequence(joint_names=list(NODE.joint_names)))
+    for at in range(12, len(data), 4):
+        spoilt = data[:at] + claim.to_bytes(4, "little") + data[at + 4 :]
+        node.sequence(spoilt, judge_bytes(spoilt, ActionSequence, lambda message: judge_sequence(message, NODE)))
+    assert node.process.peak_bytes() < before + 50 * 2**20
+
+
+@pytest.mark.parametrize("junk", [b"\xff\xfe\xfd\xfc", b"\xc3\x28\xa0\xa1", b"\xed\xa0\x80\x41", b"QQ\0Q"])
+def test_names_that_are_no_utf8_are_refused(node: HostileNode, junk: bytes) -> None:
+    names = [*NODE.joint_names[:2], "QQQQ"]
+    verdict = Verdict(frozenset({("unknown_joint", ""), ("malformed_message", "")}), may_pass=False)
+    node.sequence(serialized(good_sequence(joint_names=names)).replace(b"QQQQ", junk), verdict)
+    node.plan(serialized(plan([0.0, 0.5], np.zeros((2, NODE.dof)), names)).replace(b"QQQQ", junk), verdict)
+    state = serialized(JointState(name=names, position=np.zeros(NODE.dof))).replace(b"QQQQ", junk)
+    missing = Verdict(frozenset({("joint_missing", ""), ("malformed_message", "")}), may_pass=False)
+    node.state(state, missing)

@@ -1,0 +1,46 @@
+"""Arrays far beyond what the node accepts: refused, and the memory they took is used again for the next."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hostile_messages import NODE, good_sequence, plan
+from hostile_node import HostileNode
+from hostile_oracle import judge_gradient, judge_plan, judge_sequence, judge_state
+from ros_client import floats
+from sensor_msgs.msg import JointState
+
+from traj_integrator_interfaces.srv import ComputeGradient
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+HUGE = (100_000, 1_000_000, 5_000_000)
+"""Lengths of arrays of numbers; those of a batch within the limits of the node have at most 384."""
+MANY = 10_000
+"""Names, points."""
+
+
+def send_huge(node: HostileNode) -> None:
+    for length in HUGE:
+        data = floats(np.zeros(length))
+        for message in (good_sequence(data=data), good_sequence(dt=data), good_sequence(start_position=data)):
+            node.sequence(message, judge_sequence(message, NODE))
+            node.integrate(message, judge_sequence(message, NODE))
+        request = ComputeGradient.Request(actions=good_sequence(), grad_velocity=data)
+        node.compute_gradient(request, judge_gradient(request, NODE))
+    names = good_sequence(joint_names=[f"joint_{i}" for i in range(MANY)])
+    node.sequence(names, judge_sequence(names, NODE))
+    state = JointState(name=[NODE.joint_names[0], *names.joint_names[1:]], position=np.zeros(MANY))
+    node.state(state, judge_state(state, NODE, node.newest_stamp_ns))
+    long = plan(np.arange(MANY), np.zeros((MANY, NODE.dof)))
+    node.plan(long, judge_plan(long, NODE, time.time_ns()))
+
+
+def test_huge_arrays_are_refused_and_take_no_more_memory_the_next_time(hostile_node: HostileNode) -> None:
+    for _ in range(2):
+        send_huge(hostile_node)
+    hostile_node.warm_bytes = hostile_node.process.resident_bytes()
+    for _ in range(2):
+        send_huge(hostile_node)
+    hostile_node.assert_in_good_health("huge arrays")
