@@ -83,23 +83,6 @@ def test_a_configuration_is_valid_and_has_limits_in_the_order_of_the_joints(proj
         assert len(limit) == len(parameters.joint_names)
 
 
-def test_the_readme_lists_every_parameter_with_its_default(project_root: Path) -> None:
-    readme = project_root / "README.md"
-    rows = {}
-    for line in readme.read_text(encoding="utf-8").splitlines() if readme.is_file() else []:
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("|") and len(cells) >= 2 and cells[0].strip("`") in SPECS:
-            rows[cells[0].strip("`")] = line
-    if not rows:
-        pytest.skip("README.md has no table of parameters")
-    assert sorted(rows) == sorted(SPECS)
-    for name, line in rows.items():
-        default = SPECS[name].default
-        text = str(default).lower() if isinstance(default, bool) else default
-        if default not in ([], ["1x32"]):
-            assert f"{text}" in line, name
-
-
 def test_the_table_and_the_dataclass_have_the_same_fields() -> None:
     assert [spec.name.replace(".", "_") for spec in PARAMETERS] == [f.name for f in dataclasses.fields(NodeParameters)]
 
