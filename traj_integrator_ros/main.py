@@ -60,10 +60,12 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
     from .executor import create_executor
     from .node import IntegratorNode
+    from .shared_memory import remove_abandoned_segments, shortage
 
     _limit_threads()
     stop_signals.orderly()
     try:
+        removed, lacking = remove_abandoned_segments(), shortage()
         rclpy.init(args=args)
         node = IntegratorNode()
     except Exception as error:
@@ -72,6 +74,10 @@ def main(args: Sequence[str] | None = None) -> int:
         if not isinstance(error, (RuntimeError, ValueError, ParameterException, NameValidationException)):
             raise
         return _fail(error)
+    if removed:
+        node.get_logger().info(f"removed {removed} segments of shared memory that killed processes had left behind")
+    if lacking:
+        node.get_logger().warning(lacking)
     executor = None
     try:
         executor = create_executor()

@@ -11,8 +11,9 @@ import pytest
 from conftest import ClientFactory, NodeFactory
 from ros_client import sequence
 
+from traj_integrator_ros.shared_memory import SEGMENT_BYTES
+
 pytestmark = pytest.mark.ros
-SEGMENT_BYTES = 64 * 2**20
 
 
 @pytest.mark.parametrize("profile", ["fastdds_shared_memory", "fastdds_localhost"])

@@ -1,0 +1,110 @@
+"""What killed processes leave behind is removed, and nothing else; too little shared memory stops nobody."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from pathlib import Path
+
+import node_in_small_shared_memory
+import numpy as np
+import pytest
+from conftest import ClientFactory, NodeFactory
+from ros_client import sequence
+
+from traj_integrator_ros import shared_memory
+from traj_integrator_ros.shared_memory import remove_abandoned_segments
+
+pytestmark = pytest.mark.ros
+NAME = "fastdds_0123456789abcdef"
+
+
+@pytest.fixture
+def lock_files_count_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lock file is too young: nobody is just starting in a test's own folder."""
+    monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
+
+
+def segment(folder: Path, name: str = NAME) -> tuple[Path, Path]:
+    files = folder / name, folder / f"{name}_el"
+    for file in files:
+        file.write_bytes(b"")
+    return files
+
+
+@pytest.mark.usefixtures("lock_files_count_from_the_start")
+@pytest.mark.parametrize("name", [NAME, "fastrtps_0123456789abcdef"])
+def test_a_segment_that_nobody_locks_is_removed_with_its_lock_file(tmp_path: Path, name: str) -> None:
+    segment(tmp_path, name)
+    assert remove_abandoned_segments(tmp_path) == 1
+    assert not list(tmp_path.iterdir())
+    assert remove_abandoned_segments(tmp_path) == 0
+
+
+@pytest.mark.usefixtures("lock_files_count_from_the_start")
+def test_nothing_else_is_touched(tmp_path: Path) -> None:
+    _, lock = segment(tmp_path)
+    segment(tmp_path, "fastdds_port7411")
+    segment(tmp_path, "somebodys_0123456789abcdef")
+    segment(tmp_path, "fastdds_0123456789abcdef0")
+    (tmp_path / "fastdds_0000000000000000").write_bytes(b"no lock file: its owner is just starting")
+    (tmp_path / "fastdds_1111111111111111_el").symlink_to(tmp_path / "fastdds_port7411")
+    (tmp_path / "fastdds_2222222222222222_el").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with lock.open("rb") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        assert remove_abandoned_segments(tmp_path) == 0
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_process_that_is_just_starting_keeps_its_segment(tmp_path: Path) -> None:
+    segment(tmp_path)
+    assert remove_abandoned_segments(tmp_path) == 0
+
+
+def test_segments_of_other_users_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock_files_count_from_the_start: None
+) -> None:
+    segment(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert remove_abandoned_segments(tmp_path) == 0
+
+
+def test_without_the_folder_nothing_happens(tmp_path: Path) -> None:
+    assert remove_abandoned_segments(tmp_path / "none") == 0
+    assert shared_memory.shortage(tmp_path / "none") == ""
+
+
+def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    left = own_segments(process.pid)
+    assert left
+    living = own_segments(os.getpid())
+    process.kill()
+    time.sleep(shared_memory._OLDEST_START_S)
+    process.start()
+    process.wait_for_output("active")
+    assert not any(file.exists() for file in left)
+    assert living and all(file.exists() for file in living)
+    client.wait_until_active()
+    client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
+
+
+@pytest.mark.skipif(not node_in_small_shared_memory.is_permitted(), reason="no permission to mount a small /dev/shm")
+def test_a_node_with_too_little_shared_memory_says_so_and_lives(start_node: NodeFactory) -> None:
+    process = start_node(program=(node_in_small_shared_memory.__file__,))
+    process.wait_for_output("[traj_integrator]: active")
+    assert re.search(r"WARN.*/dev/shm has \d+ MiB left", process.output), process.output
+    assert process.stop()[0] == 0, process.output
+
+
+def own_segments(pid: int) -> list[Path]:
+    """The segments of a process, by the lock files that it holds open."""
+    links = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()]
+    return [Path(match[1]) for link in links if (match := re.fullmatch(r"(/dev/shm/fast\w+_[0-9a-f]{16})_el", link))]

@@ -1,0 +1,83 @@
+"""Shared memory of the middleware: what killed processes left behind is removed, and too little of it is told.
+
+Fast DDS keeps a segment for each participant and unlinks it when the participant ends; a process that is killed leaves
+it in memory until the machine restarts. Beside each lies a lock file, locked for as long as the owner lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from pathlib import Path
+
+FOLDER = Path("/dev/shm")
+SEGMENT_BYTES = 16 * 2**20
+"""Size of a segment in the profiles of config/."""
+PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
+"""Name a transport profile to Fast DDS 3 and to Fast DDS 2."""
+_SEGMENT = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}")
+_LOCK_SUFFIX = "_el"
+_OLDEST_START_S = 3.0
+"""A younger lock file may belong to a process that has created it and not locked it yet."""
+
+
+def remove_abandoned_segments(folder: Path = FOLDER) -> int:
+    """Remove the segments of this user's processes that no longer live, and their lock files; safe at any time.
+
+    Ports, which are small and whose names are used again, Fast DDS renews by itself.
+
+    Returns:
+        Number of segments removed; 0 where there is no such folder.
+
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    segments = (name.removesuffix(_LOCK_SUFFIX) for name in names if name.endswith(_LOCK_SUFFIX))
+    return sum(_remove_if_abandoned(folder / name) for name in segments if _SEGMENT.fullmatch(name))
+
+
+def shortage(folder: Path = FOLDER) -> str:
+    """What is wrong, if a transport profile is set and there is no memory for one more segment of its size.
+
+    Fast DDS then says that shared memory is not supported, and sends by UDP. Empty if nothing is wrong.
+    """
+    if not any(os.environ.get(name) for name in PROFILE_VARIABLES):
+        return ""
+    try:
+        space = os.statvfs(folder)
+    except OSError:
+        return ""
+    free = space.f_bavail * space.f_frsize
+    if free >= 1.1 * SEGMENT_BYTES:
+        return ""
+    return (
+        f"{folder} has {free / 2**20:.0f} MiB left, and the shared memory of a process takes "
+        f"{SEGMENT_BYTES / 2**20:.0f}: large batches go by UDP, which is slower (in Docker: --shm-size=256m)"
+    )
+
+
+def _remove_if_abandoned(segment: Path) -> bool:
+    lock = segment.with_name(segment.name + _LOCK_SUFFIX)
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # gone, or another user's
+        return False
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or time.time() - status.st_ctime < _OLDEST_START_S:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another process may have done the same between opening and locking.
+        if os.stat(lock, follow_symlinks=False).st_ino != status.st_ino:
+            return False
+        segment.unlink(missing_ok=True)
+        lock.unlink()
+        return True
+    except OSError:  # in use, or gone meanwhile
+        return False
+    finally:
+        os.close(descriptor)
