@@ -73,6 +73,7 @@ class HostileNode:
         """Take the counts as they are for those that the next message adds to."""
         counts = self.client.counts()
         self._sequences, self.rejected = int(counts["sequences"]), _rejected(counts)
+        self.calls = int(counts["service_calls"])
 
     def catch_up(self) -> None:
         """Take the counts after others have spoken to the node; what they made it tell in the meantime is past."""

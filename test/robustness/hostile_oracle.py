@@ -7,11 +7,12 @@ broken rule, as pairs of reason and field.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -53,7 +54,21 @@ class Verdict:
         return Verdict(self.faults | {("malformed_message", "")}, self.may_pass)
 
 
+    def or_too_many(self, field: str) -> Verdict:
+        """The verdict on many more elements than the node can use: it may refuse to look at each."""
+        return Verdict(self.faults | {("size_out_of_range", field), ("size_mismatch", field)}, self.may_pass)
+
+
 MALFORMED = Verdict(frozenset({("malformed_message", "")}), may_pass=False)
+
+
+def judge_bytes(data: bytes, message_type: type, judge: Callable[[object], Verdict]) -> Verdict:
+    """Judge bytes by what the middleware's own decoder makes of them."""
+    try:
+        message = deserialize_message(data, message_type)
+    except Exception:
+        return MALFORMED
+    return judge(message).or_malformed()
 
 
 def judge_sequence(message: ActionSequence, node: Settings) -> Verdict:

@@ -6,7 +6,7 @@ Each bad message must be refused for the right reason and nothing else, each goo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -28,10 +28,10 @@ from hostile_messages import (
     states,
 )
 from hostile_node import HostileNode
-from hostile_oracle import MALFORMED, Verdict, judge_gradient, judge_plan, judge_sequence, judge_state
+from hostile_oracle import Verdict, judge_bytes, judge_gradient, judge_plan, judge_sequence, judge_state
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import serialize_message
 from ros_client import floats
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
@@ -248,14 +248,6 @@ def test_generated_messages_to_joint_states(node: HostileNode, message: JointSta
 
 
 # Damaged bytes: what the middleware's own decoder makes of them decides what they are
-
-
-def judge_bytes(data: bytes, message_type: type, judge: Callable[[object], Verdict]) -> Verdict:
-    try:
-        message = deserialize_message(data, message_type)
-    except Exception:
-        return MALFORMED
-    return judge(message).or_malformed()
 
 
 def serialized(message: object) -> bytes:

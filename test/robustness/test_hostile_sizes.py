@@ -29,10 +29,6 @@ def send_huge(node: HostileNode) -> None:
             node.integrate(message, judge_sequence(message, NODE))
         request = ComputeGradient.Request(actions=good_sequence(), grad_velocity=data)
         node.compute_gradient(request, judge_gradient(request, NODE))
-    names = good_sequence(joint_names=[f"joint_{i}" for i in range(MANY)])
-    node.sequence(names, judge_sequence(names, NODE))
-    state = JointState(name=[NODE.joint_names[0], *names.joint_names[1:]], position=np.zeros(MANY))
-    node.state(state, judge_state(state, NODE, node.newest_stamp_ns))
     long = plan(np.arange(MANY), np.zeros((MANY, NODE.dof)))
     node.plan(long, judge_plan(long, NODE, time.time_ns()))
 
@@ -44,3 +40,16 @@ def test_huge_arrays_are_refused_and_take_no_more_memory_the_next_time(hostile_n
     for _ in range(2):
         send_huge(hostile_node)
     hostile_node.assert_in_good_health("huge arrays")
+
+
+def test_ten_megabytes_of_empty_names_cost_no_time(hostile_node: HostileNode) -> None:
+    """Read one by one in Python, they would stop the node for seconds."""
+    names = [""] * (10 * 2**20 // 8)
+    before_s = hostile_node.process.cpu_s()
+    sequence = good_sequence(joint_names=names)
+    hostile_node.sequence(sequence, judge_sequence(sequence, NODE).or_too_many("joint_names"))
+    long = plan([0.0], np.zeros((1, 0)), names)
+    hostile_node.plan(long, judge_plan(long, NODE, time.time_ns()).or_too_many("joint_names"))
+    state = JointState(name=[NODE.joint_names[0], *names])
+    hostile_node.state(state, judge_state(state, NODE, hostile_node.newest_stamp_ns).or_too_many("joint_states.name"))
+    assert hostile_node.process.cpu_s() < before_s + 1.0
