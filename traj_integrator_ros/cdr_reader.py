@@ -10,6 +10,8 @@ from .rejection import Rejected, RejectionReason, shown
 
 _ENCODING_SIZE = 4
 _REMEMBERED_SIZE = 65_536
+_MOST_STRINGS = 4096
+"""Strings are made one by one, which takes time; no robot has as many joints."""
 _EMPTY = {kind: np.empty(0, kind) for kind in ("f4", "f8", "u4")}
 
 
@@ -85,21 +87,35 @@ class CdrReader:
             raise _malformed(field, "UTF-8", shown(raw)) from None
 
     def strings(self, field: str, remembered: RememberedNames) -> tuple[str, ...]:
-        """Read a sequence of strings in UTF-8; the same object as before where nothing has changed."""
+        """Read a sequence of strings in UTF-8; the same object as before where nothing has changed.
+
+        Raises:
+            Rejected: size_out_of_range as well, for more than 4096.
+
+        """
         begin = self._at + (-self._at & 3)
         serialized = remembered.serialized
         if serialized and self._order is remembered.order and self._data.startswith(serialized, begin):
             self._at = begin + len(serialized)
             return remembered.names
-        names = tuple(self.string(field) for _ in range(self._length(field)))
+        count = self.count(field, 4)
+        if count > _MOST_STRINGS:
+            raise Rejected(
+                RejectionReason.SIZE_OUT_OF_RANGE, f"{field}: expected at most {_MOST_STRINGS} names, got {count}"
+            )
+        names = tuple(self.string(field) for _ in range(count))
         if self._at - begin <= _REMEMBERED_SIZE:
             remembered.serialized, remembered.names = self._data[begin : self._at], names
             remembered.order = self._order
         return names
 
-    def count(self, field: str) -> int:
-        """Read how many elements a sequence of messages claims to have; they are read one by one."""
-        return self._length(field)
+    def count(self, field: str, least_size: int) -> int:
+        """Read how many elements a sequence has whose elements, of at least `least_size` bytes, are read one by one."""
+        count = self._length(field)
+        left = self._size - self._at
+        if count * least_size > left:
+            raise _malformed(field, f"{count} elements", f"{left} bytes")
+        return count
 
     def array(self, field: str, kind: str) -> np.ndarray:
         """Read a sequence of numbers of a numpy kind ("f4", "f8", "u4") into an array of this machine's byte order."""

@@ -231,7 +231,7 @@ class IntegratorNode(LifecycleNode):
 
     def _differentiate_and_publish(self, message: bytes) -> None:
         pipeline = self._accepting()
-        received = self._position_reader.read(message)
+        received = self._position_reader.read(message, pipeline.parameters.max_horizon)
         self._publish(pipeline.position_trajectory(received.fields, self._now_ns()), received.stamp)
 
     def _publish(self, points: TimedPoints, stamp: Stamp = _NO_STAMP) -> None:

@@ -23,6 +23,8 @@ class PositionFields(NamedTuple):
     joint_names: Sequence[str]
     stamp_ns: int
     """Start; 0 means now."""
+    count: int
+    """Number of points; where it is more than are accepted, what follows may be empty."""
     time_ns: Sequence[int]
     positions: Sequence[np.ndarray]
     """For each point, one value for each joint name."""
@@ -57,7 +59,7 @@ def check_positions(
     if not names:
         raise Rejected(RejectionReason.JOINT_COUNT, "joint_names: expected at least one joint, got none")
     columns = resolve_subset(names, joint_names, "joint_names")
-    count = len(fields.positions)
+    count = fields.count
     if not 1 <= count <= max_points:
         raise Rejected(
             RejectionReason.SIZE_OUT_OF_RANGE,

@@ -11,6 +11,7 @@ from .position_trajectory import PositionFields
 from .requests import SequenceFields
 
 _SECOND_NS = 1_000_000_000
+_LEAST_POINT_SIZE = 24  # four empty arrays and a time
 Stamp = tuple[int, int]
 """Seconds and nanoseconds."""
 
@@ -78,8 +79,12 @@ class PositionTrajectoryReader:
     def __init__(self) -> None:
         self._names = RememberedNames()
 
-    def read(self, data: bytes) -> ReceivedPositions:
+    def read(self, data: bytes, most_points: int) -> ReceivedPositions:
         """Return views of a message; it is not checked beyond that its bytes are all there.
+
+        Args:
+            data: the message.
+            most_points: of one that has more, no point is read.
 
         Raises:
             Rejected: malformed_message.
@@ -91,12 +96,13 @@ class PositionTrajectoryReader:
         joint_names = reader.strings("joint_names", self._names)
         time_ns: list[int] = []
         positions: list[np.ndarray] = []
-        for _ in range(reader.count("points")):
+        count = reader.count("points", _LEAST_POINT_SIZE)
+        for _ in range(count if count <= most_points else 0):
             positions.append(reader.array("points.positions", "f8"))
             for unused in ("points.velocities", "points.accelerations", "points.effort"):
                 reader.array(unused, "f8")
             time_ns.append(_nanoseconds(reader.time("points.time_from_start")))
-        return ReceivedPositions(stamp, PositionFields(joint_names, _nanoseconds(stamp), time_ns, positions))
+        return ReceivedPositions(stamp, PositionFields(joint_names, _nanoseconds(stamp), count, time_ns, positions))
 
 
 class JointStateReader:

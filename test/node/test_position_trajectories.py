@@ -49,7 +49,7 @@ def test_a_single_point_at_time_zero_is_the_start() -> None:
 
 
 def fields(**changes: object) -> PositionFields:
-    return PositionFields(["b", "a"], 0, [0, SECOND], [np.zeros(2), np.ones(2)])._replace(**changes)
+    return PositionFields(["b", "a"], 0, 2, [0, SECOND], [np.zeros(2), np.ones(2)])._replace(**changes)
 
 
 def test_columns_are_found_by_name() -> None:

@@ -19,12 +19,14 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.joint_trajectory import TimedPoints
 from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
+from traj_integrator_ros.position_trajectory import check_positions
 from traj_integrator_ros.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
 from traj_integrator_ros.rejection import Rejected, RejectionReason
 from traj_integrator_ros.trajectory_batch_cdr import serialize_batch
 
 pytestmark = pytest.mark.ros
 SECOND = 10**9
+Reader = ActionSequenceReader | JointStateReader | PositionTrajectoryReader
 POINT_ARRAYS = ("positions", "velocities", "accelerations", "effort")
 # Neither a zero nor half of a surrogate pair can be in a string of a message.
 name = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -221,10 +223,14 @@ def test_other_encodings_are_refused(encoding: bytes) -> None:
     assert malformed(ActionSequenceReader(), encoding + written_sequence(ActionSequence())[4:] * (len(encoding) == 4))
 
 
-def malformed(reader: ActionSequenceReader | JointStateReader | PositionTrajectoryReader, data: bytes) -> bool:
+def malformed(reader: Reader, data: bytes) -> bool:
     with pytest.raises(Rejected) as caught:
-        reader.read(data)
+        read(reader, data)
     return caught.value.reason is RejectionReason.MALFORMED_MESSAGE
+
+
+def read(reader: Reader, data: bytes) -> object:
+    return reader.read(data, 100) if isinstance(reader, PositionTrajectoryReader) else reader.read(data)
 
 
 @given(st.lists(name, max_size=9), stamps, name, st.tuples(counts, counts, counts), seeds)
@@ -270,8 +276,8 @@ def test_position_trajectories_are_read_as_rclpy_reads_them(
             writer.numbers("i", time.sec).numbers("I", time.nanosec)
     reader = PositionTrajectoryReader()
     for data in (bytes(serialize_message(message)), *(bytes(writer.data) for writer in writers)):
-        received, fields = reader.read(data)
-        assert received == stamp and fields.stamp_ns == stamp[0] * SECOND + stamp[1]
+        received, fields = reader.read(data, 9)
+        assert received == stamp and fields.count == count and fields.stamp_ns == stamp[0] * SECOND + stamp[1]
         assert fields.joint_names == tuple(joint_names)
         times = [point.time_from_start for point in message.points]
         assert fields.time_ns == [time.sec * SECOND + time.nanosec for time in times]
@@ -280,6 +286,24 @@ def test_position_trajectories_are_read_as_rclpy_reads_them(
         assert malformed(reader, bytes(writers[0].data[:size]))
     claims = CdrWriter().header(stamp).strings(joint_names).numbers("I", 2**32 - 1)
     assert malformed(reader, bytes(claims.data))
+
+
+def test_points_beyond_the_most_are_counted_but_not_read() -> None:
+    header = CdrWriter().header((0, 0)).strings(JOINTS)
+    data = bytes(header.numbers("I", 400_000).data) + bytes(24 * 400_000)
+    fields = PositionTrajectoryReader().read(data, 399_999).fields
+    assert (fields.count, fields.time_ns, fields.positions) == (400_000, [], [])
+    with pytest.raises(Rejected, match="size_out_of_range: points: expected 1 to 64"):
+        check_positions(fields, JOINTS, 64, 0)
+    with pytest.raises(Rejected, match="unknown_joint"):
+        check_positions(fields, ("other",), 64, 0)
+
+
+@pytest.mark.parametrize("reader", [ActionSequenceReader(), PositionTrajectoryReader(), JointStateReader()])
+def test_more_names_than_any_robot_has_are_refused_unread(reader: Reader) -> None:
+    data = bytes(CdrWriter().header((0, 0)).numbers("I", 2_000_000).data) + bytes(8_000_000)
+    with pytest.raises(Rejected, match=r"size_out_of_range: (joint_)?names?: expected at most 4096 names, got 2000000"):
+        read(reader, data)
 
 
 def test_names_are_the_same_object_while_they_do_not_change() -> None:
