@@ -66,7 +66,7 @@ def main(args: Sequence[str] | None = None) -> int:
     stop_signals.orderly()
     try:
         removed, lacking = remove_abandoned_segments(), shortage()
-        rclpy.init(args=args)
+        no_log_file = _initialize(args)
         node = IntegratorNode()
     except Exception as error:
         if stop_signals.received:
@@ -74,6 +74,8 @@ def main(args: Sequence[str] | None = None) -> int:
         if not isinstance(error, (RuntimeError, ValueError, ParameterException, NameValidationException)):
             raise
         return _fail(error)
+    if no_log_file:
+        node.get_logger().warning(no_log_file)
     if removed:
         node.get_logger().info(f"removed {removed} segments of shared memory that killed processes had left behind")
     if lacking:
@@ -98,6 +100,21 @@ def main(args: Sequence[str] | None = None) -> int:
     # What ends the context on a signal leaves the end of the log file in memory.
     rclpy_implementation.rclpy_logging_fini()
     stop_signals.end_process()
+
+
+def _initialize(args: list[str]) -> str:
+    """Initialize rclpy, without a log file where none can be written; return why there is none."""
+    import rclpy
+
+    try:
+        rclpy.init(args=args)
+        return ""
+    except RuntimeError as error:
+        if "failed to initialize logging" not in str(error):
+            raise
+        rclpy.try_shutdown()  # the default context takes one attempt; this makes room for another one
+        rclpy.init(args=[*args, "--ros-args", "--disable-external-lib-logs"])
+        return f"there will be no log file: {' '.join(str(error).split())}"
 
 
 def _spin(executor: Executor, node: IntegratorNode) -> None:
