@@ -204,8 +204,11 @@ def _param_set(arguments: list[str]) -> int:
     def work(node: object) -> int:
         name = f"{options.node}/set_parameters"
         result = _call(node, SetParameters, name, SetParameters.Request(parameters=[value])).results[0]
-        print("Set parameter successful" if result.successful else f"Setting parameter failed: {result.reason}")
-        return 0 if result.successful else 1
+        if result.successful:
+            print("Set parameter successful")
+        else:
+            print(f"Setting parameter failed: {result.reason}", file=sys.stderr)
+        return 0  # as ros2
 
     return _with_node(work)
 
