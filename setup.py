@@ -90,6 +90,7 @@ setup(
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/launch", sorted(glob("launch/*.launch.py"))),
         (f"share/{PACKAGE}/config", sorted(glob("config/*.yaml") + glob("config/*.xml") + glob("config/*.json"))),
+        (f"share/{PACKAGE}/config/security", sorted(glob("config/security/*.xml"))),
     ],
     entry_points={
         "console_scripts": [

@@ -1,0 +1,110 @@
+"""config/security grants exactly what the running node has: whoever adds a topic or a service has to grant it."""
+
+from __future__ import annotations
+
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from policies import Grant, enclaves, permissions_xml
+
+ENCLAVE = "/traj_integrator"
+
+
+@pytest.fixture
+def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
+    """What a running node has that uses everything it can: simulated time."""
+    rclpy = pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
+    from rclpy.context import Context
+
+    from traj_integrator_ros.demo.process import IntegratorProcess
+
+    file = tmp_path / "parameters.yaml"
+    robot = (project_root / "config" / "franka.yaml").read_text(encoding="utf-8")
+    file.write_text(robot + "    use_sim_time: true\n", encoding="utf-8")
+    process = IntegratorProcess(file, tmp_path / "node.log")
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node("test_policies", context=context)
+    try:
+        deadline = time.monotonic() + 40
+        while not any(name.endswith("compute_gradient") for _, name in _grants_of(node)):
+            process.check()
+            assert time.monotonic() < deadline, "the node was not found"
+            time.sleep(0.1)
+        # What a lifecycle node makes after its services is found a moment later.
+        found, before = _grants_of(node), set()
+        while found != before:
+            time.sleep(1.0)
+            found, before = _grants_of(node), found
+        yield found
+    finally:
+        node.destroy_node()
+        context.try_shutdown()
+        process.stop()
+
+
+def _grants_of(node: object) -> set[Grant]:
+    """What the node traj_integrator has, as the ROS graph tells."""
+    kinds = {
+        "publish": node.get_publisher_names_and_types_by_node,
+        "subscribe": node.get_subscriber_names_and_types_by_node,
+        "reply": node.get_service_names_and_types_by_node,
+        "request": node.get_client_names_and_types_by_node,
+    }
+    if ("traj_integrator", "/") not in node.get_node_names_and_namespaces():
+        return set()
+    return {(kind, name) for kind, ask in kinds.items() for name, _ in ask("traj_integrator", "/")}
+
+
+@pytest.mark.ros
+def test_the_policy_grants_what_the_running_node_has_and_nothing_else(
+    running: set[Grant], granted: dict[str, set[Grant]]
+) -> None:
+    assert granted[ENCLAVE] - running == set(), "granted without need"
+    assert running - granted[ENCLAVE] == set(), "needed and not granted"
+
+
+def test_examples_may_do_what_their_counterpart_grants(granted: dict[str, set[Grant]]) -> None:
+    node = granted[ENCLAVE]
+    assert granted.keys() == {ENCLAVE, "/simulated_robot", "/planner", "/optimizer"}
+    for enclave in granted.keys() - {ENCLAVE}:
+        own = {grant for grant in granted[enclave] if "/traj_integrator/" in grant[1] or grant[1] == "/joint_states"}
+        assert own, enclave
+        for kind, name in own:
+            counterpart = {"publish": "subscribe", "subscribe": "publish", "request": "reply"}[kind]
+            others = {grant for path, grants in granted.items() if path != enclave for grant in grants}
+            assert (counterpart, name) in others, (enclave, kind, name)
+    assert ("publish", "/joint_states") not in granted["/planner"] | node
+
+
+def test_no_name_is_a_pattern(granted: dict[str, set[Grant]]) -> None:
+    assert not any(sign in name for grants in granted.values() for _, name in grants for sign in "*?[")
+
+
+def test_names_are_resolved_as_a_nodes(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.xml"
+    policy.write_text(
+        "<policy version='0.2.0'><enclaves><enclave path='/e'><profiles><profile ns='/left' node='n'>"
+        "<topics publish='ALLOW'><topic>~/a</topic><topic>b</topic><topic>/c</topic></topics>"
+        "<services reply='ALLOW'><service>~/s</service></services>"
+        "</profile></profiles></enclave></enclaves></policy>"
+    )
+    (grants,) = enclaves(policy).values()
+    assert grants == {("publish", "/left/n/a"), ("publish", "/left/b"), ("publish", "/c"), ("reply", "/left/n/s")}
+
+
+def test_permissions_are_those_of_the_grants_and_deny_the_rest() -> None:
+    text = permissions_xml("/e", {("publish", "/a"), ("reply", "/n/s"), ("request", "/m/t")}, 7, ("begin", "end"))
+    grant = ElementTree.fromstring(text).find("permissions/grant")
+    assert grant.findtext("subject_name") == "CN=/e" and grant.findtext("default") == "DENY"
+    names = {
+        kind: {topic.text for topic in grant.iterfind(f"allow_rule/{kind}/topics/topic")}
+        for kind in ("publish", "subscribe")
+    }
+    assert names == {
+        "publish": {"ros_discovery_info", "rt/a", "rr/n/sReply", "rq/m/tRequest"},
+        "subscribe": {"ros_discovery_info", "rq/n/sRequest", "rr/m/tReply"},
+    }
