@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from traj_integrator_ros.shared_memory import remove_abandoned_segments
+
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
 # Larger ids collide with the ports that Linux hands out to ordinary connections.
@@ -60,6 +62,7 @@ _prepare_environment()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
+    remove_abandoned_segments()  # of an earlier run that was killed
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import settings
@@ -67,6 +70,11 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("repeatable", deadline=None, derandomize=True)
     settings.register_profile("random", deadline=None, print_blob=True)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes the shared memory of the processes that tests have killed."""
+    remove_abandoned_segments()
 
 
 @pytest.hookimpl(tryfirst=True)
