@@ -59,10 +59,12 @@ def main(args: Sequence[str] | None = None) -> int:
         print(_USAGE, file=sys.stdout if asked_for_help else sys.stderr)
         return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
     from .executor import create_executor
+    from .heap import keep_freed_memory
     from .node import IntegratorNode
     from .shared_memory import remove_abandoned_segments, shortage
 
     _limit_threads()
+    keep_freed_memory()
     stop_signals.orderly()
     try:
         removed, lacking = remove_abandoned_segments(), shortage()
