@@ -20,6 +20,12 @@ CONFIG = Path(__file__).parent.parent / "config"
 NODE_NAME = "traj_integrator"
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 RESPAWN_DELAY_S = 1.0
+TRANSPORT_VARIABLES = (
+    "FASTDDS_DEFAULT_PROFILES_FILE",
+    "FASTRTPS_DEFAULT_PROFILES_FILE",  # its name until Fast DDS 3
+    "FASTDDS_BUILTIN_TRANSPORTS",
+)
+"""By these a user chooses transports; a profile of ours would override the last."""
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -33,8 +39,9 @@ def generate_launch_description() -> LaunchDescription:
         "log_level": ("info", f"Least severity that the node logs: {', '.join(LOG_LEVELS)}."),
         "autostart": ("", "true = active by itself, false = waits for transitions; empty = as in the parameter files."),
         "transport_profile": (
-            "none",
-            f"Fast DDS profile of the node: {profiles}, or the path of an XML file; none = the environment as it is.",
+            "auto",
+            f"Fast DDS profile of the node: {profiles}, or the path of an XML file; none = the environment as it is; "
+            "auto = shared_memory, unless the environment says which transports to use.",
         ),
         "respawn": ("false", f"true = start the node again {RESPAWN_DELAY_S:g} s after it ended."),
     }
@@ -95,7 +102,9 @@ def _parameter_files(robot: str, params_file: str) -> list[Path]:
 
 
 def _transport_environment(profile: str) -> dict[str, str]:
-    """Return the environment variable by which Fast DDS finds the profile, nothing for `none`."""
+    """Return the environment variable by which Fast DDS finds the profile, nothing for the environment as it is."""
+    if profile == "auto":
+        profile = "none" if any(os.environ.get(name) for name in TRANSPORT_VARIABLES) else "shared_memory"
     if profile == "none":
         return {}
     profiles = _transport_profiles()
@@ -104,7 +113,7 @@ def _transport_environment(profile: str) -> dict[str, str]:
     elif profile.endswith(".xml"):
         path = _existing_file("transport_profile", profile)
     else:
-        names = ", ".join([*profiles, "none"])
+        names = ", ".join([*profiles, "none", "auto"])
         raise ValueError(f"transport_profile: expected one of {names}, or the path of an .xml file; got '{profile}'")
     # Fast DDS 3 renamed the variable, and warns of the old name.
     has_fast_dds_2 = os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy")

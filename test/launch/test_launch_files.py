@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -36,7 +37,7 @@ WRONG_ARGUMENTS = {
     "autostart:=maybe": "autostart: expected one of true, false; got 'maybe'",
     "respawn:=2": "respawn: expected one of true, false; got '2'",
     "log_level:=loud": "log_level: expected one of debug, info, warn, error, fatal; got 'loud'",
-    "transport_profile:=fast": "transport_profile: expected one of localhost, shared_memory, none, or the path of an",
+    "transport_profile:=fast": "transport_profile: expected one of localhost, shared_memory, none, auto, or the path",
     "transport_profile:=/nowhere.xml": "transport_profile: expected an existing file, got '/nowhere.xml'",
 }
 
@@ -144,6 +145,17 @@ def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_p
         client.close()
     process.interrupt()
     assert "[INFO] [left.traj_integrator]" not in process.output
+
+
+def test_shared_memory_is_used_unless_the_user_chose_transports(monkeypatch):
+    launch_file = runpy.run_path(str(REPOSITORY / "launch" / "integrator.launch.py"))
+    environment_for = launch_file["_transport_environment"]
+    for name in launch_file["TRANSPORT_VARIABLES"]:
+        monkeypatch.delenv(name, raising=False)
+    assert list(environment_for("auto").values()) == [str(CONFIG / "fastdds_shared_memory.xml")]
+    assert environment_for("none") == {}
+    monkeypatch.setenv("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+    assert environment_for("auto") == {}
 
 
 def test_demo_carries_the_exit_status_of_a_demo_that_fails(launch):
