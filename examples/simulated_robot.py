@@ -15,23 +15,37 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_ros.joint_trajectory import TimedPoints, interpolate
-
 RATE = 200  # joint states a second
 PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 READY = "0.0,-0.785,0.0,-2.356,0.0,1.571,0.785"  # rad
 
 
+def position_at(time: float, times: np.ndarray, motion: np.ndarray) -> np.ndarray:
+    """Follow the quintic through position, velocity and acceleration of two points, as the controller does.
+
+    `times` [N] are s; `motion` [3, N, dof] are positions, velocities and accelerations at them. The last point is held.
+    """
+    left = int(np.searchsorted(times, time, side="right")) - 1
+    if left < 0 or left + 1 >= len(times):
+        return motion[0, 0 if left < 0 else -1]
+    step, t = times[left + 1] - times[left], time - times[left]
+    (p0, p1), (v0, v1), (a0, a1) = motion[:, left : left + 2]
+    missing = np.stack([p1 - p0 - v0 * step - a0 * step**2 / 2, (v1 - v0 - a0 * step) * step, (a1 - a0) * step**2])
+    cubic, quartic, quintic = np.array([[10, -4, 0.5], [-15, 7, -1], [6, -3, 0.5]]) @ missing
+    s = t / step
+    return p0 + v0 * t + a0 * t**2 / 2 + s**3 * (cubic + s * (quartic + s * quintic))
+
+
 class SimulatedRobot(Node):
-    """Quintic between points, as the controller; first-order lag behind the command."""
+    """Executes trajectories, with a first-order lag behind the command."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__("simulated_robot")
         self.joints = options.joints.split(",")
         self.command = self.position = np.array([float(value) for value in options.position.split(",")])
         self.lag = options.lag
-        self.points: TimedPoints | None = None
-        self.begin = 0  # ns, when the trajectory starts
+        self.trajectory: tuple[np.ndarray, np.ndarray] | None = None
+        self.begin = 0  # ns, when it starts
         self.states = self.create_publisher(JointState, "joint_states", 10)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.follow, 10)
         self.create_timer(1 / RATE, self.step)
@@ -39,21 +53,17 @@ class SimulatedRobot(Node):
     def follow(self, trajectory: JointTrajectory) -> None:
         """Replace what is being followed; a stamp of 0 means now."""
         columns = [trajectory.joint_names.index(name) for name in self.joints]
-        time_ns = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in trajectory.points]
-        rows = [
-            np.array([getattr(point, name) for point in trajectory.points])[:, columns]
-            for name in ("positions", "velocities", "accelerations")
-        ]
+        times = [point.time_from_start.sec + point.time_from_start.nanosec * 1e-9 for point in trajectory.points]
+        motion = [[point.positions, point.velocities, point.accelerations] for point in trajectory.points]
         stamp = trajectory.header.stamp
         self.begin = stamp.sec * 10**9 + stamp.nanosec or self.get_clock().now().nanoseconds
-        self.points = TimedPoints(np.array(time_ns), *rows)
+        self.trajectory = np.array(times), np.array(motion).swapaxes(0, 1)[..., columns]
 
     def step(self) -> None:
         """Move by one step and tell."""
         now = self.get_clock().now()
-        if self.points is not None and now.nanoseconds >= self.begin:
-            elapsed = min(now.nanoseconds - self.begin, int(self.points.time_ns[-1]))  # holds the end
-            self.command = interpolate(self.points, elapsed)[0]
+        if self.trajectory is not None and now.nanoseconds >= self.begin:
+            self.command = position_at((now.nanoseconds - self.begin) * 1e-9, *self.trajectory)
         share = 1.0 if self.lag == 0 else 1 - np.exp(-1 / (RATE * self.lag))
         before, self.position = self.position, self.position + share * (self.command - self.position)
         state = JointState(name=self.joints, position=array("d", self.position))

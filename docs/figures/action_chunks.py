@@ -109,7 +109,7 @@ def timed(message: JointTrajectory) -> TimedPoints:
         np.array([[getattr(point, name)[column]] for point in message.points])
         for name in ("positions", "velocities", "accelerations")
     ]
-    return TimedPoints(np.array(time_ns), *rows)
+    return TimedPoints(np.array(time_ns), np.stack(rows))
 
 
 if __name__ == "__main__":
