@@ -119,11 +119,20 @@ class CdrReader:
 
     def array(self, field: str, kind: str) -> np.ndarray:
         """Read a sequence of numbers of a numpy kind ("f4", "f8", "u4") into an array of this machine's byte order."""
-        count = self._length(field)
+        # All in one function, because sequences have six arrays, most of them empty.
+        at = self._at + (-self._at & 3)
+        self._at = begin = at + 4
+        if begin > self._size:
+            raise _malformed(field, "4 bytes", str(max(0, self._size - at)))
+        count = self._order.length(self._data, at)[0]
         if count == 0:
             return _EMPTY[kind]
         dtype, size = self._order.kinds[kind]
-        values = np.frombuffer(self._data, dtype, count, self._take(field, count * size, size))
+        begin += (_ENCODING_SIZE - begin) & (size - 1)
+        self._at = begin + count * size
+        if self._at > self._size:
+            raise _malformed(field, f"{count * size} bytes", str(max(0, self._size - begin)))
+        values = np.frombuffer(self._data, dtype, count, begin)
         return values if dtype.isnative else values.astype(kind)
 
     def _length(self, field: str) -> int:

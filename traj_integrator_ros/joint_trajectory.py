@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,24 +12,32 @@ END_STOP = "stop"
 END_AS_PLANNED = "as_planned"
 
 
-@dataclass(frozen=True)
-class TimedPoints:
-    """Points of one trajectory: times from its start, int64 ns `[N]`, and float64 `[N, dof]` arrays, SI units."""
+class TimedPoints(NamedTuple):
+    """Points of one trajectory."""
 
     time_ns: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
+    """Times from its start, int64 `[N]`; never changed, so that what is made of them can be kept."""
+    motion: np.ndarray
+    """Position, velocity and acceleration, float64 `[3, N, dof]`, SI units."""
+
+    @property
+    def position(self) -> np.ndarray:
+        """`[N, dof]`."""
+        return self.motion[0]
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """`[N, dof]`."""
+        return self.motion[1]
+
+    @property
+    def acceleration(self) -> np.ndarray:
+        """`[N, dof]`."""
+        return self.motion[2]
 
 
 def publishable_points(
-    times: TimeGrid,
-    position: np.ndarray,
-    velocity: np.ndarray,
-    acceleration: np.ndarray,
-    *,
-    end: str = END_STOP,
-    rest_tolerance: float = 0.0,
+    times: TimeGrid, motion: np.ndarray, *, end: str = END_STOP, rest_tolerance: float = 0.0
 ) -> TimedPoints:
     """Arrange one trajectory as the points to publish.
 
@@ -39,9 +47,7 @@ def publishable_points(
 
     Args:
         times: of `H` points.
-        position: `[H, dof]`, rad; likewise velocity, rad/s, and acceleration, rad/s^2.
-        velocity: see position.
-        acceleration: see position.
+        motion: position, rad, velocity, rad/s, and acceleration, rad/s^2: `[3, H, dof]`.
         end: "stop" or "as_planned".
         rest_tolerance: rad/s.
 
@@ -50,20 +56,20 @@ def publishable_points(
 
     """
     first, time_ns = times.whole
-    count, dof = len(time_ns), position.shape[1]
+    count, dof = len(time_ns), motion.shape[2]
     stops = end == END_STOP
-    at_rest = stops and max(map(abs, velocity[-1].tolist())) <= rest_tolerance
+    at_rest = stops and max(map(abs, motion[1, -1].tolist())) <= rest_tolerance
     rests_later = stops and not at_rest
     if rests_later:
         time_ns = times.whole_with_rest
     # A copy: what comes in are views of buffers that the next integration overwrites.
     rows = np.zeros((3, len(time_ns), dof))
-    rows[0, :count], rows[1, :count], rows[2, :count] = position[first:], velocity[first:], acceleration[first:]
+    rows[:, :count] = motion[:, first:]
     if at_rest:
         rows[1, -1] = 0.0
     elif rests_later:
         rows[0, -1] = rows[0, -2]
-    return TimedPoints(time_ns, *rows)
+    return TimedPoints(time_ns, rows)
 
 
 def interpolate(points: TimedPoints, time_ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -98,7 +98,7 @@ class _Probe(NamedTuple):
     def points(self, count: int) -> TimedPoints:
         places = _places(count)
         times = np.asarray(self.times, np.int64) @ [_SECOND_NS, 1]
-        return TimedPoints(times[places], *self.values[places].swapaxes(0, 1))
+        return TimedPoints(times[places], self.values[places].swapaxes(0, 1))
 
 
 class _Template:
@@ -108,31 +108,33 @@ class _Template:
         dof = len(joint_names)
         probe = _Probe.random(0, dof)
         example = bytes(serialize_message(probe.message(joint_names, count)))
-        *offsets, time = (
-            example.find(pattern)
-            for pattern in (*(_NUMBER.pack(row[0]) for row in probe.values[0]), _TIME.pack(*probe.times[0]))
-        )
-        # From its positions on, every point is as long as any other: only what comes before can differ in padding.
-        second = _NUMBER.pack(probe.values[_places(count)[1], 0, 0]) if count > 1 else b""
-        stride = example.find(second) - offsets[0] if count > 1 else 0
+        positions, velocities, accelerations = (example.find(_NUMBER.pack(row[0])) for row in probe.values[0])
+        time = example.find(_TIME.pack(*probe.times[0]))
+        stride = 0
+        if count > 1:
+            # From its positions on, every point is as long as any other: only what comes before can differ in padding.
+            stride = example.find(_NUMBER.pack(probe.values[_places(count)[1], 0, 0])) - positions
         # What rclpy appends to the last field has no meaning.
         self.size = time + (count - 1) * stride + _TIME.size
         self._bytes = bytearray(example[: self.size])
+        self._time_ns: np.ndarray | None = None
         try:
             self._moments = np.ndarray((count, 2), "<u4", self._bytes, time, (stride, 4))
-            self._rows = [np.ndarray((count, dof), "<f8", self._bytes, offset, (stride, 8)) for offset in offsets]
+            strides = (velocities - positions, stride, 8)
+            self._motion = np.ndarray((3, count, dof), "<f8", self._bytes, positions, strides)
             other = _Probe.random(1, dof)
             decoded = deserialize_message(self.filled(other.points(count), other.stamp), JointTrajectory)
         except (TypeError, ValueError, RuntimeError) as error:
             raise _other_layout() from error
-        if decoded != other.message(joint_names, count):
+        if decoded != other.message(joint_names, count) or accelerations - velocities != strides[0]:
             raise _other_layout()
 
     def filled(self, points: TimedPoints, stamp: tuple[int, int]) -> bytes:
         _TIME.pack_into(self._bytes, _STAMP_AT, *stamp)
-        self._moments[:, 0], self._moments[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
-        for rows, values in zip(self._rows, (points.position, points.velocity, points.acceleration), strict=True):
-            rows[...] = values
+        if points.time_ns is not self._time_ns:  # mostly they are those of the trajectory before
+            self._time_ns = points.time_ns
+            self._moments[:, 0], self._moments[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
+        self._motion[...] = points.motion
         return bytes(self._bytes)
 
 

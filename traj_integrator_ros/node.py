@@ -182,11 +182,11 @@ class IntegratorNode(LifecycleNode):
 
     def _poll_joint_states(self) -> None:
         """Read the joint states that have arrived; before each use, so that trajectories start from the latest."""
-        self._guarded("joint_states", self._take_joint_states)
-
-    def _take_joint_states(self) -> None:
-        for message in take_waiting(self._entities.joint_states):
-            self._guarded("joint_states", lambda message=message: self._take_joint_state(message))
+        try:
+            for message in take_waiting(self._entities.joint_states):
+                self._guarded("joint_states", lambda message=message: self._take_joint_state(message))
+        except Exception as error:
+            self.count_failure("joint_states", error)
 
     def _take_joint_state(self, message: bytes) -> None:
         state = self._joint_state_reader.read(message)
@@ -215,14 +215,14 @@ class IntegratorNode(LifecycleNode):
     def _integrate_and_publish(self, message: bytes) -> None:
         pipeline = self._accepting()
         parameters = pipeline.parameters
-        now_ns = self._now_ns()
+        now_ns = self._update()
         sequence = self._sequence_reader.read(message)
         batch = pipeline.integrate(sequence.fields, now_ns)
         # Checked before anything is published, so that a sequence is answered on both topics or on none.
         needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
         points = pipeline.points_to_publish(batch, now_ns) if needed else None
         if parameters.publish_joint_trajectory:
-            self._publish(points)  # first, because a robot waits for it
+            self._publish(points, now_ns)  # first, because a robot waits for it
         publisher = self._entities.trajectory_batch
         if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
             publisher.publish(_serialized(batch, sequence.stamp))
@@ -231,13 +231,14 @@ class IntegratorNode(LifecycleNode):
 
     def _differentiate_and_publish(self, message: bytes) -> None:
         pipeline = self._accepting()
+        now_ns = self._update()
         received = self._position_reader.read(message, pipeline.parameters.max_horizon)
-        self._publish(pipeline.position_trajectory(received.fields, self._now_ns()), received.stamp)
+        self._publish(pipeline.position_trajectory(received.fields, now_ns), now_ns, received.stamp)
 
-    def _publish(self, points: TimedPoints, stamp: Stamp = _NO_STAMP) -> None:
+    def _publish(self, points: TimedPoints, now_ns: int, stamp: Stamp = _NO_STAMP) -> None:
         """Publish for the controller; a zero stamp means from now on."""
         self._entities.joint_trajectory.publish(self._joint_trajectories.serialize(points, stamp))
-        now_ns = self._now_ns()
+        # Not the time after publishing: what the way to the controller takes is the same for the next trajectory.
         self._pipeline.published.record(points, stamp[0] * _SECOND_NS + stamp[1] or now_ns, now_ns)
 
     # Services
@@ -245,7 +246,7 @@ class IntegratorNode(LifecycleNode):
     def _on_integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
         def work() -> None:
             pipeline = self._accepting()
-            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._now_ns())
+            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update())
             pipeline.check_limits(batch)
             response.trajectory = messages.trajectory_batch(batch, request.actions.header.stamp)
 
@@ -256,7 +257,7 @@ class IntegratorNode(LifecycleNode):
     ) -> ComputeGradient.Response:
         def work() -> None:
             fields = messages.sequence_fields(request.actions)
-            gradient = self._accepting().gradient(fields, messages.upstream_fields(request), self._now_ns())
+            gradient = self._accepting().gradient(fields, messages.upstream_fields(request), self._update)
             messages.fill_gradient(response, gradient)
 
         return self._serve("compute_gradient", work, response)
@@ -277,8 +278,12 @@ class IntegratorNode(LifecycleNode):
         if not self._active or self._pipeline is None:
             label = self._state_machine.current_state[1]
             raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {label}")
-        self._poll_joint_states()
         return self._pipeline
+
+    def _update(self) -> int:
+        """Read the joint states that have arrived and return the time, ns."""
+        self._poll_joint_states()
+        return self._now_ns()
 
     def _guarded(self, source: str, work: Callable[[], None], tell: Callable[[str], None] | None = None) -> bool:
         """Do `work`; count, log and `tell` why not. Return whether it was done."""
@@ -383,7 +388,7 @@ def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     request = batch.request
     columns = request.columns
-    trajectories = [columns.out_of_node(values) for values in batch.trajectories]
+    trajectories = columns.out_of_node(batch.trajectories)
     return serialize_batch(
         columns.names, stamp, request.batch, request.output_horizon, batch.times.float32, trajectories
     )

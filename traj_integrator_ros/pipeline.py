@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .finite import require_finite
+from .finite import all_finite, require_finite
 from .integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from .joint_trajectory import TimedPoints, publishable_points
 from .kernels import Trajectory
@@ -173,10 +173,17 @@ class Pipeline:
         self._judge_start(single[0, 0, 0], now_ns)
         return self._publishable(TimeGrid(result.time_s), single)
 
-    def gradient(self, fields: SequenceFields, upstream: UpstreamFields, now_ns: int) -> BatchGradient:
+    def gradient(
+        self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]
+    ) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
 
         The maps are linear, so the start state counts for the gradient of dt alone: without data, none is needed.
+
+        Args:
+            fields: what was integrated.
+            upstream: gradients with respect to the trajectory.
+            update: brings the joint states up to date and returns the time, ns; called where a start state is needed.
 
         Raises:
             Rejected: with the reason.
@@ -191,7 +198,7 @@ class Pipeline:
                 f"dt: {request.control_map.name} has a gradient for one step length only, got {request.dt_length} "
                 "values; give one, or leave data empty",
             )
-        start = self._start(now_ns) if want_dt and request.start is None else request.start
+        start = self._start(update()) if want_dt and request.start is None else request.start
         with _device_memory():
             result = self.engine.vjp_arrays(
                 start,
@@ -243,9 +250,9 @@ class Pipeline:
         measured = self._measured(now_ns)
         if tolerance <= 0 or measured is None:
             return
-        deviation = np.abs(position - measured.position)
-        if deviation.max() > tolerance:
-            joint = int(deviation.argmax())
+        deviation = position - measured.position
+        if max(map(abs, deviation.tolist())) > tolerance:
+            joint = int(np.abs(deviation).argmax())
             self._judge(
                 Rejected(
                     RejectionReason.START_MISMATCH,
@@ -269,7 +276,7 @@ class Pipeline:
     def _publishable(self, times: TimeGrid, trajectories: np.ndarray) -> TimedPoints:
         return publishable_points(
             times,
-            *trajectories[:3, 0],
+            trajectories[:3, 0],
             end=self.parameters.publish_end,
             rest_tolerance=self.parameters.publish_rest_tolerance,
         )
@@ -294,6 +301,6 @@ def _narrowed(values: np.ndarray) -> np.ndarray:
 
 def _require_finite_result(values: np.ndarray, names: Sequence[str], parts: Iterable[np.ndarray]) -> None:
     """Check all `values` at once, and only if that fails the named parts of them, to say which."""
-    if not np.isfinite(values).all():
+    if not all_finite(values):
         for name, part in zip(names, parts, strict=True):
             require_finite(name, part, RejectionReason.NON_FINITE_RESULT)

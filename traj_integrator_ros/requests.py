@@ -107,19 +107,26 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
         Rejected: the first thing that is wrong, named with what was expected and what came.
 
     """
-    kernel = _check_control_space(fields.control_space, rules)
+    kernel = rules.maps.get(fields.control_space)
+    if kernel is None:
+        raise _unknown_control_space(fields.control_space)
     columns = resolve_columns(fields.joint_names, rules.joint_names)
-    batch = _check_size("batch", fields.batch, rules.max_batch, "max_batch")
-    horizon = _check_size("horizon", fields.horizon, rules.max_horizon, "max_horizon")
+    batch, horizon, dof = fields.batch, fields.horizon, rules.dof
+    if not 1 <= batch <= rules.max_batch:
+        raise _wrong_size("batch", batch, rules.max_batch)
+    if not 1 <= horizon <= rules.max_horizon:
+        raise _wrong_size("horizon", horizon, rules.max_horizon)
     actions = None
     if not (data_optional and fields.data.size == 0):
-        shape = (batch, horizon, rules.dof)
-        actions = columns.into_node(_shaped("data", fields.data, shape, ("batch", "horizon", "dof")))
-        _check_result_size(batch, horizon + kernel.extra_horizon, rules.dof)
+        if fields.data.size != batch * horizon * dof:
+            raise _wrong_length("data", fields.data.size, {"batch": batch, "horizon": horizon, "dof": dof})
+        _check_result_size(batch, horizon + kernel.extra_horizon, dof)
+        actions = columns.into_node(fields.data.reshape(batch, horizon, dof))
     dt = _check_dt(fields.dt, batch, horizon, kernel)
     start = _check_start(fields, columns, rules)
-    rows = 1 if start is None else start.position.shape[0]
-    index = _check_start_index(fields.start_index, batch, rows)
+    index = None
+    if fields.start_index.size:
+        index = _check_start_index(fields.start_index, batch, 1 if start is None else start.position.shape[0])
     if actions is not None:
         require_finite("data", actions)
     return ActionRequest(columns, kernel, batch, horizon, dt, fields.dt.size, start, index, actions)
@@ -150,22 +157,23 @@ def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGr
     return UpstreamGradient(*arranged)
 
 
-def _check_control_space(value: int, rules: RequestRules) -> ControlMap:
-    kernel = rules.maps.get(value)
-    if kernel is None:
-        known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
-        raise Rejected(
-            RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}"
-        )
-    return kernel
+def _unknown_control_space(value: int) -> Rejected:
+    known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
+    return Rejected(
+        RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}"
+    )
 
 
-def _check_size(name: str, value: int, maximum: int, parameter: str) -> int:
-    if not 1 <= value <= maximum:
-        raise Rejected(
-            RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected 1 to {maximum} (parameter {parameter}), got {value}"
-        )
-    return int(value)
+def _wrong_size(name: str, value: int, maximum: int) -> Rejected:
+    return Rejected(
+        RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected 1 to {maximum} (parameter max_{name}), got {value}"
+    )
+
+
+def _wrong_length(name: str, length: int, shape: Mapping[str, int]) -> Rejected:
+    product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
+    expected = math.prod(shape.values())
+    return Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {length}")
 
 
 def _check_result_size(batch: int, output_horizon: int, dof: int) -> None:
@@ -177,16 +185,6 @@ def _check_result_size(batch: int, output_horizon: int, dof: int) -> None:
             f"batch: expected trajectories of at most {LARGEST_RESULT_BYTES} bytes, the most that a message carries, "
             f"got {size} (batch {batch} x output horizon {output_horizon} x dof {dof})",
         )
-
-
-def _shaped(name: str, values: np.ndarray, shape: tuple[int, ...], axes: tuple[str, ...]) -> np.ndarray:
-    expected = math.prod(shape)
-    if values.size != expected:
-        product = " x ".join(f"{axis} {size}" for axis, size in zip(axes, shape, strict=True))
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {values.size}"
-        )
-    return values.reshape(shape)
 
 
 def _check_dt(values: np.ndarray, batch: int, horizon: int, kernel: ControlMap) -> float | np.ndarray | None:
@@ -252,22 +250,22 @@ def _check_start(fields: SequenceFields, columns: ColumnOrder, rules: RequestRul
             RejectionReason.SIZE_MISMATCH,
             f"start.position: expected 1 row or {fields.batch} (batch) without start_index, got {rows}",
         )
-    arranged = []
+    arranged: list[np.ndarray | None] = []
     for name, values in (
         ("start.position", position), ("start.velocity", velocity), ("start.acceleration", acceleration)
     ):
         if values.size == 0:
             arranged.append(None)
             continue
-        shaped = _shaped(name, values, (rows, rules.dof), ("rows", "dof"))
+        if values.size != rows * rules.dof:
+            raise _wrong_length(name, values.size, {"rows": rows, "dof": rules.dof})
+        shaped = values.reshape(rows, rules.dof)
         require_finite(name, shaped)
         arranged.append(columns.into_node(shaped))
     return StartState(*arranged)
 
 
-def _check_start_index(values: np.ndarray, batch: int, rows: int) -> np.ndarray | None:
-    if values.size == 0:
-        return None
+def _check_start_index(values: np.ndarray, batch: int, rows: int) -> np.ndarray:
     if values.size != batch:
         raise Rejected(
             RejectionReason.SIZE_MISMATCH, f"start_index: expected 0 or {batch} (batch) values, got {values.size}"

@@ -63,6 +63,7 @@ class TimeGrid:
         time_ns = np.rint(seconds * _NANOSECONDS).astype(np.int64)
         if (np.diff(time_ns) <= 0).any():
             raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
+        time_ns.flags.writeable = False
         return WholeTimes(first, time_ns)
 
     @cached_property
@@ -81,4 +82,6 @@ class TimeGrid:
                 RejectionReason.INVALID_TIMES,
                 f"dt: the trajectory comes to rest after {end_ns / _NANOSECONDS:g} s, beyond 2^31 s",
             )
-        return np.append(time_ns, end_ns)
+        later = np.append(time_ns, end_ns)
+        later.flags.writeable = False
+        return later

@@ -67,7 +67,7 @@ def joint_trajectory_out(horizon: int) -> Case:
     from traj_integrator_ros.joint_trajectory import TimedPoints
     from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
 
-    points = TimedPoints(np.arange(horizon) * 20_000_000, *random(3, horizon, DOF).astype(np.float64))
+    points = TimedPoints(np.arange(horizon) * 20_000_000, random(3, horizon, DOF).astype(np.float64))
     writer = JointTrajectoryWriter(JOINTS)
     expected = joint_trajectory_objects(points)
 

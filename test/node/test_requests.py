@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traj_integrator_ros.finite import all_finite
 from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
 from traj_integrator_ros.joint_order import resolve_columns
 from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
@@ -176,3 +179,15 @@ def test_what_came_from_outside_is_shown_short_and_printable() -> None:
     assert shown("j" * 10_000) == f"'{'j' * 60}'... (10000 characters)"
     assert shown("a\n\x1b[31m\u202e").isprintable()
     assert shown_names(["a"] * 100).endswith("(100 names)")
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=40), st.sampled_from(["float32", "float64"]))
+def test_finite_are_those_arrays_whose_elements_all_are(values: list[float], dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(values, dtype)
+    assert all_finite(numbers) == all(map(math.isfinite, numbers.tolist()))
+    assert all_finite(numbers.reshape(1, -1, 1)) == all_finite(numbers)
+
+
+def test_large_numbers_whose_sum_overflows_are_finite() -> None:
+    assert all_finite(np.full(4, 1.7e308)) and all_finite(np.full(1000, 3e38, np.float32))

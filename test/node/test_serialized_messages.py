@@ -38,7 +38,7 @@ seeds = st.integers(0, 2**32 - 1)
 def points_of(seed: int, count: int, dof: int) -> TimedPoints:
     rng = np.random.default_rng(seed)
     time_ns = np.sort(rng.integers(0, 2 ** rng.integers(20, 60), count))
-    return TimedPoints(time_ns, *(rng.normal(size=(3, count, dof)) * 10.0 ** rng.integers(-300, 300)))
+    return TimedPoints(time_ns, rng.normal(size=(3, count, dof)) * 10.0 ** rng.integers(-300, 300))
 
 
 def built(joint_names: list[str], points: TimedPoints, stamp: tuple[int, int]) -> JointTrajectory:

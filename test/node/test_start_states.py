@@ -109,7 +109,7 @@ def line() -> TimedPoints:
     time = np.arange(3) * SECOND
     position = np.array([[0.0] * 3, [1.0] * 3, [1.0] * 3])
     velocity = np.array([[1.0] * 3, [1.0] * 3, [0.0] * 3])
-    return TimedPoints(time, position, velocity, np.zeros((3, 3)))
+    return TimedPoints(time, np.stack([position, velocity, np.zeros((3, 3))]))
 
 
 def test_a_published_trajectory_predicts_until_it_ends() -> None:
