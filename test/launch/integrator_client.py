@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -36,19 +36,29 @@ REPLY_TIMEOUT_S = 10.0
 class IntegratorClient:
     """Publishes to one node and remembers what it sends; nothing is sent or received outside the methods."""
 
-    def __init__(self, namespace: str, joint_names: Sequence[str]) -> None:
+    def __init__(self, namespace: str, joint_names: Sequence[str], remappings: Mapping[str, str]) -> None:
         """Connect to the node `traj_integrator` in the namespace; the environment says in which domain.
 
         Every joint trajectory that arrives is checked.
+
+        Args:
+            namespace: of the node.
+            joint_names: of its robot.
+            remappings: what the node was started with; a name may begin with ~.
+
         """
         self.node_name = "/".join(["", *filter(None, namespace.split("/")), "traj_integrator"])
+        rules = [f"{name.replace('~', self.node_name)}:={other}" for name, other in remappings.items()]
+        arguments = ["--ros-args", *(word for rule in rules for word in ("-r", rule))]
         self.joint_names = list(joint_names)
         self.batches: list[TrajectoryBatch] = []
         self.trajectories: list[JointTrajectory] = []
         self.diagnostics: list[DiagnosticArray] = []
         self._context = Context()
         rclpy.init(context=self._context)
-        self._node = rclpy.create_node("integrator_client", namespace=namespace, context=self._context)
+        self._node = rclpy.create_node(
+            "integrator_client", namespace=namespace, context=self._context, cli_args=arguments
+        )
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         node, name = self._node, self.node_name
@@ -56,8 +66,9 @@ class IntegratorClient:
         self._sequences = node.create_publisher(ActionSequence, f"{name}/action_sequence", QoSProfile(depth=10))
         self._plans = node.create_publisher(JointTrajectory, f"{name}/position_trajectory", QoSProfile(depth=10))
         node.create_subscription(TrajectoryBatch, f"{name}/trajectory_batch", self.batches.append, 10)
-        node.create_subscription(JointTrajectory, f"{name}/joint_trajectory", self._keep_trajectory, 10)
+        output = node.create_subscription(JointTrajectory, f"{name}/joint_trajectory", self._keep_trajectory, 10)
         node.create_subscription(DiagnosticArray, "/diagnostics", self.diagnostics.append, qos_profile_sensor_data)
+        self.states_topic, self.output_topic = self._states.topic_name, output.topic_name
         self._get_state = node.create_client(GetState, f"{name}/get_state")
         self._get_parameters = node.create_client(GetParameters, f"{name}/get_parameters")
         self._integrate = node.create_client(Integrate, f"{name}/integrate")
@@ -156,7 +167,7 @@ class IntegratorClient:
 
     def _is_connected(self) -> bool:
         publishers = (self._states, self._sequences, self._plans)
-        topics = (f"{self.node_name}/trajectory_batch", f"{self.node_name}/joint_trajectory")
+        topics = (f"{self.node_name}/trajectory_batch", self.output_topic)
         return all(publisher.get_subscription_count() for publisher in publishers) and all(
             self._node.count_publishers(topic) for topic in topics
         )

@@ -6,10 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from scenarios import Scenario
 
 
 @dataclass(frozen=True)
@@ -22,13 +21,25 @@ class Ended:
 
 
 class NodeProcess:
-    """`python -m traj_integrator_ros` with the arguments of a scenario; its output goes to a file."""
+    """`python -m traj_integrator_ros` with arguments; its output goes to a file."""
 
-    def __init__(self, scenario: Scenario, log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
         self._log = log
-        command = [sys.executable, "-m", "traj_integrator_ros", *scenario.process_arguments()]
+        command = [sys.executable, "-m", "traj_integrator_ros", *arguments]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+    @property
+    def output(self) -> str:
+        """All that it has written so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait until it ends by itself; return the exit code."""
+        return self._process.wait(timeout_s)
 
     def end(self, number: signal.Signals, again_s: float = 20.0) -> Ended:
         """Send the signal until the process ends, the second time after `again_s`; after 20 s it is killed."""
@@ -43,9 +54,9 @@ class NodeProcess:
         if code is None:
             self._process.kill()
             code = self._process.wait()
-        return Ended(code, time.monotonic() - begin, self._log.read_text(encoding="utf-8", errors="replace"))
+        return Ended(code, time.monotonic() - begin, self.output)
 
     def close(self) -> None:
         """Make sure that the process is gone, in good order: what is killed leaves its shared memory behind."""
-        if self._process.poll() is None:
+        if self.is_running():
             self.end(signal.SIGINT)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from launch.actions import IncludeLaunchDescription
+from launch.actions import GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import SetRemap
 from scenarios import CONFIG, REPOSITORY, Scenario
 
 
@@ -18,9 +19,10 @@ def isolate() -> None:
         os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(CONFIG / "fastdds_localhost.xml")
 
 
-def integrator_launch(scenario: Scenario, **arguments: str) -> IncludeLaunchDescription:
-    """Return integrator.launch.py with the arguments of the scenario, and with more or others."""
-    return included("integrator.launch.py", {**scenario.launch_arguments(), **arguments})
+def integrator_launch(scenario: Scenario, **arguments: str) -> GroupAction:
+    """Return integrator.launch.py with the arguments and remappings of the scenario, and with more or others."""
+    remappings = [SetRemap(name, other) for name, other in scenario.remappings]
+    return GroupAction([*remappings, included("integrator.launch.py", {**scenario.launch_arguments(), **arguments})])
 
 
 def included(name: str, arguments: dict[str, str]) -> IncludeLaunchDescription:

@@ -7,7 +7,7 @@ test_processes.py without it, so that the two cannot drift apart.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Scenario:
 
     robot: str
     namespace: str = ""
+    remappings: tuple[tuple[str, str], ...] = ()
 
     def parameter_file(self) -> Path:
         return CONFIG / f"{self.robot}.yaml"
@@ -43,7 +44,7 @@ class Scenario:
         return _dotted(node["ros__parameters"])
 
     def client(self) -> IntegratorClient:
-        return IntegratorClient(self.namespace, self.parameters()["joint_names"])
+        return IntegratorClient(self.namespace, self.parameters()["joint_names"], dict(self.remappings))
 
     def launch_arguments(self) -> dict[str, str]:
         return {"robot": self.robot, "namespace": self.namespace, "device": "cpu"}
@@ -53,10 +54,49 @@ class Scenario:
         return [
             *("--ros-args", "-r", "__node:=traj_integrator", "-r", f"__ns:=/{self.namespace}"),
             *("--params-file", str(self.parameter_file()), "-p", "device:=cpu"),
+            *(word for name, other in self.remappings for word in ("-r", f"{name}:={other}")),
         ]
 
+    def __str__(self) -> str:
+        remapped = ["remapped"] if self.remappings else []
+        return "-".join([self.robot, *filter(None, self.namespace.split("/")), *remapped])
 
-SCENARIOS = (Scenario("franka"), Scenario("ur5e", namespace="left"))
+
+SCENARIOS = (
+    Scenario("franka"),
+    Scenario("ur5e", namespace="left"),
+    Scenario(
+        "franka",
+        namespace="cell/arm",
+        remappings=(("joint_states", "/cell/joint_states"), ("~/joint_trajectory", "/arm_controller/joint_trajectory")),
+    ),
+)
+SIDE_BY_SIDE = (Scenario("ur5e", namespace="left"), Scenario("ur5e", namespace="right/arm"))
+
+
+@dataclass(frozen=True)
+class WrongFile:
+    """A parameter file that a node cannot run with; it is the only one that the node gets."""
+
+    text: str | None
+    """None for a file that does not exist."""
+    said: str
+    """By the node, in one line."""
+    ends: bool = True
+    """Whether the node ends, with exit code 2; else it stays up, unconfigured, so that parameters can be corrected."""
+
+
+_JOINTS = "/**:\n  ros__parameters:\n    joint_names: [a, b]\n"
+WRONG_FILES = {
+    "missing": WrongFile(None, "/nowhere/missing.yaml"),
+    "malformed": WrongFile("/**: [not, parameters", "parse"),
+    "wrong type": WrongFile(f"{_JOINTS}    dt: fast\n", "'dt'"),
+    "another node": WrongFile(
+        _JOINTS.replace("/**", "/integrator"), "configure failed: joint_names: expected the robot's joints", ends=False
+    ),
+}
+UNKNOWN_PARAMETER = (f"{_JOINTS}    state_time_out: 1.0\n", "parameter 'state_time_out' was given but does not exist")
+"""A parameter file with a slip, and what the node says of it; it runs all the same."""
 
 
 # Start-up -----------------------------------------------------------------------------------------------------------
@@ -72,12 +112,12 @@ def has_the_parameters_of_its_files(client: IntegratorClient, scenario: Scenario
 
 
 def offers_the_interface(client: IntegratorClient, scenario: Scenario) -> None:
-    name, namespace = client.node_name, client.node_name.rpartition("/")[0]
+    name = client.node_name
     expected = {
-        f"{namespace}/joint_states": "sensor_msgs/msg/JointState",
+        client.states_topic: "sensor_msgs/msg/JointState",
         f"{name}/action_sequence": "traj_integrator_interfaces/msg/ActionSequence",
         f"{name}/position_trajectory": "trajectory_msgs/msg/JointTrajectory",
-        f"{name}/joint_trajectory": "trajectory_msgs/msg/JointTrajectory",
+        client.output_topic: "trajectory_msgs/msg/JointTrajectory",
         f"{name}/trajectory_batch": "traj_integrator_interfaces/msg/TrajectoryBatch",
         f"{name}/integrate": "traj_integrator_interfaces/srv/Integrate",
         f"{name}/compute_gradient": "traj_integrator_interfaces/srv/ComputeGradient",
@@ -85,6 +125,8 @@ def offers_the_interface(client: IntegratorClient, scenario: Scenario) -> None:
         "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
     }
     client.wait_for(lambda: expected.items() <= client.topics_and_services().items(), f"all of {sorted(expected)}")
+    remapped = {name.replace("~", client.node_name) for name, _ in scenario.remappings if name.startswith("~")}
+    assert not remapped & client.topics_and_services().keys()
 
 
 def reports_diagnostics(client: IntegratorClient, scenario: Scenario) -> None:
@@ -183,6 +225,37 @@ MAIN_JOB = (
     completes_a_plan_of_positions,
     refuses_bad_input_and_goes_on,
 )
+
+# Two nodes ----------------------------------------------------------------------------------------------------------
+
+
+def neighbours_do_not_hear_each_other(clients: Sequence[IntegratorClient], scenarios: Sequence[Scenario]) -> None:
+    """Check two nodes, each with a client of its own in its namespace."""
+    for client in clients:
+        client.wait_until_active()
+    for near, scenario, far in zip(clients, scenarios, reversed(clients), strict=True):
+        heard = len(far.batches), len(far.trajectories)
+        for _ in range(3):
+            answers_a_sequence_on_both_topics(near, scenario)
+        integrates_for_a_caller(near, scenario)
+        far.spin(0.2)
+        assert (len(far.batches), len(far.trajectories)) == heard, "the far node answered, too"
+    counts = {client.node_name: 3 for client in clients}
+    clients[0].diagnostics.clear()
+    clients[0].wait_for(lambda: counts.keys() <= _sequences_by_node(clients[0]).keys(), "diagnostics of both nodes")
+    assert _sequences_by_node(clients[0]) == counts
+
+
+def _sequences_by_node(client: IntegratorClient) -> dict[str, int]:
+    """How many sequences each node says to have received."""
+    statuses = [status for message in client.diagnostics for status in message.status]
+    return {
+        status.name.partition(":")[0]: int(value.value)
+        for status in statuses
+        for value in status.values
+        if value.key == "sequences"
+    }
+
 
 # Recovery -----------------------------------------------------------------------------------------------------------
 

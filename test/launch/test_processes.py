@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,26 +12,31 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
-from integrator_client import IntegratorClient
+from integrator_client import START_TIMEOUT_S, IntegratorClient
 from launched_process import NodeProcess
 from scenarios import (
     MAIN_JOB,
     SCENARIOS,
     SHUTDOWN_LIMIT_S,
+    SIDE_BY_SIDE,
     START_UP,
+    UNKNOWN_PARAMETER,
+    WRONG_FILES,
     Scenario,
+    WrongFile,
     goes_to_active_by_itself,
+    neighbours_do_not_hear_each_other,
     traffic_recovers,
 )
 
 pytestmark = pytest.mark.ros
 
 
-@pytest.fixture(scope="module", params=SCENARIOS, ids=lambda scenario: scenario.robot)
+@pytest.fixture(scope="module", params=SCENARIOS, ids=str)
 def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple]:
     """Client and scenario of a node that runs for all checks of the scenario."""
     scenario: Scenario = request.param
-    process = NodeProcess(scenario, tmp_path_factory.mktemp("node") / "output.txt")
+    process = NodeProcess(scenario.process_arguments(), tmp_path_factory.mktemp("node") / "output.txt")
     client = scenario.client()
     yield client, scenario
     client.close()
@@ -41,7 +47,7 @@ def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def active(tmp_path: Path) -> Iterator[tuple[NodeProcess, IntegratorClient, Scenario]]:
     """A node of the test's own, which is active."""
     scenario = SCENARIOS[0]
-    process = NodeProcess(scenario, tmp_path / "output.txt")
+    process = NodeProcess(scenario.process_arguments(), tmp_path / "output.txt")
     client = scenario.client()
     goes_to_active_by_itself(client, scenario)
     yield process, client, scenario
@@ -53,6 +59,60 @@ def active(tmp_path: Path) -> Iterator[tuple[NodeProcess, IntegratorClient, Scen
 def test_started_node(started, check):
     client, scenario = started
     check(client, scenario)
+
+
+def test_two_nodes_side_by_side_do_not_hear_each_other(tmp_path):
+    nodes = [NodeProcess(one.process_arguments(), tmp_path / f"{one}.txt") for one in SIDE_BY_SIDE]
+    clients = [one.client() for one in SIDE_BY_SIDE]
+    try:
+        neighbours_do_not_hear_each_other(clients, SIDE_BY_SIDE)
+    finally:
+        for one in [*clients, *nodes]:
+            one.close()
+
+
+@pytest.mark.parametrize("wrong", WRONG_FILES.values(), ids=WRONG_FILES)
+def test_a_wrong_parameter_file_is_told_in_one_line(started_with, wrong: WrongFile):
+    process = started_with(wrong.text)
+    if wrong.ends:
+        assert process.wait(START_TIMEOUT_S) == 2, process.output
+    else:
+        _wait_for(process, wrong.said)
+        assert process.is_running()
+        assert process.end(signal.SIGINT).code == 0
+    assert len([line for line in process.output.splitlines() if wrong.said in line]) == 1, process.output
+    assert "Traceback" not in process.output, process.output
+
+
+def test_a_parameter_that_does_not_exist_is_told_and_has_no_effect(started_with):
+    text, said = UNKNOWN_PARAMETER
+    process = started_with(text)
+    _wait_for(process, "active")
+    assert said in process.output
+
+
+@pytest.fixture
+def started_with(tmp_path: Path) -> Iterator[Callable[[str | None], NodeProcess]]:
+    """A function that starts a node with a parameter file of this text, or with one that is missing."""
+    started: list[NodeProcess] = []
+
+    def start(text: str | None) -> NodeProcess:
+        file = Path("/nowhere/missing.yaml") if text is None else tmp_path / "parameters.yaml"
+        if text is not None:
+            file.write_text(text, encoding="utf-8")
+        started.append(NodeProcess(["--ros-args", "--params-file", str(file)], tmp_path / "output.txt"))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.close()
+
+
+def _wait_for(process: NodeProcess, text: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while text not in process.output:
+        assert process.is_running() and time.monotonic() < deadline, process.output
+        time.sleep(0.05)
 
 
 # A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
@@ -72,7 +132,7 @@ def test_publishers_and_clients_recover_when_the_node_is_killed_and_started_agai
 
     def kill() -> None:
         process.end(signal.SIGKILL)
-        again.append(NodeProcess(scenario, tmp_path / "second_output.txt"))
+        again.append(NodeProcess(scenario.process_arguments(), tmp_path / "second_output.txt"))
 
     try:
         traffic_recovers(client, scenario, kill)
