@@ -25,8 +25,8 @@ WRITTEN = {
     ),
 }  # fmt: skip
 """What must lie in the folder after a page's blocks have run."""
-# A command in prose would not be run.
-COMMAND = re.compile(r"^(?:    )?(?:\$ )?(?:ros2|python3?|make|colcon|pip|fastdds|taskset|chrt) ", re.M)
+# A command in an indented block would not be run.
+COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastdds|taskset|chrt) ", re.M)
 
 
 @pytest.mark.timeout(600)  # a page has up to 15 programs, each of which may load torch on a busy machine
