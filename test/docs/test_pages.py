@@ -108,6 +108,15 @@ def test_parameter_files_on_the_pages_are_valid(block: Block) -> None:
     NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **values})
 
 
+def test_the_controller_on_the_page_fits_the_robot_in_config() -> None:
+    page = ROOT / "docs" / "controllers_and_policies.md"
+    (text,) = [block.text for block in blocks(page) if "controller_manager:" in block.text]
+    controller = yaml.safe_load(text)["joint_trajectory_controller"]["ros__parameters"]
+    robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
+    assert controller["joints"] == robot["joint_names"]
+    assert controller["allow_nonzero_velocity_at_trajectory_end"] == (robot["publish"]["end"] != "stop")
+
+
 def _dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for key, value in tree.items():
