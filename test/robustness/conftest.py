@@ -49,12 +49,11 @@ def hostile_node(tmp_path_factory: pytest.TempPathFactory, ledger: Ledger) -> It
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note which faults were survived: each test of a module test_faults_* is one."""
+    """Note which faults were survived: each test of a module test_faults* is one, here and in test/node."""
     path, _, test = report.nodeid.partition("::")
-    if Path(path).parent.name == FOLDER.name and Path(path).name.startswith("test_faults_"):
+    if Path(path).name.startswith("test_faults") and (report.when == "call" or report.failed) and not report.skipped:
         name = test.removeprefix("test_").replace("_", " ")
-        if report.when == "call" or report.failed:
-            _ledger.faults[name] = report.passed and _ledger.faults.get(name, True)
+        _ledger.faults[name] = report.passed and _ledger.faults.get(name, True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

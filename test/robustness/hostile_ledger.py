@@ -23,6 +23,9 @@ class Ledger:
     faults: dict[str, bool] = field(default_factory=dict)
     """Whether a fault was survived, by test."""
 
+    notes: list[str] = field(default_factory=list)
+    """Figures of faults, a line each."""
+
     @property
     def bad(self) -> int:
         return self.right.total() + len(self.wrong)
@@ -49,4 +52,4 @@ class Ledger:
         if self.faults:
             lines.append(f"faults survived: {sum(self.faults.values())} of {len(self.faults)}")
             lines += [f"    {'survived' if well else 'FAILED  '}  {fault}" for fault, well in self.faults.items()]
-        return lines
+        return lines + self.notes

@@ -1,0 +1,135 @@
+"""What runs beside the node, each as a process of its own that can be killed: python robot_process.py WHAT ARGUMENT."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NODE = "/traj_integrator"
+JOINTS = ("joint_a", "joint_b", "joint_c")
+
+
+@contextmanager
+def beside(what: str, *arguments: object, ends: signal.Signals = signal.SIGKILL) -> Iterator[subprocess.Popen]:
+    """Run this file and wait until it is at work; in the end, end it by a signal."""
+    command = [sys.executable, __file__, what, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().strip() == "at work", what
+        yield process
+    finally:
+        process.send_signal(ends)
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def states(rate_hz: str) -> None:
+    """Publish joint states at rest, stamped with the time."""
+    import rclpy
+    from sensor_msgs.msg import JointState
+
+    node = rclpy.create_node("robot")
+    publisher = node.create_publisher(JointState, "joint_states", 10)
+    _wait_for(publisher.get_subscription_count)
+    while True:
+        message = JointState(name=JOINTS, position=array("d", [0.0] * len(JOINTS)))
+        message.header.stamp = node.get_clock().now().to_msg()
+        publisher.publish(message)
+        _at_work()
+        time.sleep(1.0 / float(rate_hz))
+
+
+def clock(start_s: str) -> None:
+    """Publish a simulated time that runs ten times as fast, and joint states at `start_s` microradians."""
+    import rclpy
+    from rosgraph_msgs.msg import Clock
+    from sensor_msgs.msg import JointState
+
+    node = rclpy.create_node("simulation")
+    publisher = node.create_publisher(Clock, "/clock", 10)
+    state_publisher = node.create_publisher(JointState, "joint_states", 10)
+    _wait_for(lambda: publisher.get_subscription_count() and state_publisher.get_subscription_count())
+    begin = time.monotonic()
+    while True:
+        time_s = float(start_s) + 10.0 * (time.monotonic() - begin)
+        message = Clock()
+        message.clock.sec, message.clock.nanosec = divmod(int(time_s * 1e9), 10**9)
+        publisher.publish(message)
+        state = JointState(name=JOINTS, position=array("d", [1e-6 * float(start_s)] * len(JOINTS)))
+        state.header.stamp = message.clock
+        state_publisher.publish(state)
+        _at_work()
+        time.sleep(0.01)
+
+
+def caller(repetitions: str) -> None:
+    """Send calls of ~/integrate when told to by a line on standard input, and never look at the answers."""
+    import numpy as np
+    import rclpy
+
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
+    from ros_client import sequence
+
+    from traj_integrator_interfaces.srv import Integrate
+
+    node = rclpy.create_node("caller")
+    client = node.create_client(Integrate, f"{NODE}/integrate")
+    _wait_for(client.service_is_ready)
+    actions = sequence(np.zeros((64, 64, len(JOINTS))), position=np.zeros(len(JOINTS)))
+    time.sleep(0.3)  # for the node's side to find this one
+    _at_work()
+    sys.stdin.readline()
+    for _ in range(int(repetitions)):
+        client.call_async(Integrate.Request(actions=actions))
+    print("called", flush=True)
+    time.sleep(3600.0)
+
+
+def planner(rate_hz: str) -> None:
+    """Publish sequences."""
+    import numpy as np
+    import rclpy
+
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
+    from ros_client import sequence
+
+    from traj_integrator_interfaces.msg import ActionSequence
+
+    node = rclpy.create_node("planner")
+    publisher = node.create_publisher(ActionSequence, f"{NODE}/action_sequence", 10)
+    _wait_for(publisher.get_subscription_count)
+    message = sequence(np.zeros((4, 16, len(JOINTS))), position=np.zeros(len(JOINTS)))
+    while True:
+        publisher.publish(message)
+        _at_work()
+        time.sleep(1.0 / float(rate_hz))
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+_told: list[bool] = []
+
+
+def _at_work() -> None:
+    if not _told:
+        _told.append(True)
+        print("at work", flush=True)
+
+
+if __name__ == "__main__":
+    import rclpy
+
+    rclpy.init()
+    globals()[sys.argv[1]](*sys.argv[2:])
+    os._exit(0)

@@ -1,0 +1,233 @@
+"""More than the node can take, and clients that go away in the middle of it; every message is accounted for."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hostile_ledger import Ledger
+from node_process import NodeProcess
+from rclpy.serialization import serialize_message
+from robot_process import beside
+from ros_client import RosClient, sequence
+
+from traj_integrator_interfaces.srv import Integrate
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+DOF = 3
+SMALL = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
+LARGE = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
+STAMP_AT = 4
+"""Where the seconds of the stamp are in a serialized sequence."""
+TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
+NEXT_STATE = {
+    ("unconfigured", "configure"): "inactive",
+    ("inactive", "activate"): "active",
+    ("inactive", "cleanup"): "unconfigured",
+    ("active", "deactivate"): "inactive",
+}
+
+
+@contextmanager
+def slowed(process: NodeProcess, works_s: float, rests_s: float) -> Iterator[None]:
+    """Let a process work for a short time in turn with a longer rest."""
+    over = threading.Event()
+
+    def alternate() -> None:
+        while not over.is_set():
+            os.kill(process.pid, signal.SIGSTOP)
+            time.sleep(rests_s)
+            os.kill(process.pid, signal.SIGCONT)
+            time.sleep(works_s)
+
+    thread = threading.Thread(target=alternate)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def traffic(client: RosClient) -> Iterator[None]:
+    """Joint states, sequences and service calls from the same client, as long as it spins."""
+    calls = client.node.create_client(Integrate, f"{client.node_name}/integrate")
+    client.wait_for(calls.service_is_ready, "service", 40.0)
+    timers = [
+        client.node.create_timer(0.005, lambda: client.publish_state([0.0] * DOF)),
+        client.node.create_timer(0.005, lambda: client.sequences.publish(SMALL)),
+        client.node.create_timer(0.02, lambda: calls.call_async(Integrate.Request(actions=SMALL))),
+    ]
+    try:
+        yield
+    finally:
+        for timer in timers:
+            client.node.destroy_timer(timer)
+        client.node.destroy_client(calls)
+
+
+def accounted(client: RosClient) -> tuple[int, int, int]:
+    """Sequences received, answered, and refused for any reason."""
+    counts = client.counts()
+    rejected = sum(int(value) for key, value in counts.items() if key.startswith("rejected."))
+    return int(counts["sequences"]), int(counts["published"]), rejected
+
+
+def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient], ledger: Ledger
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    client.answer(SMALL)
+    data = bytearray(serialize_message(SMALL))
+    sent = 0
+    with slowed(process, works_s=0.002, rests_s=0.4):
+        deadline = time.monotonic() + 4.0
+        while time.monotonic() < deadline:
+            sent += 1
+            struct.pack_into("<i", data, STAMP_AT, sent)
+            client.sequences.publish(bytes(data))
+            client._executor.spin_once(timeout_sec=0)
+            client.batches.clear()
+    client.wait_for(lambda: accounted(client)[0] == sent + 1, "every sequence accounted for", 30.0)
+    received, answered, rejected = accounted(client)
+    assert received == answered + rejected, "nothing is lost that was not counted"
+    assert sent > 20 * answered, (sent, answered)
+    ledger.notes.append(f"flood: {sent} sequences sent, {answered - 1} answered, {rejected} counted as queue_overflow")
+    assert int(client.counts()["rejected.queue_overflow"]) == rejected
+    assert client.batches[-1].header.stamp.sec == sent, "the newest is kept"
+    # Without bounds, the last answers would be about sequences from the beginning.
+    assert all(batch.header.stamp.sec > sent - 500 for batch in client.batches)
+    client.answer(SMALL)
+
+
+def test_callers_that_are_killed_while_the_node_works_for_them(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    held: list[tuple[int, int]] = []
+    for _ in range(4):
+        calls = int(client.counts()["service_calls"])
+        with beside("caller", 3) as caller:
+            # Stopped, so that the calls are certainly not answered yet when the caller is killed.
+            os.kill(process.pid, signal.SIGSTOP)
+            print("go", file=caller.stdin, flush=True)
+            assert caller.stdout.readline().strip() == "called"
+        os.kill(process.pid, signal.SIGCONT)
+        client.wait_for(lambda calls=calls: int(client.counts()["service_calls"]) > calls, "calls taken", 20.0)
+        assert client.integrate(SMALL).success
+        held.append((open_files(process), process.resident_bytes()))
+    assert client.counts()["rejected.internal_error"] == "0", process.output
+    (first_files, first_bytes), (last_files, last_bytes) = held[1], held[-1]
+    assert last_files <= first_files + 12 and last_bytes < 1.05 * first_bytes, held
+
+
+def open_files(process: NodeProcess) -> int:
+    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+
+
+def test_parameters_that_change_under_load(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    client.expects_rest = False
+    steps = (0.01, 0.02, 0.05)
+    with traffic(client):
+        for number, dt in zip(range(36), itertools.cycle(steps), strict=False):
+            change = {
+                "dt": dt,
+                "control_space": ("position", "velocity", "acceleration", "jerk")[number % 4],
+                "publish__end": ("stop", "as_planned")[number % 2],
+                "limits__velocity": [[], [1.0] * DOF][number % 2],
+                "limits__action": ("warn", "reject")[number // 2 % 2],
+            }
+            assert client.set_atomically(**change) == (True, "")
+            assert not client.set_atomically(dt=-1.0, control_space="velocity")[0]
+            assert client.parameter("control_space") == change["control_space"]
+    seen = {round(batch.time_from_start[1], 6) for batch in client.batches}
+    assert seen == set(steps), "each answer has one of the steps, and all of them were in force"
+    assert client.counts()["rejected.internal_error"] == "0", process.output
+
+
+def test_every_lifecycle_transition_after_every_other_under_load(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    state, pairs = "active", set()
+    with traffic(client):
+        for previous, transition in itertools.pairwise(each_pair_once(TRANSITIONS)):
+            allowed = (state, transition) in NEXT_STATE
+            assert client.change_state(transition) == allowed, (state, transition)
+            state = NEXT_STATE.get((state, transition), state)
+            pairs.add((previous, transition))
+        for transition in TRANSITIONS[:2]:
+            client.change_state(transition)
+        client.wait_until_active()
+        client.batches.clear()
+        client.wait_for(lambda: len(client.batches) > 10, "answers after it all")
+    assert len(pairs) == len(TRANSITIONS) ** 2
+    assert client.counts()["rejected.internal_error"] == "0", process.output
+    assert client.integrate(SMALL).success
+
+
+def each_pair_once(names: tuple[str, ...]) -> Iterator[str]:
+    """A walk in which every name follows every name, itself included (an Euler tour)."""
+    left = {name: list(names) for name in names}
+    tour, stack = [], [names[0]]
+    while stack:
+        if left[stack[-1]]:
+            stack.append(left[stack[-1]].pop())
+        else:
+            tour.append(stack.pop())
+    return reversed(tour)
+
+
+def test_a_node_that_is_killed_under_load_and_started_again(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    with traffic(client):
+        client.wait_for(lambda: len(client.batches) > 20, "answers before", 40.0)
+        process.kill()
+        process.start()
+        client.batches.clear()
+        client.wait_for(lambda: len(client.batches) > 20, "answers after", 40.0)
+    client.wait_until_active()
+    assert client.integrate(SMALL).success
+    assert client.counts()["rejected.internal_error"] == "0", process.output
+
+
+def test_two_planners_at_once_and_one_that_is_killed(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    with beside("planner", 100, ends=signal.SIGINT):
+        with beside("planner", 200):
+            client.batches.clear()
+            client.wait_for(lambda: len(client.batches) > 50, "answers to both", 30.0)
+        client.batches.clear()
+        client.wait_for(lambda: len(client.batches) > 20, "answers to the one that is left", 30.0)
+    received, answered, rejected = accounted(client)
+    assert received == answered + rejected
+    assert client.counts()["rejected.internal_error"] == "0", process.output
