@@ -41,7 +41,9 @@ class CudaRecorder:
     def record(self, run: Callable[[], None]) -> Replay:
         """Capture `run`; what it allocates belongs to the graph and dies with it."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self._device), torch.cuda.graph(graph, stream=self._stream):
+        # Other threads may go on with what a capture must not do.
+        capture = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
+        with torch.cuda.device(self._device), capture:
             run()
         return graph.replay
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -172,6 +177,15 @@ def test_rows_of_a_large_batch_are_summed_in_order_whatever_the_part():
     expected = np.zeros((5, dof))
     np.add.at(expected, index, gradient[:, 0].astype(np.float64))
     assert np.array_equal(arguments[9], expected.astype(np.float32))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
+@pytest.mark.parametrize("instruction_set", ["baseline", "avx2", "avx512"])
+def test_nothing_is_read_or_written_beyond_the_arrays(instruction_set):
+    program = Path(__file__).with_name("steps_beside_a_wall.py")
+    environment = {**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": instruction_set}
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_the_wrong_number_of_arguments_is_refused():
