@@ -67,6 +67,7 @@ def joint_trajectory_out(horizon: int) -> Case:
     from traj_integrator_ros.joint_trajectory import TimedPoints
     from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
 
+    # The same times in every call, as sequences with one step length have; others cost about 1 us more.
     points = TimedPoints(np.arange(horizon) * 20_000_000, random(3, horizon, DOF).astype(np.float64))
     writer = JointTrajectoryWriter(JOINTS)
     expected = joint_trajectory_objects(points)
