@@ -44,10 +44,9 @@ def generate_test_description(wrong):
 
 class TestWrongFile(unittest.TestCase):
     def test_it_is_told(self, wrong, proc_info, proc_output):
-        (process,) = proc_info
-        proc_output.assertWaitFor(wrong.said, process=process.action, timeout=60)
+        proc_output.assertWaitFor(wrong.said, timeout=60)
         if wrong.ends:
-            proc_info.assertWaitForShutdown(process=process.action, timeout=20)
+            proc_info.assertWaitForShutdown(process="integrator_node", timeout=20)
 
 
 @launch_testing.post_shutdown_test()
