@@ -63,9 +63,10 @@ def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -
                 if not slower(measured, kept):
                     break
                 measured, errors = measure(name, case, quick=quick)
+        lines = [report.table(measured, head=not rows)] if measured else []
         rows += measured
         wrong += errors
-        print(report.table(measured) if measured else "", *errors, sep="\n", flush=True)
+        print(*lines, *errors, sep="\n", flush=True)
     return rows, wrong
 
 

@@ -57,15 +57,15 @@ def unmeasured_row(suite: str, unmeasured: Unmeasured) -> Row:
     return {"suite": suite, "case": unmeasured.cases, "unmeasured": unmeasured.reason}
 
 
-def table(rows: list[Row]) -> str:
-    """The rows for people."""
+def table(rows: list[Row], *, head: bool = True) -> str:
+    """The rows for people, under a line of heads if that is wanted."""
     if all("unmeasured" in row for row in rows):
         return "\n".join(f"{row['case']}: unmeasured: {row['unmeasured']}" for row in rows)
     lines = [
-        f"{'case':34} {'B':>6} {'H':>4} {'D':>3} {'ours':>11}   {'peer':30} {'peer':>11} {'ratio':>8} {'target':>9}",
+        f"{'case':50} {'B':>6} {'H':>4} {'D':>3} {'ours':>11}   {'peer':30} {'peer':>11} {'ratio':>8} {'target':>9}",
     ]
     for row in rows:
-        head = f"{row['case']:34} {row['B']:6} {row['H']:4} {row['D']:3} {_time(row['ours_us'])} "
+        head = f"{row['case']:50} {row['B']:6} {row['H']:4} {row['D']:3} {_time(row['ours_us'])} "
         spread = f"±{row['ours_spread'] * 100:.0f}%"
         if row["peer"] is not None:
             target = _target(row.get("target"), row.get("met"), "x")
@@ -84,8 +84,8 @@ def table(rows: list[Row]) -> str:
             lines.append(f"{head}{spread:>4} {'most':30} {_time(row['most_us'])} {_met(row['most_met']):>21}")
         if row.get("memory_most") is not None:
             memory = f"{row['memory_ratio']:.2f} of inputs + outputs ({row['memory_floor_mb']:.0f} MB)"
-            lines.append(f"{'':62}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")
-    return "\n".join(dict.fromkeys(lines))
+            lines.append(f"{'':78}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")
+    return "\n".join(list(dict.fromkeys(lines))[not head :])
 
 
 def key(row: Row) -> tuple[object, ...]:
