@@ -16,11 +16,12 @@ import torch
 from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 
-from traj_integrator_ros import engine_staged
+from traj_integrator_ros import engine_launch, engine_staged
 from traj_integrator_ros.engine_graphs import Replay, Stations
 from traj_integrator_ros.engine_staged import StagedExecutor
 from traj_integrator_ros.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.kernels import Backend, ControlSpace
+from traj_integrator_ros.kernels.backends import launcher
 
 
 class CallRecorder:
@@ -62,6 +63,18 @@ def test_eager_recorded_and_replayed_calls_give_what_the_direct_executor_gives(c
         assert_same(other.run(engine), wanted, exact=False)
     kinds = 1 + any(case.given_upstream)
     assert (recorder.recorded, recorder.replayed) == (kinds, 2 * kinds)
+
+
+@settings(max_examples=40)
+@given(case=engine_cases())
+def test_backends_that_make_new_results_serve_too(case):
+    """The reference, which runs where nothing else does."""
+    expected = case.run(case.engine())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_launch, "default_backend", lambda device: Backend.REFERENCE)
+        patch.setattr(engine_launch, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
+        executor = StagedExecutor(torch.device("cpu"), torch.float32, max_graphs=4)
+        assert_same(case.run(case.engine(executor)), expected, exact=False)
 
 
 def again(case: EngineCase) -> list[EngineCase]:

@@ -14,8 +14,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, transpose
 
+from traj_integrator_ros import engine_launch
+from traj_integrator_ros.engine_staged import StagedExecutor
+from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
 from traj_integrator_ros.kernels import Backend
+from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.triton import clique, clique_central, scan, start_gradients
 from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
 
@@ -285,6 +289,35 @@ def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
     for replayed, right in zip([*forward, *gradients], [*sum(launch(kernel, fresh), ())], strict=True):
         assert torch.equal(replayed, right)
+
+
+@pytest.mark.parametrize("name", PUBLIC_MAPS)
+def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
+    """Its executor for devices, with inputs in each form; on CUDA devices it does so through graphs."""
+    monkeypatch.setattr(engine_launch, "default_backend", lambda device: Backend.TRITON)
+    monkeypatch.setattr(engine_launch, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
+    map_ = PUBLIC_MAPS[name]
+    scheme = name.partition("_")[2]
+    fields = {"finite_difference": scheme} if name.startswith("clique") else {}
+    fields |= {"acceleration_integrator": scheme} if name.startswith("acceleration") else {}
+    config = IntegratorConfig(dof=3, control_space=map_.control_space, device="cpu", **fields)
+    on_device = TrajectoryIntegrator(
+        dataclasses.replace(config, device=DEVICE),
+        StagedExecutor(torch.device(DEVICE), torch.float32, max_graphs=4),
+    )
+    directly = TrajectoryIntegrator(config)
+    generator = torch.Generator().manual_seed(0)
+    for rows, index in ((1, None), (4, None), (2, torch.tensor([0, 1, 1, 0]))):
+        start = StartState(torch.randn(rows, 3, generator=generator), torch.randn(rows, 3, generator=generator))
+        actions = torch.randn(4, 5, 3, generator=generator)
+        results = []
+        for engine in (on_device, directly):
+            outputs = [x.clone() for x in engine.integrate(start, actions, 0.1, start_index=index)]
+            upstream = UpstreamGradient(outputs[0], None, outputs[2], outputs[3])
+            gradient = engine.vjp(start, upstream, actions=actions, dt=0.1, start_index=index, want_dt=True)
+            results.append([*outputs, *(x.clone() for x in gradient)])
+        for actual, right in zip(*results, strict=True):
+            assert float((actual.double() - right.double()).norm()) <= 5e-6 * float(right.double().norm())
 
 
 @gpu
