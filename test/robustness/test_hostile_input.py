@@ -193,6 +193,13 @@ def test_what_exceeds_limits_is_refused_where_the_node_is_told_to(node: HostileN
         node.plan(plan([0.0, 1.0], [[0.0, 0.0, 0.2]] * 2), refused("start_mismatch"))
 
 
+def test_a_plan_whose_end_no_message_can_tell_is_refused(node: HostileNode) -> None:
+    """It ends in motion as late as a message can say; the point at rest that belongs after it is later."""
+    late = plan([0.0, 1.0], [[0.0] * NODE.dof, [1e9] * NODE.dof])
+    late.points[1].time_from_start.sec = 2**31 - 1
+    node.plan(late, refused("invalid_times"))
+
+
 def test_a_batch_without_the_row_to_publish_is_refused_on_the_topic(node: HostileNode) -> None:
     with changed(node, publish__row=1):
         message = good_sequence(batch=1, data=floats(np.zeros(12)))
