@@ -13,7 +13,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSPolicyKind, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
@@ -29,6 +29,7 @@ JOINT_STATE_POLL_S = 0.05
 _JOINT_STATE_DEPTH = 64
 """Joint states at up to 1.2 kHz are all looked at; of faster ones, only the newest."""
 _OUTPUT_DEPTH = 10
+_NO_EVENTS = "disabled"
 
 
 class Callbacks(NamedTuple):
@@ -58,6 +59,7 @@ class Entities:
         self._publishers: list[Publisher] = []
         self._subscriptions: list[Subscription] = []
         self._services: list = []
+        self._events = _NO_EVENTS
         self._timer: Timer | None = None
         try:
             # Publishers first: an input may be waiting, and be answered, as soon as its subscription exists.
@@ -91,6 +93,20 @@ class Entities:
         except BaseException:
             self.destroy()
             raise
+
+    def introspect_services(self, events: str) -> None:
+        """Publish what services are asked and answer: "disabled", "metadata" or "contents".
+
+        Raises:
+            RuntimeError: this ROS 2 has no service introspection, and it is not disabled.
+
+        """
+        if events == self._events:
+            return
+        state = introspection_state(events)
+        for service in self._services:
+            service.configure_introspection(self._node.get_clock(), qos_profile_services_default, state)
+        self._events = events
 
     def destroy(self) -> None:
         """Remove them all."""
@@ -144,6 +160,26 @@ def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     return node.create_publisher(
         DiagnosticArray, "/diagnostics", QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
     )
+
+
+def introspection_state(events: str) -> object:
+    """Return the state of service introspection that a parameter names.
+
+    Raises:
+        RuntimeError: this ROS 2 has none, and the name is not "disabled".
+
+    """
+    try:
+        from rclpy.service_introspection import ServiceIntrospectionState
+    except ImportError:
+        if events == _NO_EVENTS:
+            return None
+        raise RuntimeError(f"service_introspection: expected disabled before ROS 2 Iron, got {events}") from None
+    return {
+        _NO_EVENTS: ServiceIntrospectionState.OFF,
+        "metadata": ServiceIntrospectionState.METADATA,
+        "contents": ServiceIntrospectionState.CONTENTS,
+    }[events]
 
 
 def take_waiting(subscription: Subscription) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 from . import messages
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
-from .entities import Callbacks, Entities, create_diagnostics_publisher, take_waiting
+from .entities import Callbacks, Entities, create_diagnostics_publisher, introspection_state, take_waiting
 from .integrator import IntegratorConfig, TrajectoryIntegrator
 from .joint_trajectory import TimedPoints
 from .joint_trajectory_cdr import JointTrajectoryWriter
@@ -101,6 +101,7 @@ class IntegratorNode(LifecycleNode):
                     self._on_compute_gradient,
                 ),
             )
+            self._entities.introspect_services(parameters.service_introspection)
         except Exception as error:
             self._release()
             self._failure = f"configure failed: {_one_line(error)}"
@@ -329,6 +330,7 @@ class IntegratorNode(LifecycleNode):
             finite_difference=parameters.finite_difference,
             acceleration_integrator=parameters.acceleration_integrator,
         )
+        introspection_state(parameters.service_introspection)  # may refuse the change; committing it cannot
         self._pending = (parameters, engine)
 
     def _commit_change(self) -> None:
@@ -336,6 +338,7 @@ class IntegratorNode(LifecycleNode):
         parameters, self._engine = self._pending
         self._pending = None
         self._pipeline.reconfigure(parameters, self._engine)
+        self._entities.introspect_services(parameters.service_introspection)
         if parameters.diagnostics_period != period:
             self.destroy_timer(self._diagnostics_timer)
             self._diagnostics_timer = self._create_diagnostics_timer()

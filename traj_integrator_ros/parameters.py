@@ -195,6 +195,11 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         unit="s", range=(0.01, 3600.0),
     ),
     ParameterSpec(
+        "service_introspection", ParameterKind.STRING, "disabled",
+        "What ros2 service echo gets to see of ~/integrate and ~/compute_gradient",
+        choices=("disabled", "metadata", "contents"),
+    ),
+    ParameterSpec(
         "autostart", ParameterKind.BOOL, True,
         "Configure and activate at start-up without being told",
         changeable=Changeable.START_UP,
@@ -237,6 +242,7 @@ class NodeParameters:
     publish_end: str
     publish_rest_tolerance: float
     diagnostics_period: float
+    service_introspection: str
     autostart: bool
 
     @staticmethod

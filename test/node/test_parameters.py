@@ -146,7 +146,7 @@ CHANGES = [
     ("limits.acceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3), ("limits.start_deviation", 0.5),
     ("limits.action", "reject"), ("publish.row", 1), ("publish.joint_trajectory", False),
     ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
-    ("diagnostics.period", 0.2),
+    ("diagnostics.period", 0.2), ("service_introspection", "contents"),
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ ENCLAVE = "/traj_integrator"
 
 @pytest.fixture
 def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
-    """What a running node has that uses everything it can: simulated time."""
+    """What a running node has that uses everything it can: simulated time, events of its services."""
     rclpy = pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from rclpy.context import Context
 
@@ -23,7 +23,9 @@ def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
 
     file = tmp_path / "parameters.yaml"
     robot = (project_root / "config" / "franka.yaml").read_text(encoding="utf-8")
-    file.write_text(robot + "    use_sim_time: true\n", encoding="utf-8")
+    everything = robot.replace("service_introspection: disabled", "service_introspection: contents")
+    assert everything != robot
+    file.write_text(f"{everything}    use_sim_time: true\n", encoding="utf-8")
     process = IntegratorProcess(file, tmp_path / "node.log")
     context = Context()
     rclpy.init(context=context)
