@@ -65,6 +65,8 @@ def main(args: Sequence[str] | None = None) -> int:
 
     _limit_threads()
     keep_freed_memory()
+    # Else collections look at all that was imported, too: 50 ms in the middle of some message, and at the end.
+    gc.freeze()
     stop_signals.orderly()
     try:
         removed, lacking = remove_abandoned_segments(), shortage()
@@ -87,8 +89,6 @@ def main(args: Sequence[str] | None = None) -> int:
         executor = create_executor()
         executor.add_node(node)
         node.autostart()
-        # Else a full collection would look at all that was imported: 50 ms in the middle of some message.
-        gc.freeze()
         _spin(executor, node)
         executor.shutdown(timeout_sec=0)
     except (ExternalShutdownException, RuntimeError):
@@ -100,7 +100,6 @@ def main(args: Sequence[str] | None = None) -> int:
         rclpy.try_shutdown()
     # Only when the last of it is collected does the node leave the DDS domain; else others would wait for it for long.
     del node, executor
-    gc.unfreeze()
     gc.collect()
     # What ends the context on a signal leaves the end of the log file in memory.
     rclpy_implementation.rclpy_logging_fini()
