@@ -63,7 +63,7 @@ def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -
                 if not slower(measured, kept):
                     break
                 measured, errors = measure(name, case, quick=quick)
-        lines = [report.table(measured, head=not rows)] if measured else []
+        lines = [report.table(measured, heads=not rows)] if measured else []
         rows += measured
         wrong += errors
         print(*lines, *errors, sep="\n", flush=True)

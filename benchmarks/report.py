@@ -57,7 +57,7 @@ def unmeasured_row(suite: str, unmeasured: Unmeasured) -> Row:
     return {"suite": suite, "case": unmeasured.cases, "unmeasured": unmeasured.reason}
 
 
-def table(rows: list[Row], *, head: bool = True) -> str:
+def table(rows: list[Row], *, heads: bool = True) -> str:
     """The rows for people, under a line of heads if that is wanted."""
     if all("unmeasured" in row for row in rows):
         return "\n".join(f"{row['case']}: unmeasured: {row['unmeasured']}" for row in rows)
@@ -85,7 +85,7 @@ def table(rows: list[Row], *, head: bool = True) -> str:
         if row.get("memory_most") is not None:
             memory = f"{row['memory_ratio']:.2f} of inputs + outputs ({row['memory_floor_mb']:.0f} MB)"
             lines.append(f"{'':78}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")
-    return "\n".join(list(dict.fromkeys(lines))[not head :])
+    return "\n".join(list(dict.fromkeys(lines))[not heads :])
 
 
 def key(row: Row) -> tuple[object, ...]:

@@ -63,6 +63,11 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     assert fast["ratio"] < 1 and not fast["met"]
     assert 0.2 < slow["of_limit"] < 0.9 and not slow["limit_met"]
     assert json.loads(json.dumps(rows)) == rows
+    from benchmarks.report import table
+
+    with_heads = table(rows).splitlines()
+    assert with_heads[0].startswith("case ") and "MISSED" in with_heads[2]
+    assert table(rows, heads=False).splitlines() == with_heads[1:]
 
 
 def test_contenders_take_turns():

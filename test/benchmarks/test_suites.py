@@ -217,7 +217,7 @@ def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
         return [row], []
 
     monkeypatch.setattr(program, "measure", measure)
-    monkeypatch.setattr(report, "table", lambda rows, head: "")
+    monkeypatch.setattr(report, "table", lambda rows, heads: "")
     monkeypatch.setitem(registry.SUITES, "one", lambda quick: iter([object()]))
     kept = {report.key({"case": "c", "B": 1, "peer": "p"}): {"ratio": 10.0}}
     rows, _ = program.run("one", kept, quick=True)
