@@ -1,5 +1,7 @@
 """Runs the benchmarks: `python -m benchmarks [--quick] [--check] [--suite NAME ...]`.
 
+`--show [MACHINE]` prints results that were kept and measures nothing.
+
 Every result is checked before it is timed; a wrong one has no speed and makes the run fail. Prints tables, writes
 build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<suite>.json.
 """
@@ -18,6 +20,7 @@ from .registry import FINISH, SUITES, Case, Unmeasured
 from .timing import clock_interleaved, time_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
 ALLOWED_LOSS = 0.25
 REPEATS = 2
 
@@ -25,12 +28,14 @@ REPEATS = 2
 def main() -> int:
     """Return 0 if every result was right and, with --check, no ratio fell by more than a quarter."""
     arguments = _arguments()
+    if arguments.show is not None:
+        return show(arguments.show, arguments.suite or list(SUITES))
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     failures = []
     for name in arguments.suite or SUITES:
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
-        kept = ROOT / "benchmarks" / "results" / machine_name() / f"{name}.json"
+        kept = RESULTS / machine_name() / f"{name}.json"
         rows, wrong = run(name, report.read(kept) if arguments.check else {}, quick=arguments.quick)
         failures += wrong
         if name in FINISH and rows:
@@ -45,6 +50,19 @@ def main() -> int:
             print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
     print(*failures, sep="\n", file=sys.stderr)
     return 1 if failures else 0
+
+
+def show(machine: str, names: list[str]) -> int:
+    """Print the results that are kept of a machine; return 1 if there are none."""
+    kept = {name: list(report.read(RESULTS / machine / f"{name}.json").values()) for name in names}
+    for name, rows in kept.items():
+        if rows:
+            print(f"\n{name}\n{report.table(rows)}")
+    if any(kept.values()):
+        return 0
+    machines = ", ".join(sorted(path.name for path in RESULTS.iterdir() if path.is_dir()))
+    print(f"--show: expected a machine that results are kept of ({machines}), got {machine}", file=sys.stderr)
+    return 1
 
 
 def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -> tuple[list[report.Row], list[str]]:
@@ -118,6 +136,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer cases and shorter samples: under two minutes")
     parser.add_argument("--check", action="store_true", help="fail where a ratio fell by a quarter since the kept run")
     parser.add_argument("--keep", action="store_true", help="keep the results in benchmarks/results")
+    shown = "print the results kept of a kind of machine (default: this one) and measure nothing"
+    parser.add_argument("--show", nargs="?", const=machine_name(), metavar="MACHINE", help=shown)
     parser.add_argument("--threads", type=int, help="CPU threads of torch; default: torch's own")
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this one; may be repeated")
     return parser.parse_args()

@@ -103,3 +103,13 @@ def test_the_command_knows_its_suites(project_root: Path):
     )
     assert done.returncode == 0, done.stderr
     assert "cpu_kernels" in done.stdout
+
+
+def test_kept_results_are_shown_without_a_measurement(project_root: Path, capsys):
+    from benchmarks import __main__ as program
+
+    (machine,) = {path.parent.name for path in (project_root / "benchmarks" / "results").glob("*/cpu_kernels.json")}
+    assert program.show(machine, ["cpu_kernels"]) == 0
+    assert "matrix form" in capsys.readouterr().out
+    assert program.show("abacus", ["cpu_kernels"]) == 1
+    assert f"({machine}), got abacus" in capsys.readouterr().err
