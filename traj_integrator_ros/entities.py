@@ -28,6 +28,9 @@ SEQUENCE_DEPTH = 10
 JOINT_STATE_POLL_S = 0.05
 _JOINT_STATE_DEPTH = 64
 """Joint states at up to 1.2 kHz are all looked at; of faster ones, only the newest."""
+_SERVICE_DEPTH = 64
+"""Calls waiting while one is worked on. Those beyond it get no answer, ever, and nobody is told: the usual 10 are too
+few for an optimizer that calls for many candidates at once."""
 _OUTPUT_DEPTH = 10
 _NO_EVENTS = "disabled"
 
@@ -86,10 +89,12 @@ class Entities:
                 (JointTrajectory, "~/position_trajectory", callbacks.position_trajectory),
             ):
                 self._subscription(message_type, topic, callback, sequences, raw=True)
-            self._services.append(node.create_service(Integrate, "~/integrate", callbacks.integrate))
-            self._services.append(
-                node.create_service(ComputeGradient, "~/compute_gradient", callbacks.compute_gradient)
-            )
+            calls = QoSProfile(depth=_SERVICE_DEPTH)
+            for service, name, callback in (
+                (Integrate, "~/integrate", callbacks.integrate),
+                (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
+            ):
+                self._services.append(node.create_service(service, name, callback, qos_profile=calls))
         except BaseException:
             self.destroy()
             raise

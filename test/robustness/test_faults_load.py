@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hostile_ledger import Ledger
 from node_process import NodeProcess
+from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from robot_process import beside
 from ros_client import RosClient, sequence
@@ -111,6 +112,26 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     # waits in the transport, as its threads rest, too: a tenth of all.
     assert all(batch.header.stamp.sec > sent / 2 for batch in client.batches)
     client.answer(SMALL)
+
+
+def test_calls_for_sixty_candidates_at_once(
+    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+) -> None:
+    """The usual queue of a service holds ten; what does not fit is never answered."""
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    candidates = 60
+    caller = client.node.create_client(
+        Integrate, f"{client.node_name}/integrate", qos_profile=QoSProfile(depth=candidates)
+    )
+    client.wait_for(caller.service_is_ready, "service")
+    client.spin(0.5)
+    os.kill(process.pid, signal.SIGSTOP)  # as if it were at work
+    futures = [caller.call_async(Integrate.Request(actions=LARGE)) for _ in range(candidates)]
+    os.kill(process.pid, signal.SIGCONT)
+    client.wait_for(lambda: all(future.done() for future in futures), "every answer", 20.0)
+    assert all(future.result().success for future in futures)
 
 
 def test_callers_that_are_killed_while_the_node_works_for_them(
