@@ -19,10 +19,10 @@ pytest.register_assert_rewrite("hostile_node", "hostile_oracle", "ros_client")
 from hostile_ledger import Ledger  # noqa: E402
 from hostile_node import PARAMETERS as HOSTILE_PARAMETERS  # noqa: E402
 from hostile_node import HostileNode  # noqa: E402
-from node_fixtures import connect, start_node  # noqa: E402
+from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory, connect, start_node  # noqa: E402
 from node_process import NodeProcess  # noqa: E402
 
-__all__ = ["connect", "start_node"]
+__all__ = ["JOINTS", "PARAMETERS", "ClientFactory", "NodeFactory", "connect", "start_node"]
 
 FOLDER = Path(__file__).parent
 _ledger = Ledger()

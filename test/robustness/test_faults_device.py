@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from hostile_ledger import Ledger
 from hostile_messages import NODE
 from hostile_node import PARAMETERS, HostileNode
 from hostile_oracle import Verdict
-from node_process import NodeProcess
+from node_fixtures import NodeFactory
 from ros_client import floats, sequence
 
 from traj_integrator_interfaces.srv import ComputeGradient
@@ -21,7 +20,7 @@ SHORT_OF_MEMORY = Path(__file__).parent.parent / "node" / "node_short_of_memory.
 LARGE = sequence(np.zeros((64, 64, NODE.dof)), position=np.zeros(NODE.dof))
 
 
-def test_device_memory_that_runs_out(start_node: Callable[..., NodeProcess], ledger: Ledger) -> None:
+def test_device_memory_that_runs_out(start_node: NodeFactory, ledger: Ledger) -> None:
     parameters = {**PARAMETERS, "max_batch": 64, "max_horizon": 64, "warmup": ["1x4"]}
     node = HostileNode(start_node(parameters, program=[str(SHORT_OF_MEMORY)]), ledger)
     try:

@@ -8,13 +8,14 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hostile_ledger import Ledger
+from node_fixtures import ClientFactory, NodeFactory
 from node_process import NodeProcess
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
@@ -85,7 +86,7 @@ def accounted(client: RosClient) -> tuple[int, int, int]:
 
 
 def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient], ledger: Ledger
+    start_node: NodeFactory, connect: ClientFactory, ledger: Ledger
 ) -> None:
     process = start_node()
     client = connect()
@@ -114,9 +115,7 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     client.answer(SMALL)
 
 
-def test_calls_for_sixty_candidates_at_once(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
-) -> None:
+def test_calls_for_sixty_candidates_at_once(start_node: NodeFactory, connect: ClientFactory) -> None:
     """The usual queue of a service holds ten; what does not fit is never answered."""
     process = start_node()
     client = connect()
@@ -134,9 +133,7 @@ def test_calls_for_sixty_candidates_at_once(
     assert all(future.result().success for future in futures)
 
 
-def test_callers_that_are_killed_while_the_node_works_for_them(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
-) -> None:
+def test_callers_that_are_killed_while_the_node_works_for_them(start_node: NodeFactory, connect: ClientFactory) -> None:
     process = start_node()
     client = connect()
     client.wait_until_active()
@@ -161,9 +158,7 @@ def open_files(process: NodeProcess) -> int:
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
 
-def test_parameters_that_change_under_load(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
-) -> None:
+def test_parameters_that_change_under_load(start_node: NodeFactory, connect: ClientFactory) -> None:
     process = start_node()
     client = connect()
     client.wait_until_active()
@@ -187,7 +182,7 @@ def test_parameters_that_change_under_load(
 
 
 def test_every_lifecycle_transition_after_every_other_under_load(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+    start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     process = start_node()
     client = connect()
@@ -221,9 +216,7 @@ def each_pair_once(names: tuple[str, ...]) -> Iterator[str]:
     return reversed(tour)
 
 
-def test_a_node_that_is_killed_under_load_and_started_again(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
-) -> None:
+def test_a_node_that_is_killed_under_load_and_started_again(start_node: NodeFactory, connect: ClientFactory) -> None:
     process = start_node()
     client = connect()
     client.wait_until_active()
@@ -238,9 +231,7 @@ def test_a_node_that_is_killed_under_load_and_started_again(
     assert client.counts()["rejected.internal_error"] == "0", process.output
 
 
-def test_two_planners_at_once_and_one_that_is_killed(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
-) -> None:
+def test_two_planners_at_once_and_one_that_is_killed(start_node: NodeFactory, connect: ClientFactory) -> None:
     process = start_node()
     client = connect()
     client.wait_until_active()

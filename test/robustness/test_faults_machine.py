@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from node_process import NodeProcess
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import RosClient, sequence
 
 from traj_integrator_interfaces.srv import ComputeGradient
@@ -50,7 +49,7 @@ def assert_serves(client: RosClient) -> None:
 
 
 def test_a_log_directory_that_cannot_be_written(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient], monkeypatch: pytest.MonkeyPatch
+    start_node: NodeFactory, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROS_LOG_DIR", "/proc/log")  # read-only for root, too
     process = start_node()
@@ -61,8 +60,8 @@ def test_a_log_directory_that_cannot_be_written(
 
 
 def test_a_disk_and_a_shared_memory_that_are_full(
-    start_node: Callable[..., NodeProcess],
-    connect: Callable[..., RosClient],
+    start_node: NodeFactory,
+    connect: ClientFactory,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -77,9 +76,7 @@ def test_a_disk_and_a_shared_memory_that_are_full(
     assert process.stop()[0] == 0, process.output
 
 
-def test_output_that_nobody_reads(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
-) -> None:
+def test_output_that_nobody_reads(start_node: NodeFactory, connect: ClientFactory) -> None:
     """The reader of a pipe is gone, as of `ros2 run ... | head`."""
     process = start_node(program=["-c", UNREAD])
     assert_serves(connect())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from node_process import NodeProcess
+from node_fixtures import ClientFactory, NodeFactory
 from robot_process import beside
 from ros_client import RosClient, sequence
 
@@ -37,7 +35,7 @@ def assert_accounted(client: RosClient) -> None:
 
 
 def test_joint_states_that_stop_and_come_back_while_a_planner_goes_on(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+    start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     start_node({"state_timeout": 0.5})
     client = connect()
@@ -56,7 +54,7 @@ def test_joint_states_that_stop_and_come_back_while_a_planner_goes_on(
 
 
 def test_a_simulation_that_stops_and_starts_again_from_an_earlier_time(
-    start_node: Callable[..., NodeProcess], connect: Callable[..., RosClient]
+    start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     start_node({"use_sim_time": True, "state_timeout": 5.0})
     client = connect()
