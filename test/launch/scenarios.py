@@ -233,6 +233,14 @@ def neighbours_do_not_hear_each_other(clients: Sequence[IntegratorClient], scena
     """Check two nodes, each with a client of its own in its namespace."""
     for client in clients:
         client.wait_until_active()
+    states = [_Motion.of(scenario).position[0] + 0.1 * number for number, scenario in enumerate(scenarios)]
+    for client, state in zip(clients, states, strict=True):
+        client.publish_state(state, np.zeros_like(state))
+        client.spin(0.2)
+    for client, state in zip(clients, states, strict=True):
+        client.publish_sequence(sequence_of(np.zeros((1, 2, len(state))), DT_S, ActionSequence.ACCELERATION))
+        client.wait_for(lambda batches=client.batches: batches, "trajectory batch")
+        np.testing.assert_allclose(client.batches[-1].position[: len(state)], state, atol=1e-6)
     for near, scenario, far in zip(clients, scenarios, reversed(clients), strict=True):
         heard = len(far.batches), len(far.trajectories)
         for _ in range(3):
@@ -240,7 +248,7 @@ def neighbours_do_not_hear_each_other(clients: Sequence[IntegratorClient], scena
         integrates_for_a_caller(near, scenario)
         far.spin(0.2)
         assert (len(far.batches), len(far.trajectories)) == heard, "the far node answered, too"
-    counts = {client.node_name: 3 for client in clients}
+    counts = {client.node_name: 4 for client in clients}
     clients[0].diagnostics.clear()
     clients[0].wait_for(lambda: counts.keys() <= _sequences_by_node(clients[0]).keys(), "diagnostics of both nodes")
     assert _sequences_by_node(clients[0]) == counts
