@@ -5,5 +5,6 @@
 // Behind every standard header: only the loops may be compiled for it.
 #pragma GCC target("avx2,fma,f16c")
 #define INSTRUCTION_SET avx2
+#define ROWS_IN_REGISTERS  // not __AVX2__: a pragma does not define it in every GCC
 #include "loops.inc"
 #endif
