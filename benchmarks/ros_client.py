@@ -154,11 +154,13 @@ class RosClient:
         time.sleep(PAUSE_S)
         begin = time.perf_counter()
         with client.handle:
-            client.handle.send_request(request)
-        self._wait(service, client=client)
-        with client.handle:
-            _, response = client.handle.take_response(client.srv_type.Response)
-        return time.perf_counter() - begin, response
+            number = client.handle.send_request(request)
+        while True:
+            self._wait(service, client=client)
+            with client.handle:
+                header, response = client.handle.take_response(client.srv_type.Response)
+            if header is not None and header.request_id.sequence_number == number:
+                return time.perf_counter() - begin, response
 
     # Joint states
 

@@ -59,7 +59,7 @@ def ros_latency(quick: bool) -> Iterator[Case]:
 
 
 def rounds(quick: bool, batch: int) -> int:
-    few, many = (40, 400) if batch == 1000 else (150, 2000)
+    few, many = (40, 200) if batch == 1000 else (150, 1000)
     return few if quick else many
 
 
