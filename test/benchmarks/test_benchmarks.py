@@ -95,6 +95,9 @@ def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root:
     assert program.regressions([row(8.0, 0.7)], kept) == []
     (lost,) = program.regressions([row(7.0, 0.7)], kept)
     assert "ratio 10.0 -> 7.0" in lost
+    report.write([{**row(10.0, 0.8), "ours_us": 5.0}], kept)
+    assert program.regressions([{**row(7.0, 0.5), "ours_us": 4.9}], kept) == [], "the others have become faster"
+    assert len(program.regressions([{**row(7.0, 0.5), "ours_us": 5.1}], kept)) == 2
 
 
 def test_the_command_knows_its_suites(project_root: Path):
