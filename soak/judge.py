@@ -8,7 +8,7 @@ from .records import Record
 
 P99_RATIO = 1.5
 RSS_GROWTH_MIB = 4.0
-"""Of the median of the last minute over that of the first: 48 bytes a request in ten minutes at 150 requests/s."""
+"""Of the median of the last minute over that of the first: 52 bytes a request in ten minutes at 150 requests/s."""
 LEAST_RATE = 0.95
 _FAULTS_SHOWN = 5
 

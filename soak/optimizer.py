@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
 from traj_integrator_interfaces.msg import ActionSequence, StartState
@@ -18,6 +19,7 @@ from .motion import Swing
 
 BATCH, HORIZON, DT_S = 16, 32, 0.02
 VARIANTS = 4
+_DEPTH = 1000
 
 
 class Optimizer:
@@ -27,7 +29,10 @@ class Optimizer:
 
     def __init__(self, node: Node, swing: Swing, rate_hz: float) -> None:
         self.period_s = 1 / rate_hz
-        self._client = node.create_client(ComputeGradient, "traj_integrator/compute_gradient")
+        # Answers that wait for us must not push each other out of our queue: that would be no loss of the node.
+        self._client = node.create_client(
+            ComputeGradient, "traj_integrator/compute_gradient", qos_profile=QoSProfile(depth=_DEPTH)
+        )
         self._requests = [_request(swing, seed) for seed in range(VARIANTS)]
         self._expected: dict[int, bytes] = {}
         self._greeting: Future | None = None

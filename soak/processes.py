@@ -92,10 +92,13 @@ class ClientProcess:
 
 
 def sample_process(pid: int, at_s: float) -> NodeSample:
-    """Memory and CPU time of a process. Raises OSError where there is none."""
+    """Memory and CPU time of a process, and CPU time of all. Raises OSError where there is no such process."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     status = dict(line.split(":", 1) for line in lines)
     resident, anonymous, shared = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon", "RssShmem"))
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
-    return NodeSample(at_s, resident, anonymous, shared, ticks / os.sysconf("SC_CLK_TCK"))
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
+    busy = user + nice + system + irq + softirq + steal
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    return NodeSample(at_s, resident, anonymous, shared, ticks * tick_s, busy * tick_s)

@@ -59,6 +59,8 @@ class NodeSample:
     anonymous: int
     shared: int
     cpu_s: float
+    machine_cpu_s: float = 0.0
+    """CPU time that all processes of the machine have used since its start, s."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,15 @@ class Record:
         """First and last window, s since the beginning."""
         end_s = self.warmup_s + self.duration_s
         return (self.warmup_s, self.warmup_s + self.window_s), (end_s - self.window_s, end_s)
+
+    def busy_cores(self) -> tuple[float, float]:
+        """Cores that all processes of the machine kept busy in the first and in the last window; NaN without any."""
+        busy = []
+        for begin_s, end_s in self.windows:
+            inside = [sample for sample in self.samples if begin_s <= sample.at_s < end_s]
+            used_s = inside[-1].machine_cpu_s - inside[0].machine_cpu_s if inside else np.nan
+            busy.append(used_s / (inside[-1].at_s - inside[0].at_s) if len(inside) > 1 else np.nan)
+        return tuple(busy)
 
     def p99_ms(self, client: str) -> tuple[float, float]:
         """99th percentile of a client's latencies in the first and in the last window; NaN without any."""

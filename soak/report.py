@@ -18,6 +18,7 @@ def table(record: Record) -> str:
     reasons = ", ".join(f"{count} x {reason}" for reason, count in sorted(node.by_reason.items())) or "none"
     window = f"{record.window_s:.0f} s"
     first, last = record.resident_mib()
+    busy_first, busy_last = record.busy_cores()
     lines = [
         ("joint states", f"{robot.get('sent', 0)} sent, {_rate(record, 'robot')}"),
         (
@@ -40,11 +41,17 @@ def table(record: Record) -> str:
         *((f"{what} latency", _latency(record, client)) for what, client in _LATENCIES),
         ("resident memory", f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB"),
         ("CPU of the node", f"{100 * _cpu(record):.0f} % of one core"),
+        (
+            "CPU of all processes",
+            f"{busy_first:.1f} of {os.cpu_count()} cores in the first {window}, {busy_last:.1f} in the last: latency "
+            "counts only where that leaves room",
+        ),
     ]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines)
 
 
+_ENDS = ("first", "last")
 _LATENCIES = (("sequence", "planner"), ("gradient", "optimizer"))
 
 
@@ -77,6 +84,7 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "clients": {name: client.counts for name, client in record.clients.items()},
         "node": {**vars(record.counts), "exit_code": record.exit_code},
         "node_cpu_cores": _digits(_cpu(record)),
+        "machine_cpu_cores": {name: _digits(value) for name, value in zip(_ENDS, record.busy_cores(), strict=True)},
         "resident_mib": {"first": _digits(first_rss), "last": _digits(last_rss)},
         "memory_mib": [
             [round(one.at_s, 1), *(_digits(size / 2**20) for size in (one.resident, one.anonymous, one.shared))]
