@@ -41,7 +41,7 @@ from traj_integrator_interfaces.srv import ComputeGradient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 GENERATED = {
-    "action_sequence": 800, "position_trajectory": 500, "joint_states": 500, "integrate": 800, "compute_gradient": 800
+    "action_sequence": 800, "position_trajectory": 500, "joint_states": 300, "integrate": 800, "compute_gradient": 800
 }  # fmt: skip
 """Generated messages by channel. With the table and the damaged bytes, more than 2,000 bad ones in all."""
 DAMAGED = 100
