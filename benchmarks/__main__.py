@@ -116,7 +116,10 @@ def regressions(rows: list[report.Row], kept: Path) -> list[str]:
     if not kept.is_file():
         where = kept.relative_to(ROOT)
         return [f"{kept.stem}: no results are kept for this kind of machine, so nothing was compared: {where} (--keep)"]
-    return slower(rows, report.read(kept))
+    before = report.read(kept)
+    if not any(report.key(row) in before for row in rows):
+        return [f"{kept.stem}: none of these rows are kept (another number of threads?), so nothing was compared"]
+    return slower(rows, before)
 
 
 def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:

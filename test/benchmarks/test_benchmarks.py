@@ -93,6 +93,7 @@ def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root:
     assert "no results are kept" in program.regressions([row(1, 1)], kept)[0]
     report.write([row(10.0, 0.8)], kept)
     assert program.regressions([row(8.0, 0.7)], kept) == []
+    assert "nothing was compared" in program.regressions([{**row(8.0, 0.7), "threads": 9}], kept)[0]
     (lost,) = program.regressions([row(7.0, 0.7)], kept)
     assert "ratio 10.0 -> 7.0" in lost
     report.write([{**row(10.0, 0.8), "ours_us": 5.0}], kept)
