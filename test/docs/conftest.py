@@ -64,7 +64,7 @@ def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
     assert code == 0, log.read_text(errors="replace")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The integrator for the Panda, active; whoever changes it changes it back."""
     log = tmp_path_factory.mktemp("panda_node") / "log"

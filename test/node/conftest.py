@@ -7,19 +7,6 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
 
-from node_fixtures import (
-    JOINTS,
-    PARAMETERS,
-    ClientFactory,
-    NodeFactory,
-    client,
-    connect,
-    shared_client,
-    shared_node,
-    start_node,
-)
+from node_fixtures import client, connect, shared_client, shared_node, start_node
 
-__all__ = [
-    "JOINTS", "PARAMETERS", "ClientFactory", "NodeFactory", "client", "connect", "shared_client", "shared_node",
-    "start_node",
-]  # fmt: skip
+__all__ = ["client", "connect", "shared_client", "shared_node", "start_node"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from conftest import JOINTS
+from node_fixtures import JOINTS
 from rclpy.serialization import serialize_message
 from ros_client import RosClient, assert_counted, floats, sequence
 from sensor_msgs.msg import JointState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import RosClient, sequence
 from rosgraph_msgs.msg import Clock
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rclpy
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.context import Context

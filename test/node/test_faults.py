@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import RosClient, assert_counted, floats, sequence
 
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import RosClient, sequence
 
 from traj_integrator_interfaces.msg import ActionSequence

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 from ros_client import RosClient, sequence, table

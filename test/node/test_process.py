@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import JOINTS, PARAMETERS, ClientFactory, NodeFactory
+from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory
 from node_process import PROJECT_ROOT, NodeProcess
 from ros_client import sequence
 

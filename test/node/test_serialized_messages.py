@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Duration
 from cdr_writer import CdrWriter
-from conftest import JOINTS, ClientFactory, NodeFactory
 from hypothesis import given
 from hypothesis import strategies as st
+from node_fixtures import JOINTS, ClientFactory, NodeFactory
 from rclpy.serialization import deserialize_message, serialize_message
 from ros_client import floats, sequence
 from sensor_msgs.msg import JointState

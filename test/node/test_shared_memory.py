@@ -11,7 +11,7 @@ from pathlib import Path
 import node_in_small_shared_memory
 import numpy as np
 import pytest
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import sequence
 
 from traj_integrator_ros import shared_memory

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import RosClient, assert_counted, sequence, table
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 

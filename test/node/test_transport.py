@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory
 from ros_client import sequence
 
 from traj_integrator_ros.shared_memory import SEGMENT_BYTES
