@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from rclpy.node import Node
@@ -55,7 +54,7 @@ class Controller:
         self._greeted = True
         self._row["missed"] += self._gaps.missed_before(info)
         self._row["received"] += 1
-        now_ns = time.time_ns()
+        now_ns = info["received_timestamp"]  # when it arrived, whenever this process gets to it
         robot = dict(zip(self._swing.joint_names, self._swing.at(now_ns)[0].tolist(), strict=True))
         findings = check_message(
             message,

@@ -55,8 +55,9 @@ class Optimizer:
         self._number += 1
         self._open += 1
         self._row["called"] += 1
+        sent_at = time.monotonic()
         future = self._client.call_async(self._requests[variant])
-        future.add_done_callback(partial(self._on_answer, variant, time.monotonic()))
+        future.add_done_callback(partial(self._on_answer, variant, sent_at))
 
     def take(self) -> Row:
         """Calls, answers, answers that are no success or wrong, latencies."""
