@@ -2,8 +2,8 @@
 
 Knows nothing of ROS. Arrays go in as numpy or torch, results come out on the CPU, as tensors or as numpy arrays. Once a
 kind of call has been seen, nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
-read what they are given in place; on CUDA each kind of call is one graph (`engine_staged`). What does not fit on the
-device is done in parts (`engine_split`).
+read what they are given in place; on CUDA each kind of call is one graph (`engine.staged`). What does not fit on the
+device is done in parts (`engine.split`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import engine_split
-from .engine_buffers import Buffers
-from .engine_checks import check_actions, check_dt, check_start, check_start_index, check_upstream
-from .engine_direct import DirectExecutor
-from .engine_dt import DtWork, pull_back_dt
-from .engine_staged import StagedExecutor
-from .engine_types import (
+from .engine import split
+from .engine.buffers import Buffers
+from .engine.checks import check_actions, check_dt, check_start, check_start_index, check_upstream
+from .engine.direct import DirectExecutor
+from .engine.dt import DtWork, pull_back_dt
+from .engine.staged import StagedExecutor
+from .engine.types import (
     DTYPES,
     Array,
     Gradient,
@@ -35,7 +35,7 @@ from .engine_types import (
     is_out_of_memory,
     resolve_device,
 )
-from .engine_work import Executor, ForwardWork, TransposeWork
+from .engine.work import Executor, ForwardWork, TransposeWork
 from .kernels import Backend, ControlMap, ControlSpace, Trajectory, control_map, default_backend
 
 __all__ = [
@@ -75,7 +75,7 @@ class TrajectoryIntegrator:
         self.dtype = DTYPES[config.dtype]
         self._buffers = Buffers(self.device, self.dtype)
         self._executor = self._make_executor() if executor is None else executor
-        self._sizes = engine_split.PartSizes(str(self.device), self._executor.release)
+        self._sizes = split.PartSizes(str(self.device), self._executor.release)
         self._maps: dict[ControlSpace | None, ControlMap] = {}
         self._steps: dict[float, np.ndarray] = {}
 
@@ -265,7 +265,7 @@ class TrajectoryIntegrator:
         shape = (4, batch, horizon + kernel.extra_horizon, config.dof)
         results = self._results("trajectory", shape, _ForwardResults.of)
         work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor)
-        engine_split.forward(work, self._executor, self._sizes)
+        split.forward(work, self._executor, self._sizes)
         return results
 
     def _vjp(
@@ -299,7 +299,7 @@ class TrajectoryIntegrator:
         results = self._results("gradient", (rows, *shape), _TransposeResults.of)
         if some:
             work = TransposeWork(kernel, upstream, index, step, results.tensors.action, results.tensors[1:4])
-            engine_split.transpose(work, self._executor, self._sizes)
+            split.transpose(work, self._executor, self._sizes)
         else:
             results.arrays.values.fill(0)
         if not want_dt:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from traj_integrator_ros.engine_work import Executor
+from traj_integrator_ros.engine.work import Executor
 from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS
 

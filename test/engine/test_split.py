@@ -9,10 +9,10 @@ from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros import engine_dt
-from traj_integrator_ros.engine_buffers import Buffers
-from traj_integrator_ros.engine_staged import StagedExecutor
-from traj_integrator_ros.engine_work import Executor, ForwardWork, TransposeWork
+from traj_integrator_ros.engine import dt as engine_dt
+from traj_integrator_ros.engine.buffers import Buffers
+from traj_integrator_ros.engine.staged import StagedExecutor
+from traj_integrator_ros.engine.work import Executor, ForwardWork, TransposeWork
 from traj_integrator_ros.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
 
 

@@ -1,4 +1,4 @@
-"""The gradient of the step lengths: through the differentiable operators, with memory of its own at each call."""
+"""The gradient of the step lengths: needs the actions, and memory of its own at each call."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .engine_split import PartSizes
-from .engine_types import Array
-from .engine_work import part_of_dt
-from .kernels import ControlMap
+from ..kernels import ControlMap, dt_derivatives
+from .split import PartSizes
+from .types import Array
+from .work import part_of_dt
 
 
 class DtWork(NamedTuple):
-    """What the gradient of dt depends on; shapes as in `engine_work`."""
+    """What the gradient of dt depends on; shapes as in `work`."""
 
     kernel: ControlMap
     upstream: tuple[Array | None, ...]
@@ -60,17 +60,14 @@ def _differentiate(
     start_index: Tensor | None,
     dt: Tensor,
 ) -> Tensor:
-    rest = actions.new_zeros(1, actions.shape[2]) if start[0] is None else start[0]
-    with torch.enable_grad():
-        leaf = dt.requires_grad_()
-        outputs = kernel.step(actions, rest, *start[1:], dt=leaf, start_idx=start_index)
-        pairs = [(output, gradient) for output, gradient in zip(outputs, upstream, strict=True) if gradient is not None]
-        outputs, gradients = zip(*pairs, strict=True)
-        (result,) = torch.autograd.grad(outputs, leaf, gradients, allow_unused=True, materialize_grads=True)
-    return result
+    operator = kernel.operator
+    rows = [*start, *[None] * (operator.starts - len(start))]
+    scheme = operator.scheme(kernel.scheme)
+    with torch.no_grad():
+        return dt_derivatives.pull_back(operator.name, actions, rows, start_index, dt, upstream, scheme)
 
 
 def _to_device(value: Array, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return a copy: torch has no read-only tensors, and must not mark the caller's own."""
+    # Arrays are copied, because they may be read-only and torch has no such tensors.
     source = torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value.detach()
-    return source.to(device, dtype, copy=True)
+    return source.to(device, dtype)

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import torch
 
-from .engine_types import is_out_of_memory
+from .types import is_out_of_memory
 
 Replay = Callable[[], None]
 

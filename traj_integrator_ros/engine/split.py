@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .engine_types import OutOfDeviceMemory, is_out_of_memory
-from .engine_work import Executor, ForwardWork, TransposeWork
+from .types import OutOfDeviceMemory, is_out_of_memory
+from .work import Executor, ForwardWork, TransposeWork
 
 Free = Callable[[], None]
 

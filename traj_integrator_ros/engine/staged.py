@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .engine_buffers import Buffers
-from .engine_graphs import CudaRecorder, Recorder, Stations
-from .engine_launch import launch_forward, launch_transpose
-from .engine_types import Array
-from .engine_work import ForwardWork, TransposeWork
+from .buffers import Buffers
+from .graphs import CudaRecorder, Recorder, Stations
+from .launch import launch_forward, launch_transpose
+from .types import Array
+from .work import ForwardWork, TransposeWork
 
 # Calls that move more bytes than this run eagerly in shared memory: their launches cost nothing beside the work, and
 # memory of their own for each kind would be too much.

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .engine_buffers import Buffers
-from .engine_types import Array
-from .engine_work import ForwardWork, TransposeWork
+from .buffers import Buffers
+from .types import Array
+from .work import ForwardWork, TransposeWork
 
 # Numbers of the maps in the C++ extension.
 _NUMBERS = {
@@ -32,7 +32,7 @@ class DirectExecutor:
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
-        from .kernels import native
+        from ..kernels import native
 
         self._step_into: Callable[..., bool] = native.step_into
         self._transpose_into: Callable[..., bool] = native.transpose_into

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
 
 Array = np.ndarray | Tensor
 

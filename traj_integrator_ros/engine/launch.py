@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .kernels import Backend, ControlMap, default_backend
-from .kernels.backends import launcher
+from ..kernels import Backend, ControlMap, default_backend
+from ..kernels.backends import launcher
 
 
 def launch_forward(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .engine_types import Array, IntegratorConfig, StartState, UpstreamGradient
+from .types import Array, IntegratorConfig, StartState, UpstreamGradient
 
 
 def check_actions(shape: tuple[int, ...], config: IntegratorConfig) -> tuple[int, int]:

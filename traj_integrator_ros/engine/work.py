@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from torch import Tensor
 
-from .engine_types import Array
-from .kernels import ControlMap
+from ..kernels import ControlMap
+from .types import Array
 
 
 class ForwardWork(NamedTuple):

@@ -1,0 +1,1 @@
+"""The parts of the engine; `integrator` is its face."""
