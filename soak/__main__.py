@@ -13,7 +13,7 @@ from traj_integrator_ros.demo.process import config_file, keep_dds_on_this_machi
 from traj_integrator_ros.progress import make_progress
 from traj_integrator_ros.tools.robot import load_limits
 
-from .judge import P99_RATIO, RSS_GROWTH_MIB, Limits, violations
+from .judge import LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
 from .motion import Swing
 from .picture import draw
 from .records import Record
@@ -48,7 +48,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    found = violations(record, Limits(options.p99_ratio, options.rss_growth))
+    found = violations(record, Limits(options.p99_ratio, options.rss_growth, options.least_rate))
     if record.samples:
         draw(record, out / PICTURE)
     write(as_json(record, found), out / REPORT)
@@ -84,6 +84,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--rss-growth", type=_positive, default=RSS_GROWTH_MIB, metavar="MIB",
         help="largest growth of the node's memory from the first minute to the last (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--least-rate", type=_positive, default=LEAST_RATE, metavar="X",
+        help="share of the rates that must be reached, else it was no soak (default: %(default)s)",
     )  # fmt: skip
     options = parser.parse_args()
     if wrong := [text for text in options.set if ":=" not in text]:

@@ -20,6 +20,8 @@ class Limits:
     p99_ratio: float = P99_RATIO
     """p99 of the last minute to that of the first."""
     rss_growth_mib: float = RSS_GROWTH_MIB
+    least_rate: float = LEAST_RATE
+    """Share of the rates asked for that must have been reached: else it was no soak."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
@@ -29,14 +31,14 @@ def violations(record: Record, limits: Limits) -> list[str]:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
     if ended:
         return ended  # half a soak has no books to close
-    return [*_rates(record), *_books(record), *_faults(record), *_memory(record, limits), *_latency(record, limits)]
+    return [*_rates(record, limits), *_books(record), *_faults(record), *_memory(record, limits), *_latency(record, limits)]
 
 
-def _rates(record: Record) -> list[str]:
+def _rates(record: Record, limits: Limits) -> list[str]:
     found = []
     for client, rate_hz in record.rates_hz.items():
         got_hz = record.clients[client].rate_hz
-        if not got_hz >= LEAST_RATE * rate_hz:
+        if not got_hz >= limits.least_rate * rate_hz:
             found.append(f"{client}: expected {rate_hz:g} messages/s, got {got_hz:.1f}")
     return found
 
