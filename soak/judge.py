@@ -31,7 +31,8 @@ def violations(record: Record, limits: Limits) -> list[str]:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
     if ended:
         return ended  # half a soak has no books to close
-    return [*_rates(record, limits), *_books(record), *_faults(record), *_memory(record, limits), *_latency(record, limits)]
+    measured = (judge(record, limits) for judge in (_rates, _memory, _latency))
+    return [*_books(record), *_faults(record), *(line for lines in measured for line in lines)]
 
 
 def _rates(record: Record, limits: Limits) -> list[str]:
