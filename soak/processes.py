@@ -95,6 +95,8 @@ def sample_process(pid: int, at_s: float) -> NodeSample:
     """Memory and CPU time of a process, and CPU time of all. Raises OSError where there is no such process."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     status = dict(line.split(":", 1) for line in lines)
+    if "VmRSS" not in status:
+        raise ProcessLookupError(f"process {pid} has ended")
     resident, anonymous, shared = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon", "RssShmem"))
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])

@@ -106,7 +106,10 @@ class _Session:
             self._tick()
             self._take_rows()
             if now_s >= next_sample_s:
-                self._record.samples.append(sample_process(self._node.pid, now_s))
+                try:
+                    self._record.samples.append(sample_process(self._node.pid, now_s))
+                except OSError:  # it has just ended, as the next tick says
+                    continue
                 next_sample_s += SAMPLE_S
                 self._progress.update(now_s, self._state())
 
