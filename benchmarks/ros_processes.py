@@ -34,13 +34,19 @@ class Processes:
 
 
 @contextmanager
-def running(joint_names: Sequence[str], overrides: dict[str, object], profile: str | None) -> Iterator[Processes]:
+def running(
+    joint_names: Sequence[str],
+    overrides: dict[str, object],
+    profile: str | None,
+    node_module: str = "traj_integrator_ros",
+) -> Iterator[Processes]:
     """Node, echo and client in a ROS domain of their own, on this machine only, all with one transport profile.
 
     Args:
         joint_names: of the node.
         overrides: parameters that differ from config/franka.yaml.
         profile: file name in config/; None for the middleware's own transports.
+        node_module: what is run as the node.
 
     Raises:
         TimeoutError: they do not find each other.
@@ -53,7 +59,7 @@ def running(joint_names: Sequence[str], overrides: dict[str, object], profile: s
         parameters["/**"]["ros__parameters"] |= {"joint_names": list(joint_names), **overrides}
         file = folder / "parameters.yaml"
         file.write_text(yaml.safe_dump(parameters), encoding="utf-8")
-        node = IntegratorProcess(file, folder / "node.log")
+        node = IntegratorProcess(file, folder / "node.log", node_module)
         stack.callback(node.stop)
         echo = subprocess.Popen([sys.executable, "-m", "benchmarks.ros_echo"], cwd=ROOT)
         stack.callback(_stop, echo)

@@ -98,12 +98,13 @@ class IntegratorProcess:
     Args:
         parameters: parameter file (YAML).
         log: file that takes the node's output.
+        module: what is run; one that measures the node may stand in for it.
 
     """
 
-    def __init__(self, parameters: Path, log: Path) -> None:
+    def __init__(self, parameters: Path, log: Path, module: str = "traj_integrator_ros") -> None:
         self._log = log
-        command = [sys.executable, "-m", "traj_integrator_ros", "--ros-args", "--params-file", str(parameters)]
+        command = [sys.executable, "-m", module, "--ros-args", "--params-file", str(parameters)]
         with log.open("wb") as output:
             # A session of its own: Ctrl-C in the terminal is for the demo, which then stops the node.
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
