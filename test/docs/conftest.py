@@ -22,8 +22,8 @@ ENDS_WITHIN_S = 20.0
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with `config/`, `examples/`, the commands `ros2` and `python`, and a recording motion.csv of a Panda."""
-    for name in ("config", "examples"):
+    """A folder with benchmarks, config and examples, `ros2` and `python`, and a recording motion.csv of a Panda."""
+    for name in ("benchmarks", "config", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     commands = tmp_path / "bin"
     commands.mkdir()

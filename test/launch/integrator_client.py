@@ -16,6 +16,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import NodeNameNonExistentError
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -120,14 +121,17 @@ class IntegratorClient:
         }
 
     def topics_and_services(self) -> dict[str, str]:
-        """Return name and type of all that the node subscribes to, publishes or serves."""
+        """Return name and type of all that the node subscribes to, publishes or serves; nothing while it is unknown."""
         name, _, namespace = self.node_name[::-1].partition("/")
         name, namespace = name[::-1], namespace[::-1] or "/"
-        found = [
-            *self._node.get_subscriber_names_and_types_by_node(name, namespace),
-            *self._node.get_publisher_names_and_types_by_node(name, namespace),
-            *self._node.get_service_names_and_types_by_node(name, namespace),
-        ]
+        try:
+            found = [
+                *self._node.get_subscriber_names_and_types_by_node(name, namespace),
+                *self._node.get_publisher_names_and_types_by_node(name, namespace),
+                *self._node.get_service_names_and_types_by_node(name, namespace),
+            ]
+        except NodeNameNonExistentError:  # its entities are discovered apart from its name
+            return {}
         return {topic: types[0] for topic, types in found}
 
     def integrate(self, actions: ActionSequence) -> Integrate.Response:
