@@ -120,15 +120,17 @@ class _Watch:
                 continue
             if name not in self.views:
                 self.views[name] = NodeView(name)
-                self._rates[name] = self._listen(name)
+                self._rates[name] = {}
+            self._listen(name, self._rates[name])
             level = status.level[0] if isinstance(status.level, bytes) else status.level
             self.views[name].update(values, status.message, level)
 
-    def _listen(self, name: str) -> dict[str, _Rate]:
-        """Count what passes on a node's topics, unread.
+    def _listen(self, name: str, rates: dict[str, _Rate]) -> None:
+        """Count what passes on a node's topics, unread; called again and again, since they are discovered by and by.
 
         Not trajectory_batch, which is published only for those who listen: watching must not make work.
         """
+        from rclpy.node import NodeNameNonExistentError
         from rclpy.qos import QoSProfile, ReliabilityPolicy
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory
@@ -136,16 +138,17 @@ class _Watch:
         from traj_integrator_interfaces.msg import ActionSequence
 
         node, (namespace, _, base) = self._session.node, name.rpartition("/")
-        inputs = node.get_subscriber_names_and_types_by_node(base, namespace or "/")
-        outputs = node.get_publisher_names_and_types_by_node(base, namespace or "/")
+        try:
+            inputs = node.get_subscriber_names_and_types_by_node(base, namespace or "/")
+            outputs = node.get_publisher_names_and_types_by_node(base, namespace or "/")
+        except NodeNameNonExistentError:  # its diagnostics may come before its name is known
+            return
         qos = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
-        rates = {}
         for message_type, found in ((JointState, inputs), (ActionSequence, inputs), (JointTrajectory, outputs)):
             wanted = f"{message_type.__module__.split('.')[0]}/msg/{message_type.__name__}"
-            for topic in (topic for topic, types in found if wanted in types):
+            for topic in (topic for topic, types in found if wanted in types and topic not in rates):
                 rates[topic] = _Rate()
                 node.create_subscription(message_type, topic, rates[topic].count, qos, raw=True)
-        return rates
 
 
 class _Rate:
