@@ -93,6 +93,9 @@ def main() -> None:
         rclpy.spin(ActionChunks(options.kind))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits
+        if rclpy.ok():
+            raise
     finally:
         rclpy.try_shutdown()
 

@@ -73,6 +73,9 @@ def main() -> None:
         rclpy.spin(Planner())
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits
+        if rclpy.ok():
+            raise
     finally:
         rclpy.try_shutdown()
 

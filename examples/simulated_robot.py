@@ -84,6 +84,9 @@ def main() -> None:
         rclpy.spin(SimulatedRobot(options))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits
+        if rclpy.ok():
+            raise
     finally:
         rclpy.try_shutdown()
 
