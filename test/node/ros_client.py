@@ -80,7 +80,14 @@ class RosClient:
     # Lifecycle and parameters
 
     def state(self) -> str:
-        return self.call(GetState, "get_state", GetState.Request()).current_state.label
+        """Ask until there is an answer: the first is lost where the node has not discovered the client within 0.1 s."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                return self.call(GetState, "get_state", GetState.Request(), 3.0).current_state.label
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
 
     def change_state(self, transition: str) -> bool:
         request = ChangeState.Request(transition=Transition(id=self._transition_id(transition)))
