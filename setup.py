@@ -94,7 +94,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            f"integrator_node = {PACKAGE}.main:main",
+            f"integrator_node = {PACKAGE}.node.main:main",
             f"demo = {PACKAGE}.demo.main:main",
             *(f"{tool} = {PACKAGE}.tools.{tool}:main" for tool in TOOLS),
         ],

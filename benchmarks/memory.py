@@ -51,7 +51,7 @@ def _grow(name: str, batch: int, horizon: int, dof: int) -> int:
 
 
 def _work(name: str, batch: int, horizon: int, dof: int) -> None:
-    from traj_integrator_ros.integrator import StartState, UpstreamGradient
+    from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
 
     from .suites.scaling import make_engine
 

@@ -77,11 +77,12 @@ def run_node() -> None:
     """Run the node with its functions timed; the medians go into a file when enough messages have passed."""
     from rclpy.lifecycle.publisher import LifecyclePublisher
 
-    from traj_integrator_ros import executor, node, pipeline
-    from traj_integrator_ros.integrator import TrajectoryIntegrator
-    from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
-    from traj_integrator_ros.main import main as node_main
-    from traj_integrator_ros.received_messages import ActionSequenceReader
+    from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+    from traj_integrator_ros.handling import pipeline
+    from traj_integrator_ros.node import executor, node
+    from traj_integrator_ros.node.main import main as node_main
+    from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
+    from traj_integrator_ros.wire.received_messages import ActionSequenceReader
 
     clock = _Clock(Path(os.environ[RESULT_VARIABLE]))
     for owner, name, label in (

@@ -15,14 +15,19 @@ is one torch operator (`torch.ops.traj_integrator`), differentiable to any order
 `torch.func` transforms, `torch.compile` and `torch.export`. `backend_info()` tells which backend runs where, and why.
 """
 
-from .acceleration import acceleration_step
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
-from .clique import clique_central_step, clique_step
 from .divided_differences import differentiate_positions
-from .jerk import jerk_step
-from .maps import MAPS, ControlMap, control_map
+from .maps import (
+    MAPS,
+    ControlMap,
+    acceleration_step,
+    clique_central_step,
+    clique_step,
+    control_map,
+    jerk_step,
+    velocity_step,
+)
 from .types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
-from .velocity import velocity_step
 
 __all__ = [
     "MAPS",

@@ -16,6 +16,7 @@ from .dropin.clique_matrix import (
     jit_tensor_step_pos_clique,
     jit_tensor_step_pos_clique_contiguous,
 )
+from .dropin.joint_state import JointState
 from .dropin.matrices import (
     action_interpolate_kernel,
     build_clique_matrix,
@@ -46,8 +47,7 @@ from .dropin.steps import (
     tensor_step_pos_ik,
     tensor_step_vel,
 )
-from .joint_state import JointState
-from .tensor_device_type import TensorDeviceType
+from .dropin.tensor_device_type import TensorDeviceType
 
 __all__ = [
     "build_clique_matrix",

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from .backends import Backend, check_backend, launcher
 from .batching import fold, fold_dt, fold_start_idx, unfold
+from .fast_path import quick_step
 from .registration import register
-from .shortcut import quick_step
 from .step_derivatives import forward_derivative, some, transpose_derivative
 from .types import Trajectory
 from .validation import prepare_step, prepare_transpose

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from traj_integrator_ros.demo.process import config_file, keep_dds_on_this_machine
-from traj_integrator_ros.progress import make_progress
+from traj_integrator_ros.tools.progress import make_progress
 from traj_integrator_ros.tools.robot import load_limits
 
 from .judge import LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations

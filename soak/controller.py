@@ -8,8 +8,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_ros.sequence_gaps import SequenceGaps
 from traj_integrator_ros.tools.checker import Expectation, check_message
+from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
 
 from .client import Row
 from .motion import Swing
@@ -58,9 +58,7 @@ class Controller:
         robot = dict(zip(self._swing.joint_names, self._swing.at(now_ns)[0].tolist(), strict=True))
         findings = check_message(
             message,
-            Expectation(
-                self._swing.joint_names, complete=True, now_ns=now_ns, robot=robot, limits=self._swing.limits
-            ),
+            Expectation(self._swing.joint_names, complete=True, now_ns=now_ns, robot=robot, limits=self._swing.limits),
         )
         if findings:
             self._row["unfit"] += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traj_integrator_ros.limits import JointLimits
+from traj_integrator_ros.handling.limits import JointLimits
 
 AMPLITUDE_RAD = 0.1
 _FIELDS = ("position_min", "position_max", "velocity", "acceleration", "jerk")

@@ -11,7 +11,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.sequence_gaps import SequenceGaps
+from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
 
 from .client import Row
 from .motion import Swing

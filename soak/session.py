@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from traj_integrator_ros.demo.process import IntegratorProcess, NodeDied
-from traj_integrator_ros.progress import Progress
+from traj_integrator_ros.tools.progress import Progress
 
 from .motion import Swing
 from .processes import ClientProcess, sample_process

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from traj_integrator_ros.shared_memory import remove_abandoned_segments
+from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"

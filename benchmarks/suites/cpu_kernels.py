@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
 from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
+from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
     build_fd_matrix,
     build_start_state_mask,
     jit_backward_pos_clique,
     jit_tensor_step_pos_clique,
 )
-from traj_integrator_ros.kernels.tensor_device_type import TensorDeviceType
 
 from ..checks import is_close_to, random
 from ..registry import Case, Contender, suite

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
 from traj_integrator_ros.kernels.backends import launcher
+from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import build_fd_matrix, build_start_state_mask
-from traj_integrator_ros.kernels.tensor_device_type import TensorDeviceType
 
 from ..checks import is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
 
     from traj_integrator_interfaces.msg import ActionSequence
-    from traj_integrator_ros.joint_trajectory import TimedPoints
+    from traj_integrator_ros.handling.controller_points import TimedPoints
 
 HORIZON, DOF, DT = 32, 7, 0.02
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
@@ -64,8 +64,8 @@ def joint_trajectory_out(horizon: int) -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
     from trajectory_msgs.msg import JointTrajectory
 
-    from traj_integrator_ros.joint_trajectory import TimedPoints
-    from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
+    from traj_integrator_ros.handling.controller_points import TimedPoints
+    from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
 
     # The same times in every call, as sequences with one step length have; others cost about 1 us more.
     points = TimedPoints(np.arange(horizon) * 20_000_000, random(3, horizon, DOF).astype(np.float64))
@@ -111,7 +111,7 @@ def trajectory_batch_out(batch: int) -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
 
     from traj_integrator_interfaces.msg import TrajectoryBatch
-    from traj_integrator_ros.trajectory_batch_cdr import serialize_batch
+    from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
 
     time = np.arange(HORIZON, dtype=np.float32)
     arrays = random(4, batch, HORIZON, DOF)
@@ -152,8 +152,8 @@ def action_sequence_in(batch: int) -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
 
     from traj_integrator_interfaces.msg import ActionSequence
-    from traj_integrator_ros.messages import sequence_fields
-    from traj_integrator_ros.received_messages import ActionSequenceReader
+    from traj_integrator_ros.wire.messages import sequence_fields
+    from traj_integrator_ros.wire.received_messages import ActionSequenceReader
 
     data = bytes(serialize_message(sequence(batch)))
     reader = ActionSequenceReader()
@@ -177,8 +177,8 @@ def joint_state_in() -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
     from sensor_msgs.msg import JointState
 
-    from traj_integrator_ros.received_messages import JointStateReader
-    from traj_integrator_ros.start_states import JointStates
+    from traj_integrator_ros.handling.start_states import JointStates
+    from traj_integrator_ros.wire.received_messages import JointStateReader
 
     numbers = array("d", range(DOF))
     message = JointState(name=list(JOINTS), position=numbers, velocity=numbers, effort=numbers)
@@ -210,10 +210,10 @@ def callback(batch: int) -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
 
     from traj_integrator_interfaces.msg import TrajectoryBatch
-    from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
     from traj_integrator_ros.kernels import clique_step
-    from traj_integrator_ros.received_messages import ActionSequenceReader
-    from traj_integrator_ros.trajectory_batch_cdr import serialize_batch
+    from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
+    from traj_integrator_ros.wire.received_messages import ActionSequenceReader
+    from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
 
     message = sequence(batch)
     data = bytes(serialize_message(message))
@@ -257,10 +257,10 @@ def callback(batch: int) -> Case:
 
 
 def pipeline_with_limits() -> object:
-    from traj_integrator_ros.integrator import IntegratorConfig, TrajectoryIntegrator
-    from traj_integrator_ros.parameters import NodeParameters, default_values
-    from traj_integrator_ros.pipeline import Pipeline
-    from traj_integrator_ros.rejection import Rejected
+    from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+    from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+    from traj_integrator_ros.handling.pipeline import Pipeline
+    from traj_integrator_ros.handling.rejection import Rejected
 
     def refuse(finding: Rejected) -> None:
         raise finding

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace
 from traj_integrator_ros.kernels.backends import launcher
 

@@ -16,7 +16,7 @@ from recording_session import example, isolated_environment, running
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_ros.joint_trajectory import TimedPoints, interpolate
+from traj_integrator_ros.handling.controller_points import TimedPoints, interpolate
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure
 
 LAG, JOINT, SECONDS = 0.04, "panda_joint2", 2.4

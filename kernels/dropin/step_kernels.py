@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..acceleration import acceleration_step
-from ..clique import clique_central_step, clique_step
+from ..maps.acceleration import acceleration_step
+from ..maps.clique import clique_step
+from ..maps.clique_central import clique_central_step
 from ..types import Trajectory
 from .buffers import with_gradient_buffer, write_trajectory
 

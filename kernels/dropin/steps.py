@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..joint_state import JointState
 from .clique_matrix import jit_tensor_step_pos_clique
+from .joint_state import JointState
 
 
 def tensor_step_jerk(

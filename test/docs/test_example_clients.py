@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from documentation_pages import ROOT
 
-from traj_integrator_ros.joint_trajectory import TimedPoints, interpolate
+from traj_integrator_ros.handling.controller_points import TimedPoints, interpolate
 
 pytestmark = [pytest.mark.ros, pytest.mark.usefixtures("panda_node")]
 

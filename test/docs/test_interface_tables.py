@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from documentation_pages import ROOT, section, table
 
-from traj_integrator_ros.parameters import PARAMETERS, ParameterSpec
-from traj_integrator_ros.rejection import RejectionReason
+from traj_integrator_ros.handling.parameters import PARAMETERS, ParameterSpec
+from traj_integrator_ros.handling.rejection import RejectionReason
 
 NODE_PAGE = ROOT / "docs" / "node.md"
 NODE = "/traj_integrator"
@@ -35,7 +35,11 @@ def shown_range(spec: ParameterSpec) -> str:
 def test_the_parameter_table_is_what_the_node_declares() -> None:
     expected = [
         [
-            code(spec.name), code(shown_default(spec)), spec.unit, shown_range(spec), spec.changeable.value,
+            code(spec.name),
+            code(shown_default(spec)),
+            spec.unit,
+            shown_range(spec),
+            spec.changeable.value,
             spec.description,
         ]
         for spec in PARAMETERS
@@ -90,14 +94,10 @@ def test_topics_and_services_are_those_of_the_table(observer: object) -> None:
         names = [name for name, _ in observer.get_node_names_and_namespaces()]
         if NODE.strip("/") not in names:
             return {}
-        return {
-            (name, kind): types[0] for kind, find in entities.items() for name, types in find(NODE.strip("/"), "/")
-        }
+        return {(name, kind): types[0] for kind, find in entities.items() for name, types in find(NODE.strip("/"), "/")}
 
     rows = table(NODE_PAGE, "Topics and services")
-    expected = {
-        (_full_name(name), kind): _full_type(type_name, kind) for name, type_name, kind, *_ in rows
-    }
+    expected = {(_full_name(name), kind): _full_type(type_name, kind) for name, type_name, kind, *_ in rows}
     observer.wait_until(lambda: expected.items() <= offered().items(), f"{expected} in {offered()}")
     packages = ("traj_integrator_interfaces", "trajectory_msgs", "sensor_msgs", "diagnostic_msgs")
     own = {key: value for key, value in offered().items() if value.split("/")[0] in packages}

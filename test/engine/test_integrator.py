@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from traj_integrator_ros.integrator import (
+from traj_integrator_ros.engine.integrator import (
     IntegratorConfig,
     OutOfDeviceMemory,
     StartState,

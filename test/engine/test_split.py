@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.engine import dt as engine_dt
 from traj_integrator_ros.engine.buffers import Buffers
+from traj_integrator_ros.engine.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedExecutor
 from traj_integrator_ros.engine.work import Executor, ForwardWork, TransposeWork
-from traj_integrator_ros.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
 
 
 class SmallDevice:

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from traj_integrator_ros.engine import launch as engine_launch
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.graphs import Replay, Stations
+from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedExecutor
-from traj_integrator_ros.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import Backend, ControlSpace
 from traj_integrator_ros.kernels.backends import launcher
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from operator_cases import MAP, random_inputs
 
-from traj_integrator_ros.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
 from traj_integrator_ros.kernels import (
     Backend,
     BackendUnavailable,

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, transpose
 
 from traj_integrator_ros.engine import launch as engine_launch
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedExecutor
-from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
 from traj_integrator_ros.kernels import Backend
 from traj_integrator_ros.kernels.backends import launcher

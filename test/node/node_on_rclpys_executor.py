@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from traj_integrator_ros import executor
-from traj_integrator_ros.main import main
+from traj_integrator_ros.node import executor
+from traj_integrator_ros.node.main import main
 
 if __name__ == "__main__":
     executor.NEEDED["WaitSet"] += ("no_such_function",)

@@ -7,7 +7,7 @@ import sys
 import torch
 
 from traj_integrator_ros.engine.buffers import Buffers
-from traj_integrator_ros.main import main
+from traj_integrator_ros.node.main import main
 
 MOST_ELEMENTS = 10_000
 

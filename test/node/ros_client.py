@@ -108,8 +108,10 @@ class RosClient:
         publishers = (self.states, self.sequences, self.plans)
         topics = [f"{self.node_name}/trajectory_batch", f"{self.node_name}/joint_trajectory"]
         self.wait_for(
-            lambda: all(publisher.get_subscription_count() for publisher in publishers)
-            and all(self.node.count_publishers(topic) for topic in topics),
+            lambda: (
+                all(publisher.get_subscription_count() for publisher in publishers)
+                and all(self.node.count_publishers(topic) for topic in topics)
+            ),
             "topics connected",
         )
         # The node's side may find us a moment later than we find it.

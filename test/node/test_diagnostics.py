@@ -8,12 +8,12 @@ import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 
-from traj_integrator_ros import throttled_log
-from traj_integrator_ros.diagnostics import Diagnostics, NodeStatus
-from traj_integrator_ros.latency import LatencyRing
-from traj_integrator_ros.rejection import RejectionCounters, RejectionReason
-from traj_integrator_ros.sequence_gaps import SequenceGaps
-from traj_integrator_ros.throttled_log import ThrottledLog
+from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
+from traj_integrator_ros.node import throttled_log
+from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
+from traj_integrator_ros.node.latency import LatencyRing
+from traj_integrator_ros.node.throttled_log import ThrottledLog
+from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 NONE = RejectionCounters().snapshot()

@@ -22,7 +22,7 @@ from ros_client import sequence
 from std_msgs.msg import Int32
 
 from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.executor import LeanExecutor, create_executor
+from traj_integrator_ros.node.executor import LeanExecutor, create_executor
 
 pytestmark = pytest.mark.ros
 

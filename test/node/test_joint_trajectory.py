@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
-from traj_integrator_ros.joint_trajectory import TimedPoints, interpolate, publishable_points
-from traj_integrator_ros.rejection import Rejected, RejectionReason
-from traj_integrator_ros.time_grid import TimeGrid
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
+from traj_integrator_ros.handling.controller_points import TimedPoints, interpolate, publishable_points
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.handling.time_grid import TimeGrid
 
 DOF = 2
 

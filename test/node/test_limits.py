@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traj_integrator_ros.handling.limits import JointLimits, find_violation
 from traj_integrator_ros.kernels import Trajectory
-from traj_integrator_ros.limits import JointLimits, find_violation
 
 NAMES = ("a", "b")
 LIMITS = JointLimits(

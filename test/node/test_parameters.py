@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 from ros_client import RosClient, sequence, table
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.parameters import (
+from traj_integrator_ros.handling.parameters import (
     PARAMETERS,
     SPECS,
     Changeable,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.integrator import StartState
-from traj_integrator_ros.position_trajectory import PositionFields, check_positions, differentiate
-from traj_integrator_ros.rejection import Rejected, RejectionReason
+from traj_integrator_ros.engine.integrator import StartState
+from traj_integrator_ros.handling.position_trajectory import PositionFields, check_positions, differentiate
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
 NAMES = ("a", "b", "c")
 SECOND = 10**9

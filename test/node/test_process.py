@@ -79,9 +79,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
         ("/**:\n  ros__parameters:\n    max_batch: 0\n", "max_batch"),
     ],
 )
-def test_a_wrong_value_in_a_parameter_file_ends_it_with_one_clear_line(
-    tmp_path: Path, content: str, said: str
-) -> None:
+def test_a_wrong_value_in_a_parameter_file_ends_it_with_one_clear_line(tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(content)
     ended = run(["--ros-args", "--params-file", str(file)], tmp_path)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.finite import all_finite
-from traj_integrator_ros.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
-from traj_integrator_ros.joint_order import resolve_columns
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
+from traj_integrator_ros.handling.finite import all_finite
+from traj_integrator_ros.handling.joint_order import resolve_columns
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, shown, shown_names
+from traj_integrator_ros.handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
 from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
-from traj_integrator_ros.rejection import Rejected, RejectionReason, shown, shown_names
-from traj_integrator_ros.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
 
 NAMES = ("a", "b", "c")
 DOF = len(NAMES)

@@ -17,12 +17,12 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.joint_trajectory import TimedPoints
-from traj_integrator_ros.joint_trajectory_cdr import JointTrajectoryWriter
-from traj_integrator_ros.position_trajectory import check_positions
-from traj_integrator_ros.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
-from traj_integrator_ros.rejection import Rejected, RejectionReason
-from traj_integrator_ros.trajectory_batch_cdr import serialize_batch
+from traj_integrator_ros.handling.controller_points import TimedPoints
+from traj_integrator_ros.handling.position_trajectory import check_positions
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
+from traj_integrator_ros.wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
+from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
 
 pytestmark = pytest.mark.ros
 SECOND = 10**9

@@ -14,8 +14,8 @@ import pytest
 from node_fixtures import ClientFactory, NodeFactory
 from ros_client import sequence
 
-from traj_integrator_ros import shared_memory
-from traj_integrator_ros.shared_memory import remove_abandoned_segments
+from traj_integrator_ros.node import shared_memory
+from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
 
 pytestmark = pytest.mark.ros
 NAME = "fastdds_0123456789abcdef"

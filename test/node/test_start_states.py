@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.joint_trajectory import TimedPoints
-from traj_integrator_ros.rejection import Rejected, RejectionReason
-from traj_integrator_ros.start_states import JointStates, PublishedTrajectory
+from traj_integrator_ros.handling.controller_points import TimedPoints
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.handling.start_states import JointStates, PublishedTrajectory
 
 NAMES = ("a", "b", "c")
 SECOND = 10**9

@@ -14,8 +14,8 @@ from ros_client import RosClient, assert_counted, sequence, table
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.rejection import RejectionReason
 
 pytestmark = pytest.mark.ros
 DOF = 3

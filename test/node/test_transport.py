@@ -11,7 +11,7 @@ import pytest
 from node_fixtures import ClientFactory, NodeFactory
 from ros_client import sequence
 
-from traj_integrator_ros.shared_memory import SEGMENT_BYTES
+from traj_integrator_ros.node.shared_memory import SEGMENT_BYTES
 
 pytestmark = pytest.mark.ros
 

@@ -248,7 +248,7 @@ def test_colcon(checkout: Path, tmp_path: Path, option: str | None) -> None:
     output_of(build, cwd=tmp_path, **environment)
 
     use = f"{USE_KERNELS}\nimport rclpy, traj_integrator_interfaces.msg as msg; print(msg.__file__)"
-    in_workspace = ["bash", "-c", "source install/setup.bash && cd / && exec python3 \"$@\"", "bash"]
+    in_workspace = ["bash", "-c", 'source install/setup.bash && cd / && exec python3 "$@"', "bash"]
     kernels, messages = output_of([*in_workspace, "-c", use], cwd=tmp_path, **environment).splitlines()[-2:]
     assert kernels.startswith(str(tmp_path))
     assert messages.startswith(str(tmp_path / "install" / "traj_integrator_interfaces"))

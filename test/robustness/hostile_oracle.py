@@ -53,7 +53,6 @@ class Verdict:
         """The verdict on bytes that somebody has damaged: a decoder may also notice that."""
         return Verdict(self.faults | {("malformed_message", "")}, self.may_pass)
 
-
     def or_too_many(self, field: str) -> Verdict:
         """The verdict on many more elements than the node can use: it may refuse to look at each."""
         return Verdict(self.faults | {("size_out_of_range", field), ("size_mismatch", field)}, self.may_pass)
@@ -162,9 +161,7 @@ def judge_state(message: JointState, node: Settings, newest_stamp_ns: int) -> Ve
     return Verdict(frozenset(faults), may_pass=not faults)
 
 
-def _sequence_faults(
-    message: ActionSequence, node: Settings, data_optional: bool = False
-) -> set[tuple[str, str]]:
+def _sequence_faults(message: ActionSequence, node: Settings, data_optional: bool = False) -> set[tuple[str, str]]:
     batch, horizon, start = message.batch, message.horizon, message.start
     faults = _name_faults(message.joint_names, node)
     if message.joint_names and len(message.joint_names) != node.dof:

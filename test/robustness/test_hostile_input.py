@@ -51,9 +51,7 @@ BAD_AT_LEAST = 0.6
 
 def generated(count: int) -> settings:
     """Stop at the first failure: it tells the message."""
-    return settings(
-        max_examples=count, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-    )
+    return settings(max_examples=count, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 ACCEPTED = Verdict(frozenset(), may_pass=True)

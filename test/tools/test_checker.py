@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from traj_integrator_ros.limits import JointLimits
+from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.tools.checker import Expectation, PlannedTrajectory, Point, Rule, check
 
 JOINTS = ("shoulder", "elbow", "wrist")

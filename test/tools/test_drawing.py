@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tool_runs import JOINTS, Tool
 
-from traj_integrator_ros.limits import JointLimits
+from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.motions.samples import Samples
 from traj_integrator_ros.tools.drawing import curves, draw_motion
 

@@ -37,9 +37,9 @@ def keys() -> set[str]:
     """What a status of the node holds."""
     from builtin_interfaces.msg import Time
 
-    from traj_integrator_ros.diagnostics import Diagnostics, NodeStatus
-    from traj_integrator_ros.latency import LatencyRing
-    from traj_integrator_ros.rejection import RejectionCounters
+    from traj_integrator_ros.handling.rejection import RejectionCounters
+    from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
+    from traj_integrator_ros.node.latency import LatencyRing
 
     counts = RejectionCounters().snapshot()
     status = NodeStatus(

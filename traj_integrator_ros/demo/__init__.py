@@ -1,1 +1,4 @@
-"""The main job: a robot's motion sent through the integrator node over real DDS, measured, and drawn."""
+"""The main job as a program: a moving robot, a planner and an optimizer around a real node, with plots and verdicts.
+
+May import tools and what is below; nothing imports from here.
+"""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..motions.samples import RecordingError
-from ..progress import make_progress
+from ..tools.progress import make_progress
 from .motion import Motion, cut
 from .recordings import load_recording
 

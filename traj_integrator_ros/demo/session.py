@@ -14,7 +14,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-from ..progress import Progress
+from ..tools.progress import Progress
 from .jerk_problem import problem_from
 from .metrics import inconsistency, velocity_bounds
 from .optimizer import DemoOptimizer, OptimizerResult, ServiceError

@@ -1,1 +1,4 @@
-"""The parts of the engine; `integrator` is its face."""
+"""The engine: batches of numpy arrays through the kernels and back, on any device, in memory that is used again.
+
+May import the kernels; knows no ROS, no message and no parameter.
+"""

@@ -1,1 +1,4 @@
-"""Motions from files: joint states and trajectories in CSV, NPZ, YAML and rosbag2, and what figures share."""
+"""Recorded and planned motions in files of all kinds, as samples; and the figures that draw them.
+
+Imports nothing else of this package.
+"""

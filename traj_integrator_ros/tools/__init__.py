@@ -1,1 +1,4 @@
-"""Tools for the command line: check, integrate, replay, plot and watch trajectories."""
+"""Command-line tools: check, integrate, plot and replay trajectories, watch nodes.
+
+May import everything but the node's room: a tool talks to a node over topics, as its users do.
+"""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..limits import JointLimits, excess
+from ..handling.limits import JointLimits, excess
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Duration, Time

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..limits import JointLimits, excess
+from ..handling.limits import JointLimits, excess
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, units
 from ..motions.samples import QUANTITIES, Samples
 

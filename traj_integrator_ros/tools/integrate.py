@@ -12,11 +12,11 @@ import numpy as np
 
 from ..motions.files import ARRAY_SUFFIXES
 from ..motions.samples import QUANTITIES, Samples
-from ..progress import Progress, make_progress
 from .command_line import ToolParser, UserError, count, numbers, positive, run_tool
 from .integration_input import Sequence, read_sequences
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
+from .progress import Progress, make_progress
 
 NAME = "integrate"
 EXAMPLES = (
@@ -94,7 +94,7 @@ def _integrate_all(
     sequences: list[Sequence], options: argparse.Namespace, progress: Progress
 ) -> tuple[list[Integrated], float]:
     """Integrate, and measure the time of that [s], without the time to load torch."""
-    from ..integrator import TrajectoryIntegrator  # brings torch with it: not for a wrong file
+    from ..engine.integrator import TrajectoryIntegrator  # brings torch with it: not for a wrong file
 
     progress.stage("Integrating", float(len(sequences)), "sequences")
     engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
@@ -111,7 +111,7 @@ def _integrate_all(
 
 
 def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -> Integrated:
-    from ..integrator import IntegratorConfig, StartState, TrajectoryIntegrator
+    from ..engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
     from ..kernels import ControlSpace
 
     if differences_of(sequence, options):

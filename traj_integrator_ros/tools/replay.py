@@ -15,8 +15,8 @@ import numpy as np
 
 from ..motions.files import read_samples
 from ..motions.samples import Samples
-from ..progress import Progress, make_progress
 from .command_line import ToolParser, UserError, positive, run_tool, split_ros_arguments
+from .progress import Progress, make_progress
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState

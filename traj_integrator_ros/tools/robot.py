@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..limits import JointLimits
+from ..handling.limits import JointLimits
 from .command_line import UserError
 
 SECTION = "ros__parameters"
@@ -12,7 +12,7 @@ SECTION = "ros__parameters"
 
 def load_limits(path: Path) -> JointLimits:
     """Joint names and limits of a parameter file, checked as the node checks them. Raises UserError."""
-    from ..parameters import SPECS, InvalidParameters, NodeParameters, default_values
+    from ..handling.parameters import SPECS, InvalidParameters, NodeParameters, default_values
 
     given = _flat(_section(path))
     values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}

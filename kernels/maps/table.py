@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ..backends import Backend
+from ..step_operator import StepOperator
+from ..types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
 from .acceleration import ACCELERATION, acceleration_step
-from .backends import Backend
-from .clique import CLIQUE, CLIQUE_CENTRAL, clique_central_step, clique_step
+from .clique import CLIQUE, clique_step
+from .clique_central import CLIQUE_CENTRAL, clique_central_step
 from .jerk import JERK, jerk_step
-from .step_operator import StepOperator
-from .types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
 from .velocity import VELOCITY, velocity_step
 
 

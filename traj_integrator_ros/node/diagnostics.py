@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from ..handling.rejection import RejectionReason
 from .latency import LatencyRing
-from .rejection import RejectionReason
 
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 """Reasons that are the node's trouble rather than the sender's: level ERROR."""

@@ -10,8 +10,8 @@ from builtin_interfaces.msg import Time
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 
-from .pipeline import BatchGradient, IntegratedBatch
-from .requests import SequenceFields, UpstreamFields
+from ..handling.pipeline import BatchGradient, IntegratedBatch
+from ..handling.requests import SequenceFields, UpstreamFields
 
 
 def sequence_fields(message: ActionSequence) -> SequenceFields:

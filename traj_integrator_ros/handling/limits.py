@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:  # brings torch with it
-    from .kernels import Trajectory
+    from ..kernels import Trajectory
 
 _RELATIVE_SLACK = 1e-5  # a trajectory planned up to a limit may exceed it by the rounding of float32
 

@@ -13,21 +13,21 @@ from rclpy.timer import Timer
 
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
-from . import messages
+from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from ..handling.controller_points import TimedPoints
+from ..handling.parameters import START_FROM_PREVIOUS, NodeParameters
+from ..handling.pipeline import IntegratedBatch, Pipeline
+from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
+from ..wire import messages
+from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
+from ..wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader, Stamp
+from ..wire.sequence_gaps import SequenceGaps
+from ..wire.trajectory_batch_cdr import serialize_batch
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import Callbacks, Entities, create_diagnostics_publisher, introspection_state, take_waiting
-from .integrator import IntegratorConfig, TrajectoryIntegrator
-from .joint_trajectory import TimedPoints
-from .joint_trajectory_cdr import JointTrajectoryWriter
 from .latency import LatencyRing
-from .parameters import START_FROM_PREVIOUS, NodeParameters
-from .pipeline import IntegratedBatch, Pipeline
-from .received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader, Stamp
-from .rejection import Rejected, RejectionCounters, RejectionReason
-from .sequence_gaps import SequenceGaps
 from .throttled_log import ThrottledLog
-from .trajectory_batch_cdr import serialize_batch
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.integrator import StartState, UpstreamGradient
+from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, control_map
 from .finite import require_finite
-from .integrator import StartState, UpstreamGradient
 from .joint_order import ColumnOrder, resolve_columns
-from .kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, control_map
 from .rejection import Rejected, RejectionReason
 
 DT_MIN_S = 1e-6
@@ -159,9 +159,7 @@ def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGr
 
 def _unknown_control_space(value: int) -> Rejected:
     known = ", ".join(f"{space.value} ({space.name})" for space in ControlSpace)
-    return Rejected(
-        RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}"
-    )
+    return Rejected(RejectionReason.INVALID_CONTROL_SPACE, f"control_space: expected 0 (DEFAULT), {known}, got {value}")
 
 
 def _wrong_size(name: str, value: int, maximum: int) -> Rejected:
@@ -252,7 +250,9 @@ def _check_start(fields: SequenceFields, columns: ColumnOrder, rules: RequestRul
         )
     arranged: list[np.ndarray | None] = []
     for name, values in (
-        ("start.position", position), ("start.velocity", velocity), ("start.acceleration", acceleration)
+        ("start.position", position),
+        ("start.velocity", velocity),
+        ("start.acceleration", acceleration),
     ):
         if values.size == 0:
             arranged.append(None)

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from .rejection import Rejected, RejectionReason, shown
+from ..handling.rejection import Rejected, RejectionReason, shown
 
 _ENCODING_SIZE = 4
 _REMEMBERED_SIZE = 65_536

@@ -10,22 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
+from ..kernels import Trajectory
+from .controller_points import TimedPoints, publishable_points
 from .finite import all_finite, require_finite
-from .integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
-from .joint_trajectory import TimedPoints, publishable_points
-from .kernels import Trajectory
 from .limits import JointLimits, find_violation
 from .parameters import ACTION_REJECT, START_FROM_PREVIOUS, NodeParameters
 from .position_trajectory import PositionFields, check_positions, differentiate
 from .rejection import Rejected, RejectionReason
-from .requests import (
-    ActionRequest,
-    RequestRules,
-    SequenceFields,
-    UpstreamFields,
-    check_sequence,
-    check_upstream,
-)
+from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
 from .start_states import JointStates, MeasuredState, PublishedTrajectory
 from .time_grid import TimeGrid
 
@@ -173,9 +166,7 @@ class Pipeline:
         self._judge_start(single[0, 0, 0], now_ns)
         return self._publishable(TimeGrid(result.time_s), single)
 
-    def gradient(
-        self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]
-    ) -> BatchGradient:
+    def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
 
         The maps are linear, so the start state counts for the gradient of dt alone: without data, none is needed.

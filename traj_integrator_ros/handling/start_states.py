@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..engine.integrator import StartState
+from .controller_points import TimedPoints, interpolate
 from .finite import require_finite
-from .integrator import StartState
-from .joint_trajectory import TimedPoints, interpolate
 from .rejection import Rejected, RejectionReason, shown, shown_names
 
 REORDER_WINDOW_S = 0.1

@@ -8,7 +8,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from .parameters import (
+from ..handling.parameters import (
     PARAMETERS,
     SPECS,
     Changeable,
@@ -160,4 +160,3 @@ def _plain(parameter: Parameter) -> ParameterValue:
 
 def _refused(reason: str) -> SetParametersResult:
     return SetParametersResult(successful=False, reason=reason)
-

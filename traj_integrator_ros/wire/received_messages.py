@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..handling.position_trajectory import PositionFields
+from ..handling.requests import SequenceFields
 from .cdr_reader import CdrReader, RememberedNames
-from .position_trajectory import PositionFields
-from .requests import SequenceFields
 
 _SECOND_NS = 1_000_000_000
 _LEAST_POINT_SIZE = 24  # four empty arrays and a time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .backends import Backend
-from .step_operator import StepOperator
-from .types import Trajectory
+from ..backends import Backend
+from ..step_operator import StepOperator
+from ..types import Trajectory
 
 
 def velocity_step(

@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .engine import split
-from .engine.buffers import Buffers
-from .engine.checks import check_actions, check_dt, check_start, check_start_index, check_upstream
-from .engine.direct import DirectExecutor
-from .engine.dt import DtWork, pull_back_dt
-from .engine.staged import StagedExecutor
-from .engine.types import (
+from ..kernels import Backend, ControlMap, ControlSpace, Trajectory, control_map, default_backend
+from . import split
+from .buffers import Buffers
+from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
+from .direct import DirectExecutor
+from .dt import DtWork, pull_back_dt
+from .staged import StagedExecutor
+from .types import (
     DTYPES,
     Array,
     Gradient,
@@ -35,8 +36,7 @@ from .engine.types import (
     is_out_of_memory,
     resolve_device,
 )
-from .engine.work import Executor, ForwardWork, TransposeWork
-from .kernels import Backend, ControlMap, ControlSpace, Trajectory, control_map, default_backend
+from .work import Executor, ForwardWork, TransposeWork
 
 __all__ = [
     "Gradient",

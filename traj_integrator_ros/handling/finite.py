@@ -11,9 +11,7 @@ from .rejection import Rejected, RejectionReason
 _FEW = 32
 
 
-def require_finite(
-    field: str, values: np.ndarray, reason: RejectionReason = RejectionReason.NOT_FINITE
-) -> None:
+def require_finite(field: str, values: np.ndarray, reason: RejectionReason = RejectionReason.NOT_FINITE) -> None:
     """Check an array of any shape for NaN and infinity.
 
     Raises:

@@ -15,7 +15,7 @@ from builtin_interfaces.msg import Duration
 from rclpy.serialization import deserialize_message, serialize_message
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from .joint_trajectory import TimedPoints
+from ..handling.controller_points import TimedPoints
 
 _SECOND_NS = 1_000_000_000
 _TEMPLATES_KEPT = 64

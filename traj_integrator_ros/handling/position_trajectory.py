@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ..engine.integrator import StartState
+from ..kernels import Trajectory, differentiate_positions
 from .finite import require_finite
-from .integrator import StartState
 from .joint_order import resolve_subset
-from .kernels import Trajectory, differentiate_positions
 from .rejection import Rejected, RejectionReason
 
 _NANOSECOND_S = 1e-9

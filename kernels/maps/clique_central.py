@@ -1,53 +1,13 @@
-"""Position control: positions to their derivatives by finite differences (docs/kernels.md, sections 1 and 2)."""
+"""Position control by five-point central differences (docs/kernels.md, section 2)."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from .backends import Backend
-from .reference import CENTRAL_EXTRA_HORIZON
-from .step_operator import StepOperator
-from .types import Trajectory
-
-
-def clique_step(
-    action: Tensor,
-    start_position: Tensor,
-    start_velocity: Tensor | None = None,
-    start_acceleration: Tensor | None = None,
-    *,
-    dt: float | Tensor,
-    start_idx: Tensor | None = None,
-    dt_per: str = "step",
-    backend: Backend | str | None = None,
-) -> Trajectory:
-    """Differentiate position actions by backward differences, exactly also for a robot that is already moving.
-
-    Row 0 is the start state; `position[:, h] = action[:, h - 1]` for h >= 1, so the last action is unused and gets
-    gradient 0. Differentiable in every tensor argument, to any order.
-
-    Args:
-        action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_idx`; the dtype of action.
-        start_velocity: like `start_position`, rad/s; None means 0.
-        start_acceleration: like `start_position`, rad/s^2; None means 0.
-        dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h,
-            `dt[0]` spaces the points assumed before the start. Values are not checked when given as a tensor.
-        start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
-        dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
-        backend: what computes; None for the device's default (see `backend_info`).
-
-    Returns:
-        Trajectory of `[B, H, D]` tensors in the action's dtype.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named.
-        BackendUnavailable: the backend cannot run on this device.
-
-    """
-    start = (start_position, start_velocity, start_acceleration)
-    return CLIQUE.step(action, start, dt, start_idx, dt_per, backend)
+from ..backends import Backend
+from ..reference import CENTRAL_EXTRA_HORIZON
+from ..step_operator import StepOperator
+from ..types import Trajectory
 
 
 def clique_central_step(
@@ -94,7 +54,6 @@ def clique_central_step(
     return CLIQUE_CENTRAL.step(action, start, dt, start_idx, dt_per, backend, truncate_terminal_gradient)
 
 
-CLIQUE = StepOperator("clique")
 CLIQUE_CENTRAL = StepOperator(
     "clique_central",
     start=("position", "velocity", "acceleration", "jerk"),
