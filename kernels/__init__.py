@@ -10,7 +10,7 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `jerk_step`            jerks
 =====================  ==============================================================
 
-`MAPS` lists them with what a caller must know; `ControlMap.pull_back` gives gradients without a forward pass. Each map
+`MAPS` lists them with what a caller must know; `ControlMap.vjp` gives gradients without a forward pass. Each map
 is one torch operator (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under
 `torch.func` transforms, `torch.compile` and `torch.export`. `backend_info()` tells which backend runs where, and why.
 """

@@ -2,18 +2,18 @@
 
 A backend has two launchers for each control map (`clique`, `clique_central`, `acceleration`, `velocity`, `jerk`):
 
-    <map>_forward(action, *start, start_idx, dt, **scheme) -> (position, velocity, acceleration, jerk)
-    <map>_transpose(*upstream, start_idx, dt, *, start_rows, action_horizon, needs, **scheme) -> gradients
+    <map>_forward(action, *start, start_index, dt, **scheme) -> (position, velocity, acceleration, jerk)
+    <map>_vjp(*upstream, start_index, dt, *, start_rows, action_horizon, needs, **scheme) -> gradients
 
 - `action` is `[B, Ha, D]`; `start` are position, velocity, acceleration (and jerk for `clique_central`), each `[S, D]`
-  or None for zero; `start_idx` is an int32 or int64 `[B]`, or None where S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
+  or None for zero; `start_index` is an int32 or int64 `[B]`, or None where S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
   seconds in float32 or float64. Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype.
 - `upstream` are the gradients of the four outputs, None for zero, never all None. `needs` says which gradients are
   wanted: of the action, then of each start. Results stand in the same order, None where not wanted: `[B, Ha, D]` and
   `[S, D]`, fresh and contiguous; rows of a start pool are summed in the same order on every run.
 - Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
   `integrator: AccelerationIntegrator` for `acceleration`, and `truncate_terminal_gradient: bool` for
-  `clique_central_transpose` (the forward map does not know it).
+  `clique_central_vjp` (the forward map does not know it).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def default_backend(device: torch.device) -> Backend:
 
 @functools.cache
 def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable[..., tuple]:
-    """Return the launcher of map `name` ("clique", ...) in one direction ("forward" or "transpose").
+    """Return the launcher of map `name` ("clique", ...) in one direction ("forward" or "vjp").
 
     `backend` None means the default one of the kind of device.
 

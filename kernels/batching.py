@@ -24,16 +24,16 @@ def fold_dt(dt: Tensor, dim: int | None, size: int, batch: int) -> Tensor:
     return stacked.expand(size, batch, stacked.shape[2]).reshape(size * batch, -1)
 
 
-def fold_start_idx(
-    start_idx: Tensor | None, dim: int | None, size: int, batch: int, rows: int, device: torch.device
+def fold_start_index(
+    start_index: Tensor | None, dim: int | None, size: int, batch: int, rows: int, device: torch.device
 ) -> Tensor | None:
     """Row of the folded pool `[V S, D]` for each folded trajectory; None where they already correspond."""
-    if start_idx is None and rows == batch:
+    if start_index is None and rows == batch:
         return None
     offset = torch.arange(0, size * rows, rows, device=device)[:, None]
-    if start_idx is None:  # one row for all: now one for each mapped slice
+    if start_index is None:  # one row for all: now one for each mapped slice
         return offset.expand(size, batch).reshape(-1)
-    stacked = start_idx.expand(size, batch) if dim is None else start_idx.movedim(dim, 0)
+    stacked = start_index.expand(size, batch) if dim is None else start_index.movedim(dim, 0)
     return (stacked + offset).reshape(-1)
 
 

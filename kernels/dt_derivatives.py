@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import reference_backend, transposes
+from . import reference_backend, vjps
 from .backends import Backend
 
 
-def pull_back(
+def vjp(
     name: str,
     action: Tensor,
     start: Sequence[Tensor | None],
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     upstream: Sequence[Tensor | None],
     scheme: dict[str, object],
@@ -29,13 +29,13 @@ def pull_back(
 ) -> Tensor:
     """Gradient of dt, given the gradients of the map's four outputs (None for zero)."""
     if backend in (None, Backend.NATIVE) and action.device.type == "cpu" and (native := _native()) is not None:
-        gradient = native.dt_gradient(name, tuple(upstream), action, tuple(start), start_idx, dt, **scheme)
+        gradient = native.dt_gradient(name, tuple(upstream), action, tuple(start), start_index, dt, **scheme)
         if gradient is not None:
             return gradient.to(dt.dtype)
-    point = transposes.Point(action.double(), reference_backend.start_rows(start, start_idx, action))
+    point = vjps.Point(action.double(), reference_backend.start_rows(start, start_index, action))
     widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
-    transpose = getattr(transposes, name)
-    *_, gradient = transpose(widened, dt.double()[..., None], action.shape[1], at=point, **scheme)
+    vjp = getattr(vjps, name)
+    *_, gradient = vjp(widened, dt.double()[..., None], action.shape[1], at=point, **scheme)
     if gradient is None:
         return torch.zeros_like(dt)
     for dim in (0, 1):

@@ -32,7 +32,7 @@ def quick_step(
     action: Tensor,
     start: Sequence[Tensor | None],
     dt: float | Tensor,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt_per: str,
     scheme: Sequence[object],
 ) -> Trajectory | None:
@@ -45,7 +45,7 @@ def quick_step(
         return None
     number, truncate = variant
     jerk = start[3] if len(start) == 4 else None
-    return _native_step(number, action, start[0], start[1], start[2], jerk, dt, start_idx, per_trajectory, truncate)
+    return _native_step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
 
 
 def _first_step(*arguments: object) -> Trajectory | None:

@@ -1,4 +1,4 @@
-"""The REFERENCE backend: `reference` and `transposes` in float64 behind the launcher interface of `backends`."""
+"""The REFERENCE backend: `reference` and `vjps` in float64 behind the launcher interface of `backends`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from . import reference, transposes
+from . import reference, vjps
 from .types import Trajectory
 
 
 def _forward(composition: Callable[..., Trajectory]) -> Callable[..., tuple[Tensor, ...]]:
     def forward(action: Tensor, *start_index_dt: Tensor | None, **scheme: object) -> tuple[Tensor, ...]:
-        *start, start_idx, dt = start_index_dt
-        rows = start_rows(start, start_idx, action)
+        *start, start_index, dt = start_index_dt
+        rows = start_rows(start, start_index, action)
         trajectory = composition(action.double(), *rows, dt.double()[..., None], **scheme)
         return tuple(output.to(action.dtype) for output in trajectory)
 
     return forward
 
 
-def _transpose(composition: Callable[..., transposes.Gradients]) -> Callable[..., tuple[Tensor | None, ...]]:
-    def transpose(
+def _vjp(composition: Callable[..., vjps.Gradients]) -> Callable[..., tuple[Tensor | None, ...]]:
+    def vjp(
         *upstream_index_dt: Tensor | None,
         start_rows: int,
         action_horizon: int,
         needs: Sequence[bool],
         **scheme: object,
     ) -> tuple[Tensor | None, ...]:
-        *upstream, start_idx, dt = upstream_index_dt
+        *upstream, start_index, dt = upstream_index_dt
         like = next(gradient for gradient in upstream if gradient is not None)
         batch, _, dof = like.shape
         widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
@@ -40,15 +40,15 @@ def _transpose(composition: Callable[..., transposes.Gradients]) -> Callable[...
         for i, row in enumerate(rows, start=1):
             if needs[i]:
                 zero = row is None
-                results[i] = like.new_zeros(start_rows, dof) if zero else _collect(row, start_idx, start_rows, like)
+                results[i] = like.new_zeros(start_rows, dof) if zero else _collect(row, start_index, start_rows, like)
         return tuple(results)
 
-    return transpose
+    return vjp
 
 
-def start_rows(start: Sequence[Tensor | None], start_idx: Tensor | None, action: Tensor) -> list[Tensor]:
+def start_rows(start: Sequence[Tensor | None], start_index: Tensor | None, action: Tensor) -> list[Tensor]:
     """The start rows of every trajectory in float64, `[1 or B, D]`; zero where there are none."""
-    rows = [row if row is None or start_idx is None else row.index_select(0, start_idx) for row in start]
+    rows = [row if row is None or start_index is None else row.index_select(0, start_index) for row in start]
     zero = None
     for i, row in enumerate(rows):
         if row is None:
@@ -59,27 +59,27 @@ def start_rows(start: Sequence[Tensor | None], start_idx: Tensor | None, action:
     return rows
 
 
-def _collect(gradient: Tensor, start_idx: Tensor | None, pool: int, like: Tensor) -> Tensor:
+def _collect(gradient: Tensor, start_index: Tensor | None, pool: int, like: Tensor) -> Tensor:
     """Sum the rows `[B, D]` of all trajectories that start from the same row of the pool, always in the same order."""
-    if start_idx is None:
+    if start_index is None:
         total = gradient if gradient.shape[0] == pool else gradient.sum(0, keepdim=True)
         # A copy: what is given may be a view of an upstream gradient.
         return total.to(like.dtype, copy=True, memory_format=torch.contiguous_format)
     total = gradient.new_zeros(pool, gradient.shape[1])
     if gradient.device.type == "cpu":
-        total.index_add_(0, start_idx, gradient)
+        total.index_add_(0, start_index, gradient)
     else:  # index_add_ adds in the order in which the threads arrive; an accumulating index_put_ sorts first
-        total.index_put_((start_idx.long(),), gradient, accumulate=True)
+        total.index_put_((start_index.long(),), gradient, accumulate=True)
     return total.to(like.dtype)
 
 
 clique_forward = _forward(reference.clique)
-clique_transpose = _transpose(transposes.clique)
+clique_vjp = _vjp(vjps.clique)
 clique_central_forward = _forward(reference.clique_central)
-clique_central_transpose = _transpose(transposes.clique_central)
+clique_central_vjp = _vjp(vjps.clique_central)
 acceleration_forward = _forward(reference.acceleration)
-acceleration_transpose = _transpose(transposes.acceleration)
+acceleration_vjp = _vjp(vjps.acceleration)
 velocity_forward = _forward(reference.velocity)
-velocity_transpose = _transpose(transposes.velocity)
+velocity_vjp = _vjp(vjps.velocity)
 jerk_forward = _forward(reference.jerk)
-jerk_transpose = _transpose(transposes.jerk)
+jerk_vjp = _vjp(vjps.jerk)

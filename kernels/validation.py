@@ -19,7 +19,7 @@ class StepInputs(NamedTuple):
 
     action: Tensor  # [B, Ha, D]
     start: tuple[Tensor | None, ...]  # position, velocity, acceleration (and jerk), each [S, D]
-    start_idx: Tensor | None  # [B]; None: S is 1 or B
+    start_index: Tensor | None  # [B]; None: S is 1 or B
     dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
 
 
@@ -27,7 +27,7 @@ def prepare_step(
     action: Tensor,
     start: Sequence[Tensor | None],
     dt: float | Tensor,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt_per: str,
     *,
     uniform_dt_only: bool = False,
@@ -48,32 +48,32 @@ def prepare_step(
     for name, rows in zip(_START_NAMES[: len(start)], start, strict=True):
         if rows is not None:
             _check_start(name, rows, action)
-    if start_idx is not None:
-        _check_start_idx(start_idx, action)
-    rows = _common_rows(start, action.shape[0], start_idx)
+    if start_index is not None:
+        _check_start_index(start_index, action)
+    rows = _common_rows(start, action.shape[0], start_index)
     step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, uniform_dt_only)
-    return StepInputs(action, rows, start_idx, step)
+    return StepInputs(action, rows, start_index, step)
 
 
-class TransposeInputs(NamedTuple):
+class VjpInputs(NamedTuple):
     """Arguments of a transposed step in the form that the operators take."""
 
     upstream: tuple[Tensor | None, ...]  # position, velocity, acceleration, jerk, each [B, H, D]
-    start_idx: Tensor | None  # [B]; None: the start has 1 row or B
+    start_index: Tensor | None  # [B]; None: the start has 1 row or B
     dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
 
 
-def prepare_transpose(
+def prepare_vjp(
     upstream: Sequence[Tensor | None],
     dt: float | Tensor,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt_per: str,
     *,
     start_rows: int,
     action_horizon: int,
     output_horizon: int,
     uniform_dt_only: bool = False,
-) -> TransposeInputs:
+) -> VjpInputs:
     """Check the arguments of a transposed step as `prepare_step` checks those of a step.
 
     Raises:
@@ -98,12 +98,12 @@ def prepare_transpose(
                 f"{gradient.device}"
             )
     batch = like.shape[0]
-    if start_idx is not None:
-        _check_start_idx(start_idx, like)
+    if start_index is not None:
+        _check_start_index(start_index, like)
     elif start_rows not in (1, batch):
-        raise ValueError(f"start_rows: expected 1 or {batch} without start_idx, got {start_rows}")
+        raise ValueError(f"start_rows: expected 1 or {batch} without start_index, got {start_rows}")
     step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, uniform_dt_only)
-    return TransposeInputs(tuple(upstream), start_idx, step)
+    return VjpInputs(tuple(upstream), start_index, step)
 
 
 def _check_action(action: Tensor) -> None:
@@ -130,17 +130,17 @@ def _check_start(name: str, rows: Tensor, action: Tensor) -> None:
         raise ValueError(f"{name}: expected shape [rows, dof = {action.shape[2]}], got {list(rows.shape)}")
 
 
-def _check_start_idx(start_idx: Tensor, action: Tensor) -> None:
-    if not isinstance(start_idx, Tensor) or start_idx.dtype not in (torch.int32, torch.int64):
-        got = start_idx.dtype if isinstance(start_idx, Tensor) else type(start_idx).__name__
-        raise TypeError(f"start_idx: expected an int32 or int64 tensor, got {got}")
-    if start_idx.device != action.device:
-        raise ValueError(f"start_idx: expected the action's device {action.device}, got {start_idx.device}")
-    if start_idx.dim() != 1 or start_idx.shape[0] != action.shape[0]:
-        raise ValueError(f"start_idx: expected shape [batch = {action.shape[0]}], got {list(start_idx.shape)}")
+def _check_start_index(start_index: Tensor, action: Tensor) -> None:
+    if not isinstance(start_index, Tensor) or start_index.dtype not in (torch.int32, torch.int64):
+        got = start_index.dtype if isinstance(start_index, Tensor) else type(start_index).__name__
+        raise TypeError(f"start_index: expected an int32 or int64 tensor, got {got}")
+    if start_index.device != action.device:
+        raise ValueError(f"start_index: expected the action's device {action.device}, got {start_index.device}")
+    if start_index.dim() != 1 or start_index.shape[0] != action.shape[0]:
+        raise ValueError(f"start_index: expected shape [batch = {action.shape[0]}], got {list(start_index.shape)}")
 
 
-def _common_rows(start: Sequence[Tensor | None], batch: int, start_idx: Tensor | None) -> tuple[Tensor | None, ...]:
+def _common_rows(start: Sequence[Tensor | None], batch: int, start_index: Tensor | None) -> tuple[Tensor | None, ...]:
     """The start rows, brought to the same number of rows: one for all, one for each trajectory, or a pool."""
     pool = start[0].shape[0]
     single = several = False
@@ -148,7 +148,7 @@ def _common_rows(start: Sequence[Tensor | None], batch: int, start_idx: Tensor |
         if rows is None:
             continue
         count = rows.shape[0]
-        if start_idx is not None:
+        if start_index is not None:
             if count != pool:
                 raise ValueError(f"{name}: expected the {pool} rows of start_position's pool, got {count}")
         elif count == batch:
@@ -157,7 +157,7 @@ def _common_rows(start: Sequence[Tensor | None], batch: int, start_idx: Tensor |
             single = True
         else:
             raise ValueError(
-                f"{name}: expected 1 row, or one for each of the {batch} trajectories, or start_idx to pick from a "
+                f"{name}: expected 1 row, or one for each of the {batch} trajectories, or start_index to pick from a "
                 f"pool; got {count} rows"
             )
     if not (single and several):

@@ -77,7 +77,7 @@ def ours(action: Tensor, start: Tensor) -> Sequence[Tensor]:
     return clique_step(action, start, dt=DT)
 
 
-def pulled_back(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def vjp_through_engine(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The four outputs and the gradient of the action, by the autograd engine alone.
 
     `torch.autograd.grad` checks its arguments in Python first, which takes 20 us for four outputs, whoever made them;
@@ -88,7 +88,7 @@ def pulled_back(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Te
     return (*outputs, *gradient)
 
 
-def pulled_back_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def vjp_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
     outputs = step(action, start)
     return (*outputs, *torch.autograd.grad(outputs, action, upstream))
 
@@ -97,7 +97,7 @@ def pulled_back_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Seq
 def cpu_kernels(quick: bool) -> Iterator[Case]:
     for batch in (1, 100, 1000, 10_000):
         yield forward_and_backward(batch, with_compiled=not quick or batch == 1000)
-    yield forward_and_backward(1, with_compiled=False, pull=pulled_back_by_grad)
+    yield forward_and_backward(1, with_compiled=False, pull=vjp_by_grad)
     yield reused_buffers(10_000)
     yield call_overhead()
     for name, kernel in MAPS.items():
@@ -105,7 +105,7 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
             yield against_torch(name, kernel, batch)
 
 
-def forward_and_backward(batch: int, *, with_compiled: bool, pull: Callable[..., tuple] = pulled_back) -> Case:
+def forward_and_backward(batch: int, *, with_compiled: bool, pull: Callable[..., tuple] = vjp_through_engine) -> Case:
     action, start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
     expected = in_double(action, start, upstream)
@@ -116,7 +116,7 @@ def forward_and_backward(batch: int, *, with_compiled: bool, pull: Callable[...,
     peers = [contender("matrix form", matrix_form), contender("torch slices", slices)]
     if with_compiled:
         peers.append(contender("torch.compile", compiled()))
-    through_engine = pull is pulled_back
+    through_engine = pull is vjp_through_engine
     return Case(
         "clique, forward + backward" if through_engine else "clique, forward + autograd.grad",
         batch,
@@ -132,7 +132,7 @@ def forward_and_backward(batch: int, *, with_compiled: bool, pull: Callable[...,
 def in_double(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """What float64 arithmetic makes of the same numbers."""
     action = action.detach().double().requires_grad_()
-    return pulled_back(ours_in_double, action, start.double(), [gradient.double() for gradient in upstream])
+    return vjp_through_engine(ours_in_double, action, start.double(), [gradient.double() for gradient in upstream])
 
 
 def ours_in_double(action: Tensor, start: Tensor) -> Sequence[Tensor]:
@@ -151,9 +151,7 @@ def reused_buffers(batch: int) -> Case:
 
     def run() -> tuple[Tensor, ...]:
         native.clique_forward(action, start, None, None, None, dt, out=out)
-        native.clique_transpose(
-            *upstream, None, dt, start_rows=batch, action_horizon=HORIZON, needs=needs, out=gradient
-        )
+        native.clique_vjp(*upstream, None, dt, start_rows=batch, action_horizon=HORIZON, needs=needs, out=gradient)
         return (*out, gradient)
 
     return Case(

@@ -71,16 +71,16 @@ class Buffers:
         self._absent = [None] * (operator.starts - 1)
         self._needs = (True, *[False] * operator.starts)
         self._forward = launcher(operator.name, "forward", None, DEVICE)
-        self._transpose = launcher(operator.name, "transpose", None, DEVICE)
+        self._vjp = launcher(operator.name, "vjp", None, DEVICE)
 
     def forward(self) -> list[Tensor]:
         """The four outputs."""
         self._forward(self.action, self.start, *self._absent, None, self._dt, out=self.out, **self._scheme)
         return self.out
 
-    def transpose(self) -> list[Tensor]:
+    def vjp(self) -> list[Tensor]:
         """The gradient of the action, for all four upstream gradients."""
-        self._transpose(
+        self._vjp(
             *self.upstream,
             None,
             self._dt,
@@ -94,7 +94,7 @@ class Buffers:
 
     def both(self) -> list[Tensor]:
         """All five."""
-        return [*self.forward(), *self.transpose()]
+        return [*self.forward(), *self.vjp()]
 
     def expected(self) -> list[Tensor]:
         """What float64 arithmetic on the CPU makes of the first trajectories."""
@@ -120,7 +120,7 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
     moved = 4 * batch * DOF * (HORIZON + 4 * (HORIZON + kernel.extra_horizon))
     for direction, run, expected in (
         ("forward", buffers.forward, outputs),
-        ("transpose", buffers.transpose, [gradient]),
+        ("vjp", buffers.vjp, [gradient]),
     ):
         yield case(
             f"{name}, {direction}",

@@ -49,9 +49,9 @@ def both_ways(batch: int) -> Iterator[Case]:
         native.clique_forward(action, start, None, None, None, dt, out=out)
         return out
 
-    def raw_transpose() -> tuple[Tensor | None, ...]:
+    def raw_vjp() -> tuple[Tensor | None, ...]:
         options = {"start_rows": 1, "action_horizon": HORIZON, "needs": needs, "out": into}
-        return native.clique_transpose(*upstream, None, dt, **options)[:2]
+        return native.clique_vjp(*upstream, None, dt, **options)[:2]
 
     add = Contender("torch.add of this size", lambda: torch.add(action, action), is_close_to(2 * action))
     added = {"kernel on tensors": ADDED_US} if batch == 1 else {}
@@ -74,7 +74,7 @@ def both_ways(batch: int) -> Iterator[Case]:
             lambda: ours.vjp_arrays(state, given, batch=batch, action_horizon=HORIZON)[:2],
             is_close_to(*gradients),
         ),
-        (Contender("kernel on tensors", raw_transpose, is_close_to(*gradients)), add),
+        (Contender("kernel on tensors", raw_vjp, is_close_to(*gradients)), add),
         added_targets_us=added,
     )
 

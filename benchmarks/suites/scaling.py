@@ -130,12 +130,12 @@ def on_cuda(shape: Shape) -> Case:
     dt = torch.full((1, 1), DT, dtype=torch.float64, device="cuda")
     out, into = [torch.empty_like(upstream[0]) for _ in range(4)], torch.empty_like(actions)
     scheme = kernel.operator.scheme((*kernel.scheme, None))
-    forward, transpose = (launcher(kernel.operator.name, way, None, "cuda") for way in ("forward", "transpose"))
+    forward, vjp = (launcher(kernel.operator.name, way, None, "cuda") for way in ("forward", "vjp"))
     options = {"start_rows": 1, "action_horizon": horizon, "needs": (True,) * 4, "out": into, **scheme}
 
     def run() -> tuple[Tensor, ...]:
         forward(actions, start, None, None, None, dt, out=out, **scheme)
-        transpose(*upstream, None, dt, **options)
+        vjp(*upstream, None, dt, **options)
         return (*out, into)
 
     run()

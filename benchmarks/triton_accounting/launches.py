@@ -24,7 +24,7 @@ _SCAN_SIZES = ((128, 7), (32, 7), (256, 1), (32, 32))
 def _launch(
     module: str,
     name: str,
-    transpose: bool,
+    vjp: bool,
     dtype: torch.dtype,
     per_step: bool,
     size: tuple[int, int],
@@ -40,10 +40,10 @@ def _launch(
     dt = torch.ones(_B, horizon if per_step else 1, dtype=torch.float64)
     # On CPU tensors flat programs would have the size for the interpreter.
     tile = _flat_tile(dtype) if module.startswith("clique") else None
-    if transpose:
+    if vjp:
         upstream = [torch.zeros(_B, output_horizon, dof, dtype=dtype) for _ in range(4)]
         needs = (True,) * (1 + starts)
-        getattr(launchers, f"{name}_transpose")(
+        getattr(launchers, f"{name}_vjp")(
             *upstream, idx, dt, start_rows=_POOL, action_horizon=horizon, needs=needs, tile=tile, **scheme
         )
     else:
@@ -65,10 +65,10 @@ def _variants(module: str) -> Iterator[tuple[torch.dtype, bool, tuple[int, int]]
 
 
 def _name(
-    name: str, scheme: dict[str, object], transpose: bool, dtype: torch.dtype, per_step: bool, size: tuple[int, int]
+    name: str, scheme: dict[str, object], vjp: bool, dtype: torch.dtype, per_step: bool, size: tuple[int, int]
 ) -> str:
     schemes = [str(value.value) for value in scheme.values()]
-    direction = "transpose" if transpose else "forward"
+    direction = "vjp" if vjp else "forward"
     dtypes = str(dtype).removeprefix("torch.")
     steps = "dt/step" if per_step else "one dt"
     return " ".join((name, *schemes, direction, dtypes, steps, f"H{size[0]}", f"D{size[1]}"))
@@ -83,11 +83,11 @@ _MAPS = (
     ("velocity", "velocity", {}),
 )
 LAUNCHES: dict[str, Callable[[], object]] = {
-    _name(name, scheme, transpose, dtype, per_step, size): functools.partial(
-        _launch, module, name, transpose, dtype, per_step, size, scheme
+    _name(name, scheme, vjp, dtype, per_step, size): functools.partial(
+        _launch, module, name, vjp, dtype, per_step, size, scheme
     )
     for module, name, scheme in _MAPS
-    for transpose in (False, True)
+    for vjp in (False, True)
     for dtype, per_step, size in _variants(module)
 }
 # One launch for each kernel, dtype and kind of dt that differs in more than size; the others are for thorough runs.

@@ -126,7 +126,7 @@ class _Clique:
 
     @staticmethod
     def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        return clique_step(action, *start, dt=_reciprocal(traj_dt), start_idx=start_idx)
+        return clique_step(action, *start, dt=_reciprocal(traj_dt), start_index=start_idx)
 
 
 class _CliqueCentral:
@@ -134,7 +134,7 @@ class _CliqueCentral:
 
     @staticmethod
     def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        return clique_central_step(action, *start, dt=_uniform(_reciprocal(traj_dt), action), start_idx=start_idx)
+        return clique_central_step(action, *start, dt=_uniform(_reciprocal(traj_dt), action), start_index=start_idx)
 
 
 class _Acceleration:
@@ -142,7 +142,7 @@ class _Acceleration:
 
     @staticmethod
     def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        return acceleration_step(action, *start, dt=traj_dt, start_idx=start_idx)
+        return acceleration_step(action, *start, dt=traj_dt, start_index=start_idx)
 
 
 class CliqueTensorStepKernel(_Clique, _StepKernel):

@@ -16,7 +16,7 @@ def acceleration_step(
     start_acceleration: Tensor | None = None,
     *,
     dt: float | Tensor,
-    start_idx: Tensor | None = None,
+    start_index: Tensor | None = None,
     dt_per: str = "step",
     integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH,
     backend: Backend | str | None = None,
@@ -28,12 +28,12 @@ def acceleration_step(
 
     Args:
         action: `[B, H, D]` accelerations, rad/s^2; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_idx`; the dtype of action.
+        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h
             (`dt[0]` is not used). Values are not checked when given as a tensor.
-        start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
         integrator: "zoh", exact for an acceleration held over each step, or "semi_implicit_euler", which moves the
             position by the velocity at the end of the step.
@@ -50,7 +50,7 @@ def acceleration_step(
     """
     start = (start_position, start_velocity, start_acceleration)
     scheme = _integrator_name(integrator)
-    return ACCELERATION.step(action, start, dt, start_idx, dt_per, backend, scheme)
+    return ACCELERATION.step(action, start, dt, start_index, dt_per, backend, scheme)
 
 
 def _integrator_name(integrator: AccelerationIntegrator | str) -> str:

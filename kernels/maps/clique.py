@@ -16,7 +16,7 @@ def clique_step(
     start_acceleration: Tensor | None = None,
     *,
     dt: float | Tensor,
-    start_idx: Tensor | None = None,
+    start_index: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
@@ -27,12 +27,12 @@ def clique_step(
 
     Args:
         action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_idx`; the dtype of action.
+        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h,
             `dt[0]` spaces the points assumed before the start. Values are not checked when given as a tensor.
-        start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
         backend: what computes; None for the device's default (see `backend_info`).
 
@@ -46,7 +46,7 @@ def clique_step(
 
     """
     start = (start_position, start_velocity, start_acceleration)
-    return CLIQUE.step(action, start, dt, start_idx, dt_per, backend)
+    return CLIQUE.step(action, start, dt, start_index, dt_per, backend)
 
 
 CLIQUE = StepOperator("clique")

@@ -18,7 +18,7 @@ def clique_central_step(
     start_jerk: Tensor | None = None,
     *,
     dt: float | Tensor,
-    start_idx: Tensor | None = None,
+    start_index: Tensor | None = None,
     dt_per: str = "step",
     truncate_terminal_gradient: bool = False,
     backend: Backend | str | None = None,
@@ -30,12 +30,12 @@ def clique_central_step(
 
     Args:
         action: `[B, Ha, D]` positions, rad; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_idx`; the dtype of action.
+        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         start_jerk: like `start_position`, rad/s^3; None means 0.
         dt: step length, s: a number, a scalar tensor, or one for each trajectory (`[B, 1]`, or `[B]` with `dt_per`).
-        start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
         truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
             published backward does, instead of the exact transpose.
@@ -51,7 +51,7 @@ def clique_central_step(
 
     """
     start = (start_position, start_velocity, start_acceleration, start_jerk)
-    return CLIQUE_CENTRAL.step(action, start, dt, start_idx, dt_per, backend, truncate_terminal_gradient)
+    return CLIQUE_CENTRAL.step(action, start, dt, start_index, dt_per, backend, truncate_terminal_gradient)
 
 
 CLIQUE_CENTRAL = StepOperator(

@@ -42,14 +42,14 @@ class ControlMap:
         """Whether step lengths may not differ along the horizon."""
         return self.operator.uniform_dt_only
 
-    def pull_back(
+    def vjp(
         self,
         upstream: Sequence[Tensor | None],
         *,
         dt: float | Tensor,
         action_horizon: int,
         start_rows: int,
-        start_idx: Tensor | None = None,
+        start_index: Tensor | None = None,
         dt_per: str = "step",
         needs: Sequence[bool] = (True, True, True, True),
         backend: Backend | str | None = None,
@@ -63,8 +63,8 @@ class ControlMap:
                 least one is a tensor.
             dt: step lengths, s, in a form that `step` takes.
             action_horizon: Ha; the upstream gradients have `Ha + extra_horizon` rows.
-            start_rows: S, rows of the start state: 1, B, or those of the pool for `start_idx`.
-            start_idx: `[B]` int32 or int64, row of the start pool for each trajectory.
+            start_rows: S, rows of the start state: 1, B, or those of the pool for `start_index`.
+            start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
             dt_per: as for `step`.
             needs: which gradients are wanted: of the action, start position, start velocity, start acceleration.
             backend: what computes; None for the device's default (see `backend_info`).
@@ -78,10 +78,10 @@ class ControlMap:
             BackendUnavailable: the backend cannot run on this device.
 
         """
-        return self.operator.pull_back(
+        return self.operator.vjp(
             upstream,
             dt,
-            start_idx,
+            start_index,
             dt_per,
             backend,
             *self.scheme,

@@ -1,7 +1,7 @@
 """The NATIVE backend: fused C++ loops on the CPU, forward and transpose of every control map.
 
 The extension is built with the package where torch and a C++ compiler are at hand. Without it, importing this module
-raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_transpose` are the launchers
+raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_vjp` are the launchers
 that `backends` describes and know nothing of autograd. They also take `out`, contiguous tensors to write to instead of
 new ones: the four outputs, or the gradient of the action. `step` is the public functions' short cut.
 """
@@ -41,14 +41,14 @@ instruction_set: Callable[[], str] = _C.instruction_set
 """Which loops run on this CPU: "baseline", "avx2" or "avx512"."""
 
 step: Callable[..., Trajectory | None] = _C.step
-"""`step(map, action, p0, v0, a0, j0, dt, start_idx, dt_per_trajectory, truncate_terminal_gradient)`.
+"""`step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient)`.
 
 Checks, autograd and loops in one call. Returns None, having done nothing, where anything is out of the ordinary: a
 wrong argument, a tensor elsewhere than on the CPU, a subclass, a transform or tracer at work, a dt that requires grad.
 """
 
 step_into: Callable[..., bool] = _C.step_into
-"""`step_into(map, action, p0, v0, a0, start_idx, dt, out)`: a step from arrays into an array, nothing allocated.
+"""`step_into(map, action, p0, v0, a0, start_index, dt, out)`: a step from arrays into an array, nothing allocated.
 
 Arrays are contiguous numpy arrays (or anything else with the buffer protocol, read-only too) or CPU tensors of one
 dtype: `[B, Ha, D]`, three of `[1 or B, D]` or a pool `[S, D]` or None, `[B]` int32 or int64 or None, float64
@@ -56,8 +56,8 @@ dtype: `[B, Ha, D]`, three of `[1 or B, D]` or a pool `[S, D]` or None, `[B]` in
 Knows nothing of autograd.
 """
 
-transpose_into: Callable[..., bool] = _C.transpose_into
-"""`transpose_into(map, grad_p, grad_v, grad_a, grad_j, start_idx, dt, truncate_terminal_gradient, action, p0, v0, a0)`.
+vjp_into: Callable[..., bool] = _C.vjp_into
+"""`vjp_into(map, grad_p, grad_v, grad_a, grad_j, start_index, dt, truncate_terminal_gradient, action, p0, v0, a0)`.
 
 The transpose likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
 """
@@ -70,29 +70,29 @@ def dt_gradient(
     upstream: tuple[Tensor | None, ...],
     action: Tensor,
     start: tuple[Tensor | None, ...],
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     integrator: AccelerationIntegrator | None = None,
 ) -> Tensor | None:
     """Gradient of dt, float64 in its shape; None, having done nothing, where a tensor or somebody watching forbids."""
     number = _NUMBERS[name] if integrator is None else _ACCELERATION[integrator]
-    return _C.dt_gradient(number, upstream, action, start, start_idx, dt)
+    return _C.dt_gradient(number, upstream, action, start, start_index, dt)
 
 
 def _forward(number: int) -> Callable[..., tuple[Tensor, ...]]:
     def forward(
         action: Tensor, *start_index_dt: Tensor | None, out: Sequence[Tensor] | None = None
     ) -> tuple[Tensor, ...]:
-        *start, start_idx, dt = start_index_dt
+        *start, start_index, dt = start_index_dt
         rows = start if len(start) == 4 else [*start, None]
-        return tuple(_C.forward(number, action, rows, start_idx, dt, out))
+        return tuple(_C.forward(number, action, rows, start_index, dt, out))
 
     return forward
 
 
-def _transpose(number: int) -> Callable[..., tuple[Tensor | None, ...]]:
-    def transpose(
+def _vjp(number: int) -> Callable[..., tuple[Tensor | None, ...]]:
+    def vjp(
         *upstream_index_dt: Tensor | None,
         start_rows: int,
         action_horizon: int,
@@ -100,23 +100,23 @@ def _transpose(number: int) -> Callable[..., tuple[Tensor | None, ...]]:
         truncate_terminal_gradient: bool = False,
         out: Tensor | None = None,
     ) -> tuple[Tensor | None, ...]:
-        *upstream, start_idx, dt = upstream_index_dt
+        *upstream, start_index, dt = upstream_index_dt
         wanted = needs if len(needs) == 5 else [*needs, False]
-        gradients = _C.transpose(
-            number, upstream, start_idx, dt, [start_rows] * 4, action_horizon, wanted, truncate_terminal_gradient, out
+        gradients = _C.vjp(
+            number, upstream, start_index, dt, [start_rows] * 4, action_horizon, wanted, truncate_terminal_gradient, out
         )
         return tuple(gradients[: len(needs)])
 
-    return transpose
+    return vjp
 
 
-clique_forward, clique_transpose = _forward(CLIQUE_BACKWARD), _transpose(CLIQUE_BACKWARD)
-clique_central_forward, clique_central_transpose = _forward(CLIQUE_CENTRAL), _transpose(CLIQUE_CENTRAL)
-velocity_forward, velocity_transpose = _forward(VELOCITY), _transpose(VELOCITY)
-jerk_forward, jerk_transpose = _forward(JERK), _transpose(JERK)
+clique_forward, clique_vjp = _forward(CLIQUE_BACKWARD), _vjp(CLIQUE_BACKWARD)
+clique_central_forward, clique_central_vjp = _forward(CLIQUE_CENTRAL), _vjp(CLIQUE_CENTRAL)
+velocity_forward, velocity_vjp = _forward(VELOCITY), _vjp(VELOCITY)
+jerk_forward, jerk_vjp = _forward(JERK), _vjp(JERK)
 
 _acceleration_forward = {scheme: _forward(number) for scheme, number in _ACCELERATION.items()}
-_acceleration_transpose = {scheme: _transpose(number) for scheme, number in _ACCELERATION.items()}
+_acceleration_vjp = {scheme: _vjp(number) for scheme, number in _ACCELERATION.items()}
 
 
 def acceleration_forward(
@@ -129,7 +129,7 @@ def acceleration_forward(
     return _acceleration_forward[integrator](action, *start_index_dt, out=out)
 
 
-def acceleration_transpose(
+def acceleration_vjp(
     *upstream_index_dt: Tensor | None,
     start_rows: int,
     action_horizon: int,
@@ -137,7 +137,7 @@ def acceleration_transpose(
     integrator: AccelerationIntegrator,
     out: Tensor | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Transpose of `acceleration_forward`."""
-    return _acceleration_transpose[integrator](
+    """Vjp of `acceleration_forward`."""
+    return _acceleration_vjp[integrator](
         *upstream_index_dt, start_rows=start_rows, action_horizon=action_horizon, needs=needs, out=out
     )

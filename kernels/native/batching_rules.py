@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..batching import fold, fold_dt, fold_start_idx, unfold
+from ..batching import fold, fold_dt, fold_start_index, unfold
 
 
 def _step(
@@ -21,35 +21,35 @@ def _step(
     action: Tensor,
     *start_index_dt_truncate: Tensor | bool | None,
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    *start, start_idx, dt, truncate = start_index_dt_truncate
+    *start, start_index, dt, truncate = start_index_dt_truncate
     size = info.batch_size
     action = fold(action, in_dims[1], size)
     batch = action.shape[0] // size
     start = [fold(row, dim, size) for row, dim in zip(start, in_dims[2:6], strict=True)]
     rows = next((row.shape[0] // size for row in start if row is not None), batch)
-    start_idx = fold_start_idx(start_idx, in_dims[6], size, batch, rows, action.device)
+    start_index = fold_start_index(start_index, in_dims[6], size, batch, rows, action.device)
     outputs = torch.ops.traj_integrator_native.step(
-        number, action, *start, start_idx, fold_dt(dt, in_dims[7], size, batch), truncate
+        number, action, *start, start_index, fold_dt(dt, in_dims[7], size, batch), truncate
     )
     return unfold(outputs, size), (0,) * 4
 
 
-def _step_transpose(
+def _step_vjp(
     info: torch._C._functorch.CInterpreter,
     in_dims: Sequence[int | None],
     number: int,
     *arguments: Tensor | Sequence[int] | int | bool | None,
 ) -> tuple[tuple[Tensor | None, ...], tuple[int | None, ...]]:
-    *upstream, start_idx, dt, start_rows, action_horizon, needs, truncate = arguments
+    *upstream, start_index, dt, start_rows, action_horizon, needs, truncate = arguments
     size = info.batch_size
     upstream = [fold(gradient, dim, size) for gradient, dim in zip(upstream, in_dims[1:5], strict=True)]
     like = next(gradient for gradient in upstream if gradient is not None)
     batch = like.shape[0] // size
-    start_idx = fold_start_idx(start_idx, in_dims[5], size, batch, max(start_rows), like.device)
-    gradients = torch.ops.traj_integrator_native.step_transpose(
+    start_index = fold_start_index(start_index, in_dims[5], size, batch, max(start_rows), like.device)
+    gradients = torch.ops.traj_integrator_native.step_vjp(
         number,
         *upstream,
-        start_idx,
+        start_index,
         fold_dt(dt, in_dims[6], size, batch),
         [size * rows for rows in start_rows],
         action_horizon,
@@ -62,4 +62,4 @@ def _step_transpose(
 def register() -> None:
     """Register both rules with torch."""
     torch.library.register_vmap("traj_integrator_native::step", _step)
-    torch.library.register_vmap("traj_integrator_native::step_transpose", _step_transpose)
+    torch.library.register_vmap("traj_integrator_native::step_vjp", _step_vjp)

@@ -11,8 +11,8 @@ wanted. Forward and transpose (vector-Jacobian product) of
 ===================  ===========================================================
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
-pool `[S, D]` with `start_idx`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is
-given. Every `<map>_transpose` takes the upstream gradients, None for those that are not there. No launcher reads device
+pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is
+given. Every `<map>_vjp` takes the upstream gradients, None for those that are not there. No launcher reads device
 memory on the host or waits for the device, and equal shapes and flags always give the same launches: all of them can be
-captured into a CUDA graph. A `start_idx` out of its pool's range reads nothing and gives NaN.
+captured into a CUDA graph. A `start_index` out of its pool's range reads nothing and gives NaN.
 """

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .clique_fwd import clique_fwd_kernel
-from .clique_vjp import clique_transpose_kernel
+from .clique_vjp import clique_vjp_kernel
 from .launch import (
     FlatTile,
     Upstream,
@@ -45,7 +45,7 @@ def clique_forward(
     p0: Tensor,
     v0: Tensor | None,
     a0: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     horizon_fastest: bool = False,
@@ -59,7 +59,7 @@ def clique_forward(
         p0: start position, `[1 or B, D]` or a pool `[S, D]`, rad; v0, a0: alike, rad/s and rad/s^2, None is 0.
         v0: see p0.
         a0: see p0.
-        start_idx: `[B]` int32 or int64, row of the pool for each trajectory, or None.
+        start_index: `[B]` int32 or int64, row of the pool for each trajectory, or None.
         dt: float32 or float64 `[1 or B, 1 or H]`, s.
         horizon_fastest: the memory layout `[B, D, H]` ("coalesced") of actions and outputs.
         out: four contiguous buffers to write to.
@@ -74,7 +74,7 @@ def clique_forward(
     interior = programs_for(action.numel(), tile) if horizon > _START_ROWS else 0
     arguments = {
         "p_action": contiguous(action),
-        **start_arguments("pva", (p0, v0, a0), start_idx),
+        **start_arguments("pva", (p0, v0, a0), start_index),
         **dt_arguments(dt, batch, horizon),
         **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
         "n_rows": rows,
@@ -91,12 +91,12 @@ def clique_forward(
     return trajectory
 
 
-def clique_transpose(
+def clique_vjp(
     grad_position: Tensor | None,
     grad_velocity: Tensor | None,
     grad_acceleration: Tensor | None,
     grad_jerk: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     start_rows: int | Sequence[int],
@@ -113,7 +113,7 @@ def clique_transpose(
         grad_velocity: see grad_position.
         grad_acceleration: see grad_position.
         grad_jerk: see grad_position.
-        start_idx: as in the forward map.
+        start_index: as in the forward map.
         dt: as in the forward map.
         start_rows: rows S of the start pools, one number or one for each.
         action_horizon: H.
@@ -132,7 +132,7 @@ def clique_transpose(
     rows, inner = (batch * dof, 1) if horizon_fastest else (batch, dof)
     tile = tile or flat_tile(like.numel(), like)
     grad_action = output(out, shape, like, "out") if needs[0] else None
-    starts = StartGradients(needs[1:], start_rows, start_idx, batch, dof, like)
+    starts = StartGradients(needs[1:], start_rows, start_index, batch, dof, like)
     start_programs = programs_for(rows * inner, tile) if any(needs[1:]) else 0
     arguments = {
         **upstream.arguments(),
@@ -151,7 +151,7 @@ def clique_transpose(
     }
     interior = programs_for(like.numel(), tile) if needs[0] else 0
     registers = _DOUBLE_REGISTERS if like.dtype == torch.float64 else _REGISTERS
-    run(clique_transpose_kernel, start_programs + interior, arguments, tile.warps, registers)
+    run(clique_vjp_kernel, start_programs + interior, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from .clique_central_fwd import clique_central_fwd_kernel
-from .clique_central_vjp import clique_central_transpose_kernel
+from .clique_central_vjp import clique_central_vjp_kernel
 from .launch import (
     FlatTile,
     Upstream,
@@ -45,7 +45,7 @@ def clique_central_forward(
     v0: Tensor | None,
     a0: Tensor | None,
     j0: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     out: Sequence[Tensor] | None = None,
@@ -53,7 +53,7 @@ def clique_central_forward(
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, Ha + 4, D]` of position actions `[B, Ha, D]`, rad.
 
-    Starts, `start_idx`, `out`, `tile`: as for `clique.clique_forward`, with a start jerk; `dt` is `[1 or B, 1]`.
+    Starts, `start_index`, `out`, `tile`: as for `clique.clique_forward`, with a start jerk; `dt` is `[1 or B, 1]`.
     """
     batch, action_horizon, dof = action.shape
     horizon = action_horizon + _EXTRA_HORIZON
@@ -63,7 +63,7 @@ def clique_central_forward(
     start_programs = programs_for(batch * _START_ROWS * dof, tile)
     arguments = {
         "p_action": contiguous(action),
-        **start_arguments("pvaj", (p0, v0, a0, j0), start_idx),
+        **start_arguments("pvaj", (p0, v0, a0, j0), start_index),
         **_one_dt(dt, batch),
         **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
         "n_batch": batch,
@@ -79,12 +79,12 @@ def clique_central_forward(
     return trajectory
 
 
-def clique_central_transpose(
+def clique_central_vjp(
     grad_position: Tensor | None,
     grad_velocity: Tensor | None,
     grad_acceleration: Tensor | None,
     grad_jerk: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     start_rows: int | Sequence[int],
@@ -96,7 +96,7 @@ def clique_central_transpose(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients with respect to action `[B, Ha, D]`, p0, v0, a0 and j0, None where not needed.
 
-    Arguments as for `clique.clique_transpose`. `truncate_terminal_gradient` leaves the last action only the gradient of
+    Arguments as for `clique.clique_vjp`. `truncate_terminal_gradient` leaves the last action only the gradient of
     the positions.
     """
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
@@ -110,7 +110,7 @@ def clique_central_transpose(
     elements = batch * action_horizon * dof
     tile = tile or flat_tile(elements, like)
     grad_action = output(out, (batch, action_horizon, dof), like, "out") if needs[0] else None
-    starts = StartGradients(needs[1:], start_rows, start_idx, batch, dof, like)
+    starts = StartGradients(needs[1:], start_rows, start_index, batch, dof, like)
     start_programs = programs_for(batch * dof, tile) if any(needs[1:]) else 0
     arguments = {
         **upstream.arguments(),
@@ -128,7 +128,7 @@ def clique_central_transpose(
     }
     interior = programs_for(elements, tile) if needs[0] else 0
     registers = _DOUBLE_REGISTERS if like.dtype == torch.float64 else _REGISTERS
-    run(clique_central_transpose_kernel, start_programs + interior, arguments, tile.warps, registers)
+    run(clique_central_vjp_kernel, start_programs + interior, arguments, tile.warps, registers)
     return (grad_action, *starts.gradients())
 
 

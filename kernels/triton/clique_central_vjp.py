@@ -1,4 +1,4 @@
-"""Transpose kernel of the clique map with central differences; the forward equations stand in clique_central.py.
+"""Vjp kernel of the clique map with central differences; the forward equations stand in clique_central.py.
 
 The action u[m] is e[m+1], which outputs m to m + 4 see: for m < Ha - 1, with g0 to g4 the upstream gradients there,
 
@@ -21,7 +21,7 @@ from .addressing import difference, load_gradient, narrow, reciprocal, split
 
 
 @triton.jit(do_not_specialize=["n_batch", "Ha", "D", "n_start_programs"])
-def clique_central_transpose_kernel(
+def clique_central_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
     p_grad_acceleration,
@@ -45,7 +45,7 @@ def clique_central_transpose_kernel(
     """Start gradients in the first `n_start_programs` programs, the gradient of the action in the others."""
     i_program = tl.program_id(0)
     if i_program < n_start_programs:
-        _transpose_start(
+        _vjp_start(
             i_program,
             p_grad_position,
             p_grad_velocity,
@@ -64,7 +64,7 @@ def clique_central_transpose_kernel(
             ACCESSES,
         )
     else:
-        _transpose_action(
+        _vjp_action(
             i_program - n_start_programs,
             p_grad_position,
             p_grad_velocity,
@@ -84,7 +84,7 @@ def clique_central_transpose_kernel(
 
 
 @triton.jit
-def _transpose_start(
+def _vjp_start(
     i_program,
     p_grad_position,
     p_grad_velocity,
@@ -169,7 +169,7 @@ def _transpose_start(
 
 
 @triton.jit
-def _transpose_action(
+def _vjp_action(
     i_program,
     p_grad_position,
     p_grad_velocity,

@@ -1,4 +1,4 @@
-"""Transpose kernel of the clique map with backward differences; the forward equations stand in clique.py.
+"""Vjp kernel of the clique map with backward differences; the forward equations stand in clique.py.
 
 With Wj[h] = gj[h] / dt[h], Wa[h] = (ga[h] + Wj[h] - Wj[h+1]) / dt[h] and Wv[h] alike from gv and Wa, all 0 beyond the
 horizon,
@@ -14,7 +14,7 @@ from .addressing import difference, load_gradient, narrow, reciprocal, reciproca
 
 
 @triton.jit(do_not_specialize=["n_dt", "n_rows", "H", "D", "dof", "n_start_programs"])
-def clique_transpose_kernel(
+def clique_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
     p_grad_acceleration,
@@ -40,7 +40,7 @@ def clique_transpose_kernel(
     """Start gradients in the first `n_start_programs` programs, the gradient of the action in the others."""
     i_program = tl.program_id(0)
     if i_program < n_start_programs:
-        _transpose_start(
+        _vjp_start(
             i_program,
             p_grad_position,
             p_grad_velocity,
@@ -62,7 +62,7 @@ def clique_transpose_kernel(
             ACCESSES,
         )
     else:
-        _transpose_action(
+        _vjp_action(
             i_program - n_start_programs,
             p_grad_position,
             p_grad_velocity,
@@ -85,7 +85,7 @@ def clique_transpose_kernel(
 
 
 @triton.jit
-def _transpose_start(
+def _vjp_start(
     i_program,
     p_grad_position,
     p_grad_velocity,
@@ -166,7 +166,7 @@ def _transpose_start(
 
 
 @triton.jit
-def _transpose_action(
+def _vjp_action(
     i_program,
     p_grad_position,
     p_grad_velocity,

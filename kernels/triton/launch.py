@@ -134,10 +134,10 @@ def contiguous(tensor: Tensor | None) -> Tensor | None:
 
 
 def start_arguments(
-    names: str, start: Sequence[Tensor | None], start_idx: Tensor | None
+    names: str, start: Sequence[Tensor | None], start_index: Tensor | None
 ) -> dict[str, Tensor | int | None]:
     """Kernel arguments of a start state: `p_<name>` and `n_<name>` (rows) for each letter of `names`, and `p_idx`."""
-    arguments: dict[str, Tensor | int | None] = {"p_idx": contiguous(start_idx)}
+    arguments: dict[str, Tensor | int | None] = {"p_idx": contiguous(start_index)}
     for name, rows in zip(names, start, strict=True):
         arguments[f"p_{name}0"] = contiguous(rows)
         arguments[f"n_{name}0"] = 1 if rows is None else rows.shape[0]

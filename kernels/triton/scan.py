@@ -28,8 +28,8 @@ from .launch import (
     scan_tile,
     start_arguments,
 )
-from .scan_acceleration import acceleration_fwd_kernel, acceleration_transpose_kernel
-from .scan_jerk import jerk_fwd_kernel, jerk_transpose_kernel
+from .scan_acceleration import acceleration_fwd_kernel, acceleration_vjp_kernel
+from .scan_jerk import jerk_fwd_kernel, jerk_vjp_kernel
 from .start_gradients import StartGradients
 
 # Where more is at hand at a time: three sums, three gradients in float64.
@@ -41,7 +41,7 @@ def acceleration_forward(
     p0: Tensor,
     v0: Tensor | None,
     a0: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     integrator: AccelerationIntegrator = AccelerationIntegrator.ZOH,
@@ -50,18 +50,18 @@ def acceleration_forward(
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, H, D]` of acceleration actions `[B, H, D]`, rad/s^2.
 
-    Starts, `start_idx`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
+    Starts, `start_index`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
     """
     scheme = {"SEMI_IMPLICIT": AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER}
-    return scan_forward(acceleration_fwd_kernel, action, (p0, v0, a0), start_idx, dt, out, tile, scheme)
+    return scan_forward(acceleration_fwd_kernel, action, (p0, v0, a0), start_index, dt, out, tile, scheme)
 
 
-def acceleration_transpose(
+def acceleration_vjp(
     grad_position: Tensor | None,
     grad_velocity: Tensor | None,
     grad_acceleration: Tensor | None,
     grad_jerk: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     start_rows: int | Sequence[int],
@@ -71,11 +71,11 @@ def acceleration_transpose(
     out: Tensor | None = None,
     tile: ScanTile | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_transpose`."""
+    """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_vjp`."""
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
     scheme = {"SEMI_IMPLICIT": AccelerationIntegrator(integrator) is AccelerationIntegrator.SEMI_IMPLICIT_EULER}
-    return scan_transpose(
-        acceleration_transpose_kernel, upstream, start_idx, dt, start_rows, action_horizon, needs, out, tile, scheme
+    return scan_vjp(
+        acceleration_vjp_kernel, upstream, start_index, dt, start_rows, action_horizon, needs, out, tile, scheme
     )
 
 
@@ -84,7 +84,7 @@ def jerk_forward(
     p0: Tensor,
     v0: Tensor | None,
     a0: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     out: Sequence[Tensor] | None = None,
@@ -92,19 +92,19 @@ def jerk_forward(
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, H, D]` of jerk actions `[B, H, D]`, rad/s^3.
 
-    Starts, `start_idx`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
+    Starts, `start_index`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
     """
     return scan_forward(
-        jerk_fwd_kernel, action, (p0, v0, a0), start_idx, dt, out, tile, {}, wide_registers=MANY_REGISTERS
+        jerk_fwd_kernel, action, (p0, v0, a0), start_index, dt, out, tile, {}, wide_registers=MANY_REGISTERS
     )
 
 
-def jerk_transpose(
+def jerk_vjp(
     grad_position: Tensor | None,
     grad_velocity: Tensor | None,
     grad_acceleration: Tensor | None,
     grad_jerk: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     start_rows: int | Sequence[int],
@@ -113,18 +113,16 @@ def jerk_transpose(
     out: Tensor | None = None,
     tile: ScanTile | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_transpose`."""
+    """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_vjp`."""
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
-    return scan_transpose(
-        jerk_transpose_kernel, upstream, start_idx, dt, start_rows, action_horizon, needs, out, tile, {}
-    )
+    return scan_vjp(jerk_vjp_kernel, upstream, start_index, dt, start_rows, action_horizon, needs, out, tile, {})
 
 
 def scan_forward(
     kernel: object,
     action: Tensor,
     start: tuple[Tensor | None, Tensor | None, Tensor | None],
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     out: Sequence[Tensor] | None,
     tile: ScanTile | None,
@@ -140,7 +138,7 @@ def scan_forward(
     column_programs = -(-dof // tile.columns)
     arguments = {
         "p_action": contiguous(action),
-        **start_arguments("pva", start, start_idx),
+        **start_arguments("pva", start, start_index),
         **dt_arguments(dt, batch, horizon),
         **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
         "H": horizon,
@@ -155,10 +153,10 @@ def scan_forward(
     return trajectory
 
 
-def scan_transpose(
+def scan_vjp(
     kernel: object,
     upstream: Upstream,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     start_rows: int | Sequence[int],
     action_horizon: int,
@@ -174,7 +172,7 @@ def scan_transpose(
     if horizon != action_horizon:
         raise ValueError(f"action_horizon: expected the horizon {horizon} of the gradients, got {action_horizon}")
     grad_action = output(out, (batch, horizon, dof), like, "out") if needs[0] else None
-    starts = StartGradients(needs[1:], start_rows, start_idx, batch, dof, like)
+    starts = StartGradients(needs[1:], start_rows, start_index, batch, dof, like)
     registers = scan_registers(like.dtype == torch.float64, wide_registers if dt.shape[1] > 1 else 128)
     tile = tile or scan_tile(horizon, dof, registers)
     column_programs = -(-dof // tile.columns)

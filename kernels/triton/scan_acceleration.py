@@ -5,7 +5,7 @@ With a[h] = u[h-1] for h >= 1, a[0] = a0, j[h] = (a[h] - a[h-1]) / dt[h] and j[0
     v[h] = v[h-1] + a[h] dt[h]
     p[h] = p[h-1] + (v[h] - c a[h] dt[h]) dt[h]      c = 1/2: zero-order hold, 0: semi-implicit Euler
 
-Transpose: with the suffix sums P[h] = sum gp[k] and S[h] = sum (gv[k] + P[k] dt[k]) over k >= h, and dt[0] = 0,
+Vjp: with the suffix sums P[h] = sum gp[k] and S[h] = sum (gv[k] + P[k] dt[k]) over k >= h, and dt[0] = 0,
 
     grad a[h] = ga[h] + gj[h] / dt[h] - gj[h+1] / dt[h+1] + (S[h] - c P[h] dt[h]) dt[h]
     grad u[h-1] = grad a[h]      grad p0 = P[0]      grad v0 = S[0]      grad a0 = grad a[0], without the gj[0] term
@@ -82,7 +82,7 @@ def acceleration_fwd_kernel(
 
 
 @triton.jit(do_not_specialize=["n_dt", "H", "D", "n_column_programs"])
-def acceleration_transpose_kernel(
+def acceleration_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
     p_grad_acceleration,

@@ -6,7 +6,7 @@ With j[h] = u[h-1] for h >= 1, j[0] = 0, the exact cubic step is
     v[h] = v[h-1] + a[h-1] dt[h] + j[h] dt[h]^2 / 2
     p[h] = p[h-1] + v[h-1] dt[h] + a[h-1] dt[h]^2 / 2 + j[h] dt[h]^3 / 6
 
-Transpose, with dt[0] = 0 and suffix sums over k >= h:
+Vjp, with dt[0] = 0 and suffix sums over k >= h:
 
     P[h] = sum gp[k]
     V[h] = sum (gv[k] + P[k] dt[k]) - P[h] dt[h]
@@ -81,7 +81,7 @@ def jerk_fwd_kernel(
 
 
 @triton.jit(do_not_specialize=["n_dt", "H", "D", "n_column_programs"])
-def jerk_transpose_kernel(
+def jerk_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
     p_grad_acceleration,

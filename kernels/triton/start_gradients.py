@@ -1,6 +1,6 @@
 """Gradients of the start pools: the sum over the trajectories that start from a row, always in the same order.
 
-    grad start[s] = sum over b with start_idx[b] == s of row[b]
+    grad start[s] = sum over b with start_index[b] == s of row[b]
 
 The transpose kernels put one row for each trajectory. Where that is not yet the answer, one program for each row of the
 pool and part of the batch adds the rows that belong to it; a second launch adds the parts. No atomics: equal inputs
@@ -34,7 +34,7 @@ class StartGradients:
         self,
         needs: Sequence[bool],
         start_rows: int | Sequence[int],
-        start_idx: Tensor | None,
+        start_index: Tensor | None,
         batch: int,
         dof: int,
         like: Tensor,
@@ -43,10 +43,10 @@ class StartGradients:
         if len(pools) != len(needs):
             raise ValueError(f"start_rows: expected one number or {len(needs)}, got {len(pools)}")
         for rows in pools:
-            if start_idx is None and rows not in (1, batch):
-                raise ValueError(f"start_rows: expected 1 or {batch} without start_idx, got {rows}")
+            if start_index is None and rows not in (1, batch):
+                raise ValueError(f"start_rows: expected 1 or {batch} without start_index, got {rows}")
         self._pools, self._batch, self._dof, self._like = pools, batch, dof, like
-        self._start_idx = contiguous(start_idx)
+        self._start_index = contiguous(start_index)
         self._rows = [self._empty(rows) if needed else None for rows, needed in zip(pools, needs, strict=True)]
 
     def arguments(self, names: str) -> dict[str, Tensor | None]:
@@ -61,7 +61,7 @@ class StartGradients:
         )
 
     def _is_pool(self, pool: int) -> bool:
-        return self._start_idx is None and pool == self._batch
+        return self._start_index is None and pool == self._batch
 
     def _empty(self, pool: int) -> Tensor:
         sums = torch.float64 if self._like.dtype == torch.float64 else torch.float32
@@ -75,22 +75,22 @@ class StartGradients:
         wanted = -(-_PROGRAMS_WANTED // max(pool * column_programs, 1))
         parts = max(min(-(-self._batch // _ROWS_PER_PART), wanted), 1)
         if parts == 1:
-            _sum_rows(rows, self._start_idx, result, pool, 1)
+            _sum_rows(rows, self._start_index, result, pool, 1)
         else:
             partial = torch.empty(parts, pool * self._dof, dtype=rows.dtype, device=rows.device)
-            _sum_rows(rows, self._start_idx, partial, pool, parts)
+            _sum_rows(rows, self._start_index, partial, pool, parts)
             _sum_rows(partial, None, result, 1, 1)
         return result
 
 
-def _sum_rows(rows: Tensor, start_idx: Tensor | None, result: Tensor, pool: int, parts: int) -> None:
+def _sum_rows(rows: Tensor, start_index: Tensor | None, result: Tensor, pool: int, parts: int) -> None:
     """Sum `rows [N, W]` to `result [parts, pool, W]` (`result` contiguous, of whatever shape)."""
     batch, width = rows.shape
     columns = min(1 << max(width - 1, 0).bit_length(), 64)
     column_programs = -(-width // columns)
     arguments = {
         "p_row": rows,
-        "p_idx": start_idx,
+        "p_idx": start_index,
         "p_sum": result,
         "n_batch": batch,
         "n_pool": pool,

@@ -7,7 +7,7 @@ With v[h] = u[h-1] for h >= 1, v[0] = v0,
 and a[0] = a0, j[0] = 0. As in clique.py, differences of differences are scaled once where a trajectory has one step
 length, and taken in float64 where it has many, and for j[1], where a0 dt is subtracted from u[0] - v0.
 
-Transpose: with P[h] the suffix sum of gp, Wj[h] = gj[h] / dt[h] and Wa[h] = (ga[h] + Wj[h] - Wj[h+1]) / dt[h] for
+Vjp: with P[h] the suffix sum of gp, Wj[h] = gj[h] / dt[h] and Wa[h] = (ga[h] + Wj[h] - Wj[h+1]) / dt[h] for
 h >= 1, Wa[0] = 0, and both 0 beyond the horizon,
 
     grad v[h] = gv[h] + P[h] dt[h] + Wa[h] - Wa[h+1]      (dt[0] = 0)
@@ -32,7 +32,7 @@ from .addressing import (
     start_row,
 )
 from .launch import ScanTile, Upstream
-from .scan import MANY_REGISTERS, scan_forward, scan_transpose
+from .scan import MANY_REGISTERS, scan_forward, scan_vjp
 
 
 def velocity_forward(
@@ -40,7 +40,7 @@ def velocity_forward(
     p0: Tensor,
     v0: Tensor | None,
     a0: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     out: Sequence[Tensor] | None = None,
@@ -48,17 +48,17 @@ def velocity_forward(
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, H, D]` of velocity actions `[B, H, D]`, rad/s.
 
-    Starts, `start_idx`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
+    Starts, `start_index`, `dt`, `out`, `tile`: as for `clique.clique_forward`.
     """
-    return scan_forward(velocity_fwd_kernel, action, (p0, v0, a0), start_idx, dt, out, tile, {})
+    return scan_forward(velocity_fwd_kernel, action, (p0, v0, a0), start_index, dt, out, tile, {})
 
 
-def velocity_transpose(
+def velocity_vjp(
     grad_position: Tensor | None,
     grad_velocity: Tensor | None,
     grad_acceleration: Tensor | None,
     grad_jerk: Tensor | None,
-    start_idx: Tensor | None,
+    start_index: Tensor | None,
     dt: Tensor,
     *,
     start_rows: int | Sequence[int],
@@ -67,12 +67,12 @@ def velocity_transpose(
     out: Tensor | None = None,
     tile: ScanTile | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_transpose`."""
+    """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_vjp`."""
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
-    return scan_transpose(
-        velocity_transpose_kernel,
+    return scan_vjp(
+        velocity_vjp_kernel,
         upstream,
-        start_idx,
+        start_index,
         dt,
         start_rows,
         action_horizon,
@@ -172,7 +172,7 @@ def velocity_fwd_kernel(
 
 
 @triton.jit(do_not_specialize=["n_dt", "H", "D", "n_column_programs"])
-def velocity_transpose_kernel(
+def velocity_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
     p_grad_acceleration,

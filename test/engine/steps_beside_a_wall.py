@@ -8,7 +8,7 @@ import mmap
 
 import numpy as np
 
-from traj_integrator_ros.kernels.native import step_into, transpose_into
+from traj_integrator_ros.kernels.native import step_into, vjp_into
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PAGE = mmap.PAGESIZE
@@ -52,8 +52,8 @@ def main() -> None:
             assert step_into(number, action, *start, None, dt, out)
             upstream = [array(batch, rows, dof) for _ in range(4)]
             results = [array(batch, horizon, dof), *(array(batch, dof) for _ in range(3))]
-            assert transpose_into(number, *upstream, None, dt, False, *results)
-            assert transpose_into(number, upstream[0], None, None, upstream[3], None, dt, False, *results)
+            assert vjp_into(number, *upstream, None, dt, False, *results)
+            assert vjp_into(number, upstream[0], None, None, upstream[3], None, dt, False, *results)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 try:
-    from traj_integrator_ros.kernels.native import step_into, transpose_into
+    from traj_integrator_ros.kernels.native import step_into, vjp_into
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
@@ -32,7 +32,7 @@ def forward(**changes: object) -> list[object]:
         "p0": zeros(1, DOF),
         "v0": zeros(1, DOF),
         "a0": None,
-        "start_idx": None,
+        "start_index": None,
         "dt": np.full((1, 1), 0.1),
         "out": np.full((4, BATCH, HORIZON, DOF), np.nan, np.float32),
     }
@@ -41,7 +41,7 @@ def forward(**changes: object) -> list[object]:
 
 
 def transposed(**changes: object) -> list[object]:
-    """Arguments of `transpose_into` that suit, but for the changes."""
+    """Arguments of `vjp_into` that suit, but for the changes."""
     gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
     arguments = {
         "map": 0,
@@ -49,7 +49,7 @@ def transposed(**changes: object) -> list[object]:
         "grad_v": None,
         "grad_a": gradient,
         "grad_j": None,
-        "start_idx": None,
+        "start_index": None,
         "dt": np.full((1, 1), 0.1),
         "truncate": False,
         "action": np.full((BATCH, HORIZON, DOF), np.nan, np.float32),
@@ -77,8 +77,8 @@ POOL = {"p0": zeros(2, DOF), "v0": zeros(2, DOF)}
         {"action": read_only(np.ones((BATCH, HORIZON, DOF), np.float32)), "v0": read_only(zeros(1, DOF))},
         {"p0": None, "v0": None},
         {"p0": zeros(BATCH, DOF), "v0": zeros(BATCH, DOF)},
-        {**POOL, "start_idx": np.array([0, 1, 1, 0])},
-        {**POOL, "start_idx": np.array([0, 1, 1, 0], np.int32)},
+        {**POOL, "start_index": np.array([0, 1, 1, 0])},
+        {**POOL, "start_index": np.array([0, 1, 1, 0], np.int32)},
         {"dt": np.full((BATCH, HORIZON), 0.1)},
     ],
 )
@@ -106,10 +106,10 @@ def test_arrays_that_suit_are_taken(changes):
         {"p0": zeros(BATCH, DOF)},
         {"p0": zeros(1, DOF + 1), "v0": None},
         {"p0": zeros(0, DOF), "v0": None},
-        {**POOL, "start_idx": np.array([0, 1, 2, 0])},
-        {**POOL, "start_idx": np.array([0, -1, 1, 0], np.int32)},
-        {**POOL, "start_idx": np.array([0, 1, 1, 0], np.uint32)},
-        {**POOL, "start_idx": np.array([0, 1, 1])},
+        {**POOL, "start_index": np.array([0, 1, 2, 0])},
+        {**POOL, "start_index": np.array([0, -1, 1, 0], np.int32)},
+        {**POOL, "start_index": np.array([0, 1, 1, 0], np.uint32)},
+        {**POOL, "start_index": np.array([0, 1, 1])},
         {"dt": None},
         {"dt": zeros(1, 1)},
         {"dt": np.ones((HORIZON, 1))},
@@ -145,14 +145,14 @@ def test_what_does_not_suit_is_left_alone(changes):
         {"p0": zeros(2, DOF), "v0": zeros(2, DOF)},
         {"p0": zeros(BATCH, DOF)},
         {"p0": read_only(zeros(1, DOF))},
-        {"p0": zeros(2, DOF), "v0": zeros(2, DOF), "start_idx": np.array([0, 2, 0, 0])},
+        {"p0": zeros(2, DOF), "v0": zeros(2, DOF), "start_index": np.array([0, 2, 0, 0])},
         {"dt": np.ones((2, 1))},
     ],
 )
 def test_transposed_calls_leave_alone_what_does_not_suit(changes):
     arguments = transposed(**changes)
     before = None if arguments[8] is None else arguments[8].copy()
-    assert transpose_into(*arguments) is False
+    assert vjp_into(*arguments) is False
     if before is not None:
         assert np.array_equal(arguments[8], before, equal_nan=True)
 
@@ -160,7 +160,7 @@ def test_transposed_calls_leave_alone_what_does_not_suit(changes):
 @pytest.mark.parametrize("changes", [{}, {"p0": None, "v0": None}, {"grad_v": torch.ones(BATCH, HORIZON, DOF)}])
 def test_transposed_calls_write_what_is_asked_for(changes):
     arguments = transposed(**changes)
-    assert transpose_into(*arguments) is True
+    assert vjp_into(*arguments) is True
     for result in arguments[8:]:
         assert result is None or np.isfinite(result).all()
 
@@ -171,9 +171,9 @@ def test_rows_of_a_large_batch_are_summed_in_order_whatever_the_part():
     random = np.random.default_rng(0)
     gradient = random.standard_normal((batch, 2, dof)).astype(np.float32)
     index = random.integers(0, 5, batch)
-    arguments = transposed(grad_p=gradient, grad_a=None, action=np.empty_like(gradient), start_idx=index)
+    arguments = transposed(grad_p=gradient, grad_a=None, action=np.empty_like(gradient), start_index=index)
     arguments[9], arguments[10] = np.empty((5, dof), np.float32), np.empty((5, dof), np.float32)
-    assert transpose_into(*arguments)
+    assert vjp_into(*arguments)
     expected = np.zeros((5, dof))
     np.add.at(expected, index, gradient[:, 0].astype(np.float64))
     assert np.array_equal(arguments[9], expected.astype(np.float32))
@@ -190,4 +190,4 @@ def test_nothing_is_read_or_written_beyond_the_arrays(instruction_set):
 
 def test_the_wrong_number_of_arguments_is_refused():
     assert step_into() is False
-    assert transpose_into(0) is False
+    assert vjp_into(0) is False

@@ -64,7 +64,7 @@ def test_vjp_equals_autograd_through_the_kernel(config, random):
     dt = np.full((4, 1), 0.05)
     got = engine.vjp(start, upstream, actions=actions, dt=dt, start_index=index, want_dt=True)
     leaves = [torch.tensor(x, requires_grad=True) for x in (actions, *start.rows, dt)]
-    outputs = engine.control_map().step(*leaves[:4], dt=leaves[4], start_idx=torch.tensor([1, 0, 0, 1]))
+    outputs = engine.control_map().step(*leaves[:4], dt=leaves[4], start_index=torch.tensor([1, 0, 0, 1]))
     cost = sum((out * torch.from_numpy(g)).sum() for out, g in zip(outputs[1:], upstream[1:], strict=True))
     expected = torch.autograd.grad(cost, leaves, allow_unused=True, materialize_grads=True)
     for gradient, want in zip(got, expected, strict=True):

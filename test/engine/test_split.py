@@ -13,7 +13,7 @@ from traj_integrator_ros.engine import dt as engine_dt
 from traj_integrator_ros.engine.buffers import Buffers
 from traj_integrator_ros.engine.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedExecutor
-from traj_integrator_ros.engine.work import Executor, ForwardWork, TransposeWork
+from traj_integrator_ros.engine.work import Executor, ForwardWork, VjpWork
 
 
 class SmallDevice:
@@ -34,9 +34,9 @@ class SmallDevice:
         self._check(work.batch)
         self.executor.forward(work)
 
-    def transpose(self, work: TransposeWork) -> None:
+    def vjp(self, work: VjpWork) -> None:
         self._check(work.batch)
-        self.executor.transpose(work)
+        self.executor.vjp(work)
 
     def release(self) -> None:
         self.released += 1

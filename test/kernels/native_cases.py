@@ -38,7 +38,7 @@ class Case:
     generator: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.map, self.scheme, self.transpose_scheme, self.starts = VARIANTS[self.variant]
+        self.map, self.scheme, self.vjp_scheme, self.starts = VARIANTS[self.variant]
         self.generator = torch.Generator().manual_seed(self.seed)
         rows = {"each": self.batch, "one": 1, "pool": 3}[self.start_form]
         self.start_rows = rows
@@ -46,10 +46,10 @@ class Case:
         self.start = [self.random(rows, self.dof) for _ in range(self.starts)]
         if self.seed % 3 == 0:
             self.start[1] = None
-        self.start_idx = None
+        self.start_index = None
         if self.start_form == "pool":
             index_dtype = torch.int32 if self.seed % 2 else torch.int64
-            self.start_idx = torch.randint(0, rows, (self.batch,), generator=self.generator, dtype=index_dtype)
+            self.start_index = torch.randint(0, rows, (self.batch,), generator=self.generator, dtype=index_dtype)
         columns = self.horizon if self.dt_form in ("step", "both") and self.map != "clique_central" else 1
         dt_rows = self.batch if self.dt_form in ("trajectory", "both") else 1
         self.dt = 0.001 + 0.1 * torch.rand(dt_rows, columns, generator=self.generator, dtype=torch.float64)
@@ -66,24 +66,24 @@ class Case:
     def forward(self, backend) -> tuple[Tensor, ...]:
         """The four outputs."""
         launch = getattr(backend, f"{self.map}_forward")
-        return launch(self.action, *self.start, self.start_idx, self.dt, **self.scheme)
+        return launch(self.action, *self.start, self.start_index, self.dt, **self.scheme)
 
-    def transpose(self, backend, needs: tuple[bool, ...] | None = None) -> tuple[Tensor | None, ...]:
+    def vjp(self, backend, needs: tuple[bool, ...] | None = None) -> tuple[Tensor | None, ...]:
         """The gradients of action and start rows."""
-        return getattr(backend, f"{self.map}_transpose")(
+        return getattr(backend, f"{self.map}_vjp")(
             *self.upstream,
-            self.start_idx,
+            self.start_index,
             self.dt,
             start_rows=self.start_rows,
             action_horizon=self.horizon,
             needs=needs or (True,) * (self.starts + 1),
             **self.scheme,
-            **self.transpose_scheme,
+            **self.vjp_scheme,
         )
 
     def dt_gradient(self, backend) -> Tensor:
         """The gradient of dt."""
-        inputs = (tuple(self.upstream), self.action, tuple(self.start), self.start_idx, self.dt)
+        inputs = (tuple(self.upstream), self.action, tuple(self.start), self.start_index, self.dt)
         return backend.dt_gradient(self.map, *inputs, **self.scheme)
 
     def in_double(self) -> Case:
@@ -99,9 +99,9 @@ class Case:
         """What float64 arithmetic makes of the inputs."""
         return self.in_double().forward(reference_backend)
 
-    def expected_transpose(self) -> tuple[Tensor, ...]:
+    def expected_vjp(self) -> tuple[Tensor, ...]:
         """What float64 arithmetic makes of the upstream gradients."""
-        return self.in_double().transpose(reference_backend)
+        return self.in_double().vjp(reference_backend)
 
     def expected_dt_gradient(self) -> Tensor:
         """What autograd makes of the reference in float64."""

@@ -90,7 +90,7 @@ def launches(monkeypatch) -> list[Launch]:
         launch = original(name, direction, backend, device_type)
 
         def spy(*tensors, **options):
-            upstream = tuple(x is not None for x in tensors[:4]) if direction == "transpose" else ()
+            upstream = tuple(x is not None for x in tensors[:4]) if direction == "vjp" else ()
             diary.append(Launch(name, direction, upstream, options.get("needs")))
             return launch(*tensors, **options)
 

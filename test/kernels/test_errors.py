@@ -50,19 +50,24 @@ MISUSES = {
         "start_velocity",
         torch.zeros(2, D),
         ValueError,
-        "expected 1 row, or one for each of the 3 trajectories, or start_idx to pick from a pool; got 2 rows",
+        "expected 1 row, or one for each of the 3 trajectories, or start_index to pick from a pool; got 2 rows",
     ),
     "index of another length": (
-        "start_idx",
+        "start_index",
         torch.zeros(2, dtype=torch.int32),
         ValueError,
         "expected shape [batch = 3]",
     ),
-    "index of two dimensions": ("start_idx", torch.zeros(3, 1, dtype=torch.int64), ValueError, "got [3, 1]"),
-    "index of floats": ("start_idx", torch.zeros(3), TypeError, "expected an int32 or int64 tensor, got torch.float32"),
-    "index as a list": ("start_idx", [0, 1, 2], TypeError, "expected an int32 or int64 tensor, got list"),
+    "index of two dimensions": ("start_index", torch.zeros(3, 1, dtype=torch.int64), ValueError, "got [3, 1]"),
+    "index of floats": (
+        "start_index",
+        torch.zeros(3),
+        TypeError,
+        "expected an int32 or int64 tensor, got torch.float32",
+    ),
+    "index as a list": ("start_index", [0, 1, 2], TypeError, "expected an int32 or int64 tensor, got list"),
     "index on another device": (
-        "start_idx",
+        "start_index",
         torch.zeros(3, dtype=torch.int64, device="meta"),
         ValueError,
         "expected the action's device cpu",
@@ -125,14 +130,14 @@ def test_the_correct_call_that_every_misuse_changes_is_accepted(kernel):
 def test_pools_of_different_sizes_are_refused(kernel):
     index = torch.zeros(B, dtype=torch.int64)
     with pytest.raises(ValueError, match=r"^start_velocity: expected the 4 rows of start_position's pool, got 3"):
-        kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), torch.zeros(3, D), dt=0.1, start_idx=index)
+        kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), torch.zeros(3, D), dt=0.1, start_index=index)
 
 
 @MAP
 def test_an_index_outside_of_the_pool_raises_on_the_cpu(kernel):
     index = torch.tensor([0, 1, 4])
-    with pytest.raises((IndexError, ValueError), match=r"index|start_idx|rows"):
-        kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), dt=0.1, start_idx=index)
+    with pytest.raises((IndexError, ValueError), match=r"index|start_index|rows"):
+        kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), dt=0.1, start_index=index)
 
 
 @pytest.mark.parametrize("dt", [torch.ones(H), torch.ones(1, H), torch.ones(B, H)], ids=["[H]", "[1, H]", "[B, H]"])
@@ -176,7 +181,7 @@ def test_the_smallest_shapes_are_no_misuse(kernel, batch, horizon):
     assert [g.shape for g in gradients] == [x.shape for x in inputs]
 
 
-PULL_BACK_MISUSES = {
+VJP_MISUSES = {
     "no gradient": ({"upstream": (None,) * 4}, ValueError, "upstream: expected at least one tensor, got None for all"),
     "gradient as a list": (
         {"upstream": ([0.0], None, None, None)},
@@ -196,25 +201,25 @@ PULL_BACK_MISUSES = {
     "start rows that fit nothing": (
         {"start_rows": 2},
         ValueError,
-        "start_rows: expected 1 or 3 without start_idx, got 2",
+        "start_rows: expected 1 or 3 without start_index, got 2",
     ),
     "index of another length": (
-        {"start_idx": torch.zeros(2, dtype=torch.int64)},
+        {"start_index": torch.zeros(2, dtype=torch.int64)},
         ValueError,
-        "start_idx: expected shape",
+        "start_index: expected shape",
     ),
     "dt of zero": ({"dt": 0.0}, ValueError, "dt: expected a finite number of seconds > 0, got 0.0"),
 }
 
 
 @MAP
-@pytest.mark.parametrize("misuse", PULL_BACK_MISUSES)
-def test_misuse_of_pull_back_is_named(kernel, misuse):
-    changes, error, message = PULL_BACK_MISUSES[misuse]
+@pytest.mark.parametrize("misuse", VJP_MISUSES)
+def test_misuse_of_vjp_is_named(kernel, misuse):
+    changes, error, message = VJP_MISUSES[misuse]
     gradient = torch.zeros(B, H + kernel.extra_horizon, D)
     correct = {"upstream": (gradient, None, None, gradient), "dt": 0.1, "action_horizon": H, "start_rows": B}
-    kernel.pull_back(**correct)
+    kernel.vjp(**correct)
     if "double" in changes:
         changes = {"upstream": (gradient, None, None, gradient.double())}
     with pytest.raises(error, match=f"^{re.escape(message)}"):
-        kernel.pull_back(**{**correct, **changes})
+        kernel.vjp(**{**correct, **changes})

@@ -50,7 +50,7 @@ def test_outputs_are_those_of_float64_arithmetic(case):
 @settings(max_examples=150, deadline=None)
 @given(case=cases)
 def test_gradients_are_those_of_float64_arithmetic(case):
-    for i, (got, want) in enumerate(zip(case.transpose(native), case.expected_transpose(), strict=True)):
+    for i, (got, want) in enumerate(zip(case.vjp(native), case.expected_vjp(), strict=True)):
         assert got.dtype is case.dtype
         assert_close(got, want, 4 * LIMIT[case.dtype], i)
 
@@ -85,12 +85,12 @@ def _dt_gradient_or_zero(case: Case, action: torch.Tensor) -> torch.Tensor:
 # The truncated gradient is not the derivative of anything.
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "truncated" not in name])
 @pytest.mark.parametrize("form", ["scalar", "both"])
-def test_transpose_is_what_autograd_makes_of_the_reference(variant, form):
+def test_vjp_is_what_autograd_makes_of_the_reference(variant, form):
     case = Case(variant, 4, 6, 3, torch.float64, seed=1, dt_form=form, start_form="pool")
     leaves = [x.clone().requires_grad_() for x in (case.action, *case.start)]
     case.action, case.start = leaves[0], leaves[1:]
     expected = torch.autograd.grad(case.forward(reference_backend), leaves, case.upstream)
-    for got, want in zip(case.transpose(native), expected, strict=True):
+    for got, want in zip(case.vjp(native), expected, strict=True):
         assert_close(got, want, 1e-14)
 
 
@@ -98,7 +98,7 @@ def test_transpose_is_what_autograd_makes_of_the_reference(variant, form):
 def test_gradients_that_nobody_wants_are_none(variant):
     case = Case(variant, 2, 5, 2, torch.float32, seed=1)
     wanted = [i % 2 == 0 for i in range(case.starts + 1)]
-    for got, want, is_wanted in zip(case.transpose(native, tuple(wanted)), case.transpose(native), wanted, strict=True):
+    for got, want, is_wanted in zip(case.vjp(native, tuple(wanted)), case.vjp(native), wanted, strict=True):
         assert torch.equal(got, want) if is_wanted else got is None
 
 
@@ -106,14 +106,14 @@ def test_gradients_that_nobody_wants_are_none(variant):
 def test_no_trajectories_give_no_rows(variant):
     case = Case(variant, 0, 5, 2, torch.float32, seed=1, start_form="one")
     assert all(output.shape[0] == 0 for output in case.forward(native))
-    action, *start = case.transpose(native)
+    action, *start = case.vjp(native)
     assert action.shape == (0, 5, 2) and not any(bool(row.any()) for row in start)
 
 
 @VARIANT
 def test_large_batches_that_bypass_the_caches_equal_small_ones(variant):
     case = Case(variant, 6000, 32, 7, torch.float32, seed=1)
-    outputs, gradients = case.forward(native), case.transpose(native)
+    outputs, gradients = case.forward(native), case.vjp(native)
     part = Case(variant, 1, 1, 1, torch.float32, seed=1)
     part.batch, part.horizon, part.start_rows, part.dt = 100, 32, 100, case.dt
     for first in (0, 2950, 5900):
@@ -122,7 +122,7 @@ def test_large_batches_that_bypass_the_caches_equal_small_ones(variant):
         part.upstream = [gradient[rows] for gradient in case.upstream]
         for whole, piece in zip(outputs, part.forward(native), strict=True):
             assert torch.equal(whole[rows], piece)
-        for whole, piece in zip(gradients, part.transpose(native), strict=True):
+        for whole, piece in zip(gradients, part.vjp(native), strict=True):
             assert torch.equal(whole[rows], piece)
 
 
@@ -134,7 +134,7 @@ def test_number_of_threads_does_not_change_a_bit(variant):
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            results.append((*case.forward(native), *case.transpose(native), case.dt_gradient(native)))
+            results.append((*case.forward(native), *case.vjp(native), case.dt_gradient(native)))
     finally:
         torch.set_num_threads(threads)
     for other in results[1:]:
@@ -150,7 +150,7 @@ total = 0
 for variant in VARIANTS:
     for form in ("scalar", "both"):
         case = Case(variant, 5, 33, 7, torch.float32, seed=1, dt_form=form)
-        for result in (*case.forward(native), *case.transpose(native)):
+        for result in (*case.forward(native), *case.vjp(native)):
             total = (total * 31 + int(result.view(torch.int32).long().sum())) % 2**61
 print(native.instruction_set(), total)
 """
@@ -230,11 +230,11 @@ def test_a_wrong_output_tensor_is_refused(wrong):
 @pytest.mark.parametrize("row", [-1, 3])
 def test_an_index_outside_of_the_pool_is_refused(row):
     case = Case("clique", 4, 5, 2, torch.float32, seed=1, start_form="pool")
-    case.start_idx = torch.tensor([0, 1, row, 2])
-    with pytest.raises(IndexError, match="start_idx: expected rows 0 to 2"):
+    case.start_index = torch.tensor([0, 1, row, 2])
+    with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
         case.forward(native)
-    with pytest.raises(IndexError, match="start_idx: expected rows 0 to 2"):
-        case.transpose(native)
+    with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
+        case.vjp(native)
 
 
 def test_the_backend_is_the_default_on_the_cpu():

@@ -63,14 +63,14 @@ def test_any_subset_of_the_inputs_may_require_grad(kernel, wanted):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_double_backward_of_the_truncated_gradient_is_its_own_transpose():
-    def pull_back(*weights):
+def test_double_backward_of_the_truncated_gradient_is_its_own_vjp():
+    def vjp(*weights):
         inputs = leaves()
         trajectory = clique_central_step(*inputs, dt=0.5, truncate_terminal_gradient=True)
         return torch.autograd.grad(trajectory, inputs, weights, create_graph=True)
 
     weights = [torch.randn(3, 10, 2, dtype=torch.float64, requires_grad=True) for _ in range(4)]
-    assert torch.autograd.gradcheck(pull_back, weights)
+    assert torch.autograd.gradcheck(vjp, weights)
 
 
 @MAP
@@ -91,7 +91,7 @@ def test_saved_tensor_hooks_see_what_is_saved():
     seen = []
     index = torch.tensor([0, 1, 0])
     with torch.autograd.graph.saved_tensors_hooks(lambda x: seen.append(x.shape) or x, lambda x: x):
-        clique_step(*leaves(), dt=0.1, start_idx=index)
+        clique_step(*leaves(), dt=0.1, start_index=index)
     assert torch.Size([1, 1]) in seen and torch.Size([3]) in seen
 
 
@@ -172,8 +172,8 @@ def test_transforms_and_tracers_see_the_general_operator():
         {"dt": torch.ones(3, 6, 1)},
         {"dt": torch.ones(6, dtype=torch.int64)},
         {"dt_per": "row"},
-        {"start_idx": torch.zeros(3)},
-        {"start_idx": torch.zeros(2, dtype=torch.int64)},
+        {"start_index": torch.zeros(3)},
+        {"start_index": torch.zeros(2, dtype=torch.int64)},
     ],
     ids=str,
 )

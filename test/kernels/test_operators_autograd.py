@@ -41,9 +41,9 @@ def test_only_the_gradients_asked_for_are_computed(kernel, launches, wanted):  #
     outputs = function(kernel, REFERENCE)(*inputs)
     assert [launch.direction for launch in launches] == ["forward"]
     torch.autograd.grad(outputs, [inputs[i] for i in wanted], weights_like(outputs))
-    (transpose,) = launches[1:]
-    assert transpose.direction == "transpose"
-    assert transpose.needs[:4] == tuple(i in wanted for i in range(4))
+    (vjp,) = launches[1:]
+    assert vjp.direction == "vjp"
+    assert vjp.needs[:4] == tuple(i in wanted for i in range(4))
 
 
 @MAP
@@ -68,7 +68,7 @@ def test_outputs_without_a_gradient_count_as_zero(kernel, backend, used):
 
 
 @MAP
-def test_no_transpose_runs_where_dt_alone_requires_grad(kernel, launches):  # noqa: F811
+def test_no_vjp_runs_where_dt_alone_requires_grad(kernel, launches):  # noqa: F811
     *inputs, dt = random_inputs(kernel)
     value = cost(function(kernel, REFERENCE)(*inputs, dt.requires_grad_()))
     torch.autograd.grad(value, dt)
@@ -83,7 +83,7 @@ def test_double_backward_is_the_forward_map_again(kernel, launches):  # noqa: F8
     (gradient,) = torch.autograd.grad(outputs, action, upstream, create_graph=True)
     tangent = weights_like([action])[0]
     again = torch.autograd.grad(gradient, upstream, tangent)
-    assert [launch.direction for launch in launches] == ["forward", "transpose", "forward"]
+    assert [launch.direction for launch in launches] == ["forward", "vjp", "forward"]
     zero = [torch.zeros_like(x) for x in rest[:3]]
     assert_all_close(again, function(kernel, REFERENCE)(tangent, *zero, rest[3]))
 
@@ -168,7 +168,7 @@ def test_gradients_of_a_start_pool_are_the_same_on_every_run(kernel):
     index = torch.randint(0, 4, (300,), generator=generator)
 
     def gradient():
-        outputs = kernel.step(action, pool, pool, pool, dt=0.02, start_idx=index)
+        outputs = kernel.step(action, pool, pool, pool, dt=0.02, start_index=index)
         return torch.autograd.grad([output.sum() for output in outputs], pool)[0]
 
     first = gradient()

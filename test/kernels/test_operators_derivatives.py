@@ -64,7 +64,7 @@ def test_gradcheck_with_a_start_pool_and_one_step_length(kernel):
     index = torch.tensor([1, 0, 1], dtype=torch.int32)
     pool = [x.detach()[:2].requires_grad_() for x in start]
     assert gradcheck(
-        function(kernel, start_idx=index), [action, *pool, dt.detach()[0, 0].requires_grad_()], check_forward_ad=True
+        function(kernel, start_index=index), [action, *pool, dt.detach()[0, 0].requires_grad_()], check_forward_ad=True
     )
 
 
@@ -151,7 +151,7 @@ def test_vmap_over_start_pools_and_indices_equals_a_loop(kernel, pool_mapped, in
 
     def gradient(action, v0, index):
         def total(v0):
-            return cost(kernel.step(action, p0, v0, a0, dt=dt, start_idx=index))
+            return cost(kernel.step(action, p0, v0, a0, dt=dt, start_index=index))
 
         return torch.func.grad(total)(v0)
 
@@ -216,7 +216,7 @@ def test_start_jerk_of_the_central_map_has_its_gradients(backend):
 
 
 @MAP
-def test_the_transpose_is_the_transpose(kernel):
+def test_the_vjp_is_the_vjp(kernel):
     """<F x, g> = <x, F' g> for random x and g, at a size where every row is an inner one."""
     inputs = leaves(kernel, batch=3, horizon=9, dof=3)
     outputs = function(kernel)(*inputs)
@@ -229,34 +229,34 @@ def test_the_transpose_is_the_transpose(kernel):
 
 @MAP
 @pytest.mark.parametrize("given", [(0,), (3,), (1, 2), (0, 1, 2, 3)], ids=str)
-def test_pull_back_is_the_vector_jacobian_product_without_a_forward_pass(kernel, given, launches):  # noqa: F811
+def test_vjp_is_the_vector_jacobian_product_without_a_forward_pass(kernel, given, launches):  # noqa: F811
     *inputs, dt = random_inputs(kernel, batch=3)
     inputs = [inputs[0], *(x[:2] for x in inputs[1:])]
     index = torch.tensor([1, 0, 1])
     leaf = [x.requires_grad_() for x in inputs]
-    outputs = kernel.step(*leaf, dt=dt, start_idx=index, backend="reference")
+    outputs = kernel.step(*leaf, dt=dt, start_index=index, backend="reference")
     upstream = [w if i in given else None for i, w in enumerate(weights_like(outputs))]
     expected = torch.autograd.grad([outputs[i] for i in given], leaf, [upstream[i] for i in given])
     launches.clear()
-    got = kernel.pull_back(
-        upstream, dt=dt, action_horizon=4, start_rows=2, start_idx=index, needs=(True, False, True, True)
+    got = kernel.vjp(
+        upstream, dt=dt, action_horizon=4, start_rows=2, start_index=index, needs=(True, False, True, True)
     )
-    assert [launch.direction for launch in launches] == ["transpose"]
+    assert [launch.direction for launch in launches] == ["vjp"]
     assert got[1] is None
     assert_all_close([got[0], *got[2:]], [expected[0], *expected[2:]])
 
 
 @MAP
-def test_pull_back_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
+def test_vjp_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
     *_, dt = random_inputs(kernel, horizon=3, dof=1)
     outputs = function(kernel)(*random_inputs(kernel, horizon=3, dof=1))
     upstream = [weight.requires_grad_() for weight in weights_like(outputs)]
 
-    def pull_back(*arguments):
+    def vjp(*arguments):
         *upstream, dt = arguments
-        return kernel.pull_back(upstream, dt=dt, action_horizon=3, start_rows=2)
+        return kernel.vjp(upstream, dt=dt, action_horizon=3, start_rows=2)
 
-    assert gradcheck(pull_back, [*upstream, dt.requires_grad_()], check_forward_ad=True)
+    assert gradcheck(vjp, [*upstream, dt.requires_grad_()], check_forward_ad=True)
 
 
 # What torch itself rules out

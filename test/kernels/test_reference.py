@@ -175,7 +175,7 @@ def test_a_start_pool_picked_by_index_equals_the_picked_rows(kernel, index_dtype
     action, _, dt = random_inputs(kernel, 6, 5, 2, seed=2)
     pool = [torch.randn(3, 2, dtype=torch.float64) for _ in range(3)]
     index = torch.tensor([2, 0, 0, 1, 2, 2], dtype=index_dtype)
-    picked = kernel.step(action, *pool, dt=dt, start_idx=index)
+    picked = kernel.step(action, *pool, dt=dt, start_index=index)
     expected = kernel.step(action, *(x[index.long()] for x in pool), dt=dt)
     for got, want in zip(picked, expected, strict=True):
         assert torch.equal(got, want)

@@ -41,7 +41,7 @@ def test_pool_rows_collect_the_gradients_of_all_trajectories_that_start_from_the
     def cost(trajectory):
         return sum((weight * output).sum() for weight, output in zip(weights, trajectory, strict=True))
 
-    pooled = torch.autograd.grad(cost(kernel.step(action, *pool, dt=dt, start_idx=index)), pool)
+    pooled = torch.autograd.grad(cost(kernel.step(action, *pool, dt=dt, start_index=index)), pool)
     rows = [x.detach()[index].requires_grad_() for x in pool]
     single = torch.autograd.grad(cost(kernel.step(action, *rows, dt=dt)), rows)
     for got, per_row in zip(pooled, single, strict=True):

@@ -19,12 +19,12 @@ ARCHITECTURES = (80, 87, 90, 100)
 # Checks of one map each, so that they can run side by side; "the rest" is whatever no other expression selects.
 CHECKS = ("clique_backward", "clique_central", "acceleration", "velocity", "jerk")
 COMPILATIONS = {
-    "clique": {"clique_fwd_kernel", "clique_transpose_kernel", "start_rows_sum_kernel"},
-    "clique_central": {"clique_central_fwd_kernel", "clique_central_transpose_kernel"},
-    "acceleration zoh": {"acceleration_fwd_kernel", "acceleration_transpose_kernel"},
-    "acceleration semi_implicit_euler": {"acceleration_fwd_kernel", "acceleration_transpose_kernel"},
-    "velocity": {"velocity_fwd_kernel", "velocity_transpose_kernel"},
-    "jerk": {"jerk_fwd_kernel", "jerk_transpose_kernel"},
+    "clique": {"clique_fwd_kernel", "clique_vjp_kernel", "start_rows_sum_kernel"},
+    "clique_central": {"clique_central_fwd_kernel", "clique_central_vjp_kernel"},
+    "acceleration zoh": {"acceleration_fwd_kernel", "acceleration_vjp_kernel"},
+    "acceleration semi_implicit_euler": {"acceleration_fwd_kernel", "acceleration_vjp_kernel"},
+    "velocity": {"velocity_fwd_kernel", "velocity_vjp_kernel"},
+    "jerk": {"jerk_fwd_kernel", "jerk_vjp_kernel"},
 }
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_kernels_hold_every_check_on_the_device(checks):
 
 @pytest.mark.parametrize("map_name", COMPILATIONS)
 def test_kernels_compile_for_every_architecture_without_spills(map_name, capsys, project_root):
-    pattern = f"^{map_name} (forward|transpose)"
+    pattern = f"^{map_name} (forward|vjp)"
     finished = subprocess.run(
         [sys.executable, "-m", "benchmarks.triton_accounting", "--quick", pattern],
         cwd=project_root,

@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, transpose
+from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, vjp
 
 from traj_integrator_ros.engine import launch as engine_launch
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
@@ -36,7 +36,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5}
 @EACH_MAP
 @settings(max_examples=60 if ON_GPU else 14, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_forward_and_transpose_match_the_reference_for_any_shape_and_absence(kernel, data):
+def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, data):
     dtype = data.draw(st.sampled_from((torch.float64, torch.float64, torch.float32)), "dtype")
     case = make_case(
         kernel,
@@ -127,10 +127,10 @@ def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(ker
 
     outs = [guarded(shape) for _ in range(4)]
     results = kernel.forward(
-        case.action, *case.start, case.start_idx, case.dt, **kernel.scheme, out=[inner for _, inner in outs]
+        case.action, *case.start, case.start_index, case.dt, **kernel.scheme, out=[inner for _, inner in outs]
     )
     gradient = guarded((3, 9, 5))
-    gradients = transpose(kernel, case, out=gradient[1])
+    gradients = vjp(kernel, case, out=gradient[1])
     wanted_forward, wanted_gradients = expected(kernel, case)
     assert max(errors(results, wanted_forward)) <= 1e-9
     assert max(errors(gradients, wanted_gradients)) <= 1e-9
@@ -145,7 +145,7 @@ def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, m
     launches = []
     for module in (clique, clique_central, scan):
         monkeypatch.setattr(module, "run", lambda kernel, programs, arguments, *_: launches.append(arguments))
-    transpose(kernel, make_case(kernel, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2)))
+    vjp(kernel, make_case(kernel, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2)))
     tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
     starts = {f"p_grad_{name}0" for name in "paj"[: kernel.starts - 1]}
     assert tensors == {"p_grad_acceleration", "p_dt", *starts}
@@ -163,9 +163,9 @@ def test_expanded_inputs_and_gradients_give_what_their_copies_give(kernel):
 @EACH_MAP
 def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(kernel):
     case = make_case(kernel, 4, 6, 3, start="pool int64")
-    right = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme)
-    case.start_idx[1], case.start_idx[2] = case.pool, -1
-    forward = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme)
+    right = kernel.forward(case.action, *case.start, case.start_index, case.dt, **kernel.scheme)
+    case.start_index[1], case.start_index[2] = case.pool, -1
+    forward = kernel.forward(case.action, *case.start, case.start_index, case.dt, **kernel.scheme)
     for output, whole in zip(forward[:3], right, strict=False):
         assert bool(output[1:3, :2].isnan().any(1).all())
         assert torch.equal(output[[0, 3]], whole[[0, 3]])
@@ -178,7 +178,7 @@ def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(kern
     one = make_case(kernel, batch, 2, 2, start="one")
     assert_matches(kernel, case, 1e-9)
     assert_matches(kernel, one, 1e-9)
-    for first, second in zip(transpose(kernel, case), transpose(kernel, case), strict=True):
+    for first, second in zip(vjp(kernel, case), vjp(kernel, case), strict=True):
         assert torch.equal(first, second)
 
 
@@ -197,7 +197,7 @@ def test_what_does_not_fit_is_refused_by_name(kernel, change, message):
     if DEVICE != "cpu":
         case.dt = case.dt.to(DEVICE)
     with pytest.raises(ValueError, match=message):
-        transpose(kernel, case)
+        vjp(kernel, case)
 
 
 @EACH_MAP
@@ -209,7 +209,7 @@ def test_buffers_that_do_not_fit_are_refused_by_name(kernel):
     with pytest.raises(ValueError, match=r"out\[2\]: expected a contiguous torch.float64"):
         kernel.forward(case.action, *case.start, None, case.dt, **kernel.scheme, out=outs)
     with pytest.raises(ValueError, match="out: expected a contiguous"):
-        transpose(kernel, case, out=torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2))
+        vjp(kernel, case, out=torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2))
 
 
 @pytest.mark.parametrize("kernel", PUBLIC_MAPS.values(), ids=PUBLIC_MAPS)
@@ -221,7 +221,7 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
     index = torch.tensor([3, 0, 3], device=DEVICE)
     results = []
     for backend in (Backend.TRITON, Backend.REFERENCE):
-        trajectory = kernel.step(*inputs, dt=0.5, start_idx=index, backend=backend)
+        trajectory = kernel.step(*inputs, dt=0.5, start_index=index, backend=backend)
         cost = trajectory.velocity.square().sum() + trajectory.jerk.square().sum()
         gradients = torch.autograd.grad(cost, inputs, create_graph=True)
         second = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), inputs)
@@ -241,11 +241,11 @@ def test_clique_with_the_horizon_fastest_equals_the_usual_layout(dt, start):
         return tensor.transpose(1, 2).contiguous()
 
     forward = clique.clique_forward(
-        turned(case.action), *case.start, case.start_idx, case.dt, horizon_fastest=True, tile=FlatTile(64, 2, 2)
+        turned(case.action), *case.start, case.start_index, case.dt, horizon_fastest=True, tile=FlatTile(64, 2, 2)
     )
     assert max(errors(tuple(map(turned, forward)), wanted_forward)) <= 1e-9
     case.upstream = [turned(gradient) for gradient in case.upstream]
-    action, *starts = transpose(kernel, case, FlatTile(64, 2, 2), horizon_fastest=True)
+    action, *starts = vjp(kernel, case, FlatTile(64, 2, 2), horizon_fastest=True)
     assert max(errors((turned(action), *starts), wanted_gradients)) <= 1e-9
 
 
@@ -274,8 +274,8 @@ def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing
     with torch.cuda.graph(graph):
         forward, gradients = launch(kernel, case)
     for static, new in zip(
-        [case.action, *case.start, case.start_idx, case.dt, *case.upstream],
-        [fresh.action, *fresh.start, fresh.start_idx, fresh.dt, *fresh.upstream],
+        [case.action, *case.start, case.start_index, case.dt, *case.upstream],
+        [fresh.action, *fresh.start, fresh.start_index, fresh.dt, *fresh.upstream],
         strict=True,
     ):
         static.copy_(new)
@@ -342,9 +342,9 @@ def test_more_than_2_31_elements_are_addressed(kernel):
         output[:-1].zero_()
         output[-1] = 0.01 * torch.randn(output.shape[1:], device=DEVICE)  # sums of sums stay below float16's 65504
     options = {"action_horizon": horizon, "needs": (True,) * (1 + kernel.starts), **kernel.scheme}
-    options |= kernel.transpose_scheme
-    gradients = kernel.transpose(*upstream, None, dt, start_rows=1, **options)
-    last = kernel.transpose(*(output[-1:].clone() for output in upstream), None, dt, start_rows=1, **options)
+    options |= kernel.vjp_scheme
+    gradients = kernel.vjp(*upstream, None, dt, start_rows=1, **options)
+    last = kernel.vjp(*(output[-1:].clone() for output in upstream), None, dt, start_rows=1, **options)
     torch.testing.assert_close(gradients[0][-1:], last[0])
     for gradient, right in zip(gradients[1:], last[1:], strict=True):
         torch.testing.assert_close(gradient, right)

@@ -25,10 +25,10 @@ class Map:
     """One control map: its launchers, its reference, and what they take beyond the common arguments."""
 
     forward: Callable
-    transpose: Callable
+    vjp: Callable
     reference: Callable
     scheme: dict[str, object] = dataclasses.field(default_factory=dict)
-    transpose_scheme: dict[str, object] = dataclasses.field(default_factory=dict)
+    vjp_scheme: dict[str, object] = dataclasses.field(default_factory=dict)
     starts: int = 3
     extra_horizon: int = 0
     uniform_dt_only: bool = False
@@ -40,24 +40,24 @@ class Map:
 
 _CENTRAL = Map(
     clique_central.clique_central_forward,
-    clique_central.clique_central_transpose,
+    clique_central.clique_central_vjp,
     reference.clique_central,
     starts=4,
     extra_horizon=4,
     uniform_dt_only=True,
 )
 MAPS = {
-    "clique_backward": Map(clique.clique_forward, clique.clique_transpose, reference.clique),
+    "clique_backward": Map(clique.clique_forward, clique.clique_vjp, reference.clique),
     "clique_central": _CENTRAL,
-    "clique_central_truncated": dataclasses.replace(_CENTRAL, transpose_scheme={"truncate_terminal_gradient": True}),
+    "clique_central_truncated": dataclasses.replace(_CENTRAL, vjp_scheme={"truncate_terminal_gradient": True}),
     "acceleration_zoh": Map(
-        scan.acceleration_forward, scan.acceleration_transpose, reference.acceleration, {"integrator": ZOH}
+        scan.acceleration_forward, scan.acceleration_vjp, reference.acceleration, {"integrator": ZOH}
     ),
     "acceleration_semi_implicit_euler": Map(
-        scan.acceleration_forward, scan.acceleration_transpose, reference.acceleration, {"integrator": SEMI_IMPLICIT}
+        scan.acceleration_forward, scan.acceleration_vjp, reference.acceleration, {"integrator": SEMI_IMPLICIT}
     ),
-    "velocity": Map(velocity.velocity_forward, velocity.velocity_transpose, reference.velocity),
-    "jerk": Map(scan.jerk_forward, scan.jerk_transpose, reference.jerk),
+    "velocity": Map(velocity.velocity_forward, velocity.velocity_vjp, reference.velocity),
+    "jerk": Map(scan.jerk_forward, scan.jerk_vjp, reference.jerk),
 }
 
 
@@ -67,7 +67,7 @@ class Case:
 
     action: torch.Tensor
     start: list[torch.Tensor | None]
-    start_idx: torch.Tensor | None
+    start_index: torch.Tensor | None
     dt: torch.Tensor
     upstream: list[torch.Tensor | None]
     needs: tuple[bool, ...]
@@ -118,7 +118,9 @@ def make_case(
     return Case(
         action=random(batch, horizon, dof),
         start=starts,
-        start_idx=index.to(DEVICE, torch.int32 if start == "pool int32" else torch.int64) if "pool" in start else None,
+        start_index=index.to(DEVICE, torch.int32 if start == "pool int32" else torch.int64)
+        if "pool" in start
+        else None,
         dt=(0.1 + 0.5 * torch.rand(dt_shape, generator=generator, dtype=torch.float64)).to(DEVICE, dt_dtype),
         upstream=[None if i in absent_upstream else random(*output_shape) for i in range(4)],
         needs=tuple(i not in unneeded for i in range(1 + kernel.starts)),
@@ -127,21 +129,21 @@ def make_case(
 
 def launch(kernel: Map, case: Case, tile: object = None) -> tuple[tuple, tuple]:
     """Forward and transpose by the kernels."""
-    forward = kernel.forward(case.action, *case.start, case.start_idx, case.dt, **kernel.scheme, tile=tile)
-    return forward, transpose(kernel, case, tile)
+    forward = kernel.forward(case.action, *case.start, case.start_index, case.dt, **kernel.scheme, tile=tile)
+    return forward, vjp(kernel, case, tile)
 
 
-def transpose(kernel: Map, case: Case, tile: object = None, **options) -> tuple:
-    return kernel.transpose(
+def vjp(kernel: Map, case: Case, tile: object = None, **options) -> tuple:
+    return kernel.vjp(
         *case.upstream,
-        case.start_idx,
+        case.start_index,
         case.dt,
         start_rows=case.pool,
         action_horizon=case.action.shape[1],
         needs=case.needs,
         tile=tile,
         **kernel.scheme,
-        **kernel.transpose_scheme,
+        **kernel.vjp_scheme,
         **options,
     )
 
@@ -156,10 +158,10 @@ def expected(kernel: Map, case: Case) -> tuple[list[torch.Tensor], list[torch.Te
     dof = case.action.shape[2]
     action = leaf(case.action, (0, 0))
     starts = [leaf(start, (case.pool, dof)) for start in case.start]
-    index = None if case.start_idx is None else case.start_idx.cpu().long()
+    index = None if case.start_index is None else case.start_index.cpu().long()
     rows = [start if index is None else start[index] for start in starts]
     dt = case.dt.cpu().double()[..., None]
-    arguments = [action, *rows, dt, *kernel.scheme.values(), *kernel.transpose_scheme.values()]
+    arguments = [action, *rows, dt, *kernel.scheme.values(), *kernel.vjp_scheme.values()]
     trajectory = kernel.reference(*arguments)
     there = [i for i in range(4) if case.upstream[i] is not None]
     cotangents = [case.upstream[i].cpu().double() for i in there]

@@ -168,7 +168,7 @@ def integrates_for_a_caller(client: IntegratorClient, scenario: Scenario) -> Non
     np.testing.assert_allclose(inner, np.broadcast_to(motion.acceleration, inner.shape), atol=0.02)
 
 
-def gradient_is_the_transpose(client: IntegratorClient, scenario: Scenario) -> None:
+def gradient_is_the_vjp(client: IntegratorClient, scenario: Scenario) -> None:
     motion, generator = _Motion.of(scenario), np.random.default_rng(7)
     sequence = motion.sequence(batch=2)
     trajectory = client.integrate(sequence).trajectory
@@ -221,7 +221,7 @@ def refuses_bad_input_and_goes_on(client: IntegratorClient, scenario: Scenario) 
 MAIN_JOB = (
     answers_a_sequence_on_both_topics,
     integrates_for_a_caller,
-    gradient_is_the_transpose,
+    gradient_is_the_vjp,
     completes_a_plan_of_positions,
     refuses_bad_input_and_goes_on,
 )

@@ -56,7 +56,7 @@ def test_the_gradient_is_that_of_autograd(client: RosClient, space: ControlSpace
         action = leaf(request.actions.data, batch, horizon, DOF)
         leaves = [leaf(row, rows, DOF) for row in start]
         step = leaf(dt, len(dt))
-        outputs = kernel.step(action, *leaves, dt=step, start_idx=torch.tensor(index))
+        outputs = kernel.step(action, *leaves, dt=step, start_index=torch.tensor(index))
         cost = sum((torch.from_numpy(g.astype(np.float32)) * o).sum() for g, o in zip(upstream, outputs, strict=True))
         expected = torch.autograd.grad(cost, [action, *leaves, step])
     finally:

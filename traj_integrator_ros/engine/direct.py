@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .buffers import Buffers
 from .types import Array
-from .work import ForwardWork, TransposeWork
+from .work import ForwardWork, VjpWork
 
 # Numbers of the maps in the C++ extension.
 _NUMBERS = {
@@ -35,7 +35,7 @@ class DirectExecutor:
         from ..kernels import native
 
         self._step_into: Callable[..., bool] = native.step_into
-        self._transpose_into: Callable[..., bool] = native.transpose_into
+        self._vjp_into: Callable[..., bool] = native.vjp_into
         self._dtype = dtype
         self._buffers = Buffers(torch.device("cpu"), dtype)
 
@@ -52,16 +52,16 @@ class DirectExecutor:
         if result is not out:
             out.copy_(result)
 
-    def transpose(self, work: TransposeWork) -> None:
+    def vjp(self, work: VjpWork) -> None:
         """Pull back."""
         kernel, upstream, start_index, dt, action, start = work
         number = _NUMBERS[kernel.name]
-        if self._transpose_into(number, *upstream, start_index, dt, False, action, *start):
+        if self._vjp_into(number, *upstream, start_index, dt, False, action, *start):
             return
         names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
         inputs = self._converted(names, upstream)
         steps = np.ascontiguousarray(dt)
-        if not self._transpose_into(number, *inputs, start_index, steps, False, action, *start):
+        if not self._vjp_into(number, *inputs, start_index, steps, False, action, *start):
             raise ValueError(_unfit(work))
 
     def release(self) -> None:
@@ -82,6 +82,6 @@ class DirectExecutor:
         return self._buffers.view("input", name, tuple(value.shape)).copy_(value.detach())
 
 
-def _unfit(work: ForwardWork | TransposeWork) -> str:
+def _unfit(work: ForwardWork | VjpWork) -> str:
     given = ", ".join(f"{type(value).__name__} {list(np.shape(value))}" for value in work if hasattr(value, "shape"))
     return f"arrays: expected real numbers in shapes that belong together, got {given}"

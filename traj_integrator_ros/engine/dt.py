@@ -25,7 +25,7 @@ class DtWork(NamedTuple):
     dt: np.ndarray
 
 
-def pull_back_dt(work: DtWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Tensor:
+def vjp_dt(work: DtWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Tensor:
     """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts where the whole does not fit."""
     total = torch.zeros(work.dt.shape, dtype=torch.float64)
     batch = work.actions.shape[0]
@@ -64,7 +64,7 @@ def _differentiate(
     rows = [*start, *[None] * (operator.starts - len(start))]
     scheme = operator.scheme(kernel.scheme)
     with torch.no_grad():
-        return dt_derivatives.pull_back(operator.name, actions, rows, start_index, dt, upstream, scheme)
+        return dt_derivatives.vjp(operator.name, actions, rows, start_index, dt, upstream, scheme)
 
 
 def _to_device(value: Array, device: torch.device, dtype: torch.dtype) -> Tensor:

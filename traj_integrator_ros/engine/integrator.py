@@ -22,7 +22,7 @@ from . import split
 from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
 from .direct import DirectExecutor
-from .dt import DtWork, pull_back_dt
+from .dt import DtWork, vjp_dt
 from .staged import StagedExecutor
 from .types import (
     DTYPES,
@@ -36,7 +36,7 @@ from .types import (
     is_out_of_memory,
     resolve_device,
 )
-from .work import Executor, ForwardWork, TransposeWork
+from .work import Executor, ForwardWork, VjpWork
 
 __all__ = [
     "Gradient",
@@ -280,7 +280,7 @@ class TrajectoryIntegrator:
         start_index: Array | None,
         start_rows: int,
         want_dt: bool,
-    ) -> tuple[_TransposeResults, Tensor | None]:
+    ) -> tuple[_VjpResults, Tensor | None]:
         config = self.config
         kernel = self._maps.get(control_space) or self.control_map(control_space)
         if actions is None:
@@ -296,10 +296,10 @@ class TrajectoryIntegrator:
         index = check_start_index(start_index, rows, batch)
         step = self._step_lengths(dt, batch, horizon, kernel)
         some = check_upstream(upstream, (batch, horizon + kernel.extra_horizon, config.dof))
-        results = self._results("gradient", (rows, *shape), _TransposeResults.of)
+        results = self._results("gradient", (rows, *shape), _VjpResults.of)
         if some:
-            work = TransposeWork(kernel, upstream, index, step, results.tensors.action, results.tensors[1:4])
-            split.transpose(work, self._executor, self._sizes)
+            work = VjpWork(kernel, upstream, index, step, results.tensors.action, results.tensors[1:4])
+            split.vjp(work, self._executor, self._sizes)
         else:
             results.arrays.values.fill(0)
         if not want_dt:
@@ -307,7 +307,7 @@ class TrajectoryIntegrator:
         if not some:
             return results, torch.zeros(np.shape(dt), dtype=torch.float64)
         work = DtWork(kernel, upstream, actions, _AT_REST if start is None else start.rows, index, step)
-        gradient = pull_back_dt(work, self.device, self.dtype, self._sizes)
+        gradient = vjp_dt(work, self.device, self.dtype, self._sizes)
         return results, gradient.reshape(np.shape(dt))
 
     def _step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
@@ -355,14 +355,14 @@ class _ForwardResults(NamedTuple):
         return cls(tensor, tensor.numpy(), Trajectory(*tensor.unbind()))
 
 
-class _TransposeResults(NamedTuple):
+class _VjpResults(NamedTuple):
     """Gradients of actions and start rows twice over."""
 
     tensors: Gradient
     arrays: GradientArrays
 
     @classmethod
-    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _TransposeResults:
+    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _VjpResults:
         rows, batch, horizon, dof = shape
         action, *starts = flat.split([batch * horizon * dof, *[rows * dof] * 3])
         views = [action.view(batch, horizon, dof), *(start.view(rows, dof) for start in starts)]

@@ -32,7 +32,7 @@ def launch_forward(
         target.copy_(output)
 
 
-def launch_transpose(
+def launch_vjp(
     kernel: ControlMap,
     upstream: Sequence[Tensor | None],
     start_index: Tensor | None,
@@ -42,13 +42,13 @@ def launch_transpose(
 ) -> None:
     """Pull `upstream` back into `action`, `[B, Ha, dof]`, and `start`, three times `[S, dof]`."""
     operator = kernel.operator
-    launch = launcher(operator.name, "transpose", None, action.device.type)
+    launch = launcher(operator.name, "vjp", None, action.device.type)
     needs = (True, *(i < len(start) for i in range(operator.starts)))
     arguments = {
         "start_rows": start[0].shape[0],
         "action_horizon": action.shape[1],
         "needs": needs,
-        **operator.scheme((*kernel.scheme, None), transpose=True),
+        **operator.scheme((*kernel.scheme, None), vjp=True),
     }
     into = {"out": action} if _writes_into(action.device) else {}
     gradients = launch(*upstream, start_index, dt, **arguments, **into)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .types import OutOfDeviceMemory, is_out_of_memory
-from .work import Executor, ForwardWork, TransposeWork
+from .work import Executor, ForwardWork, VjpWork
 
 Free = Callable[[], None]
 
@@ -66,20 +66,20 @@ def forward(work: ForwardWork, executor: Executor, sizes: PartSizes) -> None:
     sizes.run(kind, work.batch, part)
 
 
-def transpose(work: TransposeWork, executor: Executor, sizes: PartSizes) -> None:
+def vjp(work: VjpWork, executor: Executor, sizes: PartSizes) -> None:
     """Pull back, in parts where the whole does not fit; the gradients of shared start rows are summed in float64."""
-    kind = ("transpose", work.kernel.name, work.action.shape[1])
+    kind = ("vjp", work.kernel.name, work.action.shape[1])
     totals: list[Tensor] = []
     sums: tuple[Tensor, ...] | None = None
 
     def part(begin: int, end: int) -> None:
         nonlocal sums
         if end - begin == work.batch:
-            return executor.transpose(work)
+            return executor.vjp(work)
         if work.sums_rows and sums is None:
             sums = tuple(torch.empty_like(rows) for rows in work.start)
             totals.extend(torch.zeros_like(rows, dtype=torch.float64) for rows in work.start)
-        executor.transpose(work.part(begin, end, sums))
+        executor.vjp(work.part(begin, end, sums))
         for total, rows in zip(totals, sums or (), strict=True):
             total += rows
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from .buffers import Buffers
 from .graphs import CudaRecorder, Recorder, Stations
-from .launch import launch_forward, launch_transpose
+from .launch import launch_forward, launch_vjp
 from .types import Array
-from .work import ForwardWork, TransposeWork
+from .work import ForwardWork, VjpWork
 
 # Calls that move more bytes than this run eagerly in shared memory: their launches cost nothing beside the work, and
 # memory of their own for each kind would be too much.
@@ -56,7 +56,7 @@ class StagedExecutor:
         }
         self._run(_ForwardStation, work, inputs, (work.out,))
 
-    def transpose(self, work: TransposeWork) -> None:
+    def vjp(self, work: VjpWork) -> None:
         """Pull back."""
         names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
         inputs = {
@@ -64,7 +64,7 @@ class StagedExecutor:
             "start_index": work.start_index,
             "dt": work.dt,
         }
-        self._run(_TransposeStation, work, inputs, (work.action, *work.start))
+        self._run(_VjpStation, work, inputs, (work.action, *work.start))
 
     def release(self) -> None:
         """Let go of all memory on the device, the graphs' too."""
@@ -76,12 +76,12 @@ class StagedExecutor:
 
     def _run(
         self,
-        station_type: type[_ForwardStation] | type[_TransposeStation],
-        work: ForwardWork | TransposeWork,
+        station_type: type[_ForwardStation] | type[_VjpStation],
+        work: ForwardWork | VjpWork,
         inputs: dict[str, Array | None],
         results: tuple[Tensor, ...],
     ) -> None:
-        def make(buffers: Buffers | None = None) -> _ForwardStation | _TransposeStation:
+        def make(buffers: Buffers | None = None) -> _ForwardStation | _VjpStation:
             memory = _Memory(buffers or Buffers(self._device, self._dtype), self._device)
             return station_type(work, {name: memory.input(name, value) for name, value in inputs.items()}, memory)
 
@@ -161,10 +161,10 @@ class _ForwardStation:
         _download(self._out, self._host)
 
 
-class _TransposeStation:
+class _VjpStation:
     """Memory and work of one kind of transposed call."""
 
-    def __init__(self, work: TransposeWork, inputs: dict[str, _Input], memory: _Memory) -> None:
+    def __init__(self, work: VjpWork, inputs: dict[str, _Input], memory: _Memory) -> None:
         self.inputs = inputs
         self._kernel = work.kernel
         self._host = (work.action, *work.start)
@@ -176,7 +176,7 @@ class _TransposeStation:
         for value in self.inputs.values():
             value.upload()
         *upstream, index, dt = (value.device for value in self.inputs.values())
-        launch_transpose(self._kernel, upstream, index, dt, self._results[0], self._results[1:])
+        launch_vjp(self._kernel, upstream, index, dt, self._results[0], self._results[1:])
         for result, host in zip(self._results, self._host, strict=True):
             _download(result, host)
 
@@ -192,7 +192,7 @@ def _download(result: Tensor, host: Tensor) -> None:
 
 
 def _key(
-    station_type: type, work: ForwardWork | TransposeWork, inputs: dict[str, Array | None], results: tuple[Tensor, ...]
+    station_type: type, work: ForwardWork | VjpWork, inputs: dict[str, Array | None], results: tuple[Tensor, ...]
 ) -> Hashable:
     """What has to be the same for the same recording: map, shapes, what is given, and where the results go."""
     shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())

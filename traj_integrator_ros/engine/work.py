@@ -48,7 +48,7 @@ class ForwardWork(NamedTuple):
         )
 
 
-class TransposeWork(NamedTuple):
+class VjpWork(NamedTuple):
     """Pull upstream gradients back to actions and start rows; results go to the host."""
 
     kernel: ControlMap
@@ -78,7 +78,7 @@ class TransposeWork(NamedTuple):
         """Whether a start row collects the gradients of several trajectories."""
         return self.start_index is not None or self.start_rows != self.batch
 
-    def part(self, begin: int, end: int, sums: tuple[Tensor, ...] | None) -> TransposeWork:
+    def part(self, begin: int, end: int, sums: tuple[Tensor, ...] | None) -> VjpWork:
         """Return the work on some of the trajectories; the gradients of rows that are summed go to `sums`."""
         return self._replace(
             upstream=tuple(None if gradient is None else gradient[begin:end] for gradient in self.upstream),
@@ -95,7 +95,7 @@ class Executor(Protocol):
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
 
-    def transpose(self, work: TransposeWork) -> None:
+    def vjp(self, work: VjpWork) -> None:
         """Pull back."""
 
     def release(self) -> None:

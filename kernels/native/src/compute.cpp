@@ -62,7 +62,7 @@ void compute(ForwardProblem<Scalar> problem, int64_t batch) {
 }
 
 template <class Scalar>
-void compute(TransposeProblem<Scalar> problem, int64_t batch, const StartGradients<Scalar>& starts) {
+void compute(VjpProblem<Scalar> problem, int64_t batch, const StartGradients<Scalar>& starts) {
   const int64_t dof = problem.dof, horizon = output_horizon(problem.map, problem.action_horizon);
   problem.staged = staged_trajectories(batch, problem.action_horizon * dof, 1, sizeof(Scalar));
   problem.wants_start = false;
@@ -81,7 +81,7 @@ void compute(TransposeProblem<Scalar> problem, int64_t batch, const StartGradien
       problem.start_row[k] = starts.data[k];
     }
   }
-  if (sums == 0) return run(transpose_loop<Scalar>(), problem, 0, batch, horizon);
+  if (sums == 0) return run(vjp_loop<Scalar>(), problem, 0, batch, horizon);
 
   // A part of the batch at a time, so that its start rows take little memory.
   const int64_t part = std::clamp<int64_t>(kRowElements / std::max<int64_t>(1, dof), 1, std::max<int64_t>(1, batch));
@@ -96,7 +96,7 @@ void compute(TransposeProblem<Scalar> problem, int64_t batch, const StartGradien
       problem.start[k] = next - begin * dof;  // the loops count from trajectory 0
       next += part * dof;
     }
-    run(transpose_loop<Scalar>(), problem, begin, end, horizon);
+    run(vjp_loop<Scalar>(), problem, begin, end, horizon);
     double* total = rows + sums * part * dof;
     for (int k = 0; k < kStartRows; ++k) {
       if (!summed[k]) continue;
@@ -115,7 +115,7 @@ void compute(TransposeProblem<Scalar> problem, int64_t batch, const StartGradien
 
 template void compute(ForwardProblem<float>, int64_t);
 template void compute(ForwardProblem<double>, int64_t);
-template void compute(TransposeProblem<float>, int64_t, const StartGradients<float>&);
-template void compute(TransposeProblem<double>, int64_t, const StartGradients<double>&);
+template void compute(VjpProblem<float>, int64_t, const StartGradients<float>&);
+template void compute(VjpProblem<double>, int64_t, const StartGradients<double>&);
 
 }  // namespace traj_integrator

@@ -18,6 +18,6 @@ struct StartGradients {
 template <class Scalar>
 void compute(ForwardProblem<Scalar> problem, int64_t batch);
 template <class Scalar>
-void compute(TransposeProblem<Scalar> problem, int64_t batch, const StartGradients<Scalar>& starts);
+void compute(VjpProblem<Scalar> problem, int64_t batch, const StartGradients<Scalar>& starts);
 
 }  // namespace traj_integrator

@@ -1,4 +1,4 @@
-// Gradient of the step lengths: the chain rule of `kernels/transposes.py`, one trajectory at a time, all in double.
+// Gradient of the step lengths: the chain rule of `kernels/vjps.py`, one trajectory at a time, all in double.
 #include "dt_gradient.h"
 
 #include <ATen/Parallel.h>

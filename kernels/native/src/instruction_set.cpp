@@ -50,17 +50,17 @@ Loop<ForwardProblem<Scalar>> forward_loop() {
 }
 
 template <class Scalar>
-Loop<TransposeProblem<Scalar>> transpose_loop() {
+Loop<VjpProblem<Scalar>> vjp_loop() {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (chosen() == InstructionSet::kAvx512) return avx512::transpose;
-  if (chosen() == InstructionSet::kAvx2) return avx2::transpose;
+  if (chosen() == InstructionSet::kAvx512) return avx512::vjp;
+  if (chosen() == InstructionSet::kAvx2) return avx2::vjp;
 #endif
-  return baseline::transpose;
+  return baseline::vjp;
 }
 
 template Loop<ForwardProblem<float>> forward_loop<float>();
 template Loop<ForwardProblem<double>> forward_loop<double>();
-template Loop<TransposeProblem<float>> transpose_loop<float>();
-template Loop<TransposeProblem<double>> transpose_loop<double>();
+template Loop<VjpProblem<float>> vjp_loop<float>();
+template Loop<VjpProblem<double>> vjp_loop<double>();
 
 }  // namespace traj_integrator

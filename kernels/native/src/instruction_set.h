@@ -12,7 +12,7 @@ using Loop = void (*)(const Problem& problem, int64_t begin, int64_t end, double
 template <class Scalar>
 Loop<ForwardProblem<Scalar>> forward_loop();
 template <class Scalar>
-Loop<TransposeProblem<Scalar>> transpose_loop();
+Loop<VjpProblem<Scalar>> vjp_loop();
 
 // "baseline", "avx2" or "avx512".
 const char* instruction_set_name();

@@ -34,20 +34,20 @@ template <class Index>
 void check_rows(const at::Tensor& index, int64_t rows) {
   const Index* data = index.const_data_ptr<Index>();
   for (int64_t b = 0; b < index.numel(); ++b) {
-    TORCH_CHECK_INDEX(data[b] >= 0 && data[b] < rows, "start_idx: expected rows 0 to ", rows - 1, ", got ", data[b]);
+    TORCH_CHECK_INDEX(data[b] >= 0 && data[b] < rows, "start_index: expected rows 0 to ", rows - 1, ", got ", data[b]);
   }
 }
 
 // A contiguous index whose every row lies in all the pools.
 at::Tensor checked_index(const at::Tensor& index, int64_t batch, int64_t rows) {
   if (!index.defined()) return index;
-  TORCH_CHECK_VALUE(index.dim() == 1 && index.size(0) == batch, "start_idx: expected shape [", batch, "], got ",
+  TORCH_CHECK_VALUE(index.dim() == 1 && index.size(0) == batch, "start_index: expected shape [", batch, "], got ",
                     index.sizes());
   const at::Tensor contiguous = index.contiguous();
   if (index.scalar_type() == at::kInt) {
     check_rows<int32_t>(contiguous, rows);
   } else {
-    TORCH_CHECK_TYPE(index.scalar_type() == at::kLong, "start_idx: expected int32 or int64, got ", index.scalar_type());
+    TORCH_CHECK_TYPE(index.scalar_type() == at::kLong, "start_index: expected int32 or int64, got ", index.scalar_type());
     check_rows<int64_t>(contiguous, rows);
   }
   return contiguous;
@@ -93,9 +93,9 @@ void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& st
 }
 
 template <class Scalar>
-void transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index, const at::Tensor& dt,
+void vjp(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index, const at::Tensor& dt,
                int64_t action_horizon, bool truncate_terminal, int64_t batch, std::array<at::Tensor, 5>& gradients) {
-  TransposeProblem<Scalar> problem{};
+  VjpProblem<Scalar> problem{};
   problem.map = map;
   problem.action_horizon = action_horizon;
   problem.dt = step_lengths(dt);
@@ -213,7 +213,7 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
   return outputs;
 }
 
-std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index,
+std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index,
                                            const at::Tensor& dt, const std::array<int64_t, 4>& start_rows,
                                            int64_t action_horizon, const std::array<bool, 5>& needs,
                                            bool truncate_terminal, const at::Tensor& action_into) {
@@ -227,7 +227,7 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
     TORCH_CHECK_TYPE(!action_into.defined(), "out: expected float32 or float64, got ", like.scalar_type());
     OptionalTensors wide;
     for (int k = 0; k < kOutputs; ++k) wide[k] = upstream[k].defined() ? upstream[k].to(at::kFloat) : upstream[k];
-    gradients = launch_transpose(map, wide, index, dt, start_rows, action_horizon, needs, truncate_terminal);
+    gradients = launch_vjp(map, wide, index, dt, start_rows, action_horizon, needs, truncate_terminal);
     for (at::Tensor& gradient : gradients) {
       if (gradient.defined()) gradient = gradient.to(like.scalar_type());
     }
@@ -249,16 +249,16 @@ std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors
   for (int k = 0; k < kStartRows; ++k) {
     if (!needs[k + 1]) continue;
     TORCH_CHECK_VALUE(index.defined() || start_rows[k] == 1 || start_rows[k] == batch, "start_rows: expected 1 or ",
-                      batch, " without start_idx, got ", start_rows[k]);
+                      batch, " without start_index, got ", start_rows[k]);
     pool = std::min(pool, start_rows[k]);
     gradients[k + 1] = empty({start_rows[k], dof}, like.scalar_type());
   }
   const at::Tensor checked = checked_index(index, batch, pool);
   const at::Tensor steps = contiguous_double(dt, batch, action_horizon);
   if (like.scalar_type() == at::kFloat) {
-    transpose<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
+    vjp<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
   } else {
-    transpose<double>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
+    vjp<double>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
   }
   return gradients;
 }

@@ -22,14 +22,14 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
 // Gradients of the action and of the four start rows, undefined where `needs` says so. At least one of the upstream
 // gradients is defined. Rows of a pool are summed in the order of the trajectories, in double. The gradient of the
 // action goes into `action_into`, where defined, a contiguous tensor.
-std::array<at::Tensor, 5> launch_transpose(ControlMap map, const OptionalTensors& upstream,
+std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upstream,
                                            const at::Tensor& start_index, const at::Tensor& dt,
                                            const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
                                            const std::array<bool, 5>& needs, bool truncate_terminal,
                                            const at::Tensor& action_into = {});
 
 // Gradient of dt, float64 in its shape, summed over what the shape shares. Inputs are those of launch_forward, upstream
-// gradients those of launch_transpose, in the action's dtype.
+// gradients those of launch_vjp, in the action's dtype.
 at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
                               const OptionalTensors& start, const at::Tensor& start_index, const at::Tensor& dt);
 

@@ -83,10 +83,10 @@ void step(ControlMap map, const LentArray& action, const std::array<LentArray, k
 }
 
 template <class Scalar>
-void transpose(ControlMap map, const std::array<LentArray, kOutputs>& upstream, int64_t rows, const StartIndex& index,
+void vjp(ControlMap map, const std::array<LentArray, kOutputs>& upstream, int64_t rows, const StartIndex& index,
                const StepLengths& steps, bool truncate, const LentArray& action,
                const std::array<LentArray, kGivenRows>& start) {
-  TransposeProblem<Scalar> problem{};
+  VjpProblem<Scalar> problem{};
   problem.map = map;
   const int64_t batch = action.size(0);
   problem.action_horizon = action.size(1);
@@ -136,7 +136,7 @@ PyObject* step_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
-PyObject* transpose_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
+PyObject* vjp_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 12) Py_RETURN_FALSE;
   const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
@@ -167,9 +167,9 @@ PyObject* transpose_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
   if (map == ControlMap::kCliqueCentral && steps.step_stride != 0) Py_RETURN_FALSE;
   if (action.type() == 'f') {
-    transpose<float>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
+    vjp<float>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
   } else {
-    transpose<double>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
+    vjp<double>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
   }
   Py_RETURN_TRUE;
   END_HANDLE_TH_ERRORS

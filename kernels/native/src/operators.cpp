@@ -14,10 +14,10 @@ namespace {
 at::Tensor value(const MaybeTensor& tensor) { return tensor.has_value() ? *tensor : at::Tensor(); }
 
 StepOutputs step_cpu(int64_t map, const at::Tensor& action, const MaybeTensor& p0, const MaybeTensor& v0,
-                     const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_idx, const at::Tensor& dt,
+                     const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_index, const at::Tensor& dt,
                      bool) {
   const OptionalTensors start{value(p0), value(v0), value(a0), value(j0)};
-  Outputs out = launch_forward(static_cast<ControlMap>(map), action, start, value(start_idx), dt);
+  Outputs out = launch_forward(static_cast<ControlMap>(map), action, start, value(start_index), dt);
   return {std::move(out[0]), std::move(out[1]), std::move(out[2]), std::move(out[3])};
 }
 
@@ -29,9 +29,9 @@ StepOutputs step_meta(int64_t map, const at::Tensor& action, const MaybeTensor&,
   return {empty(), empty(), empty(), empty()};
 }
 
-StepGradients step_transpose_cpu(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
+StepGradients step_vjp_cpu(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
                                  const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
-                                 const MaybeTensor& start_idx, const at::Tensor& dt, at::IntArrayRef start_rows,
+                                 const MaybeTensor& start_index, const at::Tensor& dt, at::IntArrayRef start_rows,
                                  int64_t action_horizon, at::IntArrayRef needs, bool truncate_terminal_gradient) {
   TORCH_CHECK_VALUE(start_rows.size() == 4 && needs.size() == 5, "start_rows, needs: expected 4 and 5 numbers, got ",
                     start_rows.size(), " and ", needs.size());
@@ -40,12 +40,12 @@ StepGradients step_transpose_cpu(int64_t map, const MaybeTensor& g_position, con
   for (size_t i = 0; i < 5; ++i) wanted[i] = needs[i] != 0;
   for (size_t i = 0; i < 4; ++i) rows[i] = start_rows[i];
   const OptionalTensors upstream{value(g_position), value(g_velocity), value(g_acceleration), value(g_jerk)};
-  auto g = launch_transpose(static_cast<ControlMap>(map), upstream, value(start_idx), dt, rows, action_horizon, wanted,
+  auto g = launch_vjp(static_cast<ControlMap>(map), upstream, value(start_index), dt, rows, action_horizon, wanted,
                             truncate_terminal_gradient);
   return {std::move(g[0]), std::move(g[1]), std::move(g[2]), std::move(g[3]), std::move(g[4])};
 }
 
-StepGradients step_transpose_meta(int64_t, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
+StepGradients step_vjp_meta(int64_t, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
                                   const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk, const MaybeTensor&,
                                   const at::Tensor&, at::IntArrayRef start_rows, int64_t action_horizon,
                                   at::IntArrayRef needs, bool) {
@@ -68,44 +68,44 @@ StepGradients step_transpose_meta(int64_t, const MaybeTensor& g_position, const 
 }  // namespace
 
 StepOutputs call_step(int64_t map, const at::Tensor& action, const MaybeTensor& p0, const MaybeTensor& v0,
-                      const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_idx, const at::Tensor& dt,
+                      const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_index, const at::Tensor& dt,
                       bool truncate_terminal_gradient) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("traj_integrator_native::step", "")
                              .typed<decltype(call_step)>();
-  return op.call(map, action, p0, v0, a0, j0, start_idx, dt, truncate_terminal_gradient);
+  return op.call(map, action, p0, v0, a0, j0, start_index, dt, truncate_terminal_gradient);
 }
 
-StepGradients call_step_transpose(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
+StepGradients call_step_vjp(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
                                   const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
-                                  const MaybeTensor& start_idx, const at::Tensor& dt, at::IntArrayRef start_rows,
+                                  const MaybeTensor& start_index, const at::Tensor& dt, at::IntArrayRef start_rows,
                                   int64_t action_horizon, at::IntArrayRef needs, bool truncate_terminal_gradient) {
   static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("traj_integrator_native::step_transpose", "")
-                             .typed<decltype(call_step_transpose)>();
-  return op.call(map, g_position, g_velocity, g_acceleration, g_jerk, start_idx, dt, start_rows, action_horizon, needs,
+                             .findSchemaOrThrow("traj_integrator_native::step_vjp", "")
+                             .typed<decltype(call_step_vjp)>();
+  return op.call(map, g_position, g_velocity, g_acceleration, g_jerk, start_index, dt, start_rows, action_horizon, needs,
                  truncate_terminal_gradient);
 }
 
 TORCH_LIBRARY(traj_integrator_native, library) {
   library.def(
       "step(int map, Tensor action, Tensor? start_position, Tensor? start_velocity, Tensor? start_acceleration, "
-      "Tensor? start_jerk, Tensor? start_idx, Tensor dt, bool truncate_terminal_gradient) "
+      "Tensor? start_jerk, Tensor? start_index, Tensor dt, bool truncate_terminal_gradient) "
       "-> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
-      "step_transpose(int map, Tensor? grad_position, Tensor? grad_velocity, Tensor? grad_acceleration, "
-      "Tensor? grad_jerk, Tensor? start_idx, Tensor dt, int[] start_rows, int action_horizon, int[] needs, "
+      "step_vjp(int map, Tensor? grad_position, Tensor? grad_velocity, Tensor? grad_acceleration, "
+      "Tensor? grad_jerk, Tensor? start_index, Tensor dt, int[] start_rows, int action_horizon, int[] needs, "
       "bool truncate_terminal_gradient) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(traj_integrator_native, CPU, library) {
   library.impl("step", step_cpu);
-  library.impl("step_transpose", step_transpose_cpu);
+  library.impl("step_vjp", step_vjp_cpu);
 }
 
 TORCH_LIBRARY_IMPL(traj_integrator_native, Meta, library) {
   library.impl("step", step_meta);
-  library.impl("step_transpose", step_transpose_meta);
+  library.impl("step_vjp", step_vjp_meta);
 }
 
 }  // namespace traj_integrator

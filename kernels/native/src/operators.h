@@ -1,4 +1,4 @@
-// The dispatcher's operators `traj_integrator_native::step`, `step_out` and `step_transpose`, as C++ calls.
+// The dispatcher's operators `traj_integrator_native::step`, `step_out` and `step_vjp`, as C++ calls.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,12 +19,12 @@ using MaybeTensor = std::optional<at::Tensor>;
 
 // One step through the dispatcher: differentiable, traceable.
 StepOutputs call_step(int64_t map, const at::Tensor& action, const MaybeTensor& p0, const MaybeTensor& v0,
-                      const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_idx, const at::Tensor& dt,
+                      const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_index, const at::Tensor& dt,
                       bool truncate_terminal_gradient);
 
-StepGradients call_step_transpose(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
+StepGradients call_step_vjp(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
                                   const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
-                                  const MaybeTensor& start_idx, const at::Tensor& dt, at::IntArrayRef start_rows,
+                                  const MaybeTensor& start_index, const at::Tensor& dt, at::IntArrayRef start_rows,
                                   int64_t action_horizon, at::IntArrayRef needs, bool truncate_terminal_gradient);
 
 }  // namespace traj_integrator

@@ -54,7 +54,7 @@ struct ForwardProblem {
 };
 
 template <class Scalar>
-struct TransposeProblem {
+struct VjpProblem {
   ControlMap map;
   int64_t action_horizon;
   int64_t dof;
@@ -95,8 +95,8 @@ inline int64_t scratch_size(int64_t horizon, int64_t dof) { return 7 * (block_ro
   namespace instruction_set {                                                                                   \
   void forward(const ForwardProblem<float>& problem, int64_t begin, int64_t end, double* scratch);              \
   void forward(const ForwardProblem<double>& problem, int64_t begin, int64_t end, double* scratch);             \
-  void transpose(const TransposeProblem<float>& problem, int64_t begin, int64_t end, double* scratch);          \
-  void transpose(const TransposeProblem<double>& problem, int64_t begin, int64_t end, double* scratch);         \
+  void vjp(const VjpProblem<float>& problem, int64_t begin, int64_t end, double* scratch);          \
+  void vjp(const VjpProblem<double>& problem, int64_t begin, int64_t end, double* scratch);         \
   }
 
 TRAJ_INTEGRATOR_DECLARE_LOOPS(baseline)

@@ -27,21 +27,21 @@ constexpr int64_t kReleaseElements = 4096;
 
 Tensor value(const MaybeTensor& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
 
-Outputs forward(int64_t map, const Tensor& action, const std::array<MaybeTensor, 4>& start, const MaybeTensor& start_idx,
+Outputs forward(int64_t map, const Tensor& action, const std::array<MaybeTensor, 4>& start, const MaybeTensor& start_index,
                 const Tensor& dt, const std::optional<Outputs>& out) {
   pybind11::gil_scoped_release released;
   const OptionalTensors rows{value(start[0]), value(start[1]), value(start[2]), value(start[3])};
-  return launch_forward(static_cast<ControlMap>(map), action, rows, value(start_idx), dt, out ? &*out : nullptr);
+  return launch_forward(static_cast<ControlMap>(map), action, rows, value(start_index), dt, out ? &*out : nullptr);
 }
 
-std::array<MaybeTensor, 5> transpose(int64_t map, const std::array<MaybeTensor, 4>& upstream,
-                                     const MaybeTensor& start_idx, const Tensor& dt,
+std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& upstream,
+                                     const MaybeTensor& start_index, const Tensor& dt,
                                      const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
                                      const std::array<bool, 5>& needs, bool truncate_terminal_gradient,
                                      const MaybeTensor& out) {
   pybind11::gil_scoped_release released;
   const OptionalTensors given{value(upstream[0]), value(upstream[1]), value(upstream[2]), value(upstream[3])};
-  const auto gradients = launch_transpose(static_cast<ControlMap>(map), given, value(start_idx), dt, start_rows,
+  const auto gradients = launch_vjp(static_cast<ControlMap>(map), given, value(start_index), dt, start_rows,
                                           action_horizon, needs, truncate_terminal_gradient, value(out));
   std::array<MaybeTensor, 5> result;
   for (size_t k = 0; k < 5; ++k) {
@@ -102,7 +102,7 @@ bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
   return dt.dim() == 2;
 }
 
-// step(map, action, p0, v0, a0, j0, dt, start_idx, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
+// step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
 //
 // The public functions in one call: checks, autograd and loops without a further line of Python. None where anything is
 // out of the ordinary (wrong arguments, transforms, subclasses, a dt to differentiate by): the general way takes over.
@@ -110,9 +110,9 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 10 || !nobody_watches()) Py_RETURN_NONE;
   const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
-  Tensor action, start_idx, dt;
+  Tensor action, start_index, dt;
   OptionalTensors start;
-  if (!unpack(args[1], action) || !unpack(args[7], start_idx)) Py_RETURN_NONE;
+  if (!unpack(args[1], action) || !unpack(args[7], start_index)) Py_RETURN_NONE;
   for (size_t k = 0; k < 4; ++k) {
     if (!unpack(args[2 + k], start[k])) Py_RETURN_NONE;
   }
@@ -138,10 +138,10 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
       const auto maybe = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
       auto [position, velocity, acceleration, jerk] =
           call_step(static_cast<int64_t>(map), action, maybe(start[0]), maybe(start[1]), maybe(start[2]),
-                    maybe(start[3]), maybe(start_idx), dt, truncate);
+                    maybe(start[3]), maybe(start_index), dt, truncate);
       outputs = {std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
     } else {
-      outputs = launch_forward(map, action, start, start_idx, dt);
+      outputs = launch_forward(map, action, start, start_index, dt);
     }
   } catch (const c10::Error&) {
     Py_RETURN_NONE;  // the general way raises it with the names of the Python arguments
@@ -159,15 +159,15 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
-// dt_gradient(map, upstream, action, start, start_idx, dt) -> Tensor | None
+// dt_gradient(map, upstream, action, start, start_index, dt) -> Tensor | None
 //
 // The gradient of dt, float64; None where the composition has to take over: somebody watches or differentiates it.
 PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 6 || !nobody_watches()) Py_RETURN_NONE;
-  Tensor action, start_idx, dt;
+  Tensor action, start_index, dt;
   OptionalTensors upstream, start;
-  bool plain = unpack(args[2], action) && unpack(args[4], start_idx) && unpack(args[5], dt);
+  bool plain = unpack(args[2], action) && unpack(args[4], start_index) && unpack(args[5], dt);
   plain = plain && unpack_all(args[1], upstream) && unpack_all(args[3], start);
   if (!plain || !action.defined() || !dt.defined() || dt.dim() != 2) Py_RETURN_NONE;
   if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
@@ -183,7 +183,7 @@ PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
     std::optional<pybind11::gil_scoped_release> released;
     if (action.numel() >= kReleaseElements) released.emplace();
     gradient = launch_dt_gradient(static_cast<ControlMap>(PyLong_AsLongLong(args[0])), upstream, action, start,
-                                  start_idx, dt);
+                                  start_index, dt);
   }
   return THPVariable_Wrap(std::move(gradient));
   END_HANDLE_TH_ERRORS
@@ -201,7 +201,7 @@ PyMethodDef fast_methods[] = {
      "The gradient of dt; None where the composition has to take over."},
     {"step_into", as_method(&step_into), METH_FASTCALL,
      "A map on arrays that Python lends, into another; False, having done nothing, where one does not suit."},
-    {"transpose_into", as_method(&transpose_into), METH_FASTCALL, "The same for its transpose."},
+    {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its transpose."},
 };
 
 }  // namespace
@@ -211,9 +211,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using namespace traj_integrator;
   namespace py = pybind11;
   module.doc() = "Compiled CPU kernels of traj_integrator_ros.kernels.";
-  module.def("forward", &forward, py::arg("map"), py::arg("action"), py::arg("start"), py::arg("start_idx"),
+  module.def("forward", &forward, py::arg("map"), py::arg("action"), py::arg("start"), py::arg("start_index"),
              py::arg("dt"), py::arg("out") = py::none());
-  module.def("transpose", &transpose, py::arg("map"), py::arg("upstream"), py::arg("start_idx"), py::arg("dt"),
+  module.def("vjp", &vjp, py::arg("map"), py::arg("upstream"), py::arg("start_index"), py::arg("dt"),
              py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
              py::arg("truncate_terminal_gradient") = false, py::arg("out") = py::none());
   module.attr("torch_version") = TORCH_VERSION;

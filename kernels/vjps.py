@@ -37,14 +37,14 @@ def clique(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None
     """Transpose of `reference.clique`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     first, step = dt[:, :1], _steps(dt, action_horizon)
-    third = _quotient_transpose(g_jerk, step)
-    g_acceleration = _plus(g_acceleration, _difference_transpose(third))
-    second = _quotient_transpose(g_acceleration, step)
+    third = _quotient_vjp(g_jerk, step)
+    g_acceleration = _plus(g_acceleration, _difference_vjp(third))
+    second = _quotient_vjp(g_acceleration, step)
     # Row 0 of the differenced velocities is v0 - dt a0 / 2.
-    g_differenced = _difference_transpose(second)
+    g_differenced = _difference_vjp(second)
     g_velocity = _plus(g_velocity, g_differenced)
-    one = _quotient_transpose(g_velocity, step)
-    g_position = _plus(g_position, _difference_transpose(one))
+    one = _quotient_vjp(g_velocity, step)
+    g_position = _plus(g_position, _difference_vjp(one))
     g_arc = _first_row(g_differenced)
     g_start_acceleration = _plus(_first_row(g_acceleration), _times(g_arc, first[:, 0] / -2))
     g_dt = None
@@ -78,7 +78,7 @@ def clique_central(
         g = g_jerk / (2 * dt**3)
         framed = pad(g, (0, 0, 2, 2))
         g_second = _plus(g_second, framed[:, :-2] - framed[:, 2:])
-    g_points = _difference_transpose(_plus(g_first, _difference_transpose(g_second)))
+    g_points = _difference_vjp(_plus(g_first, _difference_vjp(g_second)))
 
     # The points are three ghosts, the start, the actions before the last, and the last one five times over.
     ghosts = start = before = last = None
@@ -117,7 +117,7 @@ def acceleration(
     """Transpose of `reference.acceleration`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     step = _steps(dt, action_horizon)
-    g_position = _sum_transpose(g_position)
+    g_position = _sum_vjp(g_position)
     moved = _later_rows(g_position)
     if integrator is AccelerationIntegrator.ZOH:
         g_velocity = _plus(g_velocity, _before(_times(moved, step)))
@@ -125,10 +125,10 @@ def acceleration(
     else:
         g_velocity = _plus(g_velocity, _after(_times(moved, step)))
         held = None
-    g_velocity = _sum_transpose(g_velocity)
+    g_velocity = _sum_vjp(g_velocity)
     gained = _later_rows(g_velocity)
-    third = _quotient_transpose(g_jerk, step)
-    g_acceleration = _plus(g_acceleration, _difference_transpose(third))
+    third = _quotient_vjp(g_jerk, step)
+    g_acceleration = _plus(g_acceleration, _difference_vjp(third))
     held = _plus(_plus(held, _times(gained, step)), _later_rows(g_acceleration))
     g_dt = None
     if at is not None:
@@ -143,11 +143,11 @@ def velocity(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | No
     """Transpose of `reference.velocity`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     step = _steps(dt, action_horizon)
-    third = _quotient_transpose(g_jerk, step)
-    g_acceleration = _plus(g_acceleration, _difference_transpose(third))
-    second = _quotient_transpose(g_acceleration, step)
-    g_velocity = _plus(g_velocity, _difference_transpose(second))
-    g_position = _sum_transpose(g_position)
+    third = _quotient_vjp(g_jerk, step)
+    g_acceleration = _plus(g_acceleration, _difference_vjp(third))
+    second = _quotient_vjp(g_acceleration, step)
+    g_velocity = _plus(g_velocity, _difference_vjp(second))
+    g_position = _sum_vjp(g_position)
     moved = _later_rows(g_position)
     held = _plus(_later_rows(g_velocity), _times(moved, step))
     g_dt = None
@@ -161,12 +161,12 @@ def jerk(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None =
     """Transpose of `reference.jerk`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     step = _steps(dt, action_horizon)
-    g_position = _sum_transpose(g_position)
+    g_position = _sum_vjp(g_position)
     moved = _later_rows(g_position)
-    g_velocity = _sum_transpose(_plus(g_velocity, _before(_times(moved, step))))
+    g_velocity = _sum_vjp(_plus(g_velocity, _before(_times(moved, step))))
     gained = _later_rows(g_velocity)
     by_acceleration = _plus(_times(moved, step**2 / 2), _times(gained, step))
-    g_acceleration = _sum_transpose(_plus(g_acceleration, _before(by_acceleration)))
+    g_acceleration = _sum_vjp(_plus(g_acceleration, _before(by_acceleration)))
     raised = _later_rows(g_acceleration)
     held = _plus(_later_rows(g_jerk), _times(moved, step**3 / 6))
     held = _plus(held, _plus(_times(gained, step**2 / 2), _times(raised, step)))
@@ -182,12 +182,12 @@ def _steps(dt: Tensor, action_horizon: int) -> Tensor:
     return dt.expand(-1, action_horizon, -1)[:, 1:]
 
 
-def _quotient_transpose(g: Tensor | None, step: Tensor) -> Tensor | None:
+def _quotient_vjp(g: Tensor | None, step: Tensor) -> Tensor | None:
     """Gradient of the differences that became rows 1 to H - 1 when they were divided by the step."""
     return None if g is None else g[:, 1:] / step
 
 
-def _difference_transpose(g: Tensor | None) -> Tensor | None:
+def _difference_vjp(g: Tensor | None) -> Tensor | None:
     """Transpose of `x.diff(dim=1)`."""
     if g is None:
         return None
@@ -195,7 +195,7 @@ def _difference_transpose(g: Tensor | None) -> Tensor | None:
     return framed[:, :-1] - framed[:, 1:]
 
 
-def _sum_transpose(g: Tensor | None) -> Tensor | None:
+def _sum_vjp(g: Tensor | None) -> Tensor | None:
     """Transpose of the running sum of a start row and its increments: sums from the last row back."""
     return None if g is None else g.flip(1).cumsum(1).flip(1)
 
