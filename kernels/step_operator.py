@@ -110,7 +110,7 @@ class StepOperator:
         )
         return Trajectory(*outputs)
 
-    def vjp(
+    def step_vjp(
         self,
         upstream: Sequence[Tensor | None],
         dt: float | Tensor,

@@ -78,7 +78,7 @@ class ControlMap:
             BackendUnavailable: the backend cannot run on this device.
 
         """
-        return self.operator.vjp(
+        return self.operator.step_vjp(
             upstream,
             dt,
             start_index,

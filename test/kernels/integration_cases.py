@@ -18,7 +18,7 @@ class Arguments:
 
     action: Tensor
     start: list[Tensor]
-    start_index: Tensor | None
+    start_idx: Tensor | None
     traj_dt: Tensor
 
     @property
@@ -61,18 +61,16 @@ class StepKernel:
         return [torch.full(shape, torch.nan, dtype=action.dtype) for _ in range(4)]
 
     def apply(self, arguments: Arguments, buffers=None, grad_buffer=None):
-        return self(
-            *arguments.differentiable, start_index=arguments.start_index, buffers=buffers, grad_buffer=grad_buffer
-        )
+        return self(*arguments.differentiable, start_idx=arguments.start_idx, buffers=buffers, grad_buffer=grad_buffer)
 
-    def __call__(self, action, p0, v0, a0, traj_dt, *, start_index=None, buffers=None, grad_buffer=None):
+    def __call__(self, action, p0, v0, a0, traj_dt, *, start_idx=None, buffers=None, grad_buffer=None):
         buffers = self.buffers(action) if buffers is None else buffers
-        index = (start_index,) if self.indexed else ()
+        index = (start_idx,) if self.indexed else ()
         return self.function.apply(action, p0, v0, a0, *index, *buffers, traj_dt, grad_buffer)
 
     def on(self, arguments: Arguments):
         """The kernel as a function of its five differentiable arguments, with fresh buffers for every call."""
-        return lambda *tensors: tuple(self(*tensors, start_index=arguments.start_index))
+        return lambda *tensors: tuple(self(*tensors, start_idx=arguments.start_idx))
 
     def __str__(self) -> str:
         return self.name

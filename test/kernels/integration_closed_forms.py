@@ -254,7 +254,7 @@ def _moving_start(case):
     # In a pool, row 1 is the start and row 0 must not be used.
     rows = [torch.cat([torch.full_like(row, 1e3), row]) if case.indexed else row for row in (p0, v0, a0)]
     traj_dt = t([1 / dt if clique else dt])
-    p, v, a, j = case(action.contiguous(), *rows, traj_dt, start_index=index)
+    p, v, a, j = case(action.contiguous(), *rows, traj_dt, start_idx=index)
     if case.extra_horizon:
         # Row 1 is the start; the last actions are held from row h + 2 on, so stencils are whole up to row h - 1.
         p, v, a, j = (output[:, 1 : h - 1] for output in (p, v, a, j))
@@ -277,7 +277,7 @@ def check_start_at_rest(case, dtype=torch.float64, tolerance=1e-13):
     for row in arguments.start[1:]:
         row.zero_()
     outputs = [output.double().numpy() for output in case.apply(arguments)]
-    pick = arguments.start_index.long() if case.indexed else slice(None)
+    pick = arguments.start_idx.long() if case.indexed else slice(None)
     u, p0 = arguments.action.double().numpy(), arguments.start[0][pick].double().numpy()[:, None]
     dt = 0.25
     if case.extra_horizon:
