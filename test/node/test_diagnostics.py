@@ -13,7 +13,6 @@ from traj_integrator_ros.node import throttled_log
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 from traj_integrator_ros.node.latency import LatencyRing
 from traj_integrator_ros.node.throttled_log import ThrottledLog
-from traj_integrator_ros.wire.sequence_gaps import SequenceGaps
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 NONE = RejectionCounters().snapshot()
@@ -82,29 +81,6 @@ def test_latency_percentiles_are_of_the_last_thousand() -> None:
         ring.add(milliseconds * 1e-3)
     assert ring.percentile_ms(50) == pytest.approx(499.5)
     assert ring.percentile_ms(99) == pytest.approx(989.01)
-
-
-def info(number: int, publisher: bytes = b"a") -> dict[str, object]:
-    return {"publication_sequence_number": number, "publisher_gid": {"data": publisher}}
-
-
-def test_gaps_are_counted_for_each_publisher() -> None:
-    gaps = SequenceGaps()
-    messages = [(7, b"a"), (1, b"b"), (8, b"a"), (2, b"b"), (12, b"a"), (3, b"b")]
-    assert [gaps.missed_before(info(*message)) for message in messages] == [0, 0, 0, 0, 3, 0]
-
-
-def test_a_middleware_without_numbers_has_no_gaps() -> None:
-    gaps = SequenceGaps()
-    for given in ({}, {"publication_sequence_number": None}, {"publication_sequence_number": 9}):
-        assert gaps.missed_before(given) == 0
-
-
-def test_publishers_that_come_and_go_are_forgotten() -> None:
-    gaps = SequenceGaps()
-    for number in range(10_000):
-        gaps.missed_before(info(1, str(number).encode()))
-    assert len(gaps._last) <= 64
 
 
 def test_a_flood_of_lines_becomes_one_and_the_next_tells_how_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = 1000
 PROGRAM = f"""
 import resource
-from traj_integrator_ros.heap import keep_freed_memory
+from traj_integrator_ros.node.heap import keep_freed_memory
 
 def page_faults() -> int:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

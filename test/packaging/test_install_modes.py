@@ -21,7 +21,7 @@ EXECUTABLES = {"integrator_node", "demo", "check_trajectory", "integrate", "moni
 # In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.
 USE_KERNELS = """
 import sys, torch
-import traj_integrator_ros, traj_integrator_ros.integrator
+import traj_integrator_ros, traj_integrator_ros.engine.integrator
 from traj_integrator_ros.kernels import acceleration_step
 trajectory = acceleration_step(torch.ones(2, 3, 4), torch.zeros(2, 4), dt=0.1)
 assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.velocity
