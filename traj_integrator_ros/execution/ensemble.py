@@ -1,0 +1,43 @@
+"""Temporal ensembling: the positions of all chunks that cover a time, averaged (ACT, Zhao et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def ensemble_weights(count: int, decay: float, *, newest_first: bool = False) -> np.ndarray:
+    """Weights `[count]` of chunks from the oldest to the newest: exp(-decay i), normed to a sum of 1.
+
+    Args:
+        count: chunks that cover the time.
+        decay: m of ACT, which counts i from the oldest: it has the largest weight. 0: all the same.
+        newest_first: i counts from the newest instead.
+
+    """
+    weights = np.exp(-decay * np.arange(count))
+    weights /= weights.sum()
+    return weights[::-1] if newest_first else weights
+
+
+def ensemble(chunks: Sequence[np.ndarray], decay: float, *, newest_first: bool = False) -> np.ndarray:
+    """Average positions of chunks at the same times.
+
+    Args:
+        chunks: from the oldest to the newest, `[N, D]` each, NaN where a chunk does not cover the time; the newest
+            covers all of them.
+        decay: m, see `ensemble_weights`; i counts the chunks that cover the time.
+        newest_first: see `ensemble_weights`.
+
+    Returns:
+        `[N, D]`.
+
+    """
+    stacked = np.stack(chunks)
+    covers = ~np.isnan(stacked[:, :, 0])
+    order = np.flip(covers, 0).cumsum(0) if newest_first else covers.cumsum(0)
+    rank = (np.flip(order, 0) if newest_first else order) - 1
+    weights = np.where(covers, np.exp(-decay * rank), 0.0)
+    weights /= weights.sum(axis=0)
+    return np.einsum("cn,cnd->nd", weights, np.where(covers[:, :, None], stacked, 0.0))

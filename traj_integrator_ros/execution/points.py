@@ -1,0 +1,59 @@
+"""From a motion to the points of a message, and back: what a controller makes of points."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .motion import Motion, raised
+
+_NANOSECONDS = 1e9
+
+
+class Points(NamedTuple):
+    """Points of a trajectory, float64 `[N, D]` each."""
+
+    time_ns: np.ndarray
+    """From its start, int64 `[N]`, increasing."""
+    position: np.ndarray
+    velocity: np.ndarray | None
+    acceleration: np.ndarray | None
+
+
+def points_of(motion: Motion) -> Points:
+    """The points of a motion, one at each knot, its state at the whole nanosecond that is nearest.
+
+    Between them joint_trajectory_controller repeats the motion: to rounding where its degree is at most 5 (3 without
+    accelerations). Velocity and acceleration of the last point are what its last piece arrives with.
+    """
+    time_ns = np.rint(motion.knots * _NANOSECONDS).astype(np.int64)
+    end = motion.end
+    c = raised(motion.coefficients, 3)
+    state = [
+        np.concatenate([part, last[None]]) for part, last in zip((c[:, 0], c[:, 1], 2 * c[:, 2]), end, strict=True)
+    ]
+    late = (time_ns * 1e-9 - motion.knots)[:, None]  # below a nanosecond: the state moves on by so much
+    position = state[0] + late * state[1]
+    velocity = state[1] + late * state[2]
+    return Points(time_ns, position, velocity, state[2] if motion.with_accelerations else None)
+
+
+def motion_of_points(points: Points) -> Motion:
+    """What a controller commands between points: quintic, cubic or linear pieces, by what the points have."""
+    knots = points.time_ns * 1e-9
+    h = np.diff(points.time_ns)[:, None] * 1e-9
+    p0, p1 = points.position[:-1], points.position[1:]
+    if points.velocity is None:
+        return Motion(knots - knots[0], np.stack([p0, (p1 - p0) / h], axis=1), with_accelerations=False)
+    v0, v1 = points.velocity[:-1], points.velocity[1:]
+    if points.acceleration is None:
+        p, v = (p1 - p0 - v0 * h) / h**2, (v1 - v0) / h
+        return Motion(
+            knots - knots[0], np.stack([p0, v0, 3 * p - v, (v - 2 * p) / h], axis=1), with_accelerations=False
+        )
+    a0, a1 = points.acceleration[:-1], points.acceleration[1:]
+    p = (p1 - p0 - v0 * h - a0 * h**2 / 2) / h**3
+    v, a = (v1 - v0 - a0 * h) / h**2, (a1 - a0) / h / 2
+    quintic = [p0, v0, a0 / 2, 10 * p - 4 * v + a, (-15 * p + 7 * v - 2 * a) / h, (6 * p - 3 * v + a) / h**2]
+    return Motion(knots - knots[0], np.stack(quintic, axis=1))
