@@ -1,5 +1,6 @@
 # Everything starts here: `make demo` and `make test` set up what they need by themselves.
 #   make PYTHON=/path/to/python3 ...   uses that Python instead of the first suitable one
+#   make ROS_DISTRO=jazzy ...          takes the ROS 2 wheels of Jazzy instead of Kilted (where no ROS 2 is sourced)
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
@@ -12,7 +13,15 @@ PYTEST_ARGS ?=
 DATA ?=
 ARGS ?=
 
-in_environment = . .venv/environment.sh &&
+# Only what is asked for here: a shell with ROS 2 sourced has a ROS_DISTRO, too, and that installation is used as it is.
+ifeq ($(origin ROS_DISTRO),command line)
+wheels := --wheels $(ROS_DISTRO)
+venv := .venv$(if $(filter-out kilted,$(ROS_DISTRO)),-$(ROS_DISTRO))
+else
+venv := .venv
+endif
+
+in_environment = . $(venv)/environment.sh &&
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo bench soak test lint clean distclean
@@ -22,7 +31,7 @@ help: ## says what there is
 
 setup: ## makes .venv (nothing to do when it is up to date)
 	@command -v $(PYTHON) > /dev/null || { echo "set-up: no $(PYTHON): sudo apt install python3 python3-venv python3-dev" >&2; exit 1; }
-	@$(PYTHON) scripts/set_up.py $(given)
+	@$(PYTHON) scripts/set_up.py $(wheels) $(given)
 
 demo: setup ## the main job: motion in, integrated and optimized trajectories out, into build/demo/
 	@$(in_environment) python -m traj_integrator_ros.demo $(if $(DATA),"$(DATA)")
@@ -41,7 +50,7 @@ lint: setup ## ruff
 
 clean: ## removes what demo, test and builds leave behind
 	rm -rf build dist install log .pytest_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv
-	rm -rf .venv *.egg-info kernels/native/_C.*.so
+	rm -rf .venv .venv-* *.egg-info kernels/native/_C.*.so

@@ -1,5 +1,7 @@
 """Makes .venv, the development environment of this repository: `python3 scripts/set_up.py` or `make setup`.
 
+`--wheels jazzy` (`make setup ROS_DISTRO=jazzy`) makes .venv-jazzy instead, with the wheels of that distribution.
+
 Finds a Python that serves, says in one line what is missing and how to get it, and lets that Python run the steps in
 set_up_steps.py. Runs on Python 3.6 and later, so that an old one gets a message and not a traceback: no annotations.
 """
@@ -12,7 +14,10 @@ import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 10), (3, 14)  # those that the pinned ROS 2 wheels exist for
-VENV = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".venv")
+DISTROS = ("kilted", "jazzy")  # those of requirements/ros-*.txt; the first one is the default
+DISTRO = sys.argv[sys.argv.index("--wheels") + 1] if "--wheels" in sys.argv[:-1] else DISTROS[0]
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv" if DISTRO == DISTROS[0] else ".venv-" + DISTRO)
 
 
 def main():
@@ -25,13 +30,13 @@ def main():
         candidates = [python_of_venv()] + (other_pythons() if missing else [])
         for python in candidates:
             if python and python != base_python() and serves(python):
-                os.execv(python, [python, os.path.abspath(__file__), "--python-is-given"])
+                os.execv(python, [python, *sys.argv, "--python-is-given"])
     if missing:
         sys.stderr.write(f"set-up: {missing}\n")
         return 1
     import set_up_steps
 
-    return set_up_steps.main(VENV, use_ros=bool(sourced_ros()))
+    return set_up_steps.main(VENV, DISTRO, use_ros=bool(sourced_ros()))
 
 
 def what_is_missing():
@@ -48,7 +53,11 @@ def what_is_missing():
             f"{this} has no headers (Python.h): sudo apt install python{version}-dev (Fedora: python3-devel), "
             "or name another: make PYTHON=..."
         )
+    if DISTRO not in DISTROS:
+        return f"no wheels of ROS 2 {DISTRO} are pinned here: ROS_DISTRO is one of {', '.join(DISTROS)}"
     ros = sourced_ros()
+    if ros and "--wheels" in sys.argv:
+        return f"ROS 2 is sourced ({ros}) and is used as it is: ask for the wheels of {DISTRO} where none is sourced"
     if ros and not imports_rclpy():
         return (
             f"ROS 2 is sourced ({ros}), but {this} cannot import its rclpy: name the Python that it was built for, "
@@ -75,7 +84,8 @@ def missing_build_tools():
 def sourced_ros():
     """The prefixes of the ROS 2 installation that this shell has sourced; empty if none."""
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
-    return os.pathsep.join(prefix for prefix in prefixes if prefix and not prefix.startswith(VENV))
+    made_here = os.path.join(ROOT, ".venv")  # and .venv-<distro>
+    return os.pathsep.join(prefix for prefix in prefixes if prefix and not prefix.startswith(made_here))
 
 
 def imports_rclpy():
@@ -103,7 +113,7 @@ def python_of_venv():
 
 def serves(python):
     """Whether another interpreter lacks nothing."""
-    command = [python, os.path.abspath(__file__), "--check"]
+    command = [python, *sys.argv, "--check"]
     try:
         return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
     except OSError:  # not there any more

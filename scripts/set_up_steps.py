@@ -39,6 +39,7 @@ class Environment:
     """Where to set up, and whether rclpy comes from a sourced ROS 2 or from wheels."""
 
     venv: Path
+    distro: str  # whose wheels, where no ROS 2 is sourced
     use_ros: bool
     lock: int  # file descriptor; children inherit it, so that an orphan of a killed set-up holds it until it ends
 
@@ -85,10 +86,10 @@ class Step:
     do: Callable[[Environment], None]
 
 
-def main(venv: str, use_ros: bool) -> int:
+def main(venv: str, distro: str, use_ros: bool) -> int:
     """Does the steps that are not done yet; returns the exit status."""
     with open(__file__, "rb") as lock:
-        environment = Environment(Path(venv), use_ros, lock.fileno())
+        environment = Environment(Path(venv), distro, use_ros, lock.fileno())
         try:
             take_turn(environment.lock)
             set_up_all(environment)
@@ -141,10 +142,17 @@ def announce(environment: Environment, steps: list[Step]) -> None:
         raise SetUpError(missing)
     LOG.parent.mkdir(exist_ok=True)
     LOG.write_text("", encoding="utf-8")
-    ros = f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip() if environment.use_ros else "ROS 2 wheels"
+    ros = (
+        f"the sourced ROS 2 {os.environ.get('ROS_DISTRO', '')}".rstrip()
+        if environment.use_ros
+        else f"ROS 2 wheels ({environment.distro})"
+    )
     version = ".".join(map(str, sys.version_info[:3]))
     minutes = ", a few minutes" if any(step.do is install_packages for step in steps) else ""
-    print(f"set-up: .venv with Python {version} and {ros}{minutes}; log in {LOG.relative_to(ROOT)}", flush=True)
+    print(
+        f"set-up: {environment.venv.name} with Python {version} and {ros}{minutes}; log in {LOG.relative_to(ROOT)}",
+        flush=True,
+    )
 
 
 # ---- step 1: virtual environment ----
@@ -187,7 +195,7 @@ def shell_environment(environment: Environment) -> str:
 def package_inputs(environment: Environment) -> list[str | Path]:
     """The pins, and on a sourced ROS 2 what the system has already."""
     if not environment.use_ros:
-        return sorted(REQUIREMENTS.glob("*.txt"))
+        return [REQUIREMENTS / name for name in (*wheel_requirements(environment), *wheel_constraints(environment))]
     return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
 
 
@@ -196,12 +204,23 @@ def install_packages(environment: Environment) -> None:
     drop_half_installed(environment.site_packages)
     pip = pip_install(environment)
     if not environment.use_ros:
-        files = ("-r", REQUIREMENTS / "python.txt", "-r", REQUIREMENTS / "ros.txt")
-        environment.run(*pip, *files, "-c", REQUIREMENTS / "transitive.txt")
+        files = [part for name in wheel_requirements(environment) for part in ("-r", REQUIREMENTS / name)]
+        files += [part for name in wheel_constraints(environment) for part in ("-c", REQUIREMENTS / name)]
+        environment.run(*pip, *files)
         return
     requirements = ROOT / "build" / "requirements-beside-ros.txt"
     write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
     environment.run(*pip, "-r", requirements)
+
+
+def wheel_requirements(environment: Environment) -> tuple[str, ...]:
+    """The pins of what is installed beside the wheels of a distribution, and of these."""
+    return "python.txt", f"ros-{environment.distro}.txt"
+
+
+def wheel_constraints(environment: Environment) -> tuple[str, ...]:
+    """The pins of what those pull in."""
+    return "transitive.txt", f"transitive-{environment.distro}.txt"
 
 
 def ros_requirements(environment: Environment) -> list[str]:

@@ -130,7 +130,10 @@ def pins(file: Path) -> dict[str, list[str]]:
     return result
 
 
-@pytest.mark.parametrize("name", ["python.txt", "ros.txt", "transitive.txt"])
+REQUIREMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
 def test_every_requirement_is_pinned_and_says_why(project_root: Path, name: str) -> None:
     lines = [line for rests in pins(project_root / "requirements" / name).values() for line in rests]
     assert lines
