@@ -100,6 +100,6 @@ setup(
         ],
     },
     options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},
-    zip_safe=True,
+    zip_safe=False,  # a compiled extension, and C++ sources to build against, are files
     **native_kernels(),
 )

@@ -63,7 +63,7 @@ class Environment:
         with LOG.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(map(str, command))}\n")
             log.flush()
-            start = log.tell()
+            start = os.fstat(log.fileno()).st_size
             done = subprocess.run(
                 list(map(str, command)),
                 stdin=subprocess.DEVNULL,
@@ -390,8 +390,9 @@ def write_at_once(path: Path, text: str) -> None:
 
 
 def most_telling_line(start: int) -> str:
-    """The last line with an error since a place in the log, else the last line."""
-    lines = [line.strip() for line in LOG.read_text(encoding="utf-8", errors="replace")[start:].splitlines()]
+    """The last line with an error since a byte of the log, else the last line."""
+    text = LOG.read_bytes()[start:].decode("utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line] or ["no output"]
     errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
     return (errors or lines)[-1]

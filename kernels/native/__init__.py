@@ -17,14 +17,19 @@ from torch import Tensor
 from ..types import AccelerationIntegrator, Trajectory
 from . import batching_rules
 
+_REMEDY = (
+    "to build it, install the package again from its sources: pip install -v --no-deps --force-reinstall "
+    "--no-cache-dir SOURCES (it takes g++ and Python.h, and its output says what is missing)"
+)
 try:
     _C = importlib.import_module(f"{__name__}._C")
 except ModuleNotFoundError:
-    raise ImportError("the C++ extension is not built for this Python") from None
+    raise ImportError(f"the C++ extension is not built for this Python; {_REMEDY}") from None
 except ImportError as error:
-    raise ImportError(f"the C++ extension was built for another torch: {error}") from error
+    raise ImportError(f"the C++ extension was built for another torch: {error}; {_REMEDY}") from error
 if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
-    raise ImportError(f"the C++ extension was built for torch {_C.torch_version}, this is torch {torch.__version__}")
+    versions = f"for torch {_C.torch_version}, this is torch {torch.__version__}"
+    raise ImportError(f"the C++ extension was built {versions}; {_REMEDY}")
 
 # The numbers of traj_integrator::ControlMap.
 CLIQUE_BACKWARD, CLIQUE_CENTRAL, ACCELERATION_ZOH, ACCELERATION_SEMI_IMPLICIT_EULER, VELOCITY, JERK = range(6)
