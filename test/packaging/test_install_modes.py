@@ -47,6 +47,15 @@ class FreshEnvironment:
         """Runs its Python, away from the checkout, and returns what it prints."""
         return output_of([self.python, "-P", *arguments] if sys.version_info >= (3, 11) else [self.python, *arguments])
 
+    def link(self, *distributions: importlib.metadata.Distribution) -> None:
+        """Make distributions of this Python importable there."""
+        site_packages = Path(self.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+        for distribution in distributions:
+            for name in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
+                source, link = Path(str(distribution.locate_file(name))), site_packages / name
+                if source.exists() and not link.exists():
+                    link.symlink_to(source)
+
     def install(self, *arguments: object) -> None:
         """Installs with the pip of this Python; no network, no dependencies."""
         options = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
@@ -109,12 +118,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
     """An environment to install into; torch and what it requires are linked, for they are large."""
     environment = FreshEnvironment(tmp_path_factory.mktemp("fresh") / "venv")
     output_of([sys.executable, "-m", "venv", "--without-pip", environment.folder])
-    site_packages = Path(environment.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    for distribution in with_requirements("torch", "numpy", "setuptools", "wheel"):
-        for name in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
-            source, link = Path(str(distribution.locate_file(name))), site_packages / name
-            if source.exists() and not link.exists():
-                link.symlink_to(source)
+    environment.link(*with_requirements("torch", "numpy", "setuptools", "wheel"))
     return environment
 
 
@@ -191,15 +195,45 @@ assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_wheel_with_compiled_kernels(fresh: FreshEnvironment, sdist: Path, tmp_path: Path) -> None:
+def test_plain_pip_install_compiles_the_kernels_against_the_torch_that_is_there(
+    fresh: FreshEnvironment, sdist: Path, tmp_path: Path
+) -> None:
+    """With pip's build isolation, as users type it; what pip fetches for the build comes from a folder."""
+    for name in ("setuptools", "ninja"):
+        write_wheel(importlib.metadata.distribution(name), tmp_path)
     shutil.copytree(sdist, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("dist", "build"))
-    output_of([sys.executable, "-c", BUILD_WHEEL], cwd=tmp_path / PACKAGE, TRAJ_INTEGRATOR_NATIVE="1")
-    (wheel,) = (tmp_path / PACKAGE / "dist").glob("*.whl")
-    fresh.install(wheel)
+    pip = [sys.executable, "-m", "pip", "--python", fresh.python, "--disable-pip-version-check", "install", "--no-deps"]
+    output_of([*pip, "--no-index", "--find-links", tmp_path, tmp_path / PACKAGE], TRAJ_INTEGRATOR_NATIVE="1")
     try:
         fresh.run("-c", USE_NATIVE_KERNELS)
     finally:
         output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
+
+
+def write_wheel(distribution: importlib.metadata.Distribution, folder: Path) -> None:
+    """Pack an installed distribution as the wheel that it came from."""
+    name = f"{distribution.metadata['Name']}-{distribution.version}"
+    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:
+        for file in distribution.files or []:
+            source = Path(str(distribution.locate_file(file)))
+            if source.suffix == ".pyc" or not source.is_file():
+                continue
+            is_script = file.parts[0] == ".."
+            wheel.write(source, f"{name}.data/scripts/{file.name}" if is_script else str(file))
+
+
+def test_a_build_asks_for_torch_where_there_is_none(sdist: Path, tmp_path: Path) -> None:
+    """In a Python that has nothing but setuptools."""
+    bare = FreshEnvironment(tmp_path / "bare")
+    output_of([sys.executable, "-m", "venv", "--without-pip", bare.folder])
+    bare.link(importlib.metadata.distribution("setuptools"))
+    ask = (
+        f"import sys; sys.path.insert(0, {str(sdist / 'scripts')!r}); "
+        "import build_backend; print(build_backend.get_requires_for_build_wheel())"
+    )
+    printed = {wish: output_of([bare.python, "-c", ask], cwd=sdist, TRAJ_INTEGRATOR_NATIVE=wish) for wish in ("", "0")}
+    assert "torch>=2.6" in printed[""].splitlines()[-1]
+    assert "torch" not in printed["0"].splitlines()[-1]
 
 
 @pytest.mark.parametrize("missing", ["a compiler", "torch"])
