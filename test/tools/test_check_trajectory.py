@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -155,3 +156,15 @@ def test_a_topic_is_checked_against_the_robot_as_joint_states_tell(tmp_path: Pat
     context.try_shutdown()
     assert process.returncode == 1
     assert "start: start of arm_a at point 0: expected 0.1 (the robot) within 0.1, got 0.5" in output
+
+
+@pytest.mark.ros
+def test_until_ctrl_c_without_a_trajectory_is_a_failure(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("check_trajectory", "--topic", "/nothing", "--count", "0"),
+        env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert (process.returncode, told) == (1, "check_trajectory: no trajectory on /nothing before it was interrupted\n")

@@ -11,7 +11,7 @@ from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.handling.limits import JointLimits
 from traj_integrator_ros.motions.samples import Samples
-from traj_integrator_ros.tools.drawing import curves, draw_motion
+from traj_integrator_ros.tools.drawing import curves, draw_motion, violations
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -33,7 +33,8 @@ def test_exceeded_limits_are_told_joint_by_joint(tmp_path: Path, quadratic: Samp
         velocity=np.array([9.0, 9.0]),
         acceleration=np.array([1.0, 0.2]),
     )
-    told = draw_motion(tmp_path / "figure.png", quadratic, limits)
+    draw_motion(tmp_path / "figure.png", quadratic, limits)
+    told = violations(quadratic, limits)
     assert [line.partition(",")[0] for line in told] == [
         "position of arm_a: highest 1.1 rad",
         "position of arm_b: lowest -0.95 rad",
@@ -52,3 +53,20 @@ def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:
     result = tool("plot_trajectory", table, "--joints", "arm_b", "--out", "figure.png")
     assert (result.returncode, result.stdout) == (0, "figure.png: 2 joints, 31 points, 0.600 s\n")
     assert (tmp_path / "figure.png").exists()
+
+
+@pytest.mark.parametrize("tool_name", ["plot_trajectory", "integrate"])
+def test_parameters_of_another_robot_are_refused_and_of_some_joints_told_of(
+    tool: Tool, tmp_path: Path, table: Path, tool_name: str
+) -> None:
+    text = "/**:\n  ros__parameters:\n    joint_names: [{}]\n    limits: {{velocity: [0.1]}}\n"
+    (tmp_path / "other.yaml").write_text(text.format("leg"))
+    (tmp_path / "part.yaml").write_text(text.format("arm_a"))
+    arguments = (tool_name, table, {"integrate": "--plot", "plot_trajectory": "--out"}[tool_name], "f.png", "--params")
+    refused = tool(*arguments, "other.yaml")
+    assert (refused.returncode, refused.stderr) == (
+        2, f"{tool_name}: other.yaml: expected limits of arm_a, arm_b, got those of leg\n"
+    )  # fmt: skip
+    told = tool(*arguments, "part.yaml")
+    assert (told.returncode, told.stderr) == (0, "note: part.yaml has no limits of arm_b\n")
+    assert "limit exceeded: velocity of arm_a: highest 0.1 rad/s, got 0." in told.stdout

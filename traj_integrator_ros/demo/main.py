@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import signal
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..motions.extras import require
 from ..motions.samples import RecordingError
 from ..tools.progress import make_progress
 from .motion import Motion, cut
@@ -127,15 +127,13 @@ def _batch(text: str) -> int:
 
 
 def _motion(options: argparse.Namespace) -> Motion:
+    require("matplotlib", "drawing", extra="demo")
     if options.data is not None:
         motion = load_recording(options.data, options.topic)
     else:
-        try:
-            from .planned import planned_motion
-        except ImportError:
-            raise RecordingError(
-                "planning needs the ruckig library: python -m pip install ruckig, or give --data"
-            ) from None
+        require("ruckig", "planning a motion (without --data)", extra="demo")
+        from .planned import planned_motion
+
         motion = planned_motion()
     return cut(motion, min(MAX_SECONDS, options.seconds or MAX_SECONDS))
 
@@ -151,9 +149,6 @@ def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path
 def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
     from .process import IntegratorProcess, NodeDied, keep_dds_on_this_machine
 
-    if importlib.util.find_spec("matplotlib") is None:
-        print("demo: drawing needs matplotlib: python -m pip install matplotlib", file=sys.stderr)
-        return EXIT_FAILED
     options.out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, TRAJECTORIES, OPTIMIZER):
         (options.out / name).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .extras import require
 from .samples import Nature, RecordingError, Samples, checked_samples
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -54,12 +55,11 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
 @contextmanager
 def open_bag(path: Path) -> Iterator[Any]:
     """A rosbags reader; whatever goes wrong in it becomes one line."""
-    try:
-        from rosbags.highlevel import AnyReader, AnyReaderError
-        from rosbags.rosbag2 import ReaderError
-        from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-    except ImportError:
-        raise RecordingError("reading bags needs the rosbags library: python -m pip install rosbags") from None
+    require("rosbags", "reading bags")
+    from rosbags.highlevel import AnyReader, AnyReaderError
+    from rosbags.rosbag2 import ReaderError
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
     try:
         types = get_typestore(Stores.ROS2_HUMBLE)
         for name, text in _our_definitions().items():

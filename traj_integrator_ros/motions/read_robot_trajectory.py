@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .extras import require
 from .samples import Nature, RecordingError, Samples, checked_samples
 
 
@@ -38,6 +39,7 @@ def read_robot_trajectory(path: Path) -> Samples:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    require("yaml", f"reading {path}")
     import yaml
 
     try:

@@ -140,6 +140,8 @@ def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
         except KeyboardInterrupt:
             if options.count:
                 raise
+            if tally.checked == 0:
+                raise ToolFailure(f"no trajectory on {session.resolve(topic)} before it was interrupted") from None
         if not robot and not options.quiet:
             print(f"note: no joint state on {session.resolve(options.robot)}: starts were not checked", file=sys.stderr)
     return tally.conclude()

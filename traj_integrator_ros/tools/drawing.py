@@ -53,14 +53,10 @@ def draw_motion(
     joints: Sequence[str] | None = None,
     reference: Samples | None = None,
     title: str = "",
-) -> list[str]:
-    """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names.
-
-    Returns a line for every joint and quantity that exceeds its limit.
-    """
+) -> None:
+    """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names."""
     shown = list(joints or samples.joint_names)
     drawn, behind = curves(samples), curves(reference) if reference is not None else {}
-    violations: list[str] = []
     # Most joints have the units of the headings; the others say theirs.
     common = Counter(units(joint) for joint in shown).most_common(1)[0][0]
     width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
@@ -73,7 +69,7 @@ def draw_motion(
         for row, joint in zip(panels, shown, strict=True):
             own = units(joint)
             row[0].set_ylabel(short_name(joint) + ("" if own == common else f" [{own[0]}]"))
-            for axes, quantity, unit in zip(row, QUANTITIES, own, strict=True):
+            for axes, quantity in zip(row, QUANTITIES, strict=True):
                 axes.tick_params(labelsize=9)
                 axes.margins(x=0.02)
                 if reference is not None and quantity in behind and joint in reference.joint_names:
@@ -84,13 +80,26 @@ def draw_motion(
                 index = samples.joint_names.index(joint)
                 _draw_curve(axes, drawn[quantity], index, BLUE, 1.4, "trajectory")
                 if limits is not None and joint in limits.joint_names:
-                    violations += _draw_limits(axes, drawn[quantity], index, limits, joint, quantity, unit)
+                    _draw_limits(axes, drawn[quantity], index, limits, joint, quantity)
         for axes in panels[-1]:
             axes.set_xlabel("time from start [s]")
         if reference is not None:
             panels[0][0].legend(loc="best", fontsize=9)
         fig.align_ylabels(panels[:, 0])
-    return violations
+
+
+def violations(samples: Samples, limits: JointLimits, joints: Sequence[str] | None = None) -> list[str]:
+    """A line for every joint and quantity that exceeds its limit; what samples lack is derived, as in the figure."""
+    drawn = curves(samples)
+    return [
+        f"{quantity} of {joint}: {side} {bound:g} {unit}, got {sign * float((sign * column).max()):g}"
+        for joint in joints or samples.joint_names
+        if joint in limits.joint_names
+        for (quantity, curve), unit in zip(drawn.items(), units(joint), strict=False)
+        for column in [curve.values[:, samples.joint_names.index(joint)]]
+        for side, sign, bound in _bounds(limits, joint, quantity)
+        if (excess(sign * column, sign * bound) > 0).any()
+    ]
 
 
 def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, label: str) -> None:
@@ -98,18 +107,20 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
     axes.plot(curve.time, curve.values[:, index], color=color, linewidth=width, drawstyle=style, label=label)
 
 
-def _draw_limits(
-    axes: Axes, curve: Curve, index: int, limits: JointLimits, joint: str, quantity: str, unit: str
-) -> list[str]:
-    """Draw the limits that are near enough and mark what exceeds them; returns a line for each that is exceeded."""
+def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[str, int, float]]:
+    """The finite bounds of a joint, each with what it is called and its sign."""
+    column = limits.joint_names.index(joint)
+    sides = zip(("lowest", "highest"), (-1, 1), limits.bounds(quantity), strict=True)
+    found = [(side, sign, float(bound[column])) for side, sign, bound in sides if bound is not None]
+    return [one for one in found if np.isfinite(one[2])]
+
+
+def _draw_limits(axes: Axes, curve: Curve, index: int, limits: JointLimits, joint: str, quantity: str) -> None:
+    """Draw the limits that are near enough and mark what exceeds them."""
     time, column = curve.time, curve.values[:, index]
     span = max(float(np.ptp(column)), 1e-3 * float(np.abs(column).max()), 1e-9)
     far: list[float] = []
-    violations = []
-    for side, bounds, sign in (("lowest", limits.bounds(quantity)[0], -1), ("highest", limits.bounds(quantity)[1], 1)):
-        bound = np.inf if bounds is None else float(bounds[limits.joint_names.index(joint)])
-        if not np.isfinite(bound):
-            continue
+    for _, sign, bound in _bounds(limits, joint, quantity):
         gap = bound - column.max() if sign > 0 else column.min() - bound
         if gap <= SHOWN_LIMIT * span:
             axes.axhline(bound, color="black", linewidth=1, linestyle=(0, (5, 3)))
@@ -118,12 +129,9 @@ def _draw_limits(
         beyond = excess(sign * column, sign * bound) > 0
         if beyond.any():
             axes.plot(time[beyond], column[beyond], ".", color=ORANGE, markersize=5)
-            worst = float((sign * column).max() * sign)
-            violations.append(f"{quantity} of {joint}: {side} {bound:g} {unit}, got {worst:g}")
     if far:
         low, high = axes.get_ylim()
         axes.set_ylim(low, high + 0.22 * (high - low))
         symmetric = len(far) == 2 and far[0] == -far[1]
         text = "limit " + (f"±{far[1]:g}" if symmetric else ", ".join(f"{bound:g}" for bound in far))
         axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color="#555555")
-    return violations

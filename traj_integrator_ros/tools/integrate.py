@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..handling.limits import JointLimits
+from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES
 from ..motions.samples import QUANTITIES, Samples
 from .command_line import ToolParser, UserError, count, numbers, positive, run_tool
@@ -17,6 +19,7 @@ from .integration_input import Sequence, read_sequences
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
 from .progress import Progress, make_progress
+from .robot import limits_of, load_limits
 
 NAME = "integrate"
 EXAMPLES = (
@@ -46,7 +49,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--out", type=Path, metavar="FILE", help="trajectory: .csv, .npz, or a folder (no suffix) for a bag"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="figure of one trajectory, with what was recorded")
-    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits in the figure")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits")
     parser.add_argument("--topic", help="topic of a bag (default: the only one of its type)")
     parser.add_argument(
         "--control-space", choices=QUANTITIES, default="position", help="what actions are, or which of a motion's"
@@ -74,6 +77,12 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError(f"--out: expected .csv, .npz or a folder without a suffix for a bag, got {options.out}")
     if options.plot is not None and options.plot.suffix not in PICTURES:
         raise UserError(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
+    if options.plot is not None:
+        require("matplotlib", "--plot")
+    if options.out is not None and options.out.suffix == "":
+        require("rosbags", "--out: writing bags")
+    if options.params is not None:
+        load_limits(options.params)  # before the work: it may be wrong
     start = {name: getattr(options, f"start_{name}") for name in ("position", "velocity", "acceleration")}
     with make_progress(quiet=options.quiet) as progress:
         progress.stage("Reading")
@@ -85,8 +94,14 @@ def _run(options: argparse.Namespace) -> int:
             sequences = [sequences[options.sequence]]
         results, seconds = _integrate_all(sequences, options, progress)
         progress.stage("Writing")
-        _write(sequences, results, options)
+        limits = limits_of(options.params, results[0].joint_names) if options.params is not None else None
+        _write(sequences, results, limits, options)
     _conclude(sequences, results, options, seconds)
+    if limits is not None:
+        from .drawing import violations
+
+        for violation in violations(results[0].samples(options.row, str(options.file)), limits):
+            print(f"limit exceeded: {violation}")
     return 0
 
 
@@ -162,7 +177,9 @@ def _differentiate(sequence: Sequence) -> Integrated:
     return Integrated(sequence.joint_names, recorded.time, *(values.numpy()[None] for values in trajectory))
 
 
-def _write(sequences: list[Sequence], results: list[Integrated], options: argparse.Namespace) -> None:
+def _write(
+    sequences: list[Sequence], results: list[Integrated], limits: JointLimits | None, options: argparse.Namespace
+) -> None:
     batch = len(results[0].position)
     if options.row >= batch:
         raise UserError(f"--row: expected less than {batch} (the batch), got {options.row}")
@@ -177,11 +194,6 @@ def _write(sequences: list[Sequence], results: list[Integrated], options: argpar
     if options.plot is not None:
         from .drawing import draw_motion
 
-        limits = None
-        if options.params is not None:
-            from .robot import load_limits
-
-            limits = load_limits(options.params)
         draw_motion(options.plot, chosen, limits, reference=sequences[0].recorded)
 
 

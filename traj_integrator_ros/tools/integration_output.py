@@ -62,12 +62,10 @@ def write_archive(path: Path, results: list[Integrated]) -> None:
 
 def write_bag(path: Path, motions: list[Samples]) -> None:
     """A rosbag2 folder with a JointTrajectory for each motion, and the motions one after the other as joint states."""
-    try:
-        from rosbags.rosbag2 import StoragePlugin, Writer
-        from rosbags.rosbag2.errors import WriterError
-        from rosbags.typesys import Stores, get_typestore
-    except ImportError:
-        raise UserError("--out: writing bags needs the rosbags library: python -m pip install rosbags") from None
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.rosbag2.errors import WriterError
+    from rosbags.typesys import Stores, get_typestore
+
     types = get_typestore(Stores.ROS2_HUMBLE)
     messages = _Messages(types.types)
     try:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..motions.extras import require
 from .command_line import ToolFailure, ToolParser, positive, run_tool, split_ros_arguments
 from .node_view import NodeView, is_integrator, one_line, panel
 
@@ -77,6 +78,7 @@ def _monitor(options: argparse.Namespace, ros_arguments: list[str]) -> int:
 
 
 def _show_live(session: RosSession, watch: _Watch) -> None:
+    require("rich", "the live view (without it: monitor --once, or monitor | cat)")
     from rich.live import Live
 
     with Live(watch.group(), auto_refresh=False, screen=True) as live:

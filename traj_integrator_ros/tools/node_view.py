@@ -67,11 +67,16 @@ def one_line(view: NodeView, topics: Mapping[str, float]) -> str:
     values, level = view.values, LEVELS.get(view.level, ("?", ""))[0]
     rates = " ".join(f"{topic}={rate:.0f}/s" for topic, rate in topics.items())
     rejected = " ".join(f"{reason}={n}" for reason, n in view.counts("rejected").items()) or "none"
+    p50, p99, service_p50, service_p99 = (
+        _measured(values[f"{kind}_latency_p{percent}_ms"], "ms")
+        for kind in ("sequence", "service")
+        for percent in (50, 99)
+    )
     return (
         f"{view.name} {level} {values['lifecycle_state']} device={values['device']} backend={values['backend']} "
-        f"sequences={values['sequences']} published={values['published']} "
-        f"p50={values['sequence_latency_p50_ms']}ms p99={values['sequence_latency_p99_ms']}ms "
-        f"state_age={values['state_age_s']}s {rates} rejected: {rejected}"
+        f"sequences={values['sequences']} published={values['published']} p50={p50} p99={p99} "
+        f"service_calls={values['service_calls']} service_p50={service_p50} service_p99={service_p99} "
+        f"state_age={_measured(values['state_age_s'], 's')} {rates} rejected: {rejected}"
     )
 
 
@@ -98,6 +103,11 @@ def bars(values: deque[float]) -> str:
     if top <= 0:
         return ""
     return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in values)
+
+
+def _measured(value: str, unit: str) -> str:
+    """A value of the diagnostics with its unit, or the "none" that it is before there was anything to measure."""
+    return value if value == "none" else f"{value}{unit}"
 
 
 def _node_table(view: NodeView) -> Table:

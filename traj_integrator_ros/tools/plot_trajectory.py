@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import planned_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool, split_ros_arguments
+from .robot import limits_of
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
@@ -62,21 +64,18 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
-    limits = None
     if options.out.suffix not in PICTURES:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
-    if options.params is not None:
-        from .robot import load_limits
-
-        limits = load_limits(options.params)
+    require("matplotlib", "drawing")
     samples = _from_file(options) if options.file else _from_topic(options, ros_arguments)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
         raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
-    from .drawing import draw_motion
+    limits = limits_of(options.params, samples.joint_names) if options.params is not None else None
+    from .drawing import draw_motion, violations
 
-    violations = draw_motion(options.out, samples, limits, options.joints)
-    for violation in violations:
+    draw_motion(options.out, samples, limits, options.joints)
+    for violation in violations(samples, limits, options.joints) if limits is not None else ():
         print(f"limit exceeded: {violation}")
     print(f"{options.out}: {samples.dof} joints, {len(samples.time)} points, {samples.duration:.3f} s")
     return 0

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..handling.limits import JointLimits
+from ..motions.extras import require
 from .command_line import UserError
 
 SECTION = "ros__parameters"
+
+
+def limits_of(path: Path, joint_names: Sequence[str]) -> JointLimits:
+    """The limits in a parameter file for a motion of these joints.
+
+    Joints that the file does not name are told of in a line on standard error. Raises UserError where it names none:
+    it is another robot's.
+    """
+    limits = load_limits(path)
+    missing = [name for name in joint_names if name not in limits.joint_names]
+    if len(missing) == len(joint_names):
+        raise UserError(
+            f"{path}: expected limits of {', '.join(joint_names)}, got those of {', '.join(limits.joint_names)}"
+        )
+    if missing:
+        print(f"note: {path} has no limits of {', '.join(missing)}", file=sys.stderr)
+    return limits
 
 
 def load_limits(path: Path) -> JointLimits:
@@ -33,6 +53,7 @@ def load_limits(path: Path) -> JointLimits:
 
 
 def _section(path: Path) -> dict[str, object]:
+    require("yaml", f"reading {path}")
     import yaml
 
     try:

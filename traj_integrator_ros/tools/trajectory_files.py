@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import PlannedTrajectory, Point, field_array, planned_trajectory
@@ -89,6 +90,7 @@ def _listed(reader: Any) -> str:
 
 
 def _in_yaml(path: Path) -> Iterator[PlannedTrajectory]:
+    require("yaml", f"reading {path}")
     import yaml
 
     try:
