@@ -1,4 +1,4 @@
-"""The short cut of the public functions on the CPU: checks, autograd and loops in one call into the C++ extension.
+"""The fast path of the public functions on the CPU: checks, autograd and loops in one call into the C++ extension.
 
 It takes the ordinary case, real CPU tensors in float32 or float64 with nobody tracing or transforming, and leaves every
 other one, wrong arguments too, to `StepOperator`: both compute the same numbers and record the same derivatives.
@@ -6,28 +6,19 @@ other one, wrong arguments too, to `StepOperator`: both compute the same numbers
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from .types import AccelerationIntegrator, Trajectory
+from .types import Trajectory
 
-# Map and scheme arguments to the extension's number of the map and truncate_terminal_gradient.
-_VARIANTS: dict[tuple[object, ...], tuple[int, bool]] = {
-    ("clique",): (0, False),
-    ("clique_central", False): (1, False),
-    ("clique_central", True): (1, True),
-    ("acceleration", AccelerationIntegrator.ZOH.value): (2, False),
-    ("acceleration", AccelerationIntegrator.SEMI_IMPLICIT_EULER.value): (3, False),
-    ("velocity",): (4, False),
-    ("jerk",): (5, False),
-}
 _DT_PER = {"step": False, "trajectory": True}
 
 
-def quick_step(
+def fast_step(
     name: str,
     action: Tensor,
     start: Sequence[Tensor | None],
@@ -36,34 +27,32 @@ def quick_step(
     dt_per: str,
     scheme: Sequence[object],
 ) -> Trajectory | None:
-    """Return the trajectory, or None, having done nothing, where the general way has to take over."""
+    """Return the trajectory, or None, having done nothing, where the operator has to take over."""
     if torch.compiler.is_compiling():
         return None
     per_trajectory = _DT_PER.get(dt_per)
-    variant = _VARIANTS.get((name, *scheme))
-    if variant is None or per_trajectory is None:
+    native = _native_map(name, *scheme)
+    if native is None or per_trajectory is None:
         return None
-    number, truncate = variant
+    step, number, truncate = native
     jerk = start[3] if len(start) == 4 else None
-    return _native_step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
+    return step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
 
 
-def _first_step(*arguments: object) -> Trajectory | None:
-    """Load the extension, or say that it is not there, at the first step of the process."""
-    global _native_step
+@functools.cache
+def _native_map(name: str, *scheme: object) -> tuple[Callable[..., Trajectory | None], int, bool] | None:
+    """The extension's step, number of the map and truncate_terminal_gradient; None where it has no such map."""
     try:
-        from .native import step
+        from . import native
     except ImportError as error:
-        message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
-        logging.getLogger(__package__).warning(message, error)
-        _native_step = _no_short_cut
-    else:
-        _native_step = step
-    return _native_step(*arguments)
+        _warn(str(error))
+        return None
+    parts = [part for part in scheme if isinstance(part, str)]
+    number = native.MAP_NUMBERS.get("_".join([name, *parts]))
+    return None if number is None else (native.step, number, True in scheme)
 
 
-def _no_short_cut(*_: object) -> None:
-    return None
-
-
-_native_step: Callable[..., Trajectory | None] = _first_step
+@functools.cache
+def _warn(reason: str) -> None:
+    message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
+    logging.getLogger(__package__).warning(message, reason)

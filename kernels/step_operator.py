@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .backends import Backend, check_backend, launcher
 from .batching import fold, fold_dt, fold_start_index, unfold
-from .fast_path import quick_step
+from .fast_path import fast_step
 from .registration import register
 from .step_derivatives import forward_derivative, some, vjp_derivative
 from .types import Trajectory
@@ -101,7 +101,7 @@ class StepOperator:
     ) -> Trajectory:
         """Check the arguments of a public step function and run the forward operator."""
         if backend is None:
-            trajectory = quick_step(self.name, action, start, dt, start_index, dt_per, scheme)
+            trajectory = fast_step(self.name, action, start, dt, start_index, dt_per, scheme)
             if trajectory is not None:
                 return trajectory
         inputs = prepare_step(action, start, dt, start_index, dt_per, uniform_dt_only=self.uniform_dt_only)

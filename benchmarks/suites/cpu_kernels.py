@@ -188,7 +188,7 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
         return (*outputs, *torch.autograd.grad(outputs, inputs, [g.to(inputs[0].dtype) for g in upstream]))
 
     def in_torch(*inputs: Tensor) -> Sequence[Tensor]:
-        if name == "clique_backward":
+        if name == "clique":
             return reference.clique(*inputs, dt)
         if name == "clique_central":
             return reference.clique_central(*inputs, torch.zeros_like(inputs[1]), dt)

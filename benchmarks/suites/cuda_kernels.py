@@ -26,7 +26,7 @@ from .scaling import copy_of
 HORIZON, DOF, DT = 32, 7, 0.02
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of what a device copy of the same bytes reaches.
-BANDWIDTH_TARGETS = {"clique_backward": 0.85, "clique_central": 0.85, "acceleration_zoh": 0.7}
+BANDWIDTH_TARGETS = {"clique": 0.85, "clique_central": 0.85, "acceleration_zoh": 0.7}
 SMALL_BATCH, REPLAY_MOST_US = 64, 12.0
 LAUNCH_TARGET = 1 / 1.3
 CHECKED = 50
@@ -43,7 +43,7 @@ def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
     if not torch.cuda.is_available():
         yield Unmeasured("all cases of cuda_kernels", "no CUDA device")
         return
-    for name in ("clique_backward", "acceleration_zoh") if quick else MAPS:
+    for name in ("clique", "acceleration_zoh") if quick else MAPS:
         yield from at_full_size(name, quick)
     yield against_peers(PEER_ELEMENTS)
     yield replayed()
@@ -157,7 +157,7 @@ def against_peers(elements: int) -> Case:
     compiled = torch.compile(in_torch, dynamic=False)
     # In float32 the peers' own rounding grows with the order of the derivative.
     return case(
-        "clique_backward, forward + backward",
+        "clique, forward + backward",
         batch,
         contender("ours", lambda action, start: clique_step(action, start, dt=DT), 5e-6),
         (
@@ -189,7 +189,7 @@ def matrices() -> tuple[Tensor, ...]:
 
 def replayed() -> Case:
     """A small batch, both directions captured in one graph."""
-    buffers = Buffers(MAPS["clique_backward"], SMALL_BATCH)
+    buffers = Buffers(MAPS["clique"], SMALL_BATCH)
     buffers.both()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -202,7 +202,7 @@ def replayed() -> Case:
 
     eager = Contender("eager", buffers.both, first_close_to(buffers.expected()))
     return case(
-        "clique_backward, both ways, graph",
+        "clique, both ways, graph",
         SMALL_BATCH,
         Contender("ours", run, first_close_to(buffers.expected())),
         (eager,),
@@ -214,11 +214,11 @@ def call_overhead() -> Case:
     """One eager forward call beside the cheapest kernel that Triton launches."""
     from ..cheapest_launch import launch
 
-    buffers = Buffers(MAPS["clique_backward"], 1)
+    buffers = Buffers(MAPS["clique"], 1)
     *outputs, _ = buffers.expected()
     target = torch.zeros(1, device=DEVICE)
     return case(
-        "clique_backward, one forward call",
+        "clique, one forward call",
         1,
         Contender("ours", buffers.forward, first_close_to(outputs)),
         (Contender("cheapest Triton launch", lambda: launch(target), is_close_to(torch.ones(1))),),

@@ -51,7 +51,7 @@ def finish(rows: list[dict[str, object]]) -> None:
 
 @suite("scaling", finish)
 def scaling(quick: bool) -> Iterator[Case]:
-    names = ("clique_backward",) if quick else ("clique_backward", "acceleration_zoh")
+    names = ("clique",) if quick else ("clique", "acceleration_zoh")
     shapes = [(name, *shape) for name in names for shape in sizes(quick)]
     peaks = measure_peaks([shape for shape in shapes if floor_bytes(*shape) >= LEAST_FLOOR_BYTES])
     for shape in shapes:
@@ -78,15 +78,13 @@ def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
 
 def make_engine(name: str, dof: int) -> tuple[TrajectoryIntegrator, ControlSpace]:
     """An engine on the CPU without bounds, and the control space of a map."""
-    scheme = name.partition("_")[2]
     config = IntegratorConfig(
         dof=dof,
         dt=DT,
         device="cpu",
         max_batch=1 << 30,
         max_horizon=1 << 20,
-        **({"finite_difference": scheme} if name.startswith("clique") else {}),
-        **({"acceleration_integrator": scheme} if name.startswith("acceleration") else {}),
+        **MAPS[name].schemes,
     )
     return TrajectoryIntegrator(config), MAPS[name].control_space
 

@@ -74,7 +74,7 @@ void print_gradients(const char* name, ControlMap map) {
 
 int main(int count, char** arguments) {
   if (count == 2 && std::strcmp(arguments[1], "--gradients") == 0) {
-    print_gradients("clique_backward", ControlMap::kCliqueBackward);
+    print_gradients("clique", ControlMap::kClique);
     print_gradients("clique_central", ControlMap::kCliqueCentral);
     print_gradients("acceleration_zoh", ControlMap::kAccelerationZoh);
     print_gradients("acceleration_semi_implicit_euler", ControlMap::kAccelerationSemiImplicitEuler);

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -29,6 +29,8 @@ class ControlMap:
     operator: StepOperator
     scheme: tuple[object, ...] = ()
     """Scheme arguments of the operator."""
+    schemes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What tells it from other maps of its space: arguments of `control_map` and fields of `IntegratorConfig`."""
     start_row: int = 0
     """Output row that is the start state."""
 
@@ -103,18 +105,32 @@ def control_map(
 
     """
     space = ControlSpace(control_space)
-    if space is ControlSpace.POSITION:
-        return MAPS[f"clique_{FiniteDifference(finite_difference).value}"]
-    if space is ControlSpace.ACCELERATION:
-        return MAPS[f"acceleration_{AccelerationIntegrator(acceleration_integrator).value}"]
-    return MAPS[space.name.lower()]
+    chosen = {
+        "finite_difference": FiniteDifference(finite_difference).value,
+        "acceleration_integrator": AccelerationIntegrator(acceleration_integrator).value,
+    }
+    return next(row for row in MAPS.values() if row.control_space is space and row.schemes.items() <= chosen.items())
 
 
 MAPS: dict[str, ControlMap] = {
     entry.name: entry
     for entry in (
-        ControlMap("clique_backward", ControlSpace.POSITION, clique_step, CLIQUE),
-        ControlMap("clique_central", ControlSpace.POSITION, clique_central_step, CLIQUE_CENTRAL, (False,), start_row=1),
+        ControlMap(
+            "clique",
+            ControlSpace.POSITION,
+            clique_step,
+            CLIQUE,
+            schemes={"finite_difference": FiniteDifference.BACKWARD.value},
+        ),
+        ControlMap(
+            "clique_central",
+            ControlSpace.POSITION,
+            clique_central_step,
+            CLIQUE_CENTRAL,
+            (False,),
+            {"finite_difference": FiniteDifference.CENTRAL.value},
+            start_row=1,
+        ),
         ControlMap("velocity", ControlSpace.VELOCITY, velocity_step, VELOCITY),
         *(
             ControlMap(
@@ -123,6 +139,7 @@ MAPS: dict[str, ControlMap] = {
                 functools.partial(acceleration_step, integrator=scheme),
                 ACCELERATION,
                 (scheme.value,),
+                {"acceleration_integrator": scheme.value},
             )
             for scheme in AccelerationIntegrator
         ),

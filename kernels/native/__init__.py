@@ -3,13 +3,13 @@
 The extension is built with the package where torch and a C++ compiler are at hand. Without it, importing this module
 raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_vjp` are the launchers
 that `backends` describes and know nothing of autograd. They also take `out`, contiguous tensors to write to instead of
-new ones: the four outputs, or the gradient of the action. `step` is the public functions' short cut.
+new ones: the four outputs, or the gradient of the action. `step` is the public functions' fast path.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch  # the extension is linked against torch's libraries: they have to be loaded first
 from torch import Tensor
@@ -31,13 +31,8 @@ if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
     versions = f"for torch {_C.torch_version}, this is torch {torch.__version__}"
     raise ImportError(f"the C++ extension was built {versions}; {_REMEDY}")
 
-# The numbers of traj_integrator::ControlMap.
-CLIQUE_BACKWARD, CLIQUE_CENTRAL, ACCELERATION_ZOH, ACCELERATION_SEMI_IMPLICIT_EULER, VELOCITY, JERK = range(6)
-
-_ACCELERATION = {
-    AccelerationIntegrator.ZOH: ACCELERATION_ZOH,
-    AccelerationIntegrator.SEMI_IMPLICIT_EULER: ACCELERATION_SEMI_IMPLICIT_EULER,
-}
+MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
+"""Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
 
 _C.return_as(Trajectory)
 batching_rules.register()
@@ -67,8 +62,6 @@ vjp_into: Callable[..., bool] = _C.vjp_into
 The transpose likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
 """
 
-_NUMBERS = {"clique": CLIQUE_BACKWARD, "clique_central": CLIQUE_CENTRAL, "velocity": VELOCITY, "jerk": JERK}
-
 
 def dt_gradient(
     name: str,
@@ -81,68 +74,50 @@ def dt_gradient(
     integrator: AccelerationIntegrator | None = None,
 ) -> Tensor | None:
     """Gradient of dt, float64 in its shape; None, having done nothing, where a tensor or somebody watching forbids."""
-    number = _NUMBERS[name] if integrator is None else _ACCELERATION[integrator]
-    return _C.dt_gradient(number, upstream, action, start, start_index, dt)
+    return _C.dt_gradient(_number(name, integrator), upstream, action, start, start_index, dt)
 
 
-def _forward(number: int) -> Callable[..., tuple[Tensor, ...]]:
+def _number(name: str, integrator: AccelerationIntegrator | None) -> int:
+    return MAP_NUMBERS[name if integrator is None else f"{name}_{integrator.value}"]
+
+
+def _forward(name: str) -> Callable[..., tuple[Tensor, ...]]:
     def forward(
-        action: Tensor, *start_index_dt: Tensor | None, out: Sequence[Tensor] | None = None
+        action: Tensor,
+        *start_index_dt: Tensor | None,
+        integrator: AccelerationIntegrator | None = None,
+        out: Sequence[Tensor] | None = None,
     ) -> tuple[Tensor, ...]:
         *start, start_index, dt = start_index_dt
         rows = start if len(start) == 4 else [*start, None]
-        return tuple(_C.forward(number, action, rows, start_index, dt, out))
+        return tuple(_C.forward(_number(name, integrator), action, rows, start_index, dt, out))
 
     return forward
 
 
-def _vjp(number: int) -> Callable[..., tuple[Tensor | None, ...]]:
+def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
     def vjp(
         *upstream_index_dt: Tensor | None,
         start_rows: int,
         action_horizon: int,
         needs: Sequence[bool],
+        integrator: AccelerationIntegrator | None = None,
         truncate_terminal_gradient: bool = False,
         out: Tensor | None = None,
     ) -> tuple[Tensor | None, ...]:
         *upstream, start_index, dt = upstream_index_dt
+        number, rows = _number(name, integrator), [start_rows] * 4
         wanted = needs if len(needs) == 5 else [*needs, False]
         gradients = _C.vjp(
-            number, upstream, start_index, dt, [start_rows] * 4, action_horizon, wanted, truncate_terminal_gradient, out
+            number, upstream, start_index, dt, rows, action_horizon, wanted, truncate_terminal_gradient, out
         )
         return tuple(gradients[: len(needs)])
 
     return vjp
 
 
-clique_forward, clique_vjp = _forward(CLIQUE_BACKWARD), _vjp(CLIQUE_BACKWARD)
-clique_central_forward, clique_central_vjp = _forward(CLIQUE_CENTRAL), _vjp(CLIQUE_CENTRAL)
-velocity_forward, velocity_vjp = _forward(VELOCITY), _vjp(VELOCITY)
-jerk_forward, jerk_vjp = _forward(JERK), _vjp(JERK)
-
-_acceleration_forward = {scheme: _forward(number) for scheme, number in _ACCELERATION.items()}
-_acceleration_vjp = {scheme: _vjp(number) for scheme, number in _ACCELERATION.items()}
-
-
-def acceleration_forward(
-    action: Tensor,
-    *start_index_dt: Tensor | None,
-    integrator: AccelerationIntegrator,
-    out: Sequence[Tensor] | None = None,
-) -> tuple[Tensor, ...]:
-    """Integrate accelerations by one of the two schemes."""
-    return _acceleration_forward[integrator](action, *start_index_dt, out=out)
-
-
-def acceleration_vjp(
-    *upstream_index_dt: Tensor | None,
-    start_rows: int,
-    action_horizon: int,
-    needs: Sequence[bool],
-    integrator: AccelerationIntegrator,
-    out: Tensor | None = None,
-) -> tuple[Tensor | None, ...]:
-    """Vjp of `acceleration_forward`."""
-    return _acceleration_vjp[integrator](
-        *upstream_index_dt, start_rows=start_rows, action_horizon=action_horizon, needs=needs, out=out
-    )
+clique_forward, clique_vjp = _forward("clique"), _vjp("clique")
+clique_central_forward, clique_central_vjp = _forward("clique_central"), _vjp("clique_central")
+velocity_forward, velocity_vjp = _forward("velocity"), _vjp("velocity")
+acceleration_forward, acceleration_vjp = _forward("acceleration"), _vjp("acceleration")
+jerk_forward, jerk_vjp = _forward("jerk"), _vjp("jerk")

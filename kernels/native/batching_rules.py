@@ -1,7 +1,7 @@
 """How `torch.vmap` maps the extension's operators over one more dimension: by folding it into the batch.
 
 Needed where autograd itself maps over backward passes, e.g. `torch.autograd.grad(..., is_grads_batched=True)`: the
-graph that the short cut records calls these operators.
+graph that the fast path records calls these operators.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_engine_cases_are_right():
     assert [check(case) for case in (*both_ways(3), times())] == [3, 3, 2]
 
 
-@pytest.mark.parametrize("name", ["clique_backward", "clique_central", "acceleration_zoh"])
+@pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh"])
 def test_scaling_cases_are_right(name):
     from benchmarks.suites import scaling
 
@@ -67,7 +67,7 @@ def test_peaks_are_measured_in_another_process():
 
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("no /proc/self/clear_refs")
-    shapes = [("clique_backward", 5000, 32, 7), ("jerk", 20, 4096, 10)]
+    shapes = [("clique", 5000, 32, 7), ("jerk", 20, 4096, 10)]
     for shape, peak in measure_peaks(shapes).items():
         assert 0.9 < peak / floor_bytes(*shape) < 1.2
 
@@ -97,7 +97,7 @@ def test_the_picture_is_drawn(tmp_path):
     assert (tmp_path / "build" / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["clique_backward", "clique_central", "acceleration_zoh", "jerk"])
+@pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh", "jerk"])
 def test_cases_of_the_device_are_right_on_the_cpu_too(name, monkeypatch):
     from benchmarks.suites import cuda_kernels
 
@@ -126,7 +126,7 @@ def test_graphs_and_launches_of_the_device_are_right():
     assert check(cuda_kernels.call_overhead()) == 2
     case = dataclasses.replace(cuda_kernels.replayed(), peers=())
     case.ours.check(case.ours.run())
-    assert check(scaling.on_cuda(("clique_backward", 60, 12, 3))) == 2
+    assert check(scaling.on_cuda(("clique", 60, 12, 3))) == 2
 
 
 def test_without_a_device_the_suite_says_so(monkeypatch, capsys):

@@ -18,7 +18,7 @@ from traj_integrator_ros.kernels import MAPS
 class EngineCase:
     """Inputs of one forward and one transposed call."""
 
-    kernel: str = "clique_backward"
+    kernel: str = "clique"
     batch: int = 5
     horizon: int = 6
     dof: int = 3
@@ -35,13 +35,9 @@ class EngineCase:
 
     def config(self, **fields: object) -> IntegratorConfig:
         """Its configuration."""
-        scheme = self.kernel.partition("_")[2]
-        if self.kernel.startswith("clique"):
-            fields["finite_difference"] = scheme
-        elif self.kernel.startswith("acceleration"):
-            fields["acceleration_integrator"] = scheme
-        space = MAPS[self.kernel].control_space
-        return IntegratorConfig(dof=self.dof, control_space=space, **{"device": "cpu", **fields})
+        kernel = MAPS[self.kernel]
+        fields = {"device": "cpu", **kernel.schemes, **fields}
+        return IntegratorConfig(dof=self.dof, control_space=kernel.control_space, **fields)
 
     def run(self, engine: TrajectoryIntegrator, *, want_dt: bool = False) -> list[Tensor]:
         """Copies of the four outputs and of the gradients."""

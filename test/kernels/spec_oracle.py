@@ -19,7 +19,7 @@ def spec_trajectory(
     p[0], v[0], a[0] = p0, v0, a0
     for h in range(1, horizon):
         step, u = dt[h], action[h - 1]
-        if name == "clique_backward":
+        if name == "clique":
             p[h] = u
             v[h] = (p[h] - p[h - 1]) / step
             last_v = v[h - 1] if h > 1 else v0 - dt[0] * a0 / 2

@@ -1,4 +1,4 @@
-"""Derivatives through the C++ operators, and the short cut that the public functions take to them."""
+"""Derivatives through the C++ operators, and the fast path that the public functions take to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def leaves(batch=3, horizon=6, dof=2, dtype=torch.float64):
     return [torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes]
 
 
-def takes_the_short_cut(output: torch.Tensor) -> bool:
+def takes_the_fast_path(output: torch.Tensor) -> bool:
     return "traj_integrator" in output.grad_fn.name()
 
 
@@ -32,7 +32,7 @@ def takes_the_short_cut(output: torch.Tensor) -> bool:
 def test_the_public_functions_record_the_cpp_operator(kernel):
     trajectory = kernel.step(*leaves(), dt=0.1)
     assert type(trajectory).__name__ == "Trajectory"
-    assert all(takes_the_short_cut(output) for output in trajectory)
+    assert all(takes_the_fast_path(output) for output in trajectory)
 
 
 @MAP
@@ -129,9 +129,9 @@ class Tagged(torch.Tensor):
 def test_what_is_out_of_the_ordinary_goes_the_general_way(change):
     action, position, *_ = leaves()
     inputs = {"action": action, "start_position": position, "dt": 0.1}
-    assert takes_the_short_cut(clique_step(**inputs).jerk)
+    assert takes_the_fast_path(clique_step(**inputs).jerk)
     changed = {**inputs, **change(inputs)}
-    assert not takes_the_short_cut(clique_step(**changed).jerk)
+    assert not takes_the_fast_path(clique_step(**changed).jerk)
 
 
 def test_transforms_and_tracers_see_the_general_operator():

@@ -88,7 +88,7 @@ def test_make_fx_keeps_the_operators_whole_under_function_transforms(transform):
 
 @pytest.mark.slow
 def test_compiles_with_inductor():
-    kernel = MAPS["clique_backward"]
+    kernel = MAPS["clique"]
     inputs, f = leaves(kernel), function(kernel)
     torch._dynamo.reset()
     outputs = torch.compile(f, fullgraph=True)(*inputs)

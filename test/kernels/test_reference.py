@@ -296,7 +296,7 @@ def test_jerk_phases_of_a_planner_reproduce_the_states_between_them(shared_data)
 
 def test_control_map_finds_the_map_of_a_space_and_its_schemes():
     assert control_map(1, "central").name == "clique_central"
-    assert control_map(1).name == "clique_backward"
+    assert control_map(1).name == "clique"
     assert control_map(3, acceleration_integrator="semi_implicit_euler").name == "acceleration_semi_implicit_euler"
     assert control_map(4).name == "jerk"
     with pytest.raises(ValueError):

@@ -17,7 +17,7 @@ import pytest
 HERE = Path(__file__).parent
 ARCHITECTURES = (80, 87, 90, 100)
 # Checks of one map each, so that they can run side by side; "the rest" is whatever no other expression selects.
-CHECKS = ("clique_backward", "clique_central", "acceleration", "velocity", "jerk")
+CHECKS = ("clique", "clique_central", "acceleration", "velocity", "jerk")
 COMPILATIONS = {
     "clique": {"clique_fwd_kernel", "clique_vjp_kernel", "start_rows_sum_kernel"},
     "clique_central": {"clique_central_fwd_kernel", "clique_central_vjp_kernel"},

@@ -233,7 +233,7 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
 @pytest.mark.parametrize("dt", DTS)
 @pytest.mark.parametrize("start", STARTS)
 def test_clique_with_the_horizon_fastest_equals_the_usual_layout(dt, start):
-    kernel = MAPS["clique_backward"]
+    kernel = MAPS["clique"]
     case = make_case(kernel, 6, 11, 3, dt=dt, start=start)
     wanted_forward, wanted_gradients = expected(kernel, case)
 
@@ -297,10 +297,7 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
     monkeypatch.setattr(engine_launch, "default_backend", lambda device: Backend.TRITON)
     monkeypatch.setattr(engine_launch, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
     map_ = PUBLIC_MAPS[name]
-    scheme = name.partition("_")[2]
-    fields = {"finite_difference": scheme} if name.startswith("clique") else {}
-    fields |= {"acceleration_integrator": scheme} if name.startswith("acceleration") else {}
-    config = IntegratorConfig(dof=3, control_space=map_.control_space, device="cpu", **fields)
+    config = IntegratorConfig(dof=3, control_space=map_.control_space, device="cpu", **map_.schemes)
     on_device = TrajectoryIntegrator(
         dataclasses.replace(config, device=DEVICE),
         StagedExecutor(torch.device(DEVICE), torch.float32, max_graphs=4),

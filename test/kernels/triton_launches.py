@@ -47,7 +47,7 @@ _CENTRAL = Map(
     uniform_dt_only=True,
 )
 MAPS = {
-    "clique_backward": Map(clique.clique_forward, clique.clique_vjp, reference.clique),
+    "clique": Map(clique.clique_forward, clique.clique_vjp, reference.clique),
     "clique_central": _CENTRAL,
     "clique_central_truncated": dataclasses.replace(_CENTRAL, vjp_scheme={"truncate_terminal_gradient": True}),
     "acceleration_zoh": Map(

@@ -12,16 +12,6 @@ from .buffers import Buffers
 from .types import Array
 from .work import ForwardWork, VjpWork
 
-# Numbers of the maps in the C++ extension.
-_NUMBERS = {
-    "clique_backward": 0,
-    "clique_central": 1,
-    "acceleration_zoh": 2,
-    "acceleration_semi_implicit_euler": 3,
-    "velocity": 4,
-    "jerk": 5,
-}
-
 
 class DirectExecutor:
     """Calls the C++ kernels on the arrays as they are; converts only what has another dtype or is not contiguous.
@@ -34,6 +24,7 @@ class DirectExecutor:
     def __init__(self, dtype: torch.dtype) -> None:
         from ..kernels import native
 
+        self._numbers = native.MAP_NUMBERS
         self._step_into: Callable[..., bool] = native.step_into
         self._vjp_into: Callable[..., bool] = native.vjp_into
         self._dtype = dtype
@@ -42,7 +33,7 @@ class DirectExecutor:
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
         kernel, actions, start, start_index, dt, out = work
-        number = _NUMBERS[kernel.name]
+        number = self._numbers[kernel.name]
         if self._step_into(number, actions, *start, start_index, dt, out):
             return
         inputs = self._converted(("actions", "position", "velocity", "acceleration"), (actions, *start))
@@ -55,7 +46,7 @@ class DirectExecutor:
     def vjp(self, work: VjpWork) -> None:
         """Pull back."""
         kernel, upstream, start_index, dt, action, start = work
-        number = _NUMBERS[kernel.name]
+        number = self._numbers[kernel.name]
         if self._vjp_into(number, *upstream, start_index, dt, False, action, *start):
             return
         names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")

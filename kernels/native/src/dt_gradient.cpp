@@ -71,7 +71,7 @@ class Trajectory {
           a[i] = a[before] + held * step;
           v[i] = v[before] + (a[before] * step + held * step * step / 2);
           continue;
-        } else if constexpr (map == ControlMap::kCliqueBackward) {
+        } else if constexpr (map == ControlMap::kClique) {
           p[i] = held;
           v[i] = (p[i] - p[before]) * rate;
           // The first difference of velocities starts from the middle of the step before.
@@ -88,14 +88,14 @@ class Trajectory {
     }
     for (int64_t h = horizon_ - 1; h > 0; --h) result[h] = row<map>(h);
     result[0] = 0.0;
-    if constexpr (map == ControlMap::kCliqueBackward) {
+    if constexpr (map == ControlMap::kClique) {
       for (int64_t d = 0; d < dof_; ++d) result[0] += scratch_.carried[1][d] * start(2, d) / 2;
     }
   }
 
   // The one element that a central difference has.
   double central() {
-    const int64_t actions = horizon_ - kExtraHorizon;
+    const int64_t actions = horizon_ - row_of(ControlMap::kCliqueCentral).extra_horizon;
     const double step = dt(0);
     double total = 0.0;
     double* const point = scratch_.output[0];  // [D] of each of the five points around a row, by turns
@@ -156,12 +156,12 @@ class Trajectory {
     double* __restrict__ const product = scratch_.carried[3];
     const double step = dt(h), rate = 1 / step, next = h + 1 < horizon_ ? dt(h + 1) : 0.0;
     for (int64_t d = 0; d < dof_; ++d) {
-      if constexpr (map == ControlMap::kCliqueBackward || map == ControlMap::kVelocity) {
+      if constexpr (map == ControlMap::kClique || map == ControlMap::kVelocity) {
         // Gradients of the differences before their division by the step; `first` and `second` hold those of row h + 1.
         const double of_jerk = static_cast<double>(gj[d]) * rate;
         const double of_acceleration = (static_cast<double>(ga[d]) + of_jerk - first[d]) * rate;
         double moved = 0.0;
-        if constexpr (map == ControlMap::kCliqueBackward) {
+        if constexpr (map == ControlMap::kClique) {
           moved = -(static_cast<double>(gv[d]) + of_acceleration - second[d]) * rate;
         } else {
           moved = third[d] += static_cast<double>(gp[d]);
@@ -206,8 +206,8 @@ class Trajectory {
 template <class Scalar>
 void by_step(ControlMap map, Trajectory<Scalar>& trajectory, double* result) {
   switch (map) {
-    case ControlMap::kCliqueBackward:
-      return trajectory.template by_step<ControlMap::kCliqueBackward>(result);
+    case ControlMap::kClique:
+      return trajectory.template by_step<ControlMap::kClique>(result);
     case ControlMap::kCliqueCentral:
       return static_cast<void>(*result = trajectory.central());
     case ControlMap::kAccelerationZoh:

@@ -271,7 +271,7 @@ at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, c
   const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
   const auto [rows, checked] = checked_start(action, start, index);
   const at::Tensor steps = contiguous_double(dt, batch, horizon);
-  TORCH_CHECK_VALUE(map != ControlMap::kCliqueCentral || dt.size(1) == 1,
+  TORCH_CHECK_VALUE(!row_of(map).one_dt || dt.size(1) == 1,
                     "dt: central differences need one step length per trajectory, got shape ", dt.sizes());
   const at::Tensor actions = action.contiguous();
   const OptionalTensors gradients =

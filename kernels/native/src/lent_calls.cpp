@@ -126,7 +126,7 @@ PyObject* step_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   StartIndex picked;
   StepLengths steps;
   if (rows < 1 || !take_index(index, batch, rows, picked) || !take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
-  if (map == ControlMap::kCliqueCentral && steps.step_stride != 0) Py_RETURN_FALSE;
+  if (row_of(map).one_dt && steps.step_stride != 0) Py_RETURN_FALSE;
   if (action.type() == 'f') {
     step<float>(map, action, start, rows, picked, steps, out);
   } else {
@@ -165,7 +165,7 @@ PyObject* vjp_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   StepLengths steps;
   if (!any || rows < 1 || !take_index(index, batch, rows, picked)) Py_RETURN_FALSE;
   if (!take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
-  if (map == ControlMap::kCliqueCentral && steps.step_stride != 0) Py_RETURN_FALSE;
+  if (row_of(map).one_dt && steps.step_stride != 0) Py_RETURN_FALSE;
   if (action.type() == 'f') {
     vjp<float>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
   } else {

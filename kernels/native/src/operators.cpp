@@ -23,7 +23,7 @@ StepOutputs step_cpu(int64_t map, const at::Tensor& action, const MaybeTensor& p
 
 StepOutputs step_meta(int64_t map, const at::Tensor& action, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&,
                       const MaybeTensor&, const MaybeTensor&, const at::Tensor&, bool) {
-  const int64_t extra = static_cast<ControlMap>(map) == ControlMap::kCliqueCentral ? kExtraHorizon : 0;
+  const int64_t extra = row_of(static_cast<ControlMap>(map)).extra_horizon;
   const auto shape = std::array<c10::SymInt, 3>{action.sym_size(0), action.sym_size(1) + extra, action.sym_size(2)};
   const auto empty = [&] { return at::empty_symint(shape, action.options()); };
   return {empty(), empty(), empty(), empty()};

@@ -19,7 +19,6 @@ namespace traj_integrator {
 
 constexpr int kOutputs = 4;     // position, velocity, acceleration, jerk
 constexpr int kStartRows = 4;   // the same, at the start
-constexpr int64_t kExtraHorizon = 4;  // of the central difference
 
 // Step lengths, s. Both strides may be 0: one value for all trajectories, one for all steps.
 struct StepLengths {
@@ -69,7 +68,7 @@ struct VjpProblem {
 };
 
 inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
-  return map == ControlMap::kCliqueCentral ? action_horizon + kExtraHorizon : action_horizon;
+  return action_horizon + row_of(map).extra_horizon;
 }
 
 // The loops work through a trajectory in blocks of rows that fit the innermost cache.

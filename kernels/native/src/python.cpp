@@ -122,7 +122,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
   if (!unpack_dt(args[6], args[8] == Py_True, dt)) Py_RETURN_NONE;
-  if (map == ControlMap::kCliqueCentral && dt.size(1) != 1) Py_RETURN_NONE;
+  if (row_of(map).one_dt && dt.size(1) != 1) Py_RETURN_NONE;
   const bool truncate = args[9] == Py_True;
 
   bool recorded = false;
@@ -217,6 +217,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
              py::arg("truncate_terminal_gradient") = false, py::arg("out") = py::none());
   module.attr("torch_version") = TORCH_VERSION;
+  py::dict numbers;
+  for (const ControlMapRow& row : kControlMaps) numbers[row.name] = static_cast<int64_t>(row.map);
+  module.attr("map_numbers") = numbers;
   module.def("instruction_set", [] { return std::string(instruction_set_name()); });
   module.def("return_as", [](const py::type& type) {
     trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());

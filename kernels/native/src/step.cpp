@@ -30,7 +30,7 @@ void check_start(ControlMap map, const StartState& start) {
 at::Tensor as_rows_and_steps(ControlMap map, const at::Tensor& dt) {
   TORCH_CHECK_TYPE(dt.defined() && dt.is_floating_point(), "dt: expected a floating-point tensor");
   const at::Tensor rows = dt.dim() < 2 ? dt.reshape({1, -1}) : dt;
-  TORCH_CHECK_VALUE(map != ControlMap::kCliqueCentral || rows.size(-1) == 1,
+  TORCH_CHECK_VALUE(!row_of(map).one_dt || rows.size(-1) == 1,
                     "dt: central differences need one step length per trajectory, got shape ", dt.sizes());
   return rows;
 }

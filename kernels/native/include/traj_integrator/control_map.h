@@ -1,4 +1,4 @@
-// The control maps, numbered. Needs nothing but the C++ standard library.
+// The control maps. Needs nothing but the C++ standard library.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,32 @@ namespace traj_integrator {
 
 // How actions become a trajectory (docs/kernels.md has the formulas).
 enum class ControlMap : int64_t {
-  kCliqueBackward = 0,                 // positions, backward differences
-  kCliqueCentral = 1,                  // positions, five-point central differences; the horizon grows by 4
-  kAccelerationZoh = 2,                // accelerations, each held over its step
-  kAccelerationSemiImplicitEuler = 3,  // accelerations, position moved by the velocity at the end of the step
-  kVelocity = 4,                       // velocities, each held over its step
-  kJerk = 5,                           // jerks, each held over its step
+  kClique,                         // positions, backward differences
+  kCliqueCentral,                  // positions, five-point central differences
+  kAccelerationZoh,                // accelerations, each held over its step
+  kAccelerationSemiImplicitEuler,  // accelerations, position moved by the velocity at the end of the step
+  kVelocity,                       // velocities, each held over its step
+  kJerk,                           // jerks, each held over its step
 };
+
+// What every layer must know of a map.
+struct ControlMapRow {
+  ControlMap map;
+  const char* name;       // that of Python's MAPS
+  int64_t extra_horizon;  // output rows beyond the actions
+  bool one_dt;            // step lengths may not differ along the horizon
+};
+
+// One row for each map, in the order of the enumeration.
+inline constexpr ControlMapRow kControlMaps[] = {
+    {ControlMap::kClique, "clique", 0, false},
+    {ControlMap::kCliqueCentral, "clique_central", 4, true},
+    {ControlMap::kAccelerationZoh, "acceleration_zoh", 0, false},
+    {ControlMap::kAccelerationSemiImplicitEuler, "acceleration_semi_implicit_euler", 0, false},
+    {ControlMap::kVelocity, "velocity", 0, false},
+    {ControlMap::kJerk, "jerk", 0, false},
+};
+
+constexpr const ControlMapRow& row_of(ControlMap map) { return kControlMaps[static_cast<int64_t>(map)]; }
 
 }  // namespace traj_integrator

@@ -1,7 +1,7 @@
 // Differentiable trajectory steps for C++ programs that link libtorch and no Python.
 //
 //   using namespace traj_integrator;
-//   Trajectory motion = step(ControlMap::kCliqueBackward, action, {position, velocity, acceleration}, 0.02);
+//   Trajectory motion = step(ControlMap::kClique, action, {position, velocity, acceleration}, 0.02);
 //   motion.jerk.square().sum().backward();
 //
 // The same numbers as the Python functions of traj_integrator_ros.kernels. Differentiable in the action and the start
