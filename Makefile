@@ -42,8 +42,8 @@ bench: setup ## speed against peers and limits, into build/bench/ (ARGS=--quick 
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
 	@$(in_environment) python -m soak $(ARGS)
 
-test: lint ## lint and all tests
-	@$(in_environment) python -m pytest $(PYTEST_ARGS)
+test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
+	@$(in_environment) python -m pytest -n logical --dist loadfile $(PYTEST_ARGS)
 
 lint: setup ## ruff
 	@$(in_environment) ruff check .

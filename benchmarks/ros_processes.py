@@ -15,7 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from traj_integrator_ros.demo.process import IntegratorProcess, config_file, free_domain
+from traj_integrator_ros.demo.process import IntegratorProcess, config_file
+from traj_integrator_ros.tools.ros_domain import claim_domain
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
@@ -93,7 +94,7 @@ _Manager.register("RosClient", _new_client)
 @contextmanager
 def _environment(profile: str | None) -> Iterator[None]:
     before = dict(os.environ)
-    os.environ.update(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_DOMAIN_ID=str(free_domain()))
+    os.environ.update(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_DOMAIN_ID=str(claim_domain()))
     for name in PROFILE_VARIABLES:
         os.environ.pop(name, None)
     if profile is not None:

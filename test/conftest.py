@@ -1,4 +1,4 @@
-"""What all tests share: a ROS domain of their own, DDS that stays on this machine, skips that say why.
+"""What all tests share: a ROS domain of their own, DDS that stays on this machine, turns, skips that say why.
 
 Environment variables are set while this file is imported, before anything imports torch or rclpy, so that the
 processes that tests start inherit them.
@@ -9,44 +9,21 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
-import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
+from traj_integrator_ros.tools.ros_domain import claim_domain
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
-# Larger ids collide with the ports that Linux hands out to ordinary connections.
-ROS_DOMAIN_IDS = range(1, 102)
-
-_domain_locks: list[int] = []  # file descriptors; the locks last as long as this process
-
-
-def _claim_ros_domain() -> int:
-    """Locks a ROS domain id that no other test process on this machine holds, and returns it."""
-    folder = Path(tempfile.gettempdir()) / "traj_integrator_ros_test_domains"
-    folder.mkdir(exist_ok=True)
-    for domain_id in random.SystemRandom().sample(ROS_DOMAIN_IDS, len(ROS_DOMAIN_IDS)):
-        try:
-            lock = os.open(folder / f"{domain_id}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except PermissionError:  # another user's
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            continue
-        _domain_locks.append(lock)
-        return domain_id
-    raise pytest.UsageError(f"all {len(ROS_DOMAIN_IDS)} ROS domain ids are locked by test runs; see {folder}")
 
 
 def _prepare_environment() -> None:
-    os.environ["ROS_DOMAIN_ID"] = str(_claim_ros_domain())
+    os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ["RMW_IMPLEMENTATION"] = "rmw_fastrtps_cpp"
     # Fast DDS 2 knows the one name, Fast DDS 3 the other, and warns of the one.
@@ -58,11 +35,21 @@ def _prepare_environment() -> None:
 
 
 _prepare_environment()
+_turns: list[int] = []  # file descriptors, where pytest-xdist runs several workers
+
+
+def _turn_files() -> list[Path]:
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    folder = Path(tempfile.gettempdir())
+    return [folder / f"traj_integrator_ros_tests_{run}_{name}" for name in ("gate", "room")] if run else []
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
     remove_abandoned_segments()  # of an earlier run that was killed
+    _turns.extend(os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _turn_files())
+    if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist: files come in the order of ours
+        config.option.loadscopereorder = False
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import settings
@@ -73,8 +60,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Removes the shared memory of the processes that tests have killed."""
+    """Removes the shared memory of the processes that tests have killed, and what the workers took turns by."""
     remove_abandoned_segments()
+    for file in _turn_files():
+        file.unlink(missing_ok=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, so that no worker begins one while the others are done; those that run alone at the end."""
+    ranks: dict[Path, int] = {}
+    for item in items:
+        rank = 2 if item.get_closest_marker("alone") else 0 if item.get_closest_marker("slow") else 1
+        known = ranks.get(item.path, 1)
+        ranks[item.path] = 2 if 2 in (known, rank) else min(known, rank)
+    items.sort(key=lambda item: ranks[item.path])
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Lets a test marked alone wait until no other worker runs one, and the others until it is over."""
+    if not _turns:
+        yield
+        return
+    gate, room = _turns
+    fcntl.flock(gate, fcntl.LOCK_EX)  # closed by whoever waits: nobody else gets in first, again and again
+    fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+    fcntl.flock(gate, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        fcntl.flock(room, fcntl.LOCK_UN)
 
 
 @pytest.hookimpl(tryfirst=True)

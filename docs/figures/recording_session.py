@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from traj_integrator_ros.tools.ros_domain import claim_domain
+
 ROOT = Path(__file__).resolve().parents[2]
-DOMAIN = "73"
 
 
 def isolated_environment() -> None:
     """Keep DDS on this machine, in a domain of its own; to be called before rclpy is used."""
-    os.environ.setdefault("ROS_DOMAIN_ID", DOMAIN)
+    os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(ROOT / "config" / "fastdds_localhost.xml")
     os.environ.setdefault("OMP_NUM_THREADS", "1")

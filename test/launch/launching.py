@@ -9,11 +9,13 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import SetRemap
 from scenarios import CONFIG, REPOSITORY, Scenario
 
+from traj_integrator_ros.tools.ros_domain import claim_domain
+
 
 def isolate() -> None:
     """Keep DDS on this machine, in a domain of our own, under launch_test; under pytest test/conftest.py does it."""
     if "PYTEST_CURRENT_TEST" not in os.environ:
-        os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+        os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
         fast_dds = "FASTRTPS" if os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy") else "FASTDDS"
         os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(CONFIG / "fastdds_localhost.xml")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..tools.ros_domain import claim_domain
 from .motion import Motion
 from .windows import MAX_HORIZON, Paths
 
@@ -31,27 +30,13 @@ def keep_dds_on_this_machine() -> None:
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     if "ROS_DOMAIN_ID" not in os.environ:
-        os.environ["ROS_DOMAIN_ID"] = str(free_domain())
+        os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
     names = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
     profile = config_file(PROFILE)
     if profile is not None and not any(name in os.environ for name in names):
         # Fast DDS 3 renamed the variable, and warns of the old name.
         has_fast_dds_2 = os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy")
         os.environ[names[1] if has_fast_dds_2 else names[0]] = str(profile)
-
-
-def free_domain() -> int:
-    """A ROS domain that no process on this machine uses: its first participant's port is free."""
-    candidates = list(range(1, 101))
-    random.shuffle(candidates)
-    for domain in candidates:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind(("", 7410 + 250 * domain))
-            except OSError:
-                continue
-            return domain
-    return 0
 
 
 def config_file(name: str) -> Path | None:
