@@ -11,22 +11,18 @@ from .motion import Motion
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """By order of derivative."""
+_HALVINGS = 24
+"""Each narrows the bounds of a polynomial fourfold: more than double precision has."""
 
 
 def extremes(motion: Motion) -> np.ndarray:
     """Least and greatest position, velocity, acceleration and jerk of each joint: `[2, 4, D]`, exact up to rounding."""
-    spans = np.diff(motion.knots)
     result = np.empty((2, len(QUANTITIES), motion.dof))
     for order in range(len(QUANTITIES)):
-        control = bernstein(motion.coefficients, spans, order)
-        least, most = control.min(axis=1), control.max(axis=1)  # [N, D]
+        control = bernstein(motion.coefficients, motion.steps, order)
         for joint in range(motion.dof):
-            # What is reached at knots is reached; only pieces whose bounds exceed it need a closer look.
-            low, high = control[:, [0, -1], joint].min(), control[:, [0, -1], joint].max()
-            for piece in np.flatnonzero((least[:, joint] < low) | (most[:, joint] > high)):
-                _, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(spans[piece]), order)
-                low, high = min(low, values.min()), max(high, values.max())
-            result[:, order, joint] = low, high
+            for side, sign in enumerate((-1.0, 1.0)):
+                result[side, order, joint] = sign * _greatest(motion, sign * control[:, :, joint], order, joint, sign)
     return result
 
 
@@ -36,18 +32,81 @@ def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tupl
     polynomial = np.polynomial.polynomial.polyder(scaled, order) if order else scaled
     slope = np.trim_zeros(np.polynomial.polynomial.polyder(polynomial), "b")
     roots = np.polynomial.polynomial.polyroots(slope) if len(slope) > 1 else np.zeros(0)
-    inside = roots.real[(np.abs(roots.imag) < 1e-6) & (roots.real > 0) & (roots.real < 1)]
+    # A double root may come out as a pair that is slightly complex; looking at a time too many does no harm.
+    inside = roots.real[(np.abs(roots.imag) < 1e-3) & (roots.real > 0) & (roots.real < 1)]
     at = np.concatenate([[0.0], inside, [1.0]])
     return at * span, np.polynomial.polynomial.polyval(at, polynomial) / span**order
 
 
-def bernstein(coefficients: np.ndarray, spans: np.ndarray, order: int) -> np.ndarray:
+def surely_within(coefficients: np.ndarray, longest: float, lows: np.ndarray, highs: np.ndarray) -> bool:
+    """Whether all pieces stay within bounds, in few operations; where it is close, the answer is no.
+
+    Args:
+        coefficients: `[N, K + 1, D]`.
+        longest: length of the longest piece, s.
+        lows: least value of each derivative, `[4, D]`.
+        highs: greatest.
+
+    """
+    first, rest = coefficients[:, 0], np.abs(coefficients).max(axis=0)
+    rest[0] = 0.0
+    reach = _reach(longest, coefficients.shape[1]) @ rest  # [4, D]: how far each can be from 0, position from a knot
+    if (reach[1:] > highs[1:]).any():  # these have the same bounds on both sides
+        return False
+    return not ((first.max(axis=0) + reach[0] > highs[0]).any() or (first.min(axis=0) - reach[0] < lows[0]).any())
+
+
+def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.ndarray:
     """Control points of a derivative of each piece, `[N, n + 1, D]`: they bound it, the outer are its ends."""
     degree = coefficients.shape[1] - 1
     if order > degree:
-        return np.zeros((len(spans), 1, coefficients.shape[2]))
-    powers = spans[:, None] ** np.arange(degree + 1 - order)
+        return np.zeros((len(steps), 1, coefficients.shape[2]))
+    powers = steps[:, None] ** np.arange(degree + 1 - order)
     return _to_bernstein(degree, order) @ (coefficients[:, order:] * powers[:, :, None])
+
+
+def leaves_bounds(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+    """Which polynomials, by their control points `[M, n + 1]`, leave their bounds `[M]` somewhere: bool `[M]`.
+
+    Halves are looked at again as long as their control points lie beyond a bound that their ends keep.
+    """
+    result = np.zeros(len(control), bool)
+    index = np.arange(len(control))
+    left, right = _halves(control.shape[1] - 1)
+    for _ in range(_HALVINGS):
+        outer = control[:, [0, -1]]
+        beyond = (outer.max(axis=1) > highest[index]) | (outer.min(axis=1) < lowest[index])
+        result[index[beyond]] = True
+        open_ = (control.max(axis=1) > highest[index]) | (control.min(axis=1) < lowest[index])
+        open_ &= ~result[index]
+        if not open_.any():
+            break
+        control, index = control[open_], index[open_]
+        control, index = np.concatenate([control @ left.T, control @ right.T]), np.concatenate([index, index])
+    return result
+
+
+def _greatest(motion: Motion, control: np.ndarray, order: int, joint: int, sign: float) -> float:
+    """The greatest value of sign x derivative; only pieces whose bound exceeds what is reached are solved."""
+    reached = float(control[:, [0, -1]].max())
+    bounds = control.max(axis=1)
+    for piece in np.argsort(-bounds):
+        if bounds[piece] <= reached:
+            break
+        _, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
+        reached = max(reached, float((sign * values).max()))
+    return reached
+
+
+@lru_cache(maxsize=64)
+def _reach(longest: float, count: int) -> np.ndarray:
+    """`[4, count]`: from the sizes of coefficients to bounds of the derivatives over a piece."""
+    k = np.arange(count)
+    rows, factor = [], np.ones(count)
+    for order in range(len(QUANTITIES)):
+        rows.append(factor * longest ** np.maximum(k - order, 0))
+        factor = factor * np.maximum(k - order, 0)
+    return np.array(rows)
 
 
 @lru_cache(maxsize=64)
@@ -60,3 +119,12 @@ def _to_bernstein(degree: int, order: int) -> np.ndarray:
         for i in range(k, n + 1):
             matrix[i, k] = comb(i, k) / comb(n, k) * derivative
     return matrix
+
+
+@lru_cache(maxsize=16)
+def _halves(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """De Casteljau at one half: from control points to those of the first and of the second half."""
+    left = np.zeros((degree + 1, degree + 1))
+    for i in range(degree + 1):
+        left[i, : i + 1] = [comb(i, j) / 2**i for j in range(i + 1)]
+    return left, left[::-1, ::-1].copy()

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .extremes import QUANTITIES, bernstein, extremes_of_piece
+from .extremes import QUANTITIES, bernstein, extremes_of_piece, leaves_bounds, surely_within
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-5
@@ -24,79 +24,90 @@ class Limits:
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
 
-    def bounds(self, order: int) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[D]` of the derivative of that order, slack included; None where off."""
-        if order == 0:
-            low, high = self.position_min, self.position_max
-        else:
-            high = (self.velocity, self.acceleration, self.jerk)[order - 1]
-            low = None if high is None else -high
-        slack = RELATIVE_SLACK
-        return None if low is None else low - slack * np.abs(low), None if high is None else high + slack * np.abs(high)
+    def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None where off."""
+        if quantity == "position":
+            return self.position_min, self.position_max
+        largest = getattr(self, quantity)
+        return None if largest is None else -largest, largest
 
     @cached_property
-    def checked(self) -> tuple[tuple[int, np.ndarray | float, np.ndarray | float], ...]:
-        """Orders of derivative that are limited at all, with their lowest and highest values."""
-        pairs = ((order, *self.bounds(order)) for order in range(len(QUANTITIES)))
-        return tuple(
-            (order, -np.inf if low is None else low, np.inf if high is None else high)
-            for order, low, high in pairs
-            if low is not None or high is not None
+    def slackened(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Least and most `[4, D]` that each derivative may be, slack included, infinite where off; None: no limit."""
+        bounds = [self.of(quantity) for quantity in QUANTITIES]
+        dof = next((len(bound) for pair in bounds for bound in pair if bound is not None), None)
+        if dof is None:
+            return None
+        low, high = (
+            np.stack([np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds])
+            for side, off in enumerate((-np.inf, np.inf))
         )
+        return low - RELATIVE_SLACK * np.abs(low), high + RELATIVE_SLACK * np.abs(high)
 
 
 @dataclass(frozen=True)
 class Violation:
-    """Where a motion leaves a limit first, and by how much at most in the piece where it does."""
+    """The extreme of the first piece of a motion that leaves a limit."""
 
     joint: int
     quantity: str
     time: float
-    """s from the motion's start, of the extreme in the first piece that leaves the limit."""
+    """When, s from the motion's start."""
     value: float
     bound: float
     """The limit itself."""
 
 
-def first_violation(motion: Motion, limits: Limits, *, from_time: float = 0.0) -> Violation | None:
+def first_violation(motion: Motion, limits: Limits) -> Violation | None:
     """Find where a motion leaves its limits first, by the exact extremes of its pieces.
 
-    Args:
-        motion: what is checked.
-        limits: what it must keep.
-        from_time: pieces that end before it, s, are not checked.
+    The state that it starts in is where the robot is rather than what is planned: the first piece may go on with it.
 
     Returns:
         The first violation of the first quantity (position, velocity, acceleration, jerk) that has one, or None.
 
     """
-    if not limits.checked:
+    if limits.slackened is None:
         return None
-    first = max(int(np.searchsorted(motion.knots, from_time, side="right")) - 1, 0)
-    spans = np.diff(motion.knots)[first:]
-    coefficients = motion.coefficients[first:]
-    for order, low, high in limits.checked:
-        control = bernstein(coefficients, spans, order)
-        if ((control <= high) & (control >= low)).all():
+    lows, highs = limits.slackened
+    steps = motion.steps
+    if surely_within(motion.coefficients, float(steps.max()), lows, highs):
+        return None
+    for order, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        if not (np.isfinite(low).any() or np.isfinite(high).any()):
             continue
-        near = ((control > high) | (control < low)).any(axis=1)  # [N, D]
-        for piece, joint in np.argwhere(near):
-            span = float(spans[piece])
-            times, values = extremes_of_piece(coefficients[piece, :, joint], span, order)
-            top = float(np.broadcast_to(high, motion.dof)[joint])
-            bottom = float(np.broadcast_to(low, motion.dof)[joint])
-            excess = np.maximum(values - top, bottom - values)
-            worst = int(excess.argmax())
-            if excess[worst] > 0:
-                begin = float(motion.knots[first + piece])
-                bound = _limit(limits, order, int(joint), above=values[worst] > top)
-                return Violation(
-                    int(joint), QUANTITIES[order], begin + float(times[worst]), float(values[worst]), bound
-                )
+        control = bernstein(motion.coefficients, steps, order)  # [N, n + 1, D]
+        lowest, highest = np.tile(low, (len(steps), 1)), np.tile(high, (len(steps), 1))
+        if order < 3:
+            lowest[0], highest[0] = np.minimum(low, control[0, 0]), np.maximum(high, control[0, 0])
+        found = _first_piece(control, lowest, highest)
+        if found is not None:
+            return _violation(motion, limits, order, found, lowest[found], highest[found])
     return None
 
 
-def _limit(limits: Limits, order: int, joint: int, *, above: bool) -> float:
-    if order == 0:
-        return float((limits.position_max if above else limits.position_min)[joint])
-    return float((limits.velocity, limits.acceleration, limits.jerk)[order - 1][joint])
+def _first_piece(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> tuple[int, int] | None:
+    """First piece, and a joint, whose polynomial leaves its bounds `[N, D]`."""
+    near = (control.max(axis=1) > highest) | (control.min(axis=1) < lowest)
+    pieces, joints = np.nonzero(near)
+    if not len(pieces):
+        return None
+    leaves = leaves_bounds(control[pieces, :, joints], lowest[near], highest[near])
+    first = int(leaves.argmax())
+    return (int(pieces[first]), int(joints[first])) if leaves[first] else None
+
+
+def _violation(
+    motion: Motion, limits: Limits, order: int, found: tuple[int, int], lowest: float, highest: float
+) -> Violation:
+    piece, joint = found
+    times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
+    excess = np.maximum(values - highest, lowest - values)
+    worst = int(excess.argmax())
+    value = float(values[worst])
+    low, high = limits.of(QUANTITIES[order])
+    bound = high if value > highest or low is None else low
+    if order:
+        bound = high
+    time = float(motion.knots[piece] + times[worst])
+    return Violation(joint, QUANTITIES[order], time, value, float(bound[joint]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+
+SHORTEST_PIECE = 1e-4
+"""Length, s, below which what is left of a piece is not worth a point of its own: rounding would show in its jerk."""
 
 
 class State(NamedTuple):
@@ -27,7 +30,7 @@ class Motion:
     """
 
     knots: np.ndarray
-    """s from the motion's start, increasing from 0: float64 `[N + 1]`."""
+    """Times, s from the motion's start, increasing from 0: float64 `[N + 1]`."""
     coefficients: np.ndarray
     """Of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K >= 1."""
     with_accelerations: bool = True
@@ -51,26 +54,33 @@ class Motion:
         return self.coefficients.shape[1] - 1
 
     @property
+    def steps(self) -> np.ndarray:
+        """Length of each piece, s, `[N]`."""
+        return self.knots[1:] - self.knots[:-1]
+
+    @cached_property
     def end(self) -> State:
-        """Where the last piece arrives: it need not be at rest."""
-        span = self.knots[-1] - self.knots[-2]
-        p, v, a, _ = _horner(self.coefficients[-1], np.float64(span))
+        """Where the last piece arrives: at rest only if `ends_at_rest`."""
+        span = float(self.knots[-1] - self.knots[-2])
+        p, v, a = _derivatives(span, self.degree) @ self.coefficients[-1]
         return State(p, np.zeros_like(v) if self.ends_at_rest else v, a)
 
     def state_at(self, time: float) -> State:
         """State at a time, s; at a knot that of the piece that begins there."""
         if time >= self.knots[-1]:
-            rest = np.zeros(self.dof)
-            return State(self.end.position, rest, rest.copy())
-        piece = max(int(np.searchsorted(self.knots, time, side="right")) - 1, 0)
-        p, v, a, _ = _horner(self.coefficients[piece], time - self.knots[piece])
-        return State(p, v, a)
+            return State(self.end.position, np.zeros(self.dof), np.zeros(self.dof))
+        piece = max(bisect_right(self.knots, time) - 1, 0)
+        return State(*(_derivatives(time - float(self.knots[piece]), self.degree) @ self.coefficients[piece]))
 
     def states_at(self, times: np.ndarray) -> np.ndarray:
         """Position, velocity, acceleration and jerk at times `[T]`, s: `[4, T, D]`."""
         times = np.asarray(times, np.float64)
         pieces = np.clip(np.searchsorted(self.knots, times, side="right") - 1, 0, len(self.coefficients) - 1)
-        states = np.stack(_horner(self.coefficients[pieces].transpose(1, 0, 2), (times - self.knots[pieces])[:, None]))
+        t = (times - self.knots[pieces])[:, None]
+        p = v = a = j = np.zeros((len(times), self.dof))
+        for power in range(self.degree, -1, -1):  # Horner's rule for the value and three derivatives at once
+            p, v, a, j = p * t + self.coefficients[pieces, power], v * t + p, a * t + v, j * t + a
+        states = np.stack([p, v, 2 * a, 6 * j])
         over = times >= self.knots[-1]
         if over.any():
             states[0, over] = self.end.position
@@ -80,20 +90,25 @@ class Motion:
     def from_time(self, time: float) -> Motion:
         """The rest of the motion from `time` on, s, as a motion of its own.
 
+        Where less than 0.1 ms is left of a piece, the next one begins earlier by so much.
+
         Raises:
             ValueError: the motion is over at that time, or has not begun.
 
         """
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
-        piece = int(np.searchsorted(self.knots, time, side="right")) - 1
-        into = time - self.knots[piece]
+        piece = bisect_right(self.knots, time) - 1
+        if piece + 1 < len(self.coefficients):
+            left, following = self.knots[piece + 1] - time, self.knots[piece + 2] - self.knots[piece + 1]
+            piece += bool(left < min(SHORTEST_PIECE, following / 100))
         knots = self.knots[piece:] - time
+        into = -float(knots[0])
         knots[0] = 0.0
         coefficients = self.coefficients[piece:]
-        if into > 0:
+        if into != 0:
             coefficients = coefficients.copy()
-            coefficients[0] = shifted(coefficients[0], into)
+            coefficients[0] = taylor_shift(np.array([into]), self.degree)[0] @ coefficients[0]
         return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def then(self, other: Motion) -> Motion:
@@ -105,33 +120,40 @@ class Motion:
 
 
 def raised(coefficients: np.ndarray, degree: int) -> np.ndarray:
-    """The same polynomials `[N, K + 1, D]` with zeros up to `degree`."""
-    missing = degree + 1 - coefficients.shape[1]
-    return coefficients if missing <= 0 else np.pad(coefficients, ((0, 0), (0, missing), (0, 0)))
+    """The same polynomials `[N, K + 1, D]` with zeros up to `degree`; a copy only where some are missing."""
+    pieces, count, dof = coefficients.shape
+    if count > degree:
+        return coefficients
+    more = np.zeros((pieces, degree + 1, dof))
+    more[:, :count] = coefficients
+    return more
 
 
-def shifted(coefficients: np.ndarray, by: float) -> np.ndarray:
-    """Coefficients `[K + 1, D]` of the same polynomial in the time since `by`."""
-    binomials = _binomials(len(coefficients))
-    powers = by ** np.maximum(np.subtract.outer(np.arange(len(coefficients)), np.arange(len(coefficients))), 0)
-    return (binomials * powers).T @ coefficients
+def taylor_shift(by: np.ndarray, degree: int) -> np.ndarray:
+    """Matrices `[n, K + 1, K + 1]` from coefficients of the powers of t to those of the powers of t - by."""
+    exponents, binomials = _TABLES[degree]
+    return (by[:, None] ** np.arange(degree + 1))[:, exponents] * binomials
 
 
-@lru_cache(maxsize=8)
-def _binomials(count: int) -> np.ndarray:
-    """`[k, m]`: k over m, for k and m below `count`."""
-    table = np.zeros((count, count))
-    table[:, 0] = 1.0
-    for k in range(1, count):
-        table[k, 1:] = table[k - 1, 1:] + table[k - 1, :-1]
-    return table
+def _tables(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """Exponent m - k and binomial m over k, `[k, m]`."""
+    k, m = np.mgrid[: degree + 1, : degree + 1]
+    binomials = np.zeros((degree + 1, degree + 1))
+    binomials[0] = 1.0
+    for column in range(1, degree + 1):
+        binomials[1:, column] = binomials[1:, column - 1] + binomials[:-1, column - 1]
+    return np.maximum(m - k, 0), binomials
 
 
-def _horner(coefficients: Sequence[np.ndarray], t: float | np.ndarray) -> list[np.ndarray]:
-    """Value and three derivatives of polynomials whose coefficients lie along the first axis."""
-    value = np.zeros(np.broadcast_shapes(coefficients[0].shape, np.shape(t)))
-    results = [value, value, value, value]
-    for c in reversed(coefficients):
-        p, v, a, j = results
-        results = [p * t + c, v * t + p, a * t + v, j * t + a]
-    return [results[0], results[1], 2.0 * results[2], 6.0 * results[3]]
+_HIGHEST_DEGREE = 15
+_TABLES = tuple(_tables(degree) for degree in range(_HIGHEST_DEGREE + 1))
+
+
+def _derivatives(t: float, degree: int) -> np.ndarray:
+    """From coefficients to value, first and second derivative at t: `[3, K + 1]`."""
+    powers = [1.0]
+    for _ in range(degree):
+        powers.append(powers[-1] * t)
+    first = [0.0] + [k * powers[k - 1] for k in range(1, degree + 1)]
+    second = [0.0] + [k * first[k - 1] for k in range(1, degree + 1)]
+    return np.array([powers, first, second])

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .motion import Motion, raised
+from .motion import Motion
 
 _NANOSECONDS = 1e9
+_NO_TIME = 1e-14
+"""Rounding of times, s, that shows nowhere."""
 
 
 class Points(NamedTuple):
@@ -25,18 +27,22 @@ def points_of(motion: Motion) -> Points:
     """The points of a motion, one at each knot, its state at the whole nanosecond that is nearest.
 
     Between them joint_trajectory_controller repeats the motion: to rounding where its degree is at most 5 (3 without
-    accelerations). Velocity and acceleration of the last point are what its last piece arrives with.
+    accelerations). The last point has what the last piece arrives with.
     """
     time_ns = np.rint(motion.knots * _NANOSECONDS).astype(np.int64)
-    end = motion.end
-    c = raised(motion.coefficients, 3)
-    state = [
-        np.concatenate([part, last[None]]) for part, last in zip((c[:, 0], c[:, 1], 2 * c[:, 2]), end, strict=True)
-    ]
-    late = (time_ns * 1e-9 - motion.knots)[:, None]  # below a nanosecond: the state moves on by so much
-    position = state[0] + late * state[1]
-    velocity = state[1] + late * state[2]
-    return Points(time_ns, position, velocity, state[2] if motion.with_accelerations else None)
+    count, end = len(time_ns), motion.end
+    state = np.empty((3, count, motion.dof))
+    orders = min(motion.degree + 1, 3)
+    state[orders:, :-1] = 0.0
+    state[:orders, :-1] = motion.coefficients[:, :orders].transpose(1, 0, 2)
+    state[2] *= 2.0
+    state[0, -1], state[1, -1], state[2, -1] = end
+    late = time_ns * 1e-9 - motion.knots
+    if max(late.max(), -late.min()) > _NO_TIME:  # a knot between two nanoseconds: the state moves on by so much
+        state[:2] += late[:, None] * state[1:]
+        if motion.ends_at_rest:
+            state[1, -1] = 0.0
+    return Points(time_ns, state[0], state[1], state[2] if motion.with_accelerations else None)
 
 
 def motion_of_points(points: Points) -> Motion:

@@ -6,10 +6,12 @@ from enum import Enum
 
 import numpy as np
 
-from .fade import join
+from .fade import join, settle
 from .holds import acceleration_hold, jerk_hold
 from .motion import Motion, State
 from .spline import cubic_spline, rests_at_end
+
+DEFAULT_FADE_TIME = 0.2
 
 
 class Hold(Enum):
@@ -37,7 +39,13 @@ def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
 
 
 def motion_of_actions(
-    hold: Hold, steps: np.ndarray, actions: np.ndarray, start: State, *, rest_tolerance: float = 0.0
+    hold: Hold,
+    steps: np.ndarray,
+    actions: np.ndarray,
+    start: State,
+    *,
+    rest_tolerance: float = 0.0,
+    fade_time: float = DEFAULT_FADE_TIME,
 ) -> Motion:
     """The motion that H actions mean: H steps long, from the start state through the positions of all rows.
 
@@ -47,6 +55,7 @@ def motion_of_actions(
         actions: `[H, D]` in rad, rad/s, rad/s^2 or rad/s^3.
         start: state at the beginning of the first step.
         rest_tolerance: rad/s, up to which the mean velocity of the last step counts as rest.
+        fade_time: s, within which the start's acceleration becomes the plan's, and at rest the plan's last one 0.
 
     """
     steps, actions = np.asarray(steps, np.float64), np.asarray(actions, np.float64)
@@ -55,19 +64,31 @@ def motion_of_actions(
     if hold is Hold.JERK:
         return jerk_hold(steps, actions, start)
     if hold is Hold.POSITION:
-        return motion_of_positions(steps, actions, start, rest_tolerance=rest_tolerance)
+        return motion_of_positions(steps, actions, start, rest_tolerance=rest_tolerance, fade_time=fade_time)
     h = steps[:, None]
     velocities = actions if hold is Hold.VELOCITY else start.velocity + (actions * h).cumsum(axis=0)
     positions = start.position + (velocities * h).cumsum(axis=0)
-    return motion_of_positions(steps, positions, start, rest_tolerance=rest_tolerance)
+    return motion_of_positions(steps, positions, start, rest_tolerance=rest_tolerance, fade_time=fade_time)
 
 
 def motion_of_positions(
-    steps: np.ndarray, positions: np.ndarray, start: State, *, rest_tolerance: float = 0.0
+    steps: np.ndarray,
+    positions: np.ndarray,
+    start: State,
+    *,
+    rest_tolerance: float = 0.0,
+    fade_time: float = DEFAULT_FADE_TIME,
 ) -> Motion:
-    """The motion from a start state through positions `[N, D]`, rad, each a step `[N]`, s, after the one before."""
+    """The motion from a start state through positions `[N, D]`, rad, each a step `[N]`, s, after the one before.
+
+    The C2 cubic spline, and what it lacks of the start's acceleration, as a quintic that fades. Where the plan rests
+    at its end, so does the motion, and its acceleration fades to 0 in the same way.
+    """
     steps = np.asarray(steps, np.float64)
-    rows = np.vstack([start.position, positions])
+    rows = np.empty((len(steps) + 1, len(start.position)))
+    rows[0], rows[1:] = start.position, positions
     rest = rests_at_end(rows, float(steps[-1]), rest_tolerance)
-    spline = cubic_spline(steps, rows, start.velocity, ends_at_rest=rest)
-    return join(spline, start, float(steps[0]))
+    motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rest)
+    if start.acceleration is not None:
+        motion = join(motion, start, fade_time)
+    return settle(motion, fade_time) if rest else motion

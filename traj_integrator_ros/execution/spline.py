@@ -8,11 +8,17 @@ import numpy as np
 
 from .motion import Motion
 
+_LONGEST_DENSE = 128
+"""Steps up to which a matrix is kept for steps of one length; it has 4 N (N + 2) values."""
+
 
 def cubic_spline(
     steps: np.ndarray, positions: np.ndarray, start_velocity: np.ndarray | None = None, *, ends_at_rest: bool = False
 ) -> Motion:
     """The C2 cubic spline through positions.
+
+    An end that is not clamped has no jerk in its last piece (parabolic run-out): it goes on as its own last pieces
+    say, overshoots less than a spline whose last two pieces are one cubic, and is less moved by noise.
 
     Args:
         steps: time between the positions, s, positive: `[N]`.
@@ -22,18 +28,22 @@ def cubic_spline(
 
     """
     steps = np.asarray(steps, np.float64)
-    clamped = start_velocity is not None
-    uniform = bool((steps == steps[0]).all())
-    matrix = _velocity_matrix(len(steps), clamped, ends_at_rest) if uniform else _matrix(steps, clamped, ends_at_rest)
-    scale = steps[0] if uniform else 1.0
-    first = start_velocity * scale if clamped else np.zeros(positions.shape[1])
-    velocity = matrix @ np.vstack([first, positions]) / scale
-    return hermite(steps, positions, velocity, ends_at_rest=ends_at_rest)
+    count, clamped = len(steps), start_velocity is not None
+    if count > _LONGEST_DENSE or len(set(steps.tolist())) > 1:
+        velocities = _velocities(steps, positions, start_velocity, ends_at_rest)
+        return hermite(steps, positions, velocities, ends_at_rest=ends_at_rest)
+    step = float(steps[0])
+    data = np.empty((count + 2, positions.shape[1]))
+    data[0] = start_velocity * step if clamped else 0.0
+    data[1:] = positions
+    coefficients = (_unit_matrix(count, clamped, ends_at_rest) @ data).reshape(count, 4, -1)
+    coefficients *= _powers(1 / step)
+    return Motion(_knots(step, count), coefficients, ends_at_rest=ends_at_rest)
 
 
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
     """Whether the last two positions differ by no more than rest_tolerance, rad/s, allows."""
-    return bool(np.abs(positions[-1] - positions[-2]).max() <= rest_tolerance * last_step)
+    return max(map(abs, (positions[-1] - positions[-2]).tolist())) <= rest_tolerance * last_step
 
 
 def hermite(steps: np.ndarray, positions: np.ndarray, velocities: np.ndarray, *, ends_at_rest: bool = False) -> Motion:
@@ -46,43 +56,50 @@ def hermite(steps: np.ndarray, positions: np.ndarray, velocities: np.ndarray, *,
     return Motion(np.concatenate([[0.0], np.cumsum(steps)]), coefficients, ends_at_rest=ends_at_rest)
 
 
-@lru_cache(maxsize=64)
-def _velocity_matrix(count: int, clamped: bool, ends_at_rest: bool) -> np.ndarray:
-    """For steps of length 1."""
-    return _matrix(np.ones(count), clamped, ends_at_rest)
+@lru_cache(maxsize=32)
+def _knots(step: float, count: int) -> np.ndarray:
+    knots = np.arange(count + 1) * step
+    knots.flags.writeable = False
+    return knots
 
 
-def _matrix(steps: np.ndarray, clamped: bool, ends_at_rest: bool) -> np.ndarray:
-    """`[N + 1, N + 2]`: from the start's velocity and the positions to the velocities at the knots."""
-    n = len(steps)
-    left, right = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 2))
-    for i in range(1, n):
-        h0, h1 = steps[i - 1], steps[i]
-        left[i, i - 1 : i + 2] = 1 / h0, 2 / h0 + 2 / h1, 1 / h1
-        right[i, i : i + 3] = -3 / h0**2, 3 / h0**2 - 3 / h1**2, 3 / h1**2
-    _end_row(left, right, steps, 0, 1)
-    _end_row(left, right, steps, n, -1)
-    if clamped:
-        left[0], right[0] = 0, 0
-        left[0, 0], right[0, 0] = 1, 1
-    if ends_at_rest:
-        left[n], right[n] = 0, 0
-        left[n, n] = 1
-    return np.linalg.solve(left, right)
+@lru_cache(maxsize=32)
+def _powers(rate: float) -> np.ndarray:
+    return (rate ** np.arange(4))[:, None]
 
 
-def _end_row(left: np.ndarray, right: np.ndarray, steps: np.ndarray, row: int, inward: int) -> None:
-    """Not-a-knot at one end: the third derivative of the last two pieces is the same; one piece: no bend at its end."""
-    n = len(steps)
-    if n == 1:
-        left[row, row], left[row, row + inward] = 2, 1
-        right[row, 1], right[row, 2] = -3 / steps[0], 3 / steps[0]
-        return
-    h0, h1 = (steps[0], steps[1]) if row == 0 else (steps[-1], steps[-2])
-    i, j, k = row, row + inward, row + 2 * inward
-    left[row, [i, j, k]] = 1 / h0**2, 1 / h0**2 - 1 / h1**2, -1 / h1**2
-    right[row, [i + 1, j + 1, k + 1]] = (
-        -2 * inward / h0**3,
-        2 * inward * (1 / h0**3 + 1 / h1**3),
-        -2 * inward / h1**3,
-    )
+@lru_cache(maxsize=32)
+def _unit_matrix(count: int, clamped: bool, ends_at_rest: bool) -> np.ndarray:
+    """For steps of length 1: `[4 N, N + 2]`, from the start's velocity and the positions to all coefficients."""
+    unit = np.eye(count + 2)
+    ones, first = np.ones(count), unit[0] if clamped else None
+    velocities = _velocities(ones, unit[1:], first, ends_at_rest)
+    return np.ascontiguousarray(hermite(ones, unit[1:], velocities).coefficients.reshape(4 * count, count + 2))
+
+
+def _velocities(steps: np.ndarray, positions: np.ndarray, first: np.ndarray | None, ends_at_rest: bool) -> np.ndarray:
+    """Velocities at the knots, by elimination in the tridiagonal system of a C2 cubic spline, all joints at once."""
+    count = len(steps)
+    rate = 1 / steps
+    secant = np.diff(positions, axis=0) * rate[:, None]
+    pull = 3 * rate[:, None] * secant
+    right = np.empty_like(positions, dtype=np.float64)
+    right[1:-1] = pull[:-1] + pull[1:]
+    # An open end without jerk: the velocities at the ends of its piece have the secant as their mean.
+    right[0] = 2 * secant[0] if first is None else first
+    right[-1] = 0.0 if ends_at_rest else 2 * secant[-1]
+    rates = rate.tolist()
+    above = 1.0 if first is None else 0.0  # of the row before, already divided by its diagonal
+    factors = [above]
+    for row in range(1, count):
+        before, after = rates[row - 1], rates[row]
+        pivot = 1 / (2 * (before + after) - before * above)
+        right[row] = (right[row] - before * right[row - 1]) * pivot
+        above = after * pivot
+        factors.append(above)
+    if not ends_at_rest:
+        # With one piece and both ends open, any velocities with that mean will do: the secant itself.
+        right[-1] = secant[-1] if above == 1.0 else (right[-1] - right[-2]) / (1 - above)
+    for row in range(count - 1, -1, -1):
+        right[row] -= factors[row] * right[row + 1]
+    return right
