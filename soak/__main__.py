@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from traj_integrator_ros.demo.process import config_file, keep_dds_on_this_machine
 from traj_integrator_ros.tools.progress import make_progress
 from traj_integrator_ros.tools.robot import load_limits
+from traj_integrator_ros.traffic.local_dds import config_file, stay_local
 
 from .judge import LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
 from .motion import Swing
@@ -30,7 +30,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, PICTURE):
         (out / name).unlink(missing_ok=True)
-    keep_dds_on_this_machine()
+    stay_local()
     # The environment must be complete before the middleware is loaded.
     from .session import run_soak
 

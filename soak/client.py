@@ -8,60 +8,57 @@ second, and `sending_s`, the part of it in which messages were sent.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
+from traj_integrator_ros.traffic.ledger import Ledger
+from traj_integrator_ros.traffic.participant import Participant
 
 REPORT_S = 1.0
 GREETING_S = 0.2
+FAULTS_KEPT = 20
+"""A second; that many lines are enough to see what is wrong."""
 Row = dict[str, "int | float | list"]
 
 
-class Role(Protocol):
+class Role:
     """What a client does."""
 
-    name: str
-    period_s: float
-    """Between two calls of `send`; 0 for a role that only listens."""
+    def __init__(self, rate_hz: float = 0.0, ledger: Ledger | None = None, faults: Counter[str] | None = None) -> None:
+        self.rate_hz = rate_hz
+        """How often `send` is called; 0 for a role that only listens."""
+        self.ledger = ledger
+        """Of messages that are answered."""
+        self.faults = Counter() if faults is None else faults
+        """What was wrong, in words."""
 
     def greet(self) -> bool:
         """Say hello to the node; return whether it and we have found each other. Called until that is so."""
-
-    def begin(self) -> None:
-        """Forget everything so far: from now on it counts."""
+        raise NotImplementedError
 
     def send(self) -> None:
         """Send the next message."""
 
-    def take(self) -> Row:
-        """Numbers (counts) and lists (latencies in ms, faults in words) since the call before."""
+    def counts(self) -> dict[str, int]:
+        """What it has counted since its start."""
+        raise NotImplementedError
 
 
-def run_client(role_of: Callable[[Node], Role], arguments: list[str]) -> int:
+def run_client(name: str, role_of: Callable[[Participant], Role]) -> int:
     """Run a client process until it is told to end, or until its standard input does; returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the soak, which then ends us
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
-    node = Node(f"soak_client_{os.getpid()}")
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
+    participant = Participant(name=f"soak_{name}")
     commands = _Commands()
     try:
-        role = role_of(node)
-        _find(role, executor, commands)
-        _work(role, executor, commands)
+        role = role_of(participant)
+        _find(role, participant, commands)
+        _work(role, participant, commands)
     finally:
-        executor.shutdown(timeout_sec=0)
-        node.destroy_node()
-        rclpy.try_shutdown()
+        participant.close()
     return 0
 
 
@@ -78,41 +75,63 @@ class _Commands:
         self.last = "end"
 
 
-def _find(role: Role, executor: SingleThreadedExecutor, commands: _Commands) -> None:
+def _find(role: Role, participant: Participant, commands: _Commands) -> None:
     while commands.last != "end" and not role.greet():
-        _spin(executor, time.monotonic() + GREETING_S)
+        _spin(participant, time.monotonic() + GREETING_S)
     _write({"ready": True})
     while commands.last == "":
-        _spin(executor, time.monotonic() + 0.01)
+        _spin(participant, time.monotonic() + 0.01)
 
 
-def _work(role: Role, executor: SingleThreadedExecutor, commands: _Commands) -> None:
-    role.begin()
+def _work(role: Role, participant: Participant, commands: _Commands) -> None:
+    rows = _Rows(role)
     _write({"begun": True})
     begin = due = now = time.monotonic()
     sent, reports, sending_s = 0, 0, 0.0
     while commands.last != "end":
         before, now = now, time.monotonic()
-        sends = commands.last == "go" and role.period_s > 0
+        sends = commands.last == "go" and role.rate_hz > 0
         if sends:
             sending_s += now - before
         if sends and now >= due:
             role.send()
             sent += 1
-            due = begin + sent * role.period_s
+            due = begin + sent / role.rate_hz
         if now >= begin + (reports + 1) * REPORT_S:
             reports += 1
-            _write({**role.take(), "sending_s": sending_s})
+            _write({**rows.take(), "sending_s": sending_s})
             sending_s = 0.0
-        _spin(executor, min(due, now + 0.02) if sends else now + 0.02)
-    _write({**role.take(), "sending_s": sending_s, "ended": True})
+        _spin(participant, min(due, now + 0.02) if sends else now + 0.02)
+    _write({**rows.take(), "sending_s": sending_s, "ended": True})
 
 
-def _spin(executor: SingleThreadedExecutor, until: float) -> None:
+class _Rows:
+    """What a role has done since the row before; what it did before the first one does not count."""
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+        self._before: dict[str, int] = {}
+        self._given_up = role.ledger.open if role.ledger is not None else 0
+        self.take()
+
+    def take(self) -> Row:
+        """Counts, latencies and faults."""
+        role, counts = self._role, self._role.counts()
+        row: Row = {name: count - self._before.get(name, 0) for name, count in counts.items()}
+        self._before = counts
+        row["faults"] = list(role.faults.elements())[:FAULTS_KEPT]
+        role.faults.clear()
+        if role.ledger is not None:
+            row["latencies_ms"] = [1e3 * latency_s for latency_s in role.ledger.forget_answered()]
+            row["open"] = role.ledger.open - self._given_up
+        return row
+
+
+def _spin(participant: Participant, until: float) -> None:
     """Do what has come, and wait for more until then."""
     while True:
         left = until - time.monotonic()
-        executor.spin_once(timeout_sec=max(0.0, left))
+        participant.spin_once(max(0.0, left))
         if left <= 0:
             return
 

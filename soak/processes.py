@@ -10,10 +10,11 @@ import sys
 import threading
 from pathlib import Path
 
+from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
+
 from .motion import Swing
 from .records import NodeSample
 
-ROOT = Path(__file__).resolve().parent.parent
 END_WITHIN_S = 10.0
 
 
@@ -33,7 +34,6 @@ class ClientProcess:
         self.is_ready = self.has_begun = self.has_ended = False
         self._log = log
         self._rows: queue.SimpleQueue[dict] = queue.SimpleQueue()
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "soak.roles", name, str(rate_hz), swing.as_json()],
@@ -41,7 +41,7 @@ class ClientProcess:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                env={**os.environ, **source_environment(), "OMP_NUM_THREADS": "1"},
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -91,16 +91,9 @@ class ClientProcess:
                 self.has_ended = ended
 
 
-def sample_process(pid: int, at_s: float) -> NodeSample:
-    """Memory and CPU time of a process, and CPU time of all. Raises OSError where there is no such process."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    status = dict(line.split(":", 1) for line in lines)
-    if "VmRSS" not in status:
-        raise ProcessLookupError(f"process {pid} has ended")
-    resident, anonymous, shared = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon", "RssShmem"))
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
+def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
+    """Memory and CPU time of the node, and CPU time of all processes. Raises OSError where it has ended."""
+    memory = (node.memory_bytes(kind) for kind in ("VmRSS", "RssAnon", "RssShmem"))
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
     busy = user + nice + system + irq + softirq + steal
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    return NodeSample(at_s, resident, anonymous, shared, ticks * tick_s, busy * tick_s)
+    return NodeSample(at_s, *memory, node.cpu_s(), busy / os.sysconf("SC_CLK_TCK"))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from traj_integrator_ros.traffic.node_counts import NodeCounts
+
 FAULTS_KEPT = 100
 
 
@@ -61,35 +63,6 @@ class NodeSample:
     cpu_s: float
     machine_cpu_s: float = 0.0
     """CPU time that all processes of the machine have used since its start, s."""
-
-
-@dataclass(frozen=True)
-class NodeCounts:
-    """The node's own counts, from /diagnostics, since its start."""
-
-    sequences: int = 0
-    published: int = 0
-    service_calls: int = 0
-    rejected: int = 0
-    by_reason: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of_values(cls, values: dict[str, str]) -> NodeCounts:
-        """The counts among the values of a diagnostic status."""
-        reasons = {key.partition(".")[2]: int(value) for key, value in values.items() if key.startswith("rejected.")}
-        names = ("sequences", "published", "service_calls", "rejected")
-        return cls(*(int(values[name]) for name in names), reasons)
-
-    def since(self, before: NodeCounts) -> NodeCounts:
-        """What was counted after `before`."""
-        reasons = {reason: count - before.by_reason.get(reason, 0) for reason, count in self.by_reason.items()}
-        return NodeCounts(
-            self.sequences - before.sequences,
-            self.published - before.published,
-            self.service_calls - before.service_calls,
-            self.rejected - before.rejected,
-            {reason: count for reason, count in reasons.items() if count},
-        )
 
 
 @dataclass

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from traj_integrator_ros.demo.process import IntegratorProcess, NodeDied
 from traj_integrator_ros.tools.progress import Progress
+from traj_integrator_ros.traffic.node_counts import NodeCounts
+from traj_integrator_ros.traffic.node_process import NodeProcess, ProcessEnded
+from traj_integrator_ros.traffic.node_status import NodeStatus
+from traj_integrator_ros.traffic.participant import Participant
 
 from .motion import Swing
-from .processes import ClientProcess, sample_process
-from .records import ClientRecord, NodeCounts, Record
-from .watch import Watch
+from .processes import ClientProcess, sample_node
+from .records import ClientRecord, Record
 
 READY_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
@@ -37,15 +39,15 @@ def run_soak(record: Record, swing: Swing, params_file: Path, out: Path, progres
 
     """
     progress.stage("Starting the node and its clients")
-    node = IntegratorProcess(params_file, out / "node.log")
+    node = NodeProcess(out, params_file)
     try:
         with _clients(record, swing, out) as clients:
             try:
                 _Session(record, node, clients, progress).run()
-            except (SoakFailed, NodeDied) as failure:
+            except (SoakFailed, ProcessEnded) as failure:
                 record.end = " ".join(str(failure).split())
     finally:
-        record.exit_code = node.stop()
+        record.exit_code = node.stop().code
 
 
 @contextmanager
@@ -66,10 +68,12 @@ class _Session:
     """From the first greeting to the last answer."""
 
     def __init__(
-        self, record: Record, node: IntegratorProcess, clients: dict[str, ClientProcess], progress: Progress
+        self, record: Record, node: NodeProcess, clients: dict[str, ClientProcess], progress: Progress
     ) -> None:
         self._record, self._node, self._clients, self._progress = record, node, clients, progress
-        self._watch = Watch()
+        self._participant = Participant(name="soak")
+        self._participant.check = self._check
+        self._status = NodeStatus(self._participant)
         self._begin = 0.0
 
     def run(self) -> None:
@@ -96,18 +100,18 @@ class _Session:
             self._wait(lambda: all(client.has_ended for client in self._clients.values()), ANSWERS_WITHIN_S, "the end")
             self._take_rows()
         finally:
-            self._watch.close()
+            self._participant.close()
 
     def _send(self) -> None:
         total_s = self._record.warmup_s + self._record.duration_s
         self._progress.stage("Soaking", total_s)
         next_sample_s = 0.0
         while (now_s := time.monotonic() - self._begin) < total_s:
-            self._tick()
+            self._participant.spin_once(0.05)
             self._take_rows()
             if now_s >= next_sample_s:
                 try:
-                    self._record.samples.append(sample_process(self._node.pid, now_s))
+                    self._record.samples.append(sample_node(self._node, now_s))
                 except OSError:  # it has just ended, as the next tick says
                     continue
                 next_sample_s += SAMPLE_S
@@ -121,24 +125,21 @@ class _Session:
         for client in waiting:
             client.open = -1  # until a row says
         while time.monotonic() < end and any(client.open for client in waiting):
-            self._tick()
+            self._participant.spin_once(0.05)
             self._take_rows()
 
     def _settled(self) -> NodeCounts:
-        self._watch.unsettle()
-        self._wait(lambda: self._watch.settled() is not None, SETTLED_WITHIN_S, "counts that stand still")
-        return self._watch.settled()
+        self._status.unsettle()
+        self._wait(lambda: self._status.is_settled, SETTLED_WITHIN_S, "counts that stand still")
+        return self._status.counts
 
     def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-        end = time.monotonic() + timeout_s
-        while not done():
-            self._tick()
-            if time.monotonic() > end:
-                said = self._watch.message or "nothing"
-                raise SoakFailed(f"waited {timeout_s:.0f} s for {what} in vain; the node says: {said}")
+        try:
+            self._participant.wait_for(done, what, timeout_s)
+        except TimeoutError as error:
+            raise SoakFailed(f"{error}; the node says: {self._status.message or 'nothing'}") from None
 
-    def _tick(self) -> None:
-        self._watch.spin(0.05)
+    def _check(self) -> None:
         self._node.check()
         for client in self._clients.values():
             if failure := client.failure():
@@ -156,7 +157,7 @@ class _Session:
 
     def _state(self) -> str:
         planner, optimizer = (self._record.clients[name].counts for name in ("planner", "optimizer"))
-        rejected = self._watch.counts.rejected
+        rejected = self._status.counts.rejected
         return (
             f"{planner.get('answered', 0)} of {planner.get('sent', 0)} sequences and "
             f"{optimizer.get('answered', 0)} of {optimizer.get('called', 0)} calls answered, {rejected} refused, "

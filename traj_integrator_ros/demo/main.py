@@ -139,7 +139,7 @@ def _motion(options: argparse.Namespace) -> Motion:
 
 
 def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path: Path) -> None:
-    from .process import node_parameters
+    from .node_parameters import node_parameters
 
     path.parent.mkdir(parents=True, exist_ok=True)
     text = node_parameters(prepared.recording, prepared.paths, options.batch, options.device)
@@ -147,13 +147,14 @@ def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path
 
 
 def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
-    from .process import IntegratorProcess, NodeDied, keep_dds_on_this_machine
+    from ..traffic.local_dds import stay_local
+    from ..traffic.node_process import NodeProcess, ProcessEnded
 
     options.out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, TRAJECTORIES, OPTIMIZER):
         (options.out / name).unlink(missing_ok=True)
     if not options.external_node:
-        keep_dds_on_this_machine()
+        stay_local()
     _tell_source(prepared)
     try:
         # The environment must be complete before the middleware is loaded.
@@ -170,14 +171,14 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
                 progress.stage("Starting the node")
                 parameters = options.out / "node_params.yaml"
                 _write_node_parameters(options, prepared, parameters)
-                node = IntegratorProcess(parameters, options.out / "node.log")
+                node = NodeProcess(options.out, parameters)
             outcome = run_session(prepared, options.batch, play_at_least, ros_arguments, node, progress)
-        except (SessionError, NodeDied) as error:
+        except (SessionError, ProcessEnded) as error:
             failure: Exception | None = error
         else:
             failure = None
         finally:
-            code = node.stop() if node is not None else 0
+            code = node.stop().code if node is not None else 0
         if failure is None:
             progress.stage("Drawing")
             from .draw_optimizer import draw_optimizer

@@ -1,4 +1,4 @@
-"""The demo's planner: sends windows of the motion's future and checks every trajectory that comes back."""
+"""The demo's planner: sends windows of the motion's future and measures every trajectory that comes back."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.node import Node
+from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from rclpy.parameter_client import AsyncParameterClient
-from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 
 from ..kernels.types import ControlSpace, FiniteDifference
-from .ledger import Ledger, NodeCounts
+from ..tools.checker import Expectation
+from ..traffic.controller import Controller
+from ..traffic.messages import batch_arrays, sequence
+from ..traffic.node_status import NodeStatus
+from ..traffic.participant import Participant
+from ..traffic.planner import Planner
+from ..traffic.player import MotionPlayer
 from .metrics import Batch, Kept, Measured, start_row
-from .player import JointStatePlayer
-from .process import NODE_NAME
-from .sequences import SECOND, batch_arrays, joint_trajectory_fault, stamp_of, window_message
 from .windows import Paths, StartFrom, Window, WindowKind, cut_window, kinds_under
 
 RATE = 20.0
@@ -34,217 +33,171 @@ BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
 JOINT_TRAJECTORY = "~/joint_trajectory"
 """Where start-up accelerations of joint trajectories are reported."""
-DRAIN_WITHIN = 2.0
-SET_WITHIN = 2.0
-RESTART_POLL = 0.25
+DRAIN_WITHIN_S = 2.0
+SET_WITHIN_S = 2.0
+RESTART_POLL_S = 0.25
 
 
-@dataclass
-class NodeReport:
-    """What the node last said about itself on /diagnostics."""
-
-    values: dict[str, str] = field(default_factory=dict)
-    message: str = ""
-    messages: int = 0
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the node accepts input."""
-        return self.values.get("lifecycle_state") == "active"
-
-    @property
-    def knows_robot(self) -> bool:
-        """Whether a joint state has reached the node."""
-        return self.values.get("state_age_s", "none") != "none"
-
-
-class DemoPlanner(Node):
-    """Sends ActionSequences, matches TrajectoryBatches to them by their stamps, and measures.
+class DemoPlanner:
+    """Sends windows, measures what comes back, and holds joint trajectories against trajectory batches.
 
     Args:
+        participant: who sends and listens.
         paths: the motion to plan on.
         batch: candidates of a sequence.
 
     """
 
-    def __init__(self, paths: Paths, batch: int) -> None:
-        super().__init__("demo_planner")
-        self.ledger = Ledger()
+    def __init__(self, participant: Participant, paths: Paths, batch: int) -> None:
+        self.status = NodeStatus(participant)
+        self.planner: Planner[Window] = Planner(participant, self._measure)
+        self.controller = Controller(
+            participant,
+            lambda now_ns: Expectation(complete=True),
+            accept=self._on_joint_trajectory,
+            describe=lambda finding: f"{finding.rule.value}: {finding.what}",
+        )
+        self.ledger = self.planner.ledger
         self.measured = Measured()
-        self.counts = NodeCounts()
-        self.node = NodeReport()
-        self.faults: Counter[str] = Counter()
-        self.joint_trajectories = 0
         self.restarts = 0
         self.refused_on_purpose = 0
         self.kept: list[Kept] = []
-        self._paths, self._batch = paths, batch
-        self._player: JointStatePlayer | None = None
+        self._participant, self._paths, self._batch = participant, paths, batch
+        self._player: MotionPlayer | None = None
         self._random = np.random.default_rng(1)
-        self._last_stamp = 0
         self._starts: Counter[bytes] = Counter()
         self._publishers_seen: set[bytes] = set()
-        queue = QoSProfile(depth=100)
-        self._publisher = self.create_publisher(ActionSequence, f"{NODE_NAME}/action_sequence", queue)
-        self.create_subscription(TrajectoryBatch, f"{NODE_NAME}/trajectory_batch", self._on_batch, queue)
-        self.create_subscription(JointTrajectory, f"{NODE_NAME}/joint_trajectory", self._on_joint_trajectory, queue)
-        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, queue)
-        self._parameters = AsyncParameterClient(self, NODE_NAME)
-        self.create_timer(RESTART_POLL, self._watch_for_restart)
-        namespace = self.get_namespace().rstrip("/")
-        self._status_name = f"{namespace}/{NODE_NAME}: integrator"
+        self._set_parameters = participant.client(SetParameters, "set_parameters")
+        participant.node.create_timer(RESTART_POLL_S, self._watch_for_restart)
 
     @property
     def is_connected(self) -> bool:
         """Whether the node is active and hears us and we hear it."""
+        heard = (self.planner.subscription, self.controller.subscription)
         return (
-            self.node.is_active
-            and self._publisher.get_subscription_count() > 0
-            and self.count_publishers(f"{NODE_NAME}/trajectory_batch") > 0
-            and self.count_publishers(f"{NODE_NAME}/joint_trajectory") > 0
-            and self._parameters.services_are_ready()
+            self.status.is_active
+            and self.planner.publisher.get_subscription_count() > 0
+            and all(self._participant.node.count_publishers(one.topic_name) for one in heard)
+            and self._set_parameters.service_is_ready()
         )
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """What was wrong with trajectories, with counts."""
+        return dict(self.planner.faults + self.controller.faults)
 
     @property
     def unmatched_starts(self) -> int:
         """Joint trajectories that start nowhere where a trajectory batch did."""
         return -sum(count for count in self._starts.values() if count < 0)
 
-    def run(self, player: JointStatePlayer, tick: Callable[[], None]) -> None:
-        """Send windows that start where the player is, for as long as it plays; `tick` is called between them and may
-        raise to end it.
-        """
+    def run(self, player: MotionPlayer, show: Callable[[], None]) -> None:
+        """Send windows that start where the player is, for as long as it plays; calls `show` between them."""
         self._player = player
         schemes = itertools.cycle(FiniteDifference)
-        block = max(1.0, player.duration / BLOCKS)
-        until = 0.0
+        block_s = max(1.0, player.duration_s / BLOCKS)
+        until_s = 0.0
         kinds: itertools.cycle[WindowKind] = itertools.cycle([])
         due = time.monotonic()
         bad_sent = False
         while player.is_playing:
-            if player.elapsed >= until:
+            if player.elapsed_s >= until_s:
                 scheme = next(schemes)
-                self._switch(scheme, tick)
+                self._switch(scheme)
                 kinds = itertools.cycle(kinds_under(scheme))
-                until = player.elapsed + block
-            if self.ledger.in_flight(time.monotonic()) < MOST_IN_FLIGHT:
+                until_s = player.elapsed_s + block_s
+            if self.planner.in_flight() < MOST_IN_FLIGHT:
                 self._send(next(kinds))
-            if not bad_sent and player.elapsed > player.duration / 2:
+            if not bad_sent and player.elapsed_s > player.duration_s / 2:
                 self._send_nonsense()
                 bad_sent = True
-            tick()
+            show()
             due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)
-            time.sleep(max(0.0, due - time.monotonic()))
+            self._participant.spin_once(max(0.0, due - time.monotonic()))
 
-    def drain(self, within: float, tick: Callable[[], None]) -> bool:
-        """Wait until every sequence is answered, at most `within` s; returns whether they are."""
-        deadline = time.monotonic() + within
-        while self.ledger.in_flight(time.monotonic(), within):
-            if time.monotonic() > deadline:
-                return False
-            tick()
-            time.sleep(0.005)
-        return True
+    def drain(self, within_s: float) -> None:
+        """Wait until every sequence is answered, or for this time."""
+        deadline = time.monotonic() + within_s
+        while self.planner.in_flight(within_s) and time.monotonic() < deadline:
+            self._participant.spin_once(0.005)
 
-    def wait_for_diagnostics(self, messages: int, within: float, tick: Callable[[], None]) -> bool:
-        """Wait for so many more diagnostics messages; returns whether they came."""
-        wanted, deadline = self.node.messages + messages, time.monotonic() + within
-        while self.node.messages < wanted and time.monotonic() < deadline:
-            tick()
-            time.sleep(0.02)
-        return self.node.messages >= wanted
+    def wait_for_diagnostics(self, messages: int, within_s: float) -> None:
+        """Wait for so many more diagnostics messages, or for this time."""
+        wanted, deadline = self.status.messages + messages, time.monotonic() + within_s
+        while self.status.messages < wanted and time.monotonic() < deadline:
+            self._participant.spin_once(0.02)
 
-    def _switch(self, scheme: FiniteDifference, tick: Callable[[], None]) -> None:
+    def _switch(self, scheme: FiniteDifference) -> None:
         """Set the node's scheme of finite differences while nothing is in flight; a node that is away keeps its own."""
-        self.drain(DRAIN_WITHIN, tick)
-        if not self._parameters.services_are_ready():
+        self.drain(DRAIN_WITHIN_S)
+        if not self._set_parameters.service_is_ready():
             return
-        future = self._parameters.set_parameters([Parameter("finite_difference", value=scheme.value)])
-        deadline = time.monotonic() + SET_WITHIN
-        while not future.done() and time.monotonic() < deadline:
-            tick()
-            time.sleep(0.002)
-        if future.done() and not all(result.successful for result in future.result().results):
-            self.faults["finite_difference not set"] += 1
+        parameter = Parameter("finite_difference", value=scheme.value).to_parameter_msg()
+        request = SetParameters.Request(parameters=[parameter])
+        try:
+            answer = self._participant.call(SetParameters, "set_parameters", request, SET_WITHIN_S)
+        except TimeoutError:
+            return
+        if not all(result.successful for result in answer.results):
+            self.planner.faults["finite_difference not set"] += 1
 
     def _send(self, kind: WindowKind) -> None:
-        first = self._paths.of(kind).sample_at(self._player.motion_time)
+        first = self._paths.of(kind).sample_at(self._player.motion_time_s)
         if first is None:
             return  # not enough future left
         window = cut_window(kind, self._paths, first, self._batch, self._random)
-        self._publish(window, window_message(window))
+        self.planner.send(_message(window), window)
 
     def _send_nonsense(self) -> None:
         """One sequence with a NaN in it: the node has to reject it, and to say so."""
-        kind = WindowKind(ControlSpace.POSITION)
-        window = cut_window(kind, self._paths, 0, 1, self._random)
-        message = window_message(window)
+        window = cut_window(WindowKind(ControlSpace.POSITION), self._paths, 0, 1, self._random)
+        message = _message(window)
         message.data[0] = float("nan")
-        self._publish(window, message, answer_expected=False)
+        self.planner.send(message, window, answer_expected=False)
         self.refused_on_purpose += 1
-
-    def _publish(self, window: Window, message: ActionSequence, answer_expected: bool = True) -> None:
-        stamp = max(self.get_clock().now().nanoseconds, self._last_stamp + 1)
-        self._last_stamp = stamp
-        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, SECOND)
-        self.ledger.send(stamp, window, time.monotonic(), answer_expected)
-        self._publisher.publish(message)
 
     def _watch_for_restart(self) -> None:
         """Notice a new node behind the topics: what was sent while there was none is not lost by it."""
-        infos = self.get_publishers_info_by_topic(f"{NODE_NAME}/trajectory_batch")
+        infos = self._participant.node.get_publishers_info_by_topic(self.planner.subscription.topic_name)
         new = {bytes(info.endpoint_gid) for info in infos} - self._publishers_seen
         if new and self._publishers_seen:
             self.restarts += 1
-            self.ledger.restarted(time.monotonic())
+            self.ledger.restarted(time.time())
         self._publishers_seen |= new
 
-    def _on_batch(self, message: TrajectoryBatch) -> None:
-        now = time.monotonic()
-        window = self.ledger.answer(stamp_of(message), now)
-        if window is None:
-            return
+    def _measure(self, window: Window, message: TrajectoryBatch) -> str:
+        """Take in an answer; returns what is wrong with it."""
         try:
-            batch = batch_arrays(message)
+            batch = Batch(*batch_arrays(message))
         except ValueError:
-            self.faults["trajectory batch of wrong length"] += 1
-            return
+            return "trajectory batch of wrong length"
         if batch.position.shape[0] != window.batch or list(message.joint_names) != list(window.path.motion.joint_names):
-            self.faults["trajectory batch of other joints or size"] += 1
-            return
+            return "trajectory batch of other joints or size"
         self.measured.add(window, batch)
-        self._check_start(window, batch)
         row = start_row(window, batch.horizon)
         self._starts[batch.position[0, row].tobytes()] += 1
         self.kept.append(Kept(window, _first_rows(batch)))
+        return self._start_fault(window, batch.position[:, row])
 
-    def _check_start(self, window: Window, batch: Batch) -> None:
-        starts = batch.position[:, start_row(window, batch.horizon)]
+    def _start_fault(self, window: Window, starts: np.ndarray) -> str:
         if window.kind.start_from is StartFrom.SEQUENCE:
-            if np.any(starts != window.start[0]):
-                self.faults["trajectory starts away from its sequence"] += 1
-        elif not self._player.has_published(starts[0]) or np.any(starts != starts[0]):
-            self.faults["trajectory starts from no joint state of ours"] += 1
+            return "trajectory starts away from its sequence" if np.any(starts != window.start[0]) else ""
+        known = self._player.has_published(starts[0]) and np.all(starts == starts[0])
+        return "" if known else "trajectory starts from no joint state of ours"
 
     def _on_joint_trajectory(self, message: JointTrajectory) -> None:
-        self.joint_trajectories += 1
-        fault = joint_trajectory_fault(message)
-        if fault is not None:
-            self.faults[f"joint trajectory: {fault}"] += 1
-            return
         self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[1:4]])
         start = np.asarray(message.points[0].positions).astype(np.float32)
         self._starts[start.tobytes()] -= 1
 
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            if status.name != self._status_name:
-                continue
-            values = {entry.key: entry.value for entry in status.values}
-            prefix = "rejected."
-            counts = {key[len(prefix) :]: int(value) for key, value in values.items() if key.startswith(prefix)}
-            self.counts.update(int(values["sequences"]), int(values["published"]), counts)
-            self.node = NodeReport(values, status.message, self.node.messages + 1)
+
+def _message(window: Window) -> ActionSequence:
+    """The message of a window."""
+    fields = (
+        {} if window.start is None else dict(zip(("position", "velocity", "acceleration"), window.start, strict=True))
+    )
+    names = window.path.motion.joint_names
+    return sequence(window.data, dt=window.dt, control_space=window.kind.control_space, joint_names=names, **fields)
 
 
 def _first_rows(batch: Batch, rows: int = 8) -> Batch:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..kernels.types import FiniteDifference
-from .ledger import Balance
+from ..traffic.ledger import Balance
 from .metrics import Kept, Measured, VelocityBound
 from .motion import Motion
 from .optimizer import OptimizerResult

@@ -7,7 +7,7 @@ import itertools
 import sys
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,18 @@ def _replay(options: argparse.Namespace, ros_arguments: list[str]) -> int:
     return 0
 
 
+def due_samples(time_s: np.ndarray, passes: int | None) -> Iterator[tuple[int, int, float]]:
+    """Pass, sample, and when it is due by the monotonic clock, s, from now on; None plays for ever.
+
+    The first sample of a pass is due a mean step after the last one of the pass before.
+    """
+    begin = time.monotonic()
+    pass_s = float(time_s[-1] + np.diff(time_s).mean()) if len(time_s) > 1 else 0.0
+    for number in itertools.count() if passes is None else range(passes):
+        for k, due in enumerate(time_s + (begin + number * pass_s)):
+            yield number, k, float(due)
+
+
 class _Player:
     """Publishes samples when they are due."""
 
@@ -98,17 +110,14 @@ class _Player:
         """Publish all samples, once or for ever; waits a moment for a subscriber, which takes time to be found."""
         self._session.spin_until(lambda: self._publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
         time_s = self._samples.time / self._speed
-        pass_s = float(time_s[-1] + np.diff(time_s).mean()) if len(time_s) > 1 else 0.0
         stage = f"{self._samples.dof} joints on {self._session.resolve(TOPIC)}"
         progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
-        begin = time.monotonic()
-        for number in itertools.count() if loop else range(1):
-            for k, due in enumerate(time_s + (begin + number * pass_s)):
-                time.sleep(max(0.0, due - time.monotonic()))
-                self._late_s.append(time.monotonic() - due)
-                self._publisher.publish(self._message(k))
-                self.published += 1
-                progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
+        for number, k, due in due_samples(time_s, None if loop else 1):
+            time.sleep(max(0.0, due - time.monotonic()))
+            self._late_s.append(time.monotonic() - due)
+            self._publisher.publish(self._message(k))
+            self.published += 1
+            progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
 
     def lateness(self) -> str:
         """How late samples were published, in words."""

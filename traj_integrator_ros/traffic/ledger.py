@@ -1,0 +1,132 @@
+"""Keeps count of everything sent: answered, rejected, sent while the node was down, or lost. Knows no ROS."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+SEEN_WITHIN_S = 2.0
+"""A restarted node hears us, and is seen by us, at most this long before or after the other."""
+_LATEST = 500
+About = TypeVar("About")
+
+
+@dataclass
+class Sent(Generic[About]):
+    """One message: what it was about, when it was sent, s, and how long the answer took, s."""
+
+    about: About
+    at_s: float
+    answer_expected: bool = True
+    latency_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where the messages went; sent = answered + rejected + node_down + lost."""
+
+    sent: int
+    answered: int
+    rejected: int
+    node_down: int
+    lost: int
+
+
+class Ledger(Generic[About]):
+    """What was sent, by its stamp; every stamp is unique. Times are of one clock. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, Sent[About]] = {}
+        self._forgotten = 0
+        self._answered = self._unknown = self._open = 0
+        self._latencies_s: list[float] = []
+        self._restarts: list[float] = []
+        self._lock = threading.Lock()
+
+    def send(self, stamp: int, about: About, now_s: float, answer_expected: bool = True) -> None:
+        """Note what is about to be sent; nobody waits for the answer to what has to be rejected."""
+        with self._lock:
+            self._sent[stamp] = Sent(about, now_s, answer_expected)
+            self._open += answer_expected
+
+    def answer(self, stamp: int, now_s: float) -> About | None:
+        """Note an answer and return what it is about; None (and counted) where nothing is or it was answered before."""
+        with self._lock:
+            sent = self._sent.get(stamp)
+            if sent is None or sent.latency_s is not None:
+                self._unknown += 1
+                return None
+            sent.latency_s = now_s - sent.at_s
+            self._latencies_s.append(sent.latency_s)
+            self._answered += 1
+            self._open -= sent.answer_expected
+            return sent.about
+
+    def restarted(self, now_s: float) -> None:
+        """Note that a new node has been seen: it cannot answer what was sent before it was there."""
+        with self._lock:
+            self._restarts.append(now_s)
+
+    def in_flight(self, now_s: float, within_s: float = 2.0) -> int:
+        """How many of the latest are not answered yet, of those sent within this time: older ones hold up nobody."""
+        with self._lock:
+            recent = list(itertools.islice(reversed(self._sent.values()), _LATEST))
+        return sum(s.answer_expected and s.latency_s is None and now_s - s.at_s < within_s for s in recent)
+
+    @property
+    def sent(self) -> int:
+        """How many were sent so far."""
+        return self._forgotten + len(self._sent)
+
+    @property
+    def answered(self) -> int:
+        """How many were answered so far."""
+        return self._answered
+
+    @property
+    def open(self) -> int:
+        """How many answers are still expected."""
+        return self._open
+
+    @property
+    def unknown_answers(self) -> int:
+        """Answers to nothing of ours, or to what was answered before."""
+        return self._unknown
+
+    def latencies_s(self) -> list[float]:
+        """Time from sending to the answer of everything answered, or answered since `forget_answered`."""
+        with self._lock:
+            return list(self._latencies_s)
+
+    def forget_answered(self) -> list[float]:
+        """Keep the counts only of what has been answered, so that memory does not grow; returns its latencies, s."""
+        with self._lock:
+            latencies, self._latencies_s = self._latencies_s, []
+            left = {stamp: sent for stamp, sent in self._sent.items() if sent.latency_s is None}
+            self._forgotten += len(self._sent) - len(left)
+            self._sent = left
+            return latencies
+
+    def balance(self, refused: int) -> Balance:
+        """Where everything went, given how many sequences the node says it refused."""
+        with self._lock:
+            sent = list(self._sent.values())
+            down = len({id(s) for restart in self._restarts for s in _sent_to_nobody(sent, restart)})
+        unanswered = sum(s.latency_s is None for s in sent)
+        left = unanswered - down
+        rejected = min(left, refused)
+        return Balance(self.sent, self.sent - unanswered, rejected, down, left - rejected)
+
+
+def _sent_to_nobody(sent: list[Sent], restart_s: float) -> list[Sent]:
+    """The unbroken runs of unanswered messages that lead up to a restart, or end around it."""
+    runs = [list(run) for _, run in itertools.groupby(sent, key=lambda s: s.latency_s is None)]
+    found = []
+    for run, following in itertools.zip_longest(runs, runs[1:]):
+        silent_until_s = following[0].at_s if following else restart_s
+        begins_before = run[0].at_s <= restart_s + SEEN_WITHIN_S
+        if run[0].latency_s is None and begins_before and silent_until_s >= restart_s - SEEN_WITHIN_S:
+            found += run
+    return found

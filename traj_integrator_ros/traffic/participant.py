@@ -1,0 +1,263 @@
+"""One participant in a ROS domain that works with one integrator node: waits, calls, asks for its lifecycle state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import rclpy
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters, SetParametersAtomically
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
+from rclpy.task import Future
+
+NODE_NAME = "traj_integrator"
+START_TIMEOUT_S = 60.0  # a busy machine imports torch in ten seconds and more
+ANSWER_TIMEOUT_S = 10.0
+DEPTH = 100
+_POLL_S = 0.02
+_STATE_WITHIN_S = 2.0
+_SHUTDOWN = {
+    "unconfigured": Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
+    "inactive": Transition.TRANSITION_INACTIVE_SHUTDOWN,
+    "active": Transition.TRANSITION_ACTIVE_SHUTDOWN,
+}
+
+
+class Participant:
+    """A ROS node on a context of its own; sends and receives only within its methods, unless it spins in background.
+
+    Topics whose names begin with ~ are those of the integrator node. All waiting ends with TimeoutError.
+
+    Args:
+        integrator: name of the integrator node; a relative one is in the namespace of `ros_arguments`.
+        name: of this participant; it is in the namespace of the integrator.
+        ros_arguments: what follows --ros-args.
+
+    """
+
+    def __init__(
+        self, integrator: str = f"/{NODE_NAME}", *, name: str = "client", ros_arguments: Sequence[str] = ()
+    ) -> None:
+        self.check: Callable[[], None] = _nothing
+        """Called while this waits; may raise to end the waiting, as NodeProcess.check does."""
+        self._context = Context()
+        rclpy.init(
+            args=["--ros-args", *ros_arguments] if ros_arguments else [],
+            context=self._context,
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        self.node: Node = rclpy.create_node(
+            name, namespace=integrator.rpartition("/")[0] or None, context=self._context
+        )
+        namespace = self.node.get_namespace().rstrip("/")
+        self.node_name = integrator if integrator.startswith("/") else f"{namespace}/{integrator}"
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._clients: dict[str, Client] = {}
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def close(self) -> None:
+        """Leave the domain."""
+        self._executor.shutdown(timeout_sec=0)
+        self.node.destroy_node()
+        self._context.try_shutdown()
+
+    # Topics
+
+    def topic(self, name: str) -> str:
+        """The name of a topic, with ~ for the integrator's own name."""
+        return name.replace("~", self.node_name)
+
+    def publisher(self, message_type: type, topic: str, depth: int = DEPTH) -> Publisher:
+        """A publisher."""
+        return self.node.create_publisher(message_type, self.topic(topic), QoSProfile(depth=depth))
+
+    def subscribe(
+        self, message_type: type, topic: str, callback: Callable[..., None], depth: int = DEPTH, *, raw: bool = False
+    ) -> Subscription:
+        """A subscription; a callback with two arguments gets rclpy's message info, too."""
+        return self.node.create_subscription(
+            message_type, self.topic(topic), callback, QoSProfile(depth=depth), raw=raw
+        )
+
+    # Waiting
+
+    def spin_once(self, timeout_s: float) -> None:
+        """Handle what comes next, if anything does within this time; in background, just wait."""
+        if self._thread is None:
+            self._executor.spin_once(timeout_sec=timeout_s)
+        else:
+            time.sleep(timeout_s)
+        self.look()
+
+    def spin(self, duration_s: float) -> None:
+        """Handle messages for a while."""
+        deadline = time.monotonic() + duration_s
+        while (left := deadline - time.monotonic()) > 0:
+            self.spin_once(min(left, _POLL_S))
+
+    def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Handle messages until the condition holds. Raises TimeoutError that names `what`."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what}: not within {timeout_s:g} s")
+            self.spin_once(_POLL_S)
+
+    @contextmanager
+    def in_background(self) -> Iterator[None]:
+        """Handle messages in a thread; what a callback raises is raised again by `look`, and so by all waiting."""
+        over = threading.Event()
+
+        def work() -> None:
+            try:
+                while not over.is_set():
+                    self._executor.spin_once(timeout_sec=0.1)
+            except Exception as error:  # raised again by look, in the thread that can do something about it
+                self._error = error
+
+        self._thread = threading.Thread(target=work, name="participant", daemon=True)
+        self._thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            self._executor.wake()
+            self._thread.join()
+            self._thread = None
+
+    def look(self) -> None:
+        """Raise what went wrong in background, or what `check` raises."""
+        if self._error is not None:
+            raise self._error
+        self.check()
+
+    # Services
+
+    def client(self, service: type, name: str, depth: int = 10) -> Client:
+        """The client of a service of the integrator node, or of any other whose name begins with /; made once."""
+        name = name if name.startswith("/") else f"{self.node_name}/{name}"
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(service, name, qos_profile=QoSProfile(depth=depth))
+        return self._clients[name]
+
+    def call(
+        self, service: type, name: str, request: object, timeout_s: float = ANSWER_TIMEOUT_S, *, attempts: int = 1
+    ) -> object:
+        """Call a service and return its response.
+
+        An answer gets lost where the server has not discovered us yet, or ends: `attempts` says how often to ask at the
+        most, `timeout_s` how long to wait for each answer. A service that is asked once has START_TIMEOUT_S to appear.
+        """
+        client = self.client(service, name)
+        deadline = time.monotonic() + (max(timeout_s, START_TIMEOUT_S) if attempts == 1 else attempts * timeout_s)
+        while True:
+            self.wait_for(client.service_is_ready, f"service {client.srv_name}", deadline - time.monotonic())
+            try:
+                return self._answer(client, request, timeout_s)
+            except TimeoutError:
+                attempts -= 1
+                if attempts < 1 or time.monotonic() > deadline:
+                    raise
+
+    def _answer(self, client: Client, request: object, timeout_s: float) -> object:
+        answered = threading.Event()
+        future: Future = client.call_async(request)
+        future.add_done_callback(lambda _: answered.set())
+        deadline = time.monotonic() + timeout_s
+        while not future.done():
+            if time.monotonic() > deadline:
+                client.remove_pending_request(future)
+                raise TimeoutError(f"answer of {client.srv_name}: not within {timeout_s:g} s")
+            if self._thread is None:
+                self.spin_once(_POLL_S)
+            else:
+                answered.wait(_POLL_S)
+                self.look()
+        return future.result()
+
+    # Lifecycle
+
+    def state(self, timeout_s: float = START_TIMEOUT_S) -> str:
+        """The label of the lifecycle state; asks until there is an answer."""
+        attempts = max(2, round(timeout_s / _STATE_WITHIN_S))
+        return self.call(
+            GetState, "get_state", GetState.Request(), _STATE_WITHIN_S, attempts=attempts
+        ).current_state.label
+
+    def change_state(self, transition: str) -> bool:
+        """Make a transition: configure, activate, deactivate, cleanup or shutdown; whether it succeeded."""
+        if transition == "shutdown":
+            number = _SHUTDOWN[self.state()]
+        else:
+            number = getattr(Transition, f"TRANSITION_{transition.upper()}")
+        request = ChangeState.Request(transition=Transition(id=number))
+        return self.call(ChangeState, "change_state", request, 30.0).success
+
+    def wait_until_active(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until the node says that it is active."""
+        self.wait_for(lambda: self.state(timeout_s) == "active", f"{self.node_name} active", timeout_s)
+
+    # Parameters
+
+    def set_parameters(self, **values: object) -> list[tuple[bool, str]]:
+        """Set parameters one by one, `__` for the dot in a name; whether each was set, and why not."""
+        request = SetParameters.Request(parameters=_parameter_messages(values))
+        results = self.call(SetParameters, "set_parameters", request).results
+        return [(result.successful, result.reason) for result in results]
+
+    def set_atomically(self, **values: object) -> tuple[bool, str]:
+        """Set all of these parameters or none; whether they were set, and why not."""
+        request = SetParametersAtomically.Request(parameters=_parameter_messages(values))
+        result = self.call(SetParametersAtomically, "set_parameters_atomically", request).result
+        return result.successful, result.reason
+
+    def parameters(self, names: Sequence[str]) -> dict[str, object]:
+        """Parameters as Python objects; None where the node has no such parameter."""
+        values = self.call(GetParameters, "get_parameters", GetParameters.Request(names=list(names))).values
+        found = zip(names, map(parameter_value_to_python, values), strict=True)
+        return {name: list(value) if isinstance(value, array) else value for name, value in found}
+
+    def parameter(self, name: str) -> object:
+        """One parameter as a Python object."""
+        return self.parameters([name])[name]
+
+    def parameter_names(self) -> list[str]:
+        """Names of all parameters."""
+        return list(self.call(ListParameters, "list_parameters", ListParameters.Request()).result.names)
+
+    def descriptors(self, names: Sequence[str]) -> dict[str, object]:
+        """Parameter descriptors by name."""
+        request = DescribeParameters.Request(names=list(names))
+        found = self.call(DescribeParameters, "describe_parameters", request).descriptors
+        return {descriptor.name: descriptor for descriptor in found}
+
+
+def received_ns(info: object) -> int:
+    """When the middleware received a message, ns since the epoch; now, where it does not tell."""
+    return info.get("received_timestamp") or time.time_ns()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _parameter_messages(values: dict[str, object]) -> list[object]:
+    return [
+        (value if isinstance(value, Parameter) else Parameter(name.replace("__", "."), value=value)).to_parameter_msg()
+        for name, value in values.items()
+    ]

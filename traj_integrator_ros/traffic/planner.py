@@ -1,0 +1,61 @@
+"""The planner's side: sends action sequences and matches the trajectory batches that answer them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+
+from ..wire.sequence_gaps import SequenceGaps
+from .ledger import Ledger
+from .messages import SECOND_NS, set_stamp, stamp_of
+from .participant import Participant, received_ns
+from .template import Template
+
+DEPTH = 1000
+"""Answers that wait for us must not push each other out of our queue: that would be no loss of the node."""
+About = TypeVar("About")
+
+
+class Planner(Generic[About]):
+    """Gives each sequence a stamp of its own, the time of sending, by which its answer is known.
+
+    Args:
+        participant: who sends.
+        check: is given what a sequence is about, and the answer; returns what is wrong with it, "" if nothing is.
+
+    """
+
+    def __init__(self, participant: Participant, check: Callable[[About, TrajectoryBatch], str]) -> None:
+        self.ledger: Ledger[About] = Ledger()
+        self.faults: Counter[str] = Counter()
+        self.missed = 0
+        """Answers that were lost on their way to us."""
+        self._check = check
+        self._gaps = SequenceGaps()
+        self._last_stamp_ns = 0
+        self.publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
+        self.subscription = participant.subscribe(TrajectoryBatch, "~/trajectory_batch", self._on_batch, DEPTH)
+
+    def send(self, message: ActionSequence | Template, about: About, answer_expected: bool = True) -> None:
+        """Publish a sequence; nobody waits for the answer to one that has to be rejected."""
+        stamp_ns = self._last_stamp_ns = max(time.time_ns(), self._last_stamp_ns + 1)
+        if isinstance(message, Template):
+            message = message.stamped(stamp_ns)
+        else:
+            set_stamp(message, stamp_ns)
+        self.ledger.send(stamp_ns, about, stamp_ns / SECOND_NS, answer_expected)
+        self.publisher.publish(message)
+
+    def in_flight(self, within_s: float = 2.0) -> int:
+        """How many sequences of this time are not answered yet."""
+        return self.ledger.in_flight(time.time(), within_s)
+
+    def _on_batch(self, message: TrajectoryBatch, info: Mapping[str, object]) -> None:
+        self.missed += self._gaps.missed_before(info)
+        about = self.ledger.answer(stamp_of(message), received_ns(info) / SECOND_NS)
+        if about is not None and (fault := self._check(about, message)):
+            self.faults[fault] += 1

@@ -1,0 +1,115 @@
+"""The robot's driver: joint states, one by one or as a recorded motion when they are due."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+
+import numpy as np
+from sensor_msgs.msg import JointState
+
+from ..tools.replay import due_samples
+from .participant import Participant
+from .template import Template
+
+HISTORY = 4000
+
+
+class StatePublisher:
+    """Publishes where the joints are, with the least work for each message."""
+
+    def __init__(self, participant: Participant, joint_names: tuple[str, ...]) -> None:
+        self.messages = 0
+        """Joint states published so far."""
+        self.publisher = participant.publisher(JointState, "joint_states", depth=10)
+        fields = np.random.default_rng(0).random((2, len(joint_names)))
+        position, velocity = (array("d", values.tobytes()) for values in fields)
+        self._template = Template(JointState(name=list(joint_names), position=position, velocity=velocity), *fields)
+
+    def publish(self, position: np.ndarray, velocity: np.ndarray, stamp_ns: int | None = None) -> None:
+        """Publish a joint state `[dof]`, float64, of now; rad and rad/s."""
+        stamp_ns = time.time_ns() if stamp_ns is None else stamp_ns
+        self.publisher.publish(self._template.stamped(stamp_ns, position, velocity))
+        self.messages += 1
+
+
+class MotionPlayer:
+    """Publishes every sample of a motion when it is due, over and over if need be, in a thread of its own.
+
+    Args:
+        states: what publishes.
+        time_s: when each sample is due, `[N]` from 0 on.
+        position, velocity: `[N, dof]`, rad and rad/s.
+        passes: how often; short motions are played several times.
+
+    """
+
+    def __init__(
+        self, states: StatePublisher, time_s: np.ndarray, position: np.ndarray, velocity: np.ndarray, passes: int = 1
+    ) -> None:
+        self._states, self._time_s, self._position, self._velocity = states, time_s, position, velocity
+        self._passes = passes
+        self._pass_s = float(time_s[-1] + np.diff(time_s).mean())
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._play, name="motion-player", daemon=True)
+        self._begin_s: float | None = None
+        self._recent: dict[bytes, None] = {}
+        self._error: BaseException | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Time that playing takes."""
+        return self._passes * self._pass_s
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time since the start, 0 before it."""
+        return 0.0 if self._begin_s is None else time.monotonic() - self._begin_s
+
+    @property
+    def motion_time_s(self) -> float:
+        """Where in the motion the robot is."""
+        return self.elapsed_s % self._pass_s
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether there is still something to play. Raises what stopped the player, if anything did."""
+        if self._error is not None:
+            raise self._error
+        return self._thread.is_alive()
+
+    def has_published(self, position: np.ndarray) -> bool:
+        """Whether one of the latest joint states had these positions `[dof]`, as float32."""
+        return position.astype(np.float32).tobytes() in self._recent
+
+    def announce(self) -> None:
+        """Publish the first sample once, ahead of time: where the robot is when playing starts."""
+        self._publish(0)
+
+    def start(self) -> None:
+        """Start playing."""
+        self._begin_s = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop playing; returns when the last message is out."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _play(self) -> None:
+        try:
+            for _, k, due in due_samples(self._time_s, self._passes):
+                if self._stop.wait(max(0.0, due - time.monotonic())):
+                    return
+                self._publish(k)
+        except Exception as error:  # shown by is_playing, in the thread that can do something about it
+            self._error = error
+
+    def _publish(self, k: int) -> None:
+        position = self._position[k]
+        self._recent[position.astype(np.float32).tobytes()] = None
+        if len(self._recent) > HISTORY:
+            del self._recent[next(iter(self._recent))]
+        self._states.publish(position, self._velocity[k])

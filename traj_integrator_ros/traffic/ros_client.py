@@ -1,0 +1,163 @@
+"""A client of one integrator node with all of its topics and services, which remembers what it receives."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.node import NodeNameNonExistentError
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+from ..tools.checker import Expectation, check_message
+from .messages import set_stamp
+from .participant import ANSWER_TIMEOUT_S, NODE_NAME, START_TIMEOUT_S, Participant
+
+
+class RosClient(Participant):
+    """Checks every joint trajectory that it receives as a controller would, and raises AssertionError in its waiting.
+
+    Args:
+        joint_names: of the robot.
+        integrator: name of the node.
+        ros_arguments: what follows --ros-args; remappings, say.
+
+    """
+
+    def __init__(
+        self, joint_names: Sequence[str], integrator: str = f"/{NODE_NAME}", ros_arguments: Sequence[str] = ()
+    ) -> None:
+        super().__init__(integrator, ros_arguments=ros_arguments)
+        self.joint_names = list(joint_names)
+        self.expects_rest = True
+        """Whether every trajectory must end at rest."""
+        self.batches: list[TrajectoryBatch] = []
+        self.trajectories: list[JointTrajectory] = []
+        self.statuses: list[DiagnosticStatus] = []
+        self.states = self.publisher(JointState, "joint_states")
+        self.sequences = self.publisher(ActionSequence, "~/action_sequence")
+        self.plans = self.publisher(JointTrajectory, "~/position_trajectory")
+        self.batch_subscription = self.subscribe(TrajectoryBatch, "~/trajectory_batch", self._keep_batch)
+        self.trajectory_subscription = self.subscribe(JointTrajectory, "~/joint_trajectory", self._keep_trajectory)
+        self.subscribe(DiagnosticArray, "/diagnostics", self._keep_statuses)
+
+    def wait_until_active(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until the node says that it is active and all topics are connected."""
+        super().wait_until_active(timeout_s)
+        self.wait_until_connected()
+
+    def wait_until_connected(self) -> None:
+        """Wait until all topics are connected."""
+        publishers = (self.states, self.sequences, self.plans)
+        topics = [one.topic_name for one in (self.batch_subscription, self.trajectory_subscription)]
+        self.wait_for(
+            lambda: (
+                all(publisher.get_subscription_count() for publisher in publishers)
+                and all(self.node.count_publishers(topic) for topic in topics)
+            ),
+            f"topics of {self.node_name} connected",
+        )
+        self.spin(0.2)  # the node's side may find us a moment later than we find it
+
+    def topics_and_services(self) -> dict[str, str]:
+        """Name and type of all that the node subscribes to, publishes or serves; nothing while it is unknown."""
+        namespace, _, name = self.node_name.rpartition("/")
+        try:
+            found = [
+                *self.node.get_subscriber_names_and_types_by_node(name, namespace or "/"),
+                *self.node.get_publisher_names_and_types_by_node(name, namespace or "/"),
+                *self.node.get_service_names_and_types_by_node(name, namespace or "/"),
+            ]
+        except NodeNameNonExistentError:  # its entities are discovered apart from its name
+            return {}
+        return {topic: types[0] for topic, types in found}
+
+    # Input
+
+    def publish_state(
+        self,
+        position: Sequence[float],
+        velocity: Sequence[float] = (),
+        names: Sequence[str] | None = None,
+        age_s: float = 0.0,
+        stamp_ns: int | None = None,
+    ) -> None:
+        """Publish a joint state, rad and rad/s, measured `age_s` ago, or with this stamp."""
+        message = JointState(name=list(self.joint_names if names is None else names))
+        message.position, message.velocity = array("d", position), array("d", velocity)
+        set_stamp(message, time.time_ns() - int(age_s * 1e9) if stamp_ns is None else stamp_ns)
+        self.states.publish(message)
+
+    def settle_state(self, position: Sequence[float], velocity: Sequence[float] = ()) -> None:
+        """Publish a joint state and give it time to arrive."""
+        self.publish_state(position, velocity)
+        self.spin(0.1)
+
+    def publish_sequence(self, message: ActionSequence) -> None:
+        """Publish a sequence with the stamp of now, which the answers carry too."""
+        set_stamp(message, time.time_ns())
+        self.sequences.publish(message)
+
+    def answer(
+        self, message: ActionSequence, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> tuple[TrajectoryBatch, JointTrajectory]:
+        """Publish a sequence and return both messages that come of it."""
+        self.batches.clear()
+        self.trajectories.clear()
+        self.sequences.publish(message)
+        self.wait_for(lambda: self.batches and self.trajectories, "trajectory", timeout_s)
+        return self.batches[-1], self.trajectories[-1]
+
+    def answer_plan(self, message: JointTrajectory) -> JointTrajectory:
+        """Publish a position trajectory and return the joint trajectory that comes of it."""
+        self.trajectories.clear()
+        self.plans.publish(message)
+        self.wait_for(lambda: self.trajectories, "trajectory")
+        return self.trajectories[-1]
+
+    def integrate(self, message: ActionSequence) -> Integrate.Response:
+        """Call ~/integrate."""
+        return self.call(Integrate, "integrate", Integrate.Request(actions=message))
+
+    def compute_gradient(self, request: ComputeGradient.Request) -> ComputeGradient.Response:
+        """Call ~/compute_gradient."""
+        return self.call(ComputeGradient, "compute_gradient", request)
+
+    @contextmanager
+    def periodically(self, period_s: float, function: Callable[[], None]) -> Iterator[None]:
+        """Call a function at a period while messages are handled."""
+        timer = self.node.create_timer(period_s, function)
+        try:
+            yield
+        finally:
+            self.node.destroy_timer(timer)
+
+    # Diagnostics
+
+    def status(self, fresh: bool = True) -> DiagnosticStatus:
+        """The node's latest status; with `fresh`, one that tells of all that happened before this call."""
+        if fresh:
+            self.statuses.clear()
+            self.wait_for(lambda: len(self.statuses) >= 2, "two diagnostic messages")
+        return self.statuses[-1]
+
+    def counts(self) -> dict[str, str]:
+        """The values of a fresh status."""
+        return {pair.key: pair.value for pair in self.status().values}
+
+    def _keep_batch(self, message: TrajectoryBatch) -> None:
+        self.batches.append(message)
+
+    def _keep_trajectory(self, message: JointTrajectory) -> None:
+        findings = check_message(message, Expectation(self.joint_names, at_rest=self.expects_rest, complete=True))
+        assert not findings, "\n".join(map(str, findings))
+        self.trajectories.append(message)
+
+    def _keep_statuses(self, message: DiagnosticArray) -> None:
+        self.statuses += [status for status in message.status if status.name == f"{self.node_name}: integrator"]
