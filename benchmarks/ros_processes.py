@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,13 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from traj_integrator_ros.demo.process import IntegratorProcess, config_file
-from traj_integrator_ros.tools.ros_domain import claim_domain
+from traj_integrator_ros.traffic.local_dds import config_file, isolate
+from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess
 
 START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 5.0
-PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -57,13 +52,11 @@ def running(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(_environment(profile))
         parameters = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
-        parameters["/**"]["ros__parameters"] |= {"joint_names": list(joint_names), **overrides}
-        file = folder / "parameters.yaml"
-        file.write_text(yaml.safe_dump(parameters), encoding="utf-8")
-        node = IntegratorProcess(file, folder / "node.log", node_module)
+        parameters = {**parameters["/**"]["ros__parameters"], "joint_names": list(joint_names), **overrides}
+        node = NodeProcess(folder, parameters, program=("-m", node_module))
         stack.callback(node.stop)
-        echo = subprocess.Popen([sys.executable, "-m", "benchmarks.ros_echo"], cwd=ROOT)
-        stack.callback(_stop, echo)
+        echo = PythonProcess(["-m", "benchmarks.ros_echo"], folder / "echo.log", name="echo")
+        stack.callback(echo.stop)
         manager = _Manager(ctx=multiprocessing.get_context("spawn"))
         manager.start()
         stack.callback(manager.shutdown)
@@ -73,8 +66,8 @@ def running(
             client.wait_until_connected(START_TIMEOUT_S)
         except TimeoutError as error:
             node.check()
-            said = (folder / "node.log").read_text(encoding="utf-8", errors="replace")
-            raise TimeoutError(f"{error}; the node said:\n{said}") from None
+            echo.check()
+            raise TimeoutError(f"{error}; the node said:\n{node.output}") from None
         yield Processes(client, node.pid, echo.pid)
 
 
@@ -94,24 +87,9 @@ _Manager.register("RosClient", _new_client)
 @contextmanager
 def _environment(profile: str | None) -> Iterator[None]:
     before = dict(os.environ)
-    os.environ.update(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_DOMAIN_ID=str(claim_domain()))
-    for name in PROFILE_VARIABLES:
-        os.environ.pop(name, None)
-    if profile is not None:
-        # Fast DDS 3 renamed the variable, and warns of the old name.
-        has_fast_dds_2 = os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy")
-        os.environ[PROFILE_VARIABLES[has_fast_dds_2]] = str(config_file(profile))
+    isolate(profile)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _stop(process: subprocess.Popen) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

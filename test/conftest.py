@@ -16,19 +16,15 @@ from pathlib import Path
 import pytest
 
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
-from traj_integrator_ros.tools.ros_domain import claim_domain
+from traj_integrator_ros.traffic.local_dds import isolate
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
 
 
 def _prepare_environment() -> None:
-    os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    isolate()
     os.environ["RMW_IMPLEMENTATION"] = "rmw_fastrtps_cpp"
-    # Fast DDS 2 knows the one name, Fast DDS 3 the other, and warns of the one.
-    fast_dds = "FASTRTPS" if os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy") else "FASTDDS"
-    os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(PROJECT_ROOT / "config" / "fastdds_localhost.xml")
     # Several test processes and their nodes share the cores; more threads than that make all of them slower.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("MPLBACKEND", "Agg")

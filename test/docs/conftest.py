@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +12,10 @@ import numpy as np
 import pytest
 from documentation_pages import ROOT
 
+from traj_integrator_ros.traffic.node_process import PythonProcess
+
 JOINTS = [f"panda_joint{i}" for i in range(1, 8)]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
-ENDS_WITHIN_S = 20.0
 
 
 @pytest.fixture
@@ -46,22 +44,13 @@ def folder(tmp_path: Path) -> Path:
 @contextmanager
 def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
     """A Python program until SIGINT, which it must obey with exit code 0; ready once it has printed `until`."""
-    with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+    process = PythonProcess(command, log, cwd=ROOT)
     try:
-        deadline = time.monotonic() + 60
-        while until not in log.read_text(errors="replace"):
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")
-            time.sleep(0.05)
+        process.wait_for_output(until)
         yield
     finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            code = process.wait(ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-    assert code == 0, log.read_text(errors="replace")
+        ended = process.stop()
+    assert ended.code == 0, process.output
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -15,25 +14,23 @@ import pytest
 from documentation_pages import ROOT
 
 from traj_integrator_ros.handling.controller_points import TimedPoints, interpolate
+from traj_integrator_ros.traffic.node_process import PythonProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.usefixtures("panda_node")]
 
 
 def output_of(example: str, *arguments: str, until: str, log: Path) -> str:
     """Run an example until it has printed a pattern, end it by Ctrl-C, and return what it printed."""
-    with log.open("w") as output:
-        command = [sys.executable, f"examples/{example}", *arguments]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+    process = PythonProcess([f"examples/{example}", *arguments], log, cwd=ROOT)
     try:
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not re.search(until, log.read_text()):
+        while time.monotonic() < deadline and not re.search(until, process.output):
             time.sleep(0.05)
     finally:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(10)
-    text = log.read_text()
+        ended = process.stop()
+    text = process.output
     assert re.search(until, text), text
-    assert code == 0 and "Traceback" not in text, text
+    assert ended.code == 0 and "Traceback" not in text, text
     return text
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# Their assertions explain themselves as those of a test module do.
-pytest.register_assert_rewrite("integrator_client", "scenarios")
+# Its assertions explain themselves as those of a test module do.
+pytest.register_assert_rewrite("scenarios")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,18 +7,15 @@ import os
 from launch.actions import GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import SetRemap
-from scenarios import CONFIG, REPOSITORY, Scenario
+from scenarios import REPOSITORY, Scenario
 
-from traj_integrator_ros.tools.ros_domain import claim_domain
+from traj_integrator_ros.traffic import local_dds
 
 
 def isolate() -> None:
     """Keep DDS on this machine, in a domain of our own, under launch_test; under pytest test/conftest.py does it."""
     if "PYTEST_CURRENT_TEST" not in os.environ:
-        os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-        fast_dds = "FASTRTPS" if os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy") else "FASTDDS"
-        os.environ[f"{fast_dds}_DEFAULT_PROFILES_FILE"] = str(CONFIG / "fastdds_localhost.xml")
+        local_dds.isolate()
 
 
 def integrator_launch(scenario: Scenario, **arguments: str) -> GroupAction:

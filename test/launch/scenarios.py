@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 from builtin_interfaces.msg import Duration
-from integrator_client import START_TIMEOUT_S, IntegratorClient, floats, sequence_of, table
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_ros.traffic.messages import ORDERS, gradient_request, sequence, table
+from traj_integrator_ros.traffic.participant import NODE_NAME, START_TIMEOUT_S
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = REPOSITORY / "config"
@@ -43,16 +44,18 @@ class Scenario:
         (node,) = yaml.safe_load(self.parameter_file().read_text(encoding="utf-8")).values()
         return _dotted(node["ros__parameters"])
 
-    def client(self) -> IntegratorClient:
-        return IntegratorClient(self.namespace, self.parameters()["joint_names"], dict(self.remappings))
+    def client(self) -> RosClient:
+        name = "/".join(["", *filter(None, self.namespace.split("/")), NODE_NAME])
+        rules = [f"{one.replace('~', name)}:={other}" for one, other in self.remappings]
+        return RosClient(self.parameters()["joint_names"], name, [word for rule in rules for word in ("-r", rule)])
 
     def launch_arguments(self) -> dict[str, str]:
         return {"robot": self.robot, "namespace": self.namespace, "device": "cpu"}
 
     def process_arguments(self) -> list[str]:
-        """Return what the launch file puts behind the name of the executable for these launch arguments."""
+        """Return what the launch file puts behind --ros-args for these launch arguments."""
         return [
-            *("--ros-args", "-r", "__node:=traj_integrator", "-r", f"__ns:=/{self.namespace}"),
+            *("-r", "__node:=traj_integrator", "-r", f"__ns:=/{self.namespace}"),
             *("--params-file", str(self.parameter_file()), "-p", "device:=cpu"),
             *(word for name, other in self.remappings for word in ("-r", f"{name}:={other}")),
         ]
@@ -102,22 +105,22 @@ UNKNOWN_PARAMETER = (f"{_JOINTS}    state_time_out: 1.0\n", "parameter 'state_ti
 # Start-up -----------------------------------------------------------------------------------------------------------
 
 
-def goes_to_active_by_itself(client: IntegratorClient, scenario: Scenario) -> None:
+def goes_to_active_by_itself(client: RosClient, scenario: Scenario) -> None:
     client.wait_until_active()
 
 
-def has_the_parameters_of_its_files(client: IntegratorClient, scenario: Scenario) -> None:
+def has_the_parameters_of_its_files(client: RosClient, scenario: Scenario) -> None:
     expected = {**scenario.parameters(), "device": "cpu"}
     assert client.parameters(list(expected)) == expected
 
 
-def offers_the_interface(client: IntegratorClient, scenario: Scenario) -> None:
+def offers_the_interface(client: RosClient, scenario: Scenario) -> None:
     name = client.node_name
     expected = {
-        client.states_topic: "sensor_msgs/msg/JointState",
+        client.states.topic_name: "sensor_msgs/msg/JointState",
         f"{name}/action_sequence": "traj_integrator_interfaces/msg/ActionSequence",
         f"{name}/position_trajectory": "trajectory_msgs/msg/JointTrajectory",
-        client.output_topic: "trajectory_msgs/msg/JointTrajectory",
+        client.trajectory_subscription.topic_name: "trajectory_msgs/msg/JointTrajectory",
         f"{name}/trajectory_batch": "traj_integrator_interfaces/msg/TrajectoryBatch",
         f"{name}/integrate": "traj_integrator_interfaces/srv/Integrate",
         f"{name}/compute_gradient": "traj_integrator_interfaces/srv/ComputeGradient",
@@ -129,11 +132,9 @@ def offers_the_interface(client: IntegratorClient, scenario: Scenario) -> None:
     assert not remapped & client.topics_and_services().keys()
 
 
-def reports_diagnostics(client: IntegratorClient, scenario: Scenario) -> None:
-    client.diagnostics.clear()
-    client.wait_for(lambda: len(client.diagnostics) >= 2, "two diagnostic messages", timeout_s=5.0)
-    values = {item.key: item.value for status in client.diagnostics[-1].status for item in status.values}
-    assert values.get("lifecycle_state") == "active", values
+def reports_diagnostics(client: RosClient, scenario: Scenario) -> None:
+    counts = client.counts()
+    assert counts["lifecycle_state"] == "active", counts
 
 
 START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files, offers_the_interface, reports_diagnostics)
@@ -141,22 +142,22 @@ START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files, offers_th
 # Main job -----------------------------------------------------------------------------------------------------------
 
 
-def answers_a_sequence_on_both_topics(client: IntegratorClient, scenario: Scenario) -> None:
+def answers_a_sequence_on_both_topics(client: RosClient, scenario: Scenario) -> None:
     motion = _Motion.of(scenario)
     client.publish_state(motion.position[0], motion.velocity[0])
     client.spin(0.2)
     batches, trajectories = len(client.batches), len(client.trajectories)
-    sequence = sequence_of(motion.actions(batch=3), DT_S, ActionSequence.POSITION)
-    client.publish_sequence(sequence)
+    sent = sequence(motion.actions(batch=3), dt=[DT_S], control_space=ActionSequence.POSITION)
+    client.publish_sequence(sent)
     client.wait_for(lambda: len(client.batches) > batches, "trajectory batch")
     client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory")
     assert (len(client.batches), len(client.trajectories)) == (batches + 1, trajectories + 1)
     batch = client.batches[-1]
-    assert batch.header.stamp == sequence.header.stamp
+    assert batch.header.stamp == sent.header.stamp
     _check_positions_and_velocities(batch, motion)
 
 
-def integrates_for_a_caller(client: IntegratorClient, scenario: Scenario) -> None:
+def integrates_for_a_caller(client: RosClient, scenario: Scenario) -> None:
     motion = _Motion.of(scenario)
     response = client.integrate(motion.sequence(batch=2))
     assert response.success, response.message
@@ -168,28 +169,25 @@ def integrates_for_a_caller(client: IntegratorClient, scenario: Scenario) -> Non
     np.testing.assert_allclose(inner, np.broadcast_to(motion.acceleration, inner.shape), atol=0.02)
 
 
-def gradient_is_the_vjp(client: IntegratorClient, scenario: Scenario) -> None:
+def gradient_is_the_vjp(client: RosClient, scenario: Scenario) -> None:
     motion, generator = _Motion.of(scenario), np.random.default_rng(7)
-    sequence = motion.sequence(batch=2)
-    trajectory = client.integrate(sequence).trajectory
+    actions = motion.sequence(batch=2)
+    trajectory = client.integrate(actions).trajectory
     # Scaled by the step, so that each of the four terms of the sum counts.
     upstream = {
         name: generator.standard_normal(len(getattr(trajectory, name))) * DT_S**order
-        for order, name in enumerate(("position", "velocity", "acceleration", "jerk"))
+        for order, name in enumerate(ORDERS)
     }
-    request = ComputeGradient.Request(actions=sequence)
-    for name, values in upstream.items():
-        setattr(request, f"grad_{name}", floats(values))
-    response = client.compute_gradient(request)
+    response = client.compute_gradient(gradient_request(actions, upstream))
     assert response.success, response.message
     left = sum(np.dot(values, getattr(trajectory, name)) for name, values in upstream.items())
-    right = np.dot(response.grad_action, sequence.data)
+    right = np.dot(response.grad_action, actions.data)
     for name in ("position", "velocity", "acceleration"):
-        right += np.dot(getattr(response, f"grad_start_{name}"), getattr(sequence.start, name))
+        right += np.dot(getattr(response, f"grad_start_{name}"), getattr(actions.start, name))
     np.testing.assert_allclose(right, left, rtol=1e-3, atol=1e-3)
 
 
-def completes_a_plan_of_positions(client: IntegratorClient, scenario: Scenario) -> None:
+def completes_a_plan_of_positions(client: RosClient, scenario: Scenario) -> None:
     motion = _Motion.of(scenario)
     client.publish_state(motion.position[0], motion.velocity[0])
     client.spin(0.2)
@@ -198,13 +196,13 @@ def completes_a_plan_of_positions(client: IntegratorClient, scenario: Scenario) 
     for step, position in enumerate(motion.position):
         time_from_start = Duration(nanosec=round(step * DT_S * 1e9))
         plan.points.append(JointTrajectoryPoint(positions=array("d", position), time_from_start=time_from_start))
-    client.publish_plan(plan)
+    client.plans.publish(plan)
     client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory of the plan")
     answer = client.trajectories[-1]
     np.testing.assert_allclose([point.positions for point in answer.points[: len(plan.points)]], motion.position)
 
 
-def refuses_bad_input_and_goes_on(client: IntegratorClient, scenario: Scenario) -> None:
+def refuses_bad_input_and_goes_on(client: RosClient, scenario: Scenario) -> None:
     motion = _Motion.of(scenario)
     bad = motion.sequence(batch=1)
     bad.data[3] = float("nan")
@@ -214,7 +212,7 @@ def refuses_bad_input_and_goes_on(client: IntegratorClient, scenario: Scenario) 
     client.publish_sequence(bad)
     client.spin(0.5)
     assert len(client.batches) == answered, "a sequence with NaN was answered"
-    assert client.lifecycle_state() == "active"
+    assert client.state() == "active"
     integrates_for_a_caller(client, scenario)
 
 
@@ -229,7 +227,7 @@ MAIN_JOB = (
 # Two nodes ----------------------------------------------------------------------------------------------------------
 
 
-def neighbours_do_not_hear_each_other(clients: Sequence[IntegratorClient], scenarios: Sequence[Scenario]) -> None:
+def neighbours_do_not_hear_each_other(clients: Sequence[RosClient], scenarios: Sequence[Scenario]) -> None:
     """Check two nodes, each with a client of its own in its namespace."""
     for client in clients:
         client.wait_until_active()
@@ -238,7 +236,8 @@ def neighbours_do_not_hear_each_other(clients: Sequence[IntegratorClient], scena
         client.publish_state(state, np.zeros_like(state))
         client.spin(0.2)
     for client, state in zip(clients, states, strict=True):
-        client.publish_sequence(sequence_of(np.zeros((1, 2, len(state))), DT_S, ActionSequence.ACCELERATION))
+        still = sequence(np.zeros((1, 2, len(state))), dt=[DT_S], control_space=ActionSequence.ACCELERATION)
+        client.publish_sequence(still)
         client.wait_for(lambda batches=client.batches: batches, "trajectory batch")
         np.testing.assert_allclose(client.batches[-1].position[: len(state)], state, atol=1e-6)
     for near, scenario, far in zip(clients, scenarios, reversed(clients), strict=True):
@@ -248,35 +247,20 @@ def neighbours_do_not_hear_each_other(clients: Sequence[IntegratorClient], scena
         integrates_for_a_caller(near, scenario)
         far.spin(0.2)
         assert (len(far.batches), len(far.trajectories)) == heard, "the far node answered, too"
-    counts = {client.node_name: 4 for client in clients}
-    clients[0].diagnostics.clear()
-    clients[0].wait_for(lambda: counts.keys() <= _sequences_by_node(clients[0]).keys(), "diagnostics of both nodes")
-    counted = _sequences_by_node(clients[0])  # the node of another test may still speak
-    assert {name: counted[name] for name in counts} == counts
-
-
-def _sequences_by_node(client: IntegratorClient) -> dict[str, int]:
-    """How many sequences each node says to have received."""
-    statuses = [status for message in client.diagnostics for status in message.status]
-    return {
-        status.name.partition(":")[0]: int(value.value)
-        for status in statuses
-        for value in status.values
-        if value.key == "sequences"
-    }
+    assert [client.counts()["sequences"] for client in clients] == ["4", "4"]
 
 
 # Recovery -----------------------------------------------------------------------------------------------------------
 
 
-def traffic_recovers(client: IntegratorClient, scenario: Scenario, kill: Callable[[], None]) -> None:
+def traffic_recovers(client: RosClient, scenario: Scenario, kill: Callable[[], None]) -> None:
     """Check that the publishers and clients that were there before `kill` are served again after it."""
     motion = _Motion.of(scenario)
-    sequence = motion.sequence(batch=2)
+    actions = motion.sequence(batch=2)
 
     def send() -> None:
         client.publish_state(motion.position[0], motion.velocity[0])
-        client.publish_sequence(sequence)
+        client.publish_sequence(actions)
 
     with client.periodically(0.05, send):
         before = len(client.batches)
@@ -326,7 +310,7 @@ class _Motion:
     def sequence(self, batch: int) -> ActionSequence:
         """Return the message with the start state, moving and accelerating."""
         start = {"position": self.position[:1], "velocity": self.velocity[:1], "acceleration": self.acceleration[None]}
-        return sequence_of(self.actions(batch), DT_S, ActionSequence.POSITION, **start)
+        return sequence(self.actions(batch), dt=[DT_S], control_space=ActionSequence.POSITION, **start)
 
 
 def _check_positions_and_velocities(batch: TrajectoryBatch, motion: _Motion) -> None:

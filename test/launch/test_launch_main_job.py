@@ -1,4 +1,4 @@
-"""The main job of a node that integrator.launch.py started: sequences, plans, services, bad input."""
+"""Start-up and main job by integrator.launch.py, once for each robot of config/."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from launch import LaunchDescription
 from launch_testing.actions import ReadyToTest
 from launch_testing.asserts import assertExitCodes
 from launching import integrator_launch, isolate
-from scenarios import MAIN_JOB, SCENARIOS
+from scenarios import CONFIG, MAIN_JOB, SCENARIOS, START_UP
 
 
 @pytest.mark.launch_test
@@ -30,14 +30,16 @@ def generate_test_description(scenario):
     return LaunchDescription([integrator_launch(scenario), ReadyToTest()])
 
 
-class TestMainJob(unittest.TestCase):
-    def test_main_job(self, scenario):
+class TestStartedNode(unittest.TestCase):
+    def test_start_up_and_main_job(self, scenario):
         client = scenario.client()
         self.addCleanup(client.close)
-        client.wait_until_active()
-        for check in MAIN_JOB:
+        for check in (*START_UP, *MAIN_JOB):
             with self.subTest(check=check.__name__):
                 check(client, scenario)
+
+    def test_every_robot_has_its_scenario(self):
+        self.assertEqual({path.stem for path in CONFIG.glob("*.yaml")}, {scenario.robot for scenario in SCENARIOS})
 
 
 @launch_testing.post_shutdown_test()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
-from integrator_client import START_TIMEOUT_S, IntegratorClient
-from launched_process import NodeProcess
 from scenarios import (
     MAIN_JOB,
     SCENARIOS,
@@ -29,6 +26,10 @@ from scenarios import (
     traffic_recovers,
 )
 
+from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.participant import START_TIMEOUT_S
+from traj_integrator_ros.traffic.ros_client import RosClient
+
 pytestmark = pytest.mark.ros
 
 
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.ros
 def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple]:
     """Client and scenario of a node that runs for all checks of the scenario."""
     scenario: Scenario = request.param
-    process = NodeProcess(scenario.process_arguments(), tmp_path_factory.mktemp("node") / "output.txt")
+    process = NodeProcess(tmp_path_factory.mktemp("node"), arguments=scenario.process_arguments())
     client = scenario.client()
     yield client, scenario
     client.close()
@@ -44,10 +45,10 @@ def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def active(tmp_path: Path) -> Iterator[tuple[NodeProcess, IntegratorClient, Scenario]]:
+def active(tmp_path: Path) -> Iterator[tuple[NodeProcess, RosClient, Scenario]]:
     """A node of the test's own, which is active."""
     scenario = SCENARIOS[0]
-    process = NodeProcess(scenario.process_arguments(), tmp_path / "output.txt")
+    process = NodeProcess(tmp_path, arguments=scenario.process_arguments())
     client = scenario.client()
     goes_to_active_by_itself(client, scenario)
     yield process, client, scenario
@@ -62,7 +63,13 @@ def test_started_node(started, check):
 
 
 def test_two_nodes_side_by_side_do_not_hear_each_other(tmp_path):
-    nodes = [NodeProcess(one.process_arguments(), tmp_path / f"{one}.txt") for one in SIDE_BY_SIDE]
+    folders = [tmp_path / str(one) for one in SIDE_BY_SIDE]
+    for folder in folders:
+        folder.mkdir()
+    nodes = [
+        NodeProcess(folder, arguments=one.process_arguments())
+        for folder, one in zip(folders, SIDE_BY_SIDE, strict=True)
+    ]
     clients = [one.client() for one in SIDE_BY_SIDE]
     try:
         neighbours_do_not_hear_each_other(clients, SIDE_BY_SIDE)
@@ -77,9 +84,9 @@ def test_a_wrong_parameter_file_is_told_in_one_line(started_with, wrong: WrongFi
     if wrong.ends:
         assert process.wait(START_TIMEOUT_S) == 2, process.output
     else:
-        _wait_for(process, wrong.said)
+        process.wait_for_output(wrong.said)
         assert process.is_running()
-        assert process.end(signal.SIGINT).code == 0
+        assert process.stop().code == 0
     assert len([line for line in process.output.splitlines() if wrong.said in line]) == 1, process.output
     assert "Traceback" not in process.output, process.output
 
@@ -87,7 +94,7 @@ def test_a_wrong_parameter_file_is_told_in_one_line(started_with, wrong: WrongFi
 def test_a_parameter_that_does_not_exist_is_told_and_has_no_effect(started_with):
     text, said = UNKNOWN_PARAMETER
     process = started_with(text)
-    _wait_for(process, "active")
+    process.wait_for_output("active")
     assert said in process.output
 
 
@@ -100,7 +107,7 @@ def started_with(tmp_path: Path) -> Iterator[Callable[[str | None], NodeProcess]
         file = Path("/nowhere/missing.yaml") if text is None else tmp_path / "parameters.yaml"
         if text is not None:
             file.write_text(text, encoding="utf-8")
-        started.append(NodeProcess(["--ros-args", "--params-file", str(file)], tmp_path / "output.txt"))
+        started.append(NodeProcess(tmp_path, file))
         return started[-1]
 
     yield start
@@ -108,34 +115,22 @@ def started_with(tmp_path: Path) -> Iterator[Callable[[str | None], NodeProcess]
         process.close()
 
 
-def _wait_for(process: NodeProcess, text: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while text not in process.output:
-        assert process.is_running() and time.monotonic() < deadline, process.output
-        time.sleep(0.05)
-
-
 # A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
 @pytest.mark.parametrize("again_s", [20.0, 0.02], ids=["once", "repeated"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_signal_ends_the_node_in_time_with_exit_code_0_and_no_traceback(active, number, again_s):
     process, _, _ = active
-    ended = process.end(number, again_s)
-    assert ended.code == 0, ended
+    ended = process.stop(number, again_s)
+    assert ended.code == 0, process.output
     assert ended.seconds <= SHUTDOWN_LIMIT_S, ended
-    assert "Traceback" not in ended.output, ended.output
+    assert "Traceback" not in process.output, process.output
 
 
-def test_publishers_and_clients_recover_when_the_node_is_killed_and_started_again(active, tmp_path):
+def test_publishers_and_clients_recover_when_the_node_is_killed_and_started_again(active):
     process, client, scenario = active
-    again: list[NodeProcess] = []
 
     def kill() -> None:
-        process.end(signal.SIGKILL)
-        again.append(NodeProcess(scenario.process_arguments(), tmp_path / "second_output.txt"))
+        process.kill()
+        process.start()
 
-    try:
-        traffic_recovers(client, scenario, kill)
-    finally:
-        for second in again:
-            second.close()
+    traffic_recovers(client, scenario, kill)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from node_process import NodeProcess
 from ros_client import RosClient
+
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 JOINTS = ("joint_a", "joint_b", "joint_c")
 PARAMETERS = {

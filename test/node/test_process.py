@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory
-from node_process import PROJECT_ROOT, NodeProcess
 from ros_client import sequence
 
 from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
 
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
@@ -66,7 +66,7 @@ def test_a_signal_ends_an_unconfigured_node(
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "traj_integrator_ros", *arguments],
-        capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT)},
+        capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, **source_environment()},
     )  # fmt: skip
 
 

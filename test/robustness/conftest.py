@@ -20,7 +20,8 @@ from hostile_ledger import Ledger  # noqa: E402
 from hostile_node import PARAMETERS as HOSTILE_PARAMETERS  # noqa: E402
 from hostile_node import HostileNode  # noqa: E402
 from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory, connect, start_node  # noqa: E402
-from node_process import NodeProcess  # noqa: E402
+
+from traj_integrator_ros.traffic.node_process import NodeProcess  # noqa: E402
 
 __all__ = ["JOINTS", "PARAMETERS", "ClientFactory", "NodeFactory", "connect", "start_node"]
 

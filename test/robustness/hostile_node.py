@@ -9,7 +9,6 @@ import numpy as np
 from hostile_ledger import Ledger
 from hostile_messages import NODE, good_plan, good_sequence
 from hostile_oracle import OUTPUTS, Verdict
-from node_process import NodeProcess
 from rclpy.publisher import Publisher
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
@@ -17,6 +16,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 PARAMETERS = {
     "joint_names": list(NODE.joint_names),
@@ -116,7 +116,7 @@ class HostileNode:
             expected = before.total() + 1
             try:
                 self.client.wait_for(lambda: self._latest().total() >= expected, "count", ANSWER_TIMEOUT_S)
-            except AssertionError:
+            except TimeoutError:
                 problem = "not counted"
             if "clock_jumped_back" not in verdict.reasons and not self._holds_state():
                 problem += " the joint state before it is gone"

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from hostile_ledger import Ledger
 from node_fixtures import ClientFactory, NodeFactory
-from node_process import NodeProcess
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from robot_process import beside
 from ros_client import RosClient, sequence
 
 from traj_integrator_interfaces.srv import Integrate
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
@@ -100,7 +100,7 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
             sent += 1
             struct.pack_into("<i", data, STAMP_AT, sent)
             client.sequences.publish(bytes(data))
-            client._executor.spin_once(timeout_sec=0)
+            client.spin_once(0)
             client.batches.clear()
     client.wait_for(lambda: accounted(client)[0] == sent + 1, "every sequence accounted for", 30.0)
     received, answered, rejected = accounted(client)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from keystore import make_keystore
 from policies import Grant, enclaves
+
+from traj_integrator_ros.traffic.node_process import PythonProcess
 
 WITHOUT_SECURITY = "doesn't have the security libraries"
 """What Fast DDS that was built without security says where security is asked for."""
@@ -43,45 +41,15 @@ def security(granted: dict[str, set[Grant]], tmp_path_factory: pytest.TempPathFa
     }
 
 
-class SecuredProcess:
+class SecuredProcess(PythonProcess):
     """A Python program in an enclave, its output in a file."""
 
     def __init__(self, root: Path, log: Path, environment: dict[str, str], enclave: str, arguments: tuple) -> None:
-        self._log = log
-        command = [sys.executable, *map(str, arguments)]
-        if "--ros-args" not in command:
-            command.append("--ros-args")
-        path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*command, "--enclave", enclave],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=root,
-                env={**os.environ, **environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
-            )
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")
-
-    def wait(self, timeout_s: float = 60.0) -> int:
-        return self._process.wait(timeout_s)
-
-    def wait_for(self, text: str, timeout_s: float = 60.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while text not in self.output:
-            assert self._process.poll() is None and time.monotonic() < deadline, self.output
-            time.sleep(0.05)
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(10.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        given = list(map(str, arguments))
+        ros = [] if "--ros-args" in given else ["--ros-args"]
+        super().__init__(
+            [*given, *ros, "--enclave", enclave], log, environment={**environment, "PYTHONUNBUFFERED": "1"}, cwd=root
+        )
 
 
 @pytest.fixture
@@ -105,7 +73,7 @@ def has_security(security: dict[str, str], project_root: Path, tmp_path_factory:
     code = "import rclpy; rclpy.init(); rclpy.create_node('planner')"
     log = tmp_path_factory.mktemp("probe") / "log"
     process = SecuredProcess(project_root, log, security, "/planner", ("-c", code))
-    process.wait()
+    process.wait(60.0)
     return WITHOUT_SECURITY not in process.output
 
 

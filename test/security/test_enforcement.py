@@ -19,18 +19,18 @@ ENCLAVE = "/traj_integrator"
 @pytest.mark.usefixtures("enforced")
 def test_optimizer_planner_and_robot_in_their_enclaves_are_served(start: Callable) -> None:
     node = start(ENCLAVE, *NODE)
-    node.wait_for("active")
+    node.wait_for_output("active")
     optimizer = start("/optimizer", "examples/optimizer.py")
     start("/simulated_robot", "examples/simulated_robot.py")
     planner = start("/planner", "examples/planner.py")
-    planner.wait_for("is smoothest")
-    assert optimizer.wait() == 0, optimizer.output
+    planner.wait_for_output("is smoothest")
+    assert optimizer.wait(60.0) == 0, optimizer.output
 
 
 @pytest.mark.usefixtures("enforced")
 def test_who_has_no_identity_sees_nothing(start: Callable) -> None:
     node = start(ENCLAVE, *NODE)
-    node.wait_for("active")
+    node.wait_for_output("active")
     code = (
         "import rclpy, sys, time; rclpy.init(); node = rclpy.create_node('planner')\n"
         "topic, end = '/traj_integrator/joint_trajectory', time.monotonic() + float(sys.argv[1])\n"
@@ -40,7 +40,7 @@ def test_who_has_no_identity_sees_nothing(start: Callable) -> None:
     # One that is let in may take seconds to prove who it is; as long again is given to one that is not.
     begin = time.monotonic()
     known = start("/planner", "-c", code, "30")
-    assert known.wait() == 0 and "publishers: 1" in known.output, known.output
+    assert known.wait(60.0) == 0 and "publishers: 1" in known.output, known.output
     wait_s = 2.0 + time.monotonic() - begin
     stranger = subprocess.run([sys.executable, "-c", code, str(wait_s)], capture_output=True, text=True, timeout=90)
     assert stranger.stdout.strip() == "publishers: 0", stranger.stdout + stranger.stderr
@@ -54,14 +54,14 @@ def test_an_identity_may_do_no_more_than_its_policy_says(start: Callable) -> Non
         "node.create_publisher(JointState, 'joint_states', 10); print('may publish joint states')"
     )
     planner = start("/planner", "-c", code)
-    assert planner.wait() != 0
+    assert planner.wait(60.0) != 0
     assert "may be here" in planner.output and "may publish joint states" not in planner.output
 
 
 @pytest.mark.usefixtures("enforced")
 def test_the_node_in_the_enclave_of_another_ends_with_one_line(start: Callable) -> None:
     node = start("/planner", *NODE)
-    assert node.wait() == 2, node.output
+    assert node.wait(60.0) == 2, node.output
     assert "Traceback" not in node.output and "integrator_node: " in node.output, node.output
 
 
@@ -69,7 +69,7 @@ def test_security_that_the_middleware_lacks_or_has_no_keys_for_ends_the_node(
     start: Callable, has_security: bool
 ) -> None:
     node = start(ENCLAVE if not has_security else "/nobody", *NODE)
-    assert node.wait() == 2, node.output
+    assert node.wait(60.0) == 2, node.output
     (line,) = (line for line in node.output.splitlines() if line.startswith("integrator_node: "))
     assert "ecurity" in line and "Traceback" not in node.output, node.output
 
@@ -77,8 +77,8 @@ def test_security_that_the_middleware_lacks_or_has_no_keys_for_ends_the_node(
 def test_everything_here_stays_on_this_machine(project_root: Path) -> None:
     assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
     code = (
-        "import os; from traj_integrator_ros.demo.process import keep_dds_on_this_machine as keep\n"
-        "keep(); print(os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'], os.environ['ROS_DOMAIN_ID'] != '0', "
+        "import os; from traj_integrator_ros.traffic.local_dds import stay_local\n"
+        "stay_local(); print(os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'], os.environ['ROS_DOMAIN_ID'] != '0', "
         "os.environ['FASTDDS_DEFAULT_PROFILES_FILE'])"
     )
     unset = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", "FASTDDS_DEFAULT_PROFILES_FILE", "ROS_DISTRO")

@@ -19,14 +19,14 @@ def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
     rclpy = pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from rclpy.context import Context
 
-    from traj_integrator_ros.demo.process import IntegratorProcess
+    from traj_integrator_ros.traffic.node_process import NodeProcess
 
     file = tmp_path / "parameters.yaml"
     robot = (project_root / "config" / "franka.yaml").read_text(encoding="utf-8")
     everything = robot.replace("service_introspection: disabled", "service_introspection: contents")
     assert everything != robot
     file.write_text(f"{everything}    use_sim_time: true\n", encoding="utf-8")
-    process = IntegratorProcess(file, tmp_path / "node.log")
+    process = NodeProcess(tmp_path, file)
     context = Context()
     rclpy.init(context=context)
     node = rclpy.create_node("test_policies", context=context)

@@ -1,50 +1,16 @@
-"""DDS that stays on this machine, in a ROS domain that nobody else here uses. Imports neither ROS nor torch."""
+"""DDS that stays on this machine, in a ROS domain that nobody else here uses. Knows no ROS."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import random
-import socket
 import sys
-import tempfile
 from pathlib import Path
 
-LARGEST_DOMAIN_ID = 101
-"""Larger ids collide with the ports that Linux hands out to ordinary connections."""
+from ..tools.ros_domain import claim_domain
+
 PROFILE = "fastdds_localhost.xml"
 PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
 """Name a transport profile to Fast DDS 3 and to Fast DDS 2."""
-
-_locks: list[int] = []  # file descriptors; the locks last as long as this process
-
-
-class NoFreeDomain(Exception):
-    """Every ROS domain is taken."""
-
-
-def claim_domain() -> int:
-    """Lock a ROS domain id for as long as this process lives, and return it.
-
-    No two processes on this machine get the same one, whichever user they belong to; ids at whose ports other ROS nodes
-    listen are left out. Raises NoFreeDomain.
-    """
-    folder = Path(tempfile.gettempdir()) / "traj_integrator_ros_domains"
-    if not folder.exists():
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o1777)  # other users lock here, too
-    for domain_id in random.SystemRandom().sample(range(1, LARGEST_DOMAIN_ID + 1), LARGEST_DOMAIN_ID):
-        lock = _opened(folder / f"{domain_id}.lock")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            continue
-        if _is_silent(domain_id):
-            _locks.append(lock)
-            return domain_id
-        os.close(lock)
-    raise NoFreeDomain(f"all {LARGEST_DOMAIN_ID} ROS domain ids are in use or locked; see {folder}")
 
 
 def stay_local() -> None:
@@ -86,22 +52,3 @@ def config_file(name: str) -> Path | None:
         if prefix and installed.is_file():
             return installed
     return None
-
-
-def _opened(file: Path) -> int:
-    """A descriptor of a lock file, which may be another user's: a lock needs no permission to write."""
-    try:
-        return os.open(file, os.O_RDONLY)
-    except FileNotFoundError:
-        return os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)
-
-
-def _is_silent(domain_id: int) -> bool:
-    """Whether the ports of the domain's first participants are free."""
-    for participant in range(4):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind(("", 7410 + 250 * domain_id + 2 * participant))
-            except OSError:
-                return False
-    return True

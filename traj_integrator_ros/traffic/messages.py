@@ -26,7 +26,7 @@ def sequence(
     acceleration: np.ndarray | Sequence = (),
     start_index: Sequence[int] = (),
 ) -> ActionSequence:
-    """The message, without a stamp: actions `[batch, horizon, dof]`, dt `[1]` or `[horizon]`, s, start `[rows, dof]`."""
+    """The message, without a stamp: actions `[batch, horizon, dof]`, dt `[1]` or `[horizon]` s, start `[rows, dof]`."""
     batch, horizon, _ = actions.shape
     message = ActionSequence(
         joint_names=list(joint_names), control_space=int(control_space), batch=batch, horizon=horizon,

@@ -1,0 +1,99 @@
+"""The books close: everything sent is answered, rejected, sent to nobody, or lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from traj_integrator_ros.traffic.ledger import Ledger
+from traj_integrator_ros.traffic.node_counts import NodeCounts, TotalCounts
+
+
+def sent(count: int, answered: set[int], rejected: set[int] = frozenset()) -> Ledger[str]:
+    """A ledger of messages sent every 0.05 s from 10 s on; their stamps are their numbers."""
+    ledger: Ledger[str] = Ledger()
+    for k in range(count):
+        ledger.send(k, f"message {k}", 10 + 0.05 * k, answer_expected=k not in rejected)
+        if k in answered:
+            assert ledger.answer(k, 10 + 0.05 * k + 0.003) == f"message {k}"
+    return ledger
+
+
+def counts(sequences: int, published: int, **by_reason: int) -> NodeCounts:
+    return NodeCounts(sequences, published, 0, sum(by_reason.values()), by_reason)
+
+
+def test_everything_is_answered_rejected_or_lost():
+    ledger = sent(100, answered=set(range(100)) - {7, 50, 51})
+    balance = ledger.balance(refused=1)
+    assert (balance.sent, balance.answered, balance.rejected, balance.node_down, balance.lost) == (100, 97, 1, 0, 2)
+    assert ledger.latencies_s() == pytest.approx([0.003] * 97)
+
+
+def test_what_is_forgotten_still_counts():
+    ledger = sent(100, answered=set(range(90)))
+    assert ledger.forget_answered() == pytest.approx([0.003] * 90) and ledger.latencies_s() == []
+    assert (ledger.sent, ledger.answered, ledger.open) == (100, 90, 10)
+    assert ledger.answer(95, 16.0) == "message 95"
+    assert ledger.balance(refused=0).lost == 9 and ledger.open == 9
+    assert ledger.answer(3, 16.0) is None and ledger.unknown_answers == 1
+
+
+def test_rejections_of_other_input_hide_no_loss():
+    total = TotalCounts()
+    total.update(counts(0, 0, not_finite=0, unknown_joint=0))
+    # Three sequences arrived and were published; joint states and services were rejected besides.
+    total.update(counts(3, 3, not_finite=0, unknown_joint=12))
+    assert sent(4, answered={0, 1, 2}).balance(total.counts.refused).lost == 1
+    assert total.counts.by_reason == {"unknown_joint": 12}
+
+
+def test_counts_from_before_do_not_count_and_those_before_a_restart_do():
+    total = TotalCounts()
+    total.update(counts(50, 40, not_finite=10))
+    assert total.counts == NodeCounts()
+    total.update(counts(60, 48, not_finite=11, limits=1))
+    total.update(counts(5, 4, not_finite=1))  # a new node
+    assert total.counts == counts(15, 12, limits=1, not_finite=2)
+    assert total.counts.refused == 3
+
+
+def test_answers_to_nothing_or_twice_are_told():
+    ledger = sent(3, answered={0})
+    assert ledger.answer(0, 11) is None and ledger.answer(77, 11) is None
+    assert ledger.unknown_answers == 2 and ledger.answered == 1
+
+
+def test_what_was_sent_in_an_outage_is_not_lost_by_the_node():
+    ledger = sent(200, answered=set(range(200)) - {20} - set(range(80, 120)))
+    ledger.restarted(10 + 0.05 * 118)
+    balance = ledger.balance(refused=0)
+    assert (balance.node_down, balance.lost) == (40, 1), "number 20 was lost long before"
+
+
+def test_restart_seen_after_the_first_answers_or_before_the_last_miss():
+    for seen in (118, 119, 125, 110):
+        ledger = sent(200, answered=set(range(200)) - set(range(80, 120)))
+        ledger.restarted(10 + 0.05 * seen)
+        assert ledger.balance(0).node_down == 40 and ledger.balance(0).lost == 0
+
+
+def test_node_that_is_back_after_the_last_message_has_lost_none():
+    ledger = sent(100, answered=set(range(60)))
+    ledger.restarted(10 + 0.05 * 100 + 8)
+    assert (ledger.balance(0).node_down, ledger.balance(0).lost) == (40, 0)
+
+
+def test_silence_long_before_a_restart_is_loss():
+    ledger = sent(200, answered=set(range(200)) - set(range(20, 30)) - set(range(150, 160)))
+    ledger.restarted(10 + 0.05 * 160)
+    assert (ledger.balance(0).node_down, ledger.balance(0).lost) == (10, 10)
+
+
+def test_without_a_restart_silence_is_loss():
+    assert sent(100, answered=set(range(60))).balance(refused=0).lost == 40
+
+
+def test_only_the_latest_that_can_be_answered_are_in_flight():
+    ledger = sent(100, answered=set(range(98)), rejected={99})
+    assert ledger.in_flight(15.0) == 1
+    assert ledger.in_flight(16.0, within_s=1.0) == 0

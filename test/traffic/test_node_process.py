@@ -1,0 +1,45 @@
+"""Programs are started, watched and interrupted; none is left behind."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from traj_integrator_ros.traffic.node_process import ProcessEnded, PythonProcess
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+OBEDIENT = "import time\ntry:\n print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('bye')"
+
+
+def test_a_program_that_ends_by_itself_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
+    process = PythonProcess(["-c", "print('reason'); raise SystemExit(3)"], tmp_path / "log", name="robot")
+    assert process.wait() == 3
+    with pytest.raises(ProcessEnded, match=r"the robot ended with exit code 3; the end of .*log:\nreason"):
+        process.check()
+    with pytest.raises(ProcessEnded):
+        process.wait_for_output("more")
+    process.wait_for_output("reason")
+    with pytest.raises(OSError):
+        process.resident_bytes()
+
+
+def test_a_program_is_interrupted_and_can_be_started_again(tmp_path: Path) -> None:
+    process = PythonProcess(["-c", OBEDIENT], tmp_path / "log")
+    for _ in range(2):
+        process.wait_for_output("up")
+        assert process.is_running() and 0 < process.resident_bytes() <= process.peak_bytes() and process.cpu_s() >= 0
+        ended = process.stop()
+        assert ended.code == 0 and ended.seconds < 5 and process.output == "up\nbye\n"
+        process.close()
+        process.start()
+    process.close()
+
+
+def test_a_program_that_does_not_obey_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traj_integrator_ros.traffic.node_process.KILL_AFTER_S", 0.5)
+    process = PythonProcess(["-c", STUBBORN], tmp_path / "log")
+    process.wait_for_output("up")
+    ended = process.stop(signal.SIGINT, again_s=0.1)
+    assert ended.code == -signal.SIGKILL and ended.seconds < 5
