@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from traj_integrator_ros.traffic.local_dds import config_file, isolate
-from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
+from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess, source_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,9 +38,9 @@ def running(parameters: Mapping[str, object] = {}) -> Iterator[None]:
 @contextmanager
 def example(name: str, *arguments: str) -> Iterator[None]:
     """One of the examples as a process."""
-    process = subprocess.Popen([sys.executable, str(ROOT / "examples" / name), *arguments], stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(10)
+    with tempfile.TemporaryDirectory() as folder:
+        process = PythonProcess([ROOT / "examples" / name, *arguments], Path(folder) / "log")
+        try:
+            yield
+        finally:
+            process.stop()
