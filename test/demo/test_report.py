@@ -10,10 +10,10 @@ import pytest
 from motions import sine_motion
 
 from traj_integrator_ros.demo.jerk_problem import closed_form, integrate_exactly, problem_from
-from traj_integrator_ros.demo.ledger import Balance
 from traj_integrator_ros.demo.metrics import Measured, velocity_bounds
 from traj_integrator_ros.demo.prepare import prepare
 from traj_integrator_ros.kernels import FiniteDifference
+from traj_integrator_ros.traffic.ledger import Balance
 
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
