@@ -355,6 +355,21 @@ def console_scripts(environment: Environment) -> Iterator[str]:
     return (line.split("=")[0].strip() for line in text.splitlines() if "=" in line)
 
 
+# ---- step 5: colcon ----
+
+
+def colcon_inputs(environment: Environment) -> list[Path]:
+    """The pins."""
+    return [REQUIREMENTS / "colcon.txt"]
+
+
+def install_colcon(environment: Environment) -> None:
+    """Installs colcon beside the environment, not into it: it wants an older setuptools."""
+    folder = environment.venv / "colcon"
+    shutil.rmtree(folder, ignore_errors=True)
+    environment.run(*pip_install(environment), "--no-deps", "--target", folder, "-r", REQUIREMENTS / "colcon.txt")
+
+
 # ---- helpers ----
 
 STEPS = (
@@ -362,6 +377,7 @@ STEPS = (
     Step("packages", package_inputs, install_packages),
     Step("interface package", interface_inputs, build_interfaces),
     Step("this package", project_inputs, install_project),
+    Step("colcon", colcon_inputs, install_colcon),
 )
 
 

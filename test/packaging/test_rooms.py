@@ -1,0 +1,131 @@
+"""Imports run downwards only, from room to room, as CONTRIBUTING.md has them; and every room says who lives there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "traj_integrator_ros"
+KERNELS = "kernels"
+ROOMS: dict[str, set[str]] = {
+    KERNELS: set(),
+    "engine": {KERNELS},
+    "execution": set(),
+    "handling": {KERNELS, "engine", "execution"},
+    "wire": {KERNELS, "engine", "execution", "handling"},
+    "node": {KERNELS, "engine", "execution", "handling", "wire"},
+    "motions": set(),
+    "tools": {KERNELS, "engine", "execution", "handling", "wire", "motions"},
+    "traffic": {KERNELS, "engine", "execution", "handling", "wire", "motions", "tools"},
+    "demo": {KERNELS, "engine", "execution", "handling", "wire", "motions", "tools", "traffic"},
+}
+"""Each room, and those that it may import, itself apart."""
+WITHIN_KERNELS: dict[str, set[str]] = {
+    "maps": {""},
+    "native": {""},
+    "triton": {""},
+    "dropin": {"", "maps"},
+}
+"""The rooms of the kernels in the same way; "" is the machinery that they share, which loads them by name."""
+LIBRARIES: dict[str, set[str]] = {
+    KERNELS: {"torch", "numpy", "triton"},
+    "engine": {"torch", "numpy"},
+    "execution": {"numpy"},
+    "handling": {"torch", "numpy"},
+}
+"""What the rooms without ROS may import from outside of the standard library."""
+START = "__main__.py"  # `python -m traj_integrator_ros` is the node
+
+
+def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Line and dotted parts of all that a file of a package imports, wherever in the file it does."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, tuple(alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module or "").split(".")) if node.module else base
+            for alias in node.names:
+                yield node.lineno, (*module, alias.name)
+
+
+def files_of(root: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
+    """Room, path and package of every file; the kernels are in a folder of their own, which the package links to."""
+    for folder, prefix in ((root / PACKAGE, ()), (root / KERNELS, (KERNELS,))):
+        for file in sorted(folder.rglob("*.py")):
+            inside = (*prefix, *file.relative_to(folder).parts)
+            is_linked = not prefix and inside[0] == KERNELS
+            if len(inside) > 1 and not is_linked:
+                yield inside[0], file, (PACKAGE, *inside[:-1])
+
+
+def upward_imports(root: Path) -> list[str]:
+    """Imports between rooms that the table does not have."""
+    wrong = []
+    for room, file, package in files_of(root):
+        for line, parts in imports(file, package):
+            if parts[0] == PACKAGE and len(parts) > 1 and parts[1] not in ROOMS[room] | {room}:
+                wrong.append(f"{file.relative_to(root)}:{line}: {room} imports {'.'.join(parts[1:])}")
+    return wrong
+
+
+def test_imports_run_downwards_only(project_root: Path) -> None:
+    assert upward_imports(project_root) == []
+
+
+def test_rooms_of_the_kernels_import_the_shared_machinery_and_not_one_another(project_root: Path) -> None:
+    wrong = []
+    for _, file, package in files_of(project_root):
+        if package[1] != KERNELS or len(package) < 3:
+            continue
+        room = package[2]
+        for line, parts in imports(file, package):
+            other = parts[2] if len(parts) > 3 and parts[2] in WITHIN_KERNELS else ""
+            if parts[:2] == (PACKAGE, KERNELS) and other not in WITHIN_KERNELS[room] | {room}:
+                wrong.append(f"{file.relative_to(project_root)}:{line}: {room} imports {'.'.join(parts[2:])}")
+    assert wrong == []
+
+
+def test_rooms_without_ros_import_no_other_libraries(project_root: Path) -> None:
+    found: dict[str, set[str]] = {room: set() for room in LIBRARIES}
+    for room, file, package in files_of(project_root):
+        if room in LIBRARIES:
+            found[room] |= {parts[0] for _, parts in imports(file, package) if parts[0] not in sys.stdlib_module_names}
+    others = {room: names - LIBRARIES[room] - {PACKAGE} for room, names in found.items()}
+    assert others == {room: set() for room in LIBRARIES}
+
+
+def test_every_room_is_in_the_table_and_says_who_lives_there(project_root: Path) -> None:
+    folders = [*(project_root / PACKAGE).iterdir(), *(project_root / KERNELS).iterdir()]
+    rooms = {folder.name: folder for folder in folders if any(folder.glob("*.py"))}
+    assert set(rooms) == set(ROOMS) | set(WITHIN_KERNELS)
+    for name, folder in rooms.items():
+        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+        assert len(re.findall(r"[.:](?=\s|$)", said)) >= 2, f"{name}: {said!r}"
+
+
+def test_the_contributors_read_the_same_table(project_root: Path) -> None:
+    text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^ {4}(\w+)/ +-> +(.*)$", text.partition("After:")[2], re.MULTILINE))
+    said = {room: set(re.findall(r"\w+", imported)) - {"nothing"} for room, imported in rows.items()}
+    assert said == ROOMS
+
+
+@pytest.mark.parametrize(
+    "line", ["from ..node import node", "import traj_integrator_ros.demo.main", "from .. import tools"]
+)
+def test_an_import_upwards_is_found(tmp_path: Path, line: str) -> None:
+    for room in ROOMS:
+        folder = tmp_path / (KERNELS if room == KERNELS else f"{PACKAGE}/{room}")
+        folder.mkdir(parents=True)
+        (folder / "module.py").write_text("from . import other\n")
+    assert upward_imports(tmp_path) == []
+    (tmp_path / PACKAGE / "handling" / "module.py").write_text(f"def late():\n    {line}\n")
+    (found,) = upward_imports(tmp_path)
+    assert found.startswith(f"{PACKAGE}/handling/module.py:2: handling imports ")
