@@ -7,12 +7,9 @@ from array import array
 from collections.abc import Sequence
 
 import numpy as np
-import rclpy
 from lifecycle_msgs.srv import GetState
 from rclpy.client import Client
-from rclpy.context import Context
 from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
@@ -20,15 +17,16 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_ros.traffic.messages import ORDERS, gradient_request, sequence, set_stamp
+from traj_integrator_ros.traffic.participant import Participant
 
 OURS, ECHO = "/traj_integrator", "/echo"
-NUMBERS = ("position", "velocity", "acceleration", "jerk")
 DEPTH = 10
 PAUSE_S = 0.002
 """Before each message, so that all processes have finished with the one before: robots do not send back to back."""
 
 
-class RosClient:
+class TimingClient(Participant):
     """One participant that waits for one thing at a time, with a wait set for that alone and messages left serialized.
 
     Raises:
@@ -37,46 +35,35 @@ class RosClient:
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
+        super().__init__(OURS, name="bench_client")
         self._joint_names = list(joint_names)
-        self._context = Context()
-        rclpy.init(context=self._context)
-        self._node = rclpy.create_node("bench_client", context=self._context)
-        nodes = (OURS, ECHO)
-        self._sequences = {name: self._publisher(ActionSequence, f"{name}/action_sequence") for name in nodes}
-        self._batches = {name: self._subscription(TrajectoryBatch, f"{name}/trajectory_batch") for name in nodes}
-        self._trajectories = self._subscription(JointTrajectory, f"{OURS}/joint_trajectory")
+        names = (OURS, ECHO)
+        self._sequences = {name: self.publisher(ActionSequence, f"{name}/action_sequence", DEPTH) for name in names}
+        self._batches = {name: self._serialized(TrajectoryBatch, f"{name}/trajectory_batch") for name in names}
+        self._trajectories = self._serialized(JointTrajectory, f"{OURS}/joint_trajectory")
         self._states = {
-            OURS: self._publisher(JointState, "/joint_states"),
-            ECHO: self._publisher(JointState, f"{ECHO}/joint_states"),
+            OURS: self.publisher(JointState, "/joint_states", DEPTH),
+            ECHO: self.publisher(JointState, f"{ECHO}/joint_states", DEPTH),
         }
         self._services = {
-            "integrate": self._node.create_client(Integrate, f"{OURS}/integrate"),
-            "compute_gradient": self._node.create_client(ComputeGradient, f"{OURS}/compute_gradient"),
-            "empty": self._node.create_client(GetState, f"{ECHO}/empty"),
+            "integrate": self.client(Integrate, "integrate"),
+            "compute_gradient": self.client(ComputeGradient, "compute_gradient"),
+            "empty": self.client(GetState, f"{ECHO}/empty"),
         }
         self._requests: dict[str, object] = {"empty": GetState.Request()}
         self._message = b""
 
     def wait_until_connected(self, timeout_s: float) -> None:
         """Wait until the node is active and everything has found its other end."""
-        state = self._node.create_client(GetState, f"{OURS}/get_state")
-        deadline = time.monotonic() + timeout_s
-        while not (self._all_matched() and state.service_is_ready() and self._is_active(state)):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"node and echo are not connected within {timeout_s:g} s")
-            time.sleep(0.05)
+        self.wait_until_active(timeout_s)
+        self.wait_for(self._all_matched, "node, echo and client connected", timeout_s)
         time.sleep(0.5)  # the other side may find us later than we find it
-
-    def close(self) -> None:
-        """Leave the domain."""
-        self._node.destroy_node()
-        self._context.try_shutdown()
 
     # Topics
 
     def prepare(self, actions: np.ndarray, start: np.ndarray) -> None:
         """Take the sequence `[batch, horizon, dof]` that is sent from now on, and tell the node where the robot is."""
-        message = _sequence(actions, start)
+        message = sequence(actions, position=start)
         self._message = serialize_message(message)
         self._requests["integrate"] = Integrate.Request(actions=message)
         state = JointState(name=self._joint_names, position=array("d", start))
@@ -88,7 +75,7 @@ class RosClient:
         """Send the sequence to a node; return the four arrays that come back, flat."""
         self._exchange(name)
         answer = deserialize_message(self._answer, TrajectoryBatch)
-        return [np.array(getattr(answer, field)) for field in NUMBERS]
+        return [np.array(getattr(answer, field)) for field in ORDERS]
 
     def points(self) -> list[np.ndarray]:
         """Send the sequence to our node; return positions, velocities and accelerations for the controller, flat."""
@@ -130,8 +117,7 @@ class RosClient:
     def prepare_gradient(self, shape: Sequence[int], upstream: Sequence[np.ndarray]) -> None:
         """Take the upstream gradients that are sent from now on."""
         actions = ActionSequence(batch=shape[0], horizon=shape[1])
-        fields = dict(zip((f"grad_{name}" for name in NUMBERS), map(_floats, upstream), strict=True))
-        self._requests["compute_gradient"] = ComputeGradient.Request(actions=actions, **fields)
+        self._requests["compute_gradient"] = gradient_request(actions, dict(zip(ORDERS, upstream, strict=True)))
 
     def gradient(self) -> np.ndarray:
         """The gradient of the actions, flat."""
@@ -143,7 +129,7 @@ class RosClient:
         """The four arrays that ~/integrate answers with, flat."""
         response = self._call("integrate")[1]
         assert response.success, response.message
-        return [np.array(getattr(response.trajectory, field)) for field in NUMBERS]
+        return [np.array(getattr(response.trajectory, field)) for field in ORDERS]
 
     def call_latency(self, service: str) -> float:
         """Time from a request until its answer is here, s."""
@@ -173,19 +159,15 @@ class RosClient:
         count = int(rate_hz * duration_s)
         begin, cpu = time.monotonic(), time.clock_gettime(clock)
         for i in range(count):
-            now_ns = time.time_ns()
-            state.header.stamp.sec, state.header.stamp.nanosec = divmod(now_ns, 10**9)
+            set_stamp(state, time.time_ns())
             publisher.publish(state)
             time.sleep(max(0.0, begin + (i + 1) / rate_hz - time.monotonic()))
         return (time.clock_gettime(clock) - cpu) / count
 
     # Entities
 
-    def _publisher(self, message_type: type, topic: str) -> Publisher:
-        return self._node.create_publisher(message_type, topic, DEPTH)
-
-    def _subscription(self, message_type: type, topic: str) -> Subscription:
-        return self._node.create_subscription(message_type, topic, lambda message: None, DEPTH, raw=True)
+    def _serialized(self, message_type: type, topic: str) -> Subscription:
+        return self.subscribe(message_type, topic, lambda message: None, DEPTH, raw=True)
 
     def _all_matched(self) -> bool:
         publishers = [*self._sequences.values(), *self._states.values()]
@@ -195,16 +177,6 @@ class RosClient:
             and all(subscription.get_publisher_count() for subscription in subscriptions)
             and all(client.service_is_ready() for client in self._services.values())
         )
-
-    def _is_active(self, client: Client) -> bool:
-        with client.handle:
-            client.handle.send_request(GetState.Request())
-        try:
-            self._wait("state", 1.0, client=client)
-        except TimeoutError:
-            return False
-        with client.handle:
-            return client.handle.take_response(GetState.Response)[1].current_state.label == "active"
 
     def _wait(
         self,
@@ -233,14 +205,3 @@ def _drain(subscription: Subscription) -> None:
     with subscription.handle:
         while subscription.handle.take_message(subscription.msg_type, True) is not None:
             pass
-
-
-def _sequence(actions: np.ndarray, start: np.ndarray) -> ActionSequence:
-    batch, horizon, _ = actions.shape
-    message = ActionSequence(batch=batch, horizon=horizon, data=_floats(actions))
-    message.start.position = _floats(start)
-    return message
-
-
-def _floats(values: np.ndarray) -> array:
-    return array("f", np.ascontiguousarray(values, np.float32).tobytes())

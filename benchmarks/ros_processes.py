@@ -24,7 +24,7 @@ class Processes:
     """All running and connected."""
 
     client: object
-    """A proxy of `ros_client.RosClient`."""
+    """A proxy of `ros_client.TimingClient`."""
     node_pid: int
     echo_pid: int
 
@@ -60,7 +60,7 @@ def running(
         manager = _Manager(ctx=multiprocessing.get_context("spawn"))
         manager.start()
         stack.callback(manager.shutdown)
-        client = manager.RosClient(list(joint_names))
+        client = manager.TimingClient(list(joint_names))
         stack.callback(client.close)
         try:
             client.wait_until_connected(START_TIMEOUT_S)
@@ -72,16 +72,16 @@ def running(
 
 
 def _new_client(joint_names: Sequence[str]) -> object:
-    from .ros_client import RosClient  # in the client's process: it alone takes part in DDS
+    from .ros_client import TimingClient  # in the client's process: it alone takes part in DDS
 
-    return RosClient(joint_names)
+    return TimingClient(joint_names)
 
 
 class _Manager(BaseManager):
     """Runs the client in a process that reads its profile when it starts."""
 
 
-_Manager.register("RosClient", _new_client)
+_Manager.register("TimingClient", _new_client)
 
 
 @contextmanager
