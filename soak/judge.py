@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from traj_integrator_ros.traffic import judge
+from traj_integrator_ros.traffic.ledger import Balance
+
 from .records import Record
 
 P99_RATIO = 1.5
@@ -31,7 +34,7 @@ def violations(record: Record, limits: Limits) -> list[str]:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
     if ended:
         return ended  # half a soak has no books to close
-    measured = (judge(record, limits) for judge in (_rates, _memory, _latency))
+    measured = (check(record, limits) for check in (_rates, _memory, _latency))
     return [*_books(record), *_faults(record), *(line for lines in measured for line in lines)]
 
 
@@ -47,20 +50,19 @@ def _rates(record: Record, limits: Limits) -> list[str]:
 def _books(record: Record) -> list[str]:
     """Every message sent is answered or counted, and every answer that the node counts has arrived or is counted."""
     planner, controller = record.clients["planner"].counts, record.clients["controller"].counts
-    optimizer, node = record.clients["optimizer"], record.counts
-    refused = node.sequences - node.published
-    calls = optimizer.counts["called"]
-    lines = [
-        ("sequences that the node counted", planner["sent"], node.sequences),
-        ("sequences and calls refused, by reason", refused + optimizer.counts["refused"], node.rejected),
-        ("trajectory batches published", node.published, planner["answered"] + planner["missed"]),
-        ("sequences answered or refused", planner["sent"], planner["answered"] + planner["missed"] + refused),
-        ("joint trajectories published", node.published, controller["received"] + controller["missed"]),
-        ("gradient calls that the node counted", calls, node.service_calls),
-        ("gradient calls answered or refused", calls, optimizer.counts["answered"] + optimizer.counts["refused"]),
-        ("trajectory batches that answer nothing, or twice", 0, planner["unknown"]),
+    optimizer, node = record.clients["optimizer"].counts, record.counts
+    sent, answered, missed = (planner[name] for name in ("sent", "answered", "missed"))
+    lost = sent - answered - missed - node.refused
+    balance = Balance(sent, answered, node.refused, node_down=0, lost=lost, missed=missed)
+    trajectories = controller["received"] + controller["missed"]
+    return [
+        *judge.violations(balance, planner["unknown"], trajectories=trajectories, node=node),
+        *judge.differences(
+            ("sequences and calls refused, by reason", node.refused + optimizer["refused"], node.rejected),
+            ("gradient calls that the node counted", optimizer["called"], node.service_calls),
+            ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),
+        ),
     ]
-    return [f"{what}: expected {expected}, got {got}" for what, expected, got in lines if expected != got]
 
 
 def _faults(record: Record) -> list[str]:

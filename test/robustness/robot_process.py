@@ -10,7 +10,8 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+from traj_integrator_ros.traffic.node_process import source_environment
 
 NODE = "/traj_integrator"
 JOINTS = ("joint_a", "joint_b", "joint_c")
@@ -20,7 +21,8 @@ JOINTS = ("joint_a", "joint_b", "joint_c")
 def beside(what: str, *arguments: object, ends: signal.Signals = signal.SIGKILL) -> Iterator[subprocess.Popen]:
     """Run this file and wait until it is at work; in the end, end it by a signal."""
     command = [sys.executable, __file__, what, *map(str, arguments)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, **source_environment()}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout.readline().strip() == "at work", what
         yield process
@@ -75,10 +77,8 @@ def caller(repetitions: str) -> None:
     import numpy as np
     import rclpy
 
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
-    from ros_client import sequence
-
     from traj_integrator_interfaces.srv import Integrate
+    from traj_integrator_ros.traffic.messages import sequence
 
     node = rclpy.create_node("caller")
     client = node.create_client(Integrate, f"{NODE}/integrate")
@@ -98,10 +98,8 @@ def planner(rate_hz: str) -> None:
     import numpy as np
     import rclpy
 
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
-    from ros_client import sequence
-
     from traj_integrator_interfaces.msg import ActionSequence
+    from traj_integrator_ros.traffic.messages import sequence
 
     node = rclpy.create_node("planner")
     publisher = node.create_publisher(ActionSequence, f"{NODE}/action_sequence", 10)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..kernels.types import FiniteDifference
+from ..traffic.judge import violations
 from ..traffic.ledger import Balance
 from .metrics import Kept, Measured, VelocityBound
 from .motion import Motion
@@ -80,9 +81,8 @@ class Outcome:
 
 def failures(outcome: Outcome) -> list[str]:
     """What is not as it has to be, one sentence each; empty where all is well."""
-    found = []
-    if outcome.balance.lost:
-        found.append(f"{outcome.balance.lost} sequences lost: neither answered nor counted as rejected")
+    trajectories = None if outcome.restarts else outcome.joint_trajectories
+    found = violations(outcome.balance, outcome.unknown_answers, trajectories=trajectories)
     unexpected = outcome.balance.rejected - outcome.refused_on_purpose
     if unexpected > 0:
         found.append(f"{unexpected} sequences rejected that are valid: {_listed(outcome.by_reason)}")
@@ -105,16 +105,9 @@ def failures(outcome: Outcome) -> list[str]:
         found.append(f"optimizer cost {outcome.optimizer.gap:.2e} from its optimum (relative), bound {OPTIMIZER_GAP}")
     if outcome.measured.not_finite:
         found.append(f"{outcome.measured.not_finite} trajectory batches with NaN or Inf")
-    if outcome.unknown_answers:
-        found.append(f"{outcome.unknown_answers} trajectory batches that answer no sequence of ours, or one twice")
     found += [f"{fault} ({count} times)" for fault, count in sorted(outcome.faults.items())]
-    if not outcome.restarts:
-        if outcome.joint_trajectories != outcome.balance.answered:
-            found.append(
-                f"{outcome.joint_trajectories} joint trajectories for {outcome.balance.answered} answered sequences"
-            )
-        if outcome.unmatched_starts:
-            found.append(f"{outcome.unmatched_starts} joint trajectories do not start where their sequence did")
+    if outcome.unmatched_starts and not outcome.restarts:
+        found.append(f"{outcome.unmatched_starts} joint trajectories do not start where their sequence did")
     return found
 
 

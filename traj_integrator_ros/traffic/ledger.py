@@ -25,13 +25,15 @@ class Sent(Generic[About]):
 
 @dataclass(frozen=True)
 class Balance:
-    """Where the messages went; sent = answered + rejected + node_down + lost."""
+    """Where the messages went; sent = answered + rejected + node_down + lost + missed."""
 
     sent: int
     answered: int
     rejected: int
     node_down: int
     lost: int
+    missed: int = 0
+    """Answers that were lost on their way to us."""
 
 
 class Ledger(Generic[About]):
