@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def measure_peaks(shapes: Sequence[Shape]) -> dict[Shape, int]:
-    """Bytes at the peak of each case, measured in another process; none where the system does not tell.
+    """Bytes at the peak of each case, measured in another process; none if the system does not report it.
 
     Raises:
         CalledProcessError: that process failed.

@@ -60,7 +60,7 @@ class SimulatedRobot(Node):
         self.trajectory = np.array(times), np.array(motion).swapaxes(0, 1)[..., columns]
 
     def step(self) -> None:
-        """Move by one step and tell."""
+        """Move by one step and publish where the joints are."""
         now = self.get_clock().now()
         if self.trajectory is not None and now.nanoseconds >= self.begin:
             self.command = position_at((now.nanoseconds - self.begin) * 1e-9, *self.trajectory)

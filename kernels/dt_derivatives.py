@@ -1,4 +1,4 @@
-"""Derivatives of the control maps with respect to dt: in C++ where nobody differentiates them, else by compositions.
+"""Derivatives of the control maps with respect to dt: in C++, or by compositions where they are differentiated.
 
 Derivatives of any order go on from the compositions in float64, since torch knows how to differentiate each operation.
 """
@@ -47,7 +47,7 @@ def vjp(
 def push_forward(launch: str, arguments: Sequence[object], dt_place: int, tangent: Tensor, **options: object) -> list:
     """Tangents of a reference launcher's results along a tangent of dt, the argument at `dt_place`; None where none.
 
-    Runs inside of a dual level that somebody else has entered: torch has no second one within it.
+    Runs inside a dual level that the caller has entered: torch cannot nest dual levels.
     """
     dual = list(arguments)
     dual[dt_place] = forward_ad.make_dual(dual[dt_place], tangent, level=0)

@@ -1,7 +1,7 @@
 """The fast path of the public functions on the CPU: checks, autograd and loops in one call into the C++ extension.
 
-It takes the ordinary case, real CPU tensors in float32 or float64 with nobody tracing or transforming, and leaves every
-other one, wrong arguments too, to `StepOperator`: both compute the same numbers and record the same derivatives.
+It takes the ordinary case, real CPU tensors in float32 or float64 outside of tracing and transforms, and leaves every
+other one, including wrong arguments, to `StepOperator`: both compute the same numbers and record the same derivatives.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Environment:
         return self.venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
     def run(self, *command: object, **variables: str) -> None:
-        """Runs a command with its output in the log; raises SetUpError with the line that tells most."""
+        """Runs a command with its output in the log; raises SetUpError with the most telling line."""
         path = os.environ.get("PATH", "")
         # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
         path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"

@@ -24,7 +24,7 @@ REPORT, PICTURE = "soak.json", "soak.png"
 
 
 def main() -> int:
-    """Run a soak; returns 0 where nothing is wrong, 1 where something is (told on standard error), 130 on a signal."""
+    """Run a soak; returns 0 if it passes, 1 if not (standard error says why), 130 on a signal."""
     options = _options()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)

@@ -48,8 +48,8 @@ def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Traj
 def with_gradient_buffer(name: str, buffer: Tensor | None, tensor: Tensor) -> Tensor:
     """Return a view of `tensor` whose gradient is put into `buffer`; None leaves it to torch to allocate one.
 
-    The buffer itself is returned as the gradient where nobody can mistake it for memory of their own, which is when
-    all of these hold; else the gradient is a new tensor:
+    The buffer itself is returned as the gradient only if no one else can end up owning its memory, which is so when
+    all of these hold; otherwise the gradient is a new tensor:
 
     * `tensor` is a leaf: autograd copies a gradient that others hold too into `.grad`. Behind a non-leaf it may hand on
       a view of it, which `.grad` would keep and the next backward overwrite.
@@ -117,7 +117,7 @@ def _refuse_vmap(*_: object) -> NoReturn:
 class _Write(torch.autograd.Function):
     """Names, buffers and as many values in; the buffers, written, out. Knows no gradient: `_OutBuffer` does.
 
-    A function of its own so that the write also works under `torch.func.grad` and `jvp`, which let nobody else write
+    A function of its own so that the write also works under `torch.func.grad` and `jvp`, which allow no other writes
     into captured tensors. All buffers are written before the first is handed out: they may share one allocation, hence
     one version.
     """

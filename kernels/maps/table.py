@@ -30,7 +30,7 @@ class ControlMap:
     scheme: tuple[object, ...] = ()
     """Scheme arguments of the operator."""
     schemes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What tells it from other maps of its space: arguments of `control_map` and fields of `IntegratorConfig`."""
+    """What sets it apart from other maps of its space: arguments of `control_map` and fields of `IntegratorConfig`."""
     start_row: int = 0
     """Output row that is the start state."""
 

@@ -73,7 +73,7 @@ def dt_gradient(
     *,
     integrator: AccelerationIntegrator | None = None,
 ) -> Tensor | None:
-    """Gradient of dt, float64 in its shape; None, having done nothing, where a tensor or somebody watching forbids."""
+    """Gradient of dt, float64, in its shape; None (nothing is done) if a tensor or an active mode rules it out."""
     return _C.dt_gradient(_number(name, integrator), upstream, action, start, start_index, dt)
 
 

@@ -16,7 +16,7 @@ from ..tools.progress import make_progress
 from .motion import Motion, cut
 from .recordings import load_recording
 
-# Torch and ROS are imported where they are needed: what is wrong with a recording is told at once.
+# Torch and ROS are imported where they are needed: so that a faulty recording is reported at once.
 if TYPE_CHECKING:
     from .prepare import Prepared
     from .report import Outcome

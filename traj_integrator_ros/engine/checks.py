@@ -41,7 +41,7 @@ def check_start(start: StartState, dof: int) -> int:
 
 
 def check_start_index(start_index: Array | None, rows: int, batch: int) -> np.ndarray | None:
-    """Return the start row of each trajectory as int64, None where it goes without saying.
+    """Return the start row of each trajectory as int64; None without an index, for one row in all or one each.
 
     Raises:
         ValueError: of a wrong shape, or rows that are not there; neither 1 row nor `batch` without an index.

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """Turns work into something that does the same work again, on the same memory, with less ado."""
+    """Records work so that it can be repeated on the same memory at a lower cost."""
 
     def record(self, run: Callable[[], None]) -> Replay:
         """Record `run` without doing its work.

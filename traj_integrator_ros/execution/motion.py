@@ -24,7 +24,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Motion:
-    """N polynomial pieces of D joints, continuous in position and velocity; nobody may change the arrays.
+    """N polynomial pieces of D joints, continuous in position and velocity; the arrays must not be changed.
 
     Before its first knot it is continued by its first piece; from its last knot on it rests at its last position.
     """

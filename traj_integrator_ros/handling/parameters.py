@@ -224,7 +224,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.trajectory_batch",
         ParameterKind.BOOL,
         True,
-        "Publish all trajectories of each sequence on ~/trajectory_batch while somebody subscribes",
+        "Publish all trajectories of each sequence on ~/trajectory_batch while it has subscribers",
     ),
     ParameterSpec(
         "publish.end",

@@ -27,7 +27,7 @@ class WholeTimes(NamedTuple):
 class TimeGrid:
     """Times of the points of one trajectory, `[H]`, or of a batch of them, `[B, H]`.
 
-    What is made of them is made once, because many trajectories have the same; nobody may change the arrays.
+    Derived values are computed once, because many trajectories share them; the arrays must not be changed.
 
     Args:
         time_s: s from the start state, float64.

@@ -1,4 +1,4 @@
-"""What the node tells about itself on /diagnostics."""
+"""What the node reports about itself on /diagnostics."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ JOINT_STATE_POLL_S = 0.05
 _JOINT_STATE_DEPTH = 64
 """Joint states at up to 1.2 kHz are all looked at; of faster ones, only the newest."""
 _SERVICE_DEPTH = 64
-"""Calls waiting while one is worked on. Those beyond it get no answer, ever, and nobody is told: the usual 10 are too
-few for an optimizer that calls for many candidates at once."""
+"""Calls that may wait while one is being served. Further calls are dropped and never answered: the usual 10
+are too few for an optimizer that calls for many candidates at once."""
 _OUTPUT_DEPTH = 10
 _NO_EVENTS = "disabled"
 

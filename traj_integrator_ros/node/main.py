@@ -92,7 +92,7 @@ def main(args: Sequence[str] | None = None) -> int:
         _spin(executor, node)
         executor.shutdown(timeout_sec=0)
     except (ExternalShutdownException, RuntimeError):
-        # Between two waits, rclpy tells of the end of the context by an RCLError.
+        # Between two waits, rclpy reports the end of the context as an RCLError.
         if not stop_signals.received:
             raise
     finally:

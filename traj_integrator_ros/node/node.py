@@ -302,7 +302,7 @@ class IntegratorNode(LifecycleNode):
         return False
 
     def count_failure(self, source: str, error: Exception) -> str:
-        """Count and log an error that nobody foresaw, its traceback included; return it as a reason in one line."""
+        """Count and log an unexpected error with its traceback; return it as a one-line reason."""
         # Strings that are no UTF-8 surface while rclpy decodes a message, before any callback.
         malformed = isinstance(error, UnicodeDecodeError)
         reason = RejectionReason.MALFORMED_MESSAGE if malformed else RejectionReason.INTERNAL_ERROR

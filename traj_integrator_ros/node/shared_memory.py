@@ -1,4 +1,4 @@
-"""Shared memory of the middleware: what killed processes left behind is removed, and too little of it is told.
+"""Shared memory of the middleware: removes what killed processes left behind, and warns if little is left.
 
 Fast DDS keeps a segment for each participant and unlinks it when the participant ends; a process that is killed leaves
 it in memory until the machine restarts. Beside each lies a lock file, locked for as long as the owner lives.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
 SHOWN_LIMIT = 3.0
-"""A limit further away than this many times the range of the motion is told in words: it would flatten the curve."""
+"""A limit further away than this many times the range of the motion is given in words: it would flatten the curve."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ PLAIN_EVERY = 5.0
 
 
 class Progress(Protocol):
-    """What is told about the progress of something that takes a while."""
+    """Reports the progress of something that takes a while."""
 
     def __enter__(self) -> Progress:
         """Begin to show."""

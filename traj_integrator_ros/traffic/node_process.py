@@ -127,7 +127,7 @@ class PythonProcess:
         self._process.wait()
 
     def memory_bytes(self, kind: str) -> int:
-        """Memory as /proc/<pid>/status tells it: VmRSS, VmHWM, RssAnon, ... Raises OSError once it has ended."""
+        """Memory as in /proc/<pid>/status: VmRSS, VmHWM, RssAnon, ... Raises OSError once it has ended."""
         for line in Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
             if name == kind:

@@ -248,7 +248,7 @@ class Participant:
 
 
 def received_ns(info: object) -> int:
-    """When the middleware received a message, ns since the epoch; now, where it does not tell."""
+    """When the middleware received a message, ns since the epoch; now if it does not say."""
     return info.get("received_timestamp") or time.time_ns()
 
 

@@ -141,7 +141,7 @@ class RosClient(Participant):
     # Diagnostics
 
     def status(self, fresh: bool = True) -> DiagnosticStatus:
-        """The node's latest status; with `fresh`, one that tells of all that happened before this call."""
+        """The node's latest status; with `fresh`, one that covers everything before this call."""
         if fresh:
             self.statuses.clear()
             self.wait_for(lambda: len(self.statuses) >= 2, "two diagnostic messages")
