@@ -34,22 +34,21 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("checks", [*CHECKS, "the rest"])
-def test_kernels_hold_every_check_under_the_interpreter(checks):
-    run_checks(checks, TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
+def test_kernels_hold_every_check_under_the_interpreter():
+    run_checks(TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("checks", [*CHECKS, "the rest"])
-def test_kernels_hold_every_check_on_the_device(checks):
-    run_checks(checks, TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
+def test_kernels_hold_every_check_on_the_device():
+    run_checks(TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
 
 
-@pytest.mark.parametrize("map_name", COMPILATIONS)
-def test_kernels_compile_for_every_architecture_without_spills(map_name, capsys, project_root):
-    pattern = f"^{map_name} (forward|vjp)"
+@pytest.fixture(scope="module")
+def compiled(project_root: Path) -> list[dict[str, object]]:
+    """What each kernel needs on each architecture."""
+    patterns = [f"^{name} (forward|vjp)" for name in COMPILATIONS]
     finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.triton_accounting", "--quick", pattern],
+        [sys.executable, "-m", "benchmarks.triton_accounting", "--quick", *patterns],
         cwd=project_root,
         env={**os.environ, "TRITON_INTERPRET": "0"},
         capture_output=True,
@@ -57,19 +56,23 @@ def test_kernels_compile_for_every_architecture_without_spills(map_name, capsys,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    compiled = [json.loads(line) for line in finished.stdout.splitlines()]
-    with capsys.disabled():
-        print(f"\n{table(compiled)}")
+    rows = [json.loads(line) for line in finished.stdout.splitlines()]
+    print(table(rows))
+    return rows
+
+
+@pytest.mark.parametrize("name", COMPILATIONS)
+def test_kernels_compile_for_every_architecture_without_spills(name: str, compiled: list[dict[str, object]]) -> None:
+    rows = [row for row in compiled if str(row["launch"]).startswith((f"{name} forward", f"{name} vjp"))]
     for architecture in ARCHITECTURES:
-        assert {row["kernel"] for row in compiled if row["sm"] == architecture} >= COMPILATIONS[map_name]
-    assert not [row for row in compiled if row["spilled"]]
+        assert {row["kernel"] for row in rows if row["sm"] == architecture} >= COMPILATIONS[name]
+    assert not [row for row in rows if row["spilled"]]
 
 
-def run_checks(checks: str, **environment: str) -> None:
-    expression = f"not ({' or '.join(CHECKS)})" if checks == "the rest" else checks
+def run_checks(**environment: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=900"]
     finished = subprocess.run(
-        [*command, HERE / "triton_checks.py", "-k", expression],
+        [*command, HERE / "triton_checks.py"],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
