@@ -8,9 +8,9 @@ import numpy as np
 
 from .motion import Motion, State, raised, taylor_shift
 
-_ROWS_SQUARED = 9.01
-"""A lack of acceleration as large as the largest of the motion fades within 3 steps: of 1 to 5, a step at the start of
-a plan then overshoots least, by 1 % (1 step: 14 %), with a third of the acceleration."""
+_STEPS = 3
+"""A lack of acceleration fades in so many steps: with fewer, jerk is larger and a step of the first row
+overshoots more; with more than 4, a motion that is replaced again and again drifts ever further from its plans."""
 _SAME_TIME = 1e-9
 """Rounding of times, s."""
 
@@ -18,10 +18,11 @@ _SAME_TIME = 1e-9
 def join(motion: Motion, state: State, fade_time: float) -> Motion:
     """The motion, begun from `state`: what it lacks of it at its start fades to 0, so that the seam is C2.
 
-    Position and velocity fade within `fade_time`. A lack of acceleration alone leads away from the motion by
-    0.017 T^2 times the lack, so where a plan begins with a step it must not take long: T^2 is
-    9 h^2 A / lack + fade_time^2 a / lack, for steps of h, accelerations up to A, and a state that accelerates by a,
-    each joint for itself, and at most fade_time. All fades end at a knot, at the earliest one step from the start.
+    Position and velocity fade within `fade_time`. Where they are the motion's own, as of a plan made from this state,
+    acceleration fades in three steps, since it leads away from the rows by 0.017 T^2 times the lack. Else each joint
+    takes T^2 = fade_time^2 a / lack for it, for a state that accelerates by a: long where the plan is smooth, three
+    steps where it begins with a step or with noise. At most fade_time all the same; all fades end at a knot, at the
+    earliest one step from the start.
 
     A motion without accelerations in its points takes over position and velocity, as cubic pieces.
 
@@ -40,11 +41,17 @@ def join(motion: Motion, state: State, fade_time: float) -> Motion:
     lack_p, lack_v = state.position - begin[0], state.velocity - begin[1]
     ends = _possible_ends(motion.knots, fade_time)
     parts = []
-    if lack_p.any() or lack_v.any():
+    elsewhere = bool(lack_p.any() or lack_v.any())
+    if elsewhere:
         parts.append((_quintic(lack_p, lack_v, float(ends[-1])), ends[-1]))
     if state.acceleration is not None and motion.with_accelerations:
         lack = state.acceleration - 2 * begin[2]
-        span = _acceleration_span(lack, state.acceleration, motion, ends, slice(0, None), fade_time)
+        shortest = min(_STEPS, len(ends)) - 1
+        span = ends[shortest]
+        if elsewhere:
+            carried = fade_time**2 * np.abs(state.acceleration)
+            reached = (ends[1:, None] ** 2 * np.abs(lack) <= carried * (1 + 1e-9)).sum(axis=0)
+            span = ends[np.maximum(reached, shortest)]
         parts.append((_acceleration_quintic(lack, span), span))
     if not parts:
         return motion
@@ -56,12 +63,12 @@ def settle(motion: Motion, fade_time: float) -> Motion:
     """A motion that ends at rest, with the last acceleration taken away: it fades in, as `join` lets it fade out."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
-    lack = -motion.end.acceleration
     to_end = motion.knots[-1] - motion.knots
     ends = _possible_ends(to_end[::-1], fade_time)
-    span = _acceleration_span(lack, np.zeros_like(lack), motion, ends, slice(None, None, -1), fade_time)
-    touched = slice(bisect_left(motion.knots, motion.duration - ends[-1] - _SAME_TIME), len(motion.coefficients))
-    return _with_fades(motion, [(_acceleration_quintic(lack, span), span)], touched, to_end[touched], sign=-1.0)
+    span = ends[min(_STEPS, len(ends)) - 1]
+    touched = slice(bisect_left(motion.knots, motion.duration - span - _SAME_TIME), len(motion.coefficients))
+    part = _acceleration_quintic(-motion.end.acceleration, span), span
+    return _with_fades(motion, [part], touched, to_end[touched], sign=-1.0)
 
 
 def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
@@ -71,18 +78,6 @@ def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
     return knots[first : max(last, first + 1)]
 
 
-def _acceleration_span(
-    lack: np.ndarray, acceleration: np.ndarray, motion: Motion, ends: np.ndarray, order: slice, fade_time: float
-) -> np.ndarray:
-    """How long each joint's lack of acceleration takes to fade: one of `ends`, s, for each joint `[D]`."""
-    near = motion.coefficients[order, 2][: len(ends) + 1]
-    largest = 2 * np.abs(near).max(axis=0)
-    wanted = _ROWS_SQUARED * ends[0] ** 2 * largest + fade_time**2 * np.abs(acceleration)
-    size = np.abs(lack)
-    reached = (ends[1:, None] ** 2 * size <= wanted * (1 + 1e-9)).sum(axis=0)
-    return ends[reached]
-
-
 def _quintic(p: np.ndarray, v: np.ndarray, span: float) -> np.ndarray:
     """Coefficients `[6, D]`: begins with position p and velocity v, ends at 0 with no velocity and acceleration."""
     q, w = p / span**3, v / span**2
@@ -90,7 +85,7 @@ def _quintic(p: np.ndarray, v: np.ndarray, span: float) -> np.ndarray:
     return np.array([p, v, zero, -10 * q - 6 * w, (15 * q + 8 * w) / span, (-6 * q - 3 * w) / span**2])
 
 
-def _acceleration_quintic(a: np.ndarray, span: np.ndarray) -> np.ndarray:
+def _acceleration_quintic(a: np.ndarray, span: np.ndarray | float) -> np.ndarray:
     """Coefficients `[6, D]` of a t^2 (1 - t/span)^3 / 2."""
     half, rate, zero = a / 2, 1 / span, np.zeros_like(a)
     return np.array([zero, zero, half, -3 * half * rate, 3 * half * rate**2, -half * rate**3])

@@ -37,11 +37,10 @@ def points_of(motion: Motion) -> Points:
     state[:orders, :-1] = motion.coefficients[:, :orders].transpose(1, 0, 2)
     state[2] *= 2.0
     state[0, -1], state[1, -1], state[2, -1] = end
-    late = time_ns * 1e-9 - motion.knots
-    if max(late.max(), -late.min()) > _NO_TIME:  # a knot between two nanoseconds: the state moves on by so much
-        state[:2] += late[:, None] * state[1:]
-        if motion.ends_at_rest:
-            state[1, -1] = 0.0
+    seconds = time_ns * 1e-9
+    late = seconds - motion.knots
+    if max(late.max(), -late.min()) > _NO_TIME:  # knots between two nanoseconds
+        state[:, 1:-1] = motion.states_at(seconds[1:-1])[:3]
     return Points(time_ns, state[0], state[1], state[2] if motion.with_accelerations else None)
 
 

@@ -1,0 +1,94 @@
+"""Motions that are meant, what a controller makes of them, and how both compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.rows import Hold
+
+LARGEST_ACCELERATION, LARGEST_JERK = 5.0, 50.0
+
+
+@dataclass(frozen=True)
+class Meant:
+    """A jerk-limited motion from a moving, accelerating start to rest, sampled at whole steps until it rests."""
+
+    dt: float
+    states: np.ndarray
+    """Position, velocity and acceleration `[3, H + 1, D]`."""
+
+    @property
+    def start(self) -> State:
+        return State(*self.states[:, 0])
+
+    @property
+    def steps(self) -> np.ndarray:
+        return np.full(self.states.shape[1] - 1, self.dt)
+
+    def actions(self, hold: Hold) -> np.ndarray:
+        """What leads from row to row: positions, or mean velocities, accelerations and jerks of the steps."""
+        position, velocity, acceleration = self.states
+        if hold is Hold.POSITION:
+            return position[1:]
+        source = {Hold.VELOCITY: position, Hold.ACCELERATION: velocity, Hold.JERK: acceleration}[hold]
+        return np.diff(source, axis=0) / self.dt
+
+    def cut(self, count: int) -> Meant:
+        """Its first steps: an end in motion."""
+        return Meant(self.dt, self.states[:, : count + 1])
+
+
+@lru_cache(maxsize=64)
+def jerk_limited(seed: int, dt: float, dof: int = 7) -> Meant:
+    """A time-optimal motion of ruckig's, at most 2 rad/s, 5 rad/s^2 and 50 rad/s^3."""
+    import ruckig
+
+    random = np.random.default_rng(seed)
+    inputs = ruckig.InputParameter(dof)
+    inputs.current_position = random.uniform(-1, 1, dof).tolist()
+    inputs.current_velocity = random.uniform(-1, 1, dof).tolist()
+    inputs.current_acceleration = random.uniform(-3, 3, dof).tolist()
+    inputs.target_position = random.uniform(-2, 2, dof).tolist()
+    inputs.max_velocity = [2.0] * dof
+    inputs.max_acceleration = [LARGEST_ACCELERATION] * dof
+    inputs.max_jerk = [LARGEST_JERK] * dof
+    trajectory = ruckig.Trajectory(dof)
+    assert ruckig.Ruckig(dof).calculate(inputs, trajectory) >= 0
+    times = np.arange(int(np.ceil(trajectory.duration / dt)) + 2) * dt
+    states = np.array([trajectory.at_time(min(t, trajectory.duration)) for t in times.tolist()])
+    return Meant(dt, states.transpose(1, 0, 2))
+
+
+@dataclass(frozen=True)
+class Commanded:
+    """What a controller commands at 1 kHz, `[T, D]` each."""
+
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+
+    @property
+    def jerk(self) -> np.ndarray:
+        return np.diff(self.acceleration, axis=0) * 1000
+
+    @property
+    def peaks(self) -> tuple[float, float]:
+        """Largest acceleration and jerk of any joint."""
+        return float(np.abs(self.acceleration).max()), float(np.abs(self.jerk).max())
+
+
+def played(jtc, points: Points, start: State, **settings) -> Commanded:
+    """Points that start on time, played to their end by a controller that is in their start state."""
+    joints = [f"joint{k}" for k in range(points.position.shape[1])]
+    controller = jtc.Controller(joints, hard_replacement=True, **settings)
+    controller.set_state(*start)
+    arrays = points.position, points.velocity, points.acceleration
+    assert controller.receive(joints, points.time_ns, *arrays, now=10.0, stamp=10.0), controller.refusal
+    time, *states = controller.run(10.0, 10.0 + points.time_ns[-1] * 1e-9 - 0.001)
+    return Commanded(time - 10.0, *states)

@@ -1,0 +1,84 @@
+"""A motion: evaluation, what comes after its end, its parts and their joints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.polynomial import polynomial
+
+from traj_integrator_ros.execution.motion import Motion
+
+
+def a_motion(pieces: int, degree: int, dof: int, seed: int = 0) -> Motion:
+    random = np.random.default_rng(seed)
+    knots = np.concatenate([[0.0], random.uniform(0.01, 0.5, pieces).cumsum()])
+    return Motion(knots, random.normal(size=(pieces, degree + 1, dof)))
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 6), st.integers(1, 8), st.integers(1, 3), st.integers(0, 10**6))
+def test_states_are_values_and_derivatives_of_the_pieces(pieces, degree, dof, seed):
+    motion = a_motion(pieces, degree, dof, seed)
+    times = np.random.default_rng(seed).uniform(0, motion.duration, 20)
+    states = motion.states_at(times)
+    for column, time in enumerate(times):
+        piece = int(np.searchsorted(motion.knots, time, side="right")) - 1
+        for order in range(4):
+            derivative = polynomial.polyder(motion.coefficients[piece], order)
+            expected = polynomial.polyval(time - motion.knots[piece], derivative)
+            np.testing.assert_allclose(states[order, column], expected, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(motion.state_at(time), states[:3, column], rtol=1e-11, atol=1e-11)
+
+
+def test_a_knot_belongs_to_the_piece_that_begins_there():
+    motion = a_motion(3, 3, 2)
+    np.testing.assert_array_equal(motion.state_at(motion.knots[1]).position, motion.coefficients[1, 0])
+    np.testing.assert_array_equal(motion.states_at(motion.knots[1:2])[1, 0], motion.coefficients[1, 1])
+
+
+def test_after_its_end_it_rests_where_it_arrived():
+    motion = a_motion(2, 3, 2)
+    for time in (motion.duration, motion.duration + 5):
+        state = motion.state_at(time)
+        np.testing.assert_array_equal(state.position, motion.end.position)
+        assert not np.any(state.velocity) and not np.any(state.acceleration)
+        np.testing.assert_array_equal(motion.states_at(np.array([time]))[:3, 0], state)
+    assert np.any(motion.end.velocity)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 5])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_the_rest_of_a_motion_is_the_motion(degree, share):
+    motion = a_motion(4, degree, 2)
+    time = share * motion.duration
+    rest = motion.from_time(time)
+    assert rest.duration == pytest.approx(motion.duration - time)
+    times = np.linspace(0, rest.duration, 50)[:-1]
+    np.testing.assert_allclose(rest.states_at(times), motion.states_at(times + time), rtol=1e-9, atol=1e-9)
+
+
+def test_a_rest_too_short_for_a_point_is_left_to_the_next_piece():
+    motion = a_motion(3, 3, 1)
+    rest = motion.from_time(motion.knots[1] - 1e-7)
+    assert len(rest.coefficients) == 2
+    assert rest.knots[1] == pytest.approx(motion.knots[2] - motion.knots[1] + 1e-7)
+    np.testing.assert_allclose(rest.state_at(1e-7).position, motion.coefficients[1, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("time", [-0.1, 100.0])
+def test_there_is_no_rest_of_a_motion_that_is_over_or_has_not_begun(time):
+    with pytest.raises(ValueError, match="time: expected at least 0 and less than the duration"):
+        a_motion(3, 3, 1).from_time(time)
+
+
+def test_one_motion_after_another_is_both():
+    first, second = a_motion(2, 3, 2), a_motion(3, 5, 2, seed=1)
+    both = first.then(second)
+    times = np.linspace(0, both.duration, 40)[:-1]
+    early = times < first.duration
+    np.testing.assert_allclose(both.states_at(times)[:, early], first.states_at(times[early]))
+    np.testing.assert_allclose(
+        both.states_at(times)[:, ~early], second.states_at(times[~early] - first.duration), rtol=1e-9, atol=1e-12
+    )

@@ -1,0 +1,101 @@
+"""Limits of a motion: exact extremes, first violation, what is let through."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traj_integrator_ros.execution.extremes import bernstein, extremes, surely_within
+from traj_integrator_ros.execution.limits import Limits, first_violation
+from traj_integrator_ros.execution.motion import Motion
+
+
+def a_motion(pieces: int, degree: int, dof: int, seed: int) -> Motion:
+    random = np.random.default_rng(seed)
+    return Motion(np.arange(pieces + 1) * 0.3, random.normal(size=(pieces, degree + 1, dof)))
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 2), st.integers(0, 10**6))
+def test_extremes_are_those_of_a_fine_sample(pieces, degree, dof, seed):
+    motion = a_motion(pieces, degree, dof, seed)
+    fine = motion.states_at(np.linspace(0, motion.duration, 30_001)[:-1])
+    least, most = extremes(motion)
+    rates = np.abs(fine).max()
+    np.testing.assert_array_less(least - 1e-9, fine.min(axis=1))
+    np.testing.assert_array_less(fine.max(axis=1), most + 1e-9)
+    # What a sample misses is at an end of a piece, where a derivative jumps, or flat.
+    np.testing.assert_allclose(least, fine.min(axis=1), atol=3e-3 * rates)
+    np.testing.assert_allclose(most, fine.max(axis=1), atol=3e-3 * rates)
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_control_points_bound_a_derivative_and_end_on_it(order):
+    motion = a_motion(3, 5, 2, 1)
+    control = bernstein(motion.coefficients, motion.steps, order)
+    np.testing.assert_allclose(control[:, 0], motion.states_at(motion.knots[:-1])[order], rtol=1e-12)
+    fine = np.stack([motion.states_at(motion.knots[k] + np.linspace(0, 0.2999, 100))[order] for k in range(3)])
+    assert (fine <= control.max(axis=1)[:, None] + 1e-9).all() and (fine >= control.min(axis=1)[:, None] - 1e-9).all()
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.9, 1.1))
+def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else(pieces, degree, seed, share):
+    motion = a_motion(pieces, degree, 2, seed)
+    largest = np.abs(extremes(motion)).max(axis=0)
+    begin = np.abs(motion.states_at(np.zeros(1)))[:, 0]
+    for order, quantity in enumerate(("velocity", "acceleration", "jerk"), start=1):
+        bound = largest[order] * share
+        if not (bound > 0).all():
+            continue
+        found = first_violation(motion, Limits(**{quantity: bound}))
+        excused = np.zeros(2, bool) if order == 3 else begin[order] >= largest[order] * (1 - 1e-9)
+        expected = share > 1.0001 or bool(excused.all())
+        if share < 0.9999 and not excused.any():
+            assert found is not None and found.quantity == quantity
+            assert abs(found.value) > bound[found.joint] == found.bound
+            piece_value = motion.states_at(np.array([min(found.time, motion.duration * (1 - 1e-12))]))
+            if 0 < found.time < motion.duration:
+                near = np.abs(piece_value[order, 0, found.joint] - found.value)
+                at_knot = np.abs(motion.knots - found.time).min() < 1e-9
+                assert at_knot or near <= 1e-6 * max(1, abs(found.value))
+        elif expected:
+            assert found is None
+
+
+def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
+    # 0 at both ends with velocity 1 in and out: the position peaks in between, where no point is.
+    motion = Motion(np.array([0.0, 1.0]), np.array([[[0.0, 0.0], [0.0, 4.0], [0.0, -4.0]]]))
+    found = first_violation(motion, Limits(position_max=np.array([1.0, 0.9])))
+    assert (found.joint, found.quantity, found.bound) == (1, "position", 0.9)
+    assert found.time == pytest.approx(0.5) and found.value == pytest.approx(1.0)
+    assert first_violation(motion, Limits(position_max=np.array([1.0, 1.0]))) is None
+    turned = Motion(motion.knots, -motion.coefficients)
+    below = first_violation(turned, Limits(position_min=np.array([-1.0, -0.9]), position_max=np.ones(2)))
+    assert (below.joint, below.bound) == (1, -0.9) and below.value == pytest.approx(-1.0)
+
+
+def test_what_the_robot_does_already_is_not_planned():
+    moving = Motion(np.array([0.0, 1.0, 2.0]), np.array([[[0.0], [2.0], [-0.5]], [[1.5], [1.0], [0.0]]]))
+    assert first_violation(moving, Limits(velocity=np.array([1.0]))) is None
+    faster = Motion(np.array([0.0, 1.0]), np.array([[[0.0], [2.0], [0.5]]]))
+    assert first_violation(faster, Limits(velocity=np.array([1.0]))).value == pytest.approx(3)
+
+
+def test_infinite_and_missing_limits_are_none():
+    motion = a_motion(3, 3, 2, 0)
+    assert first_violation(motion, Limits()) is None
+    assert first_violation(motion, Limits(velocity=np.full(2, np.inf), jerk=np.full(2, np.inf))) is None
+
+
+def test_the_quick_look_never_misses_a_violation():
+    for seed in range(200):
+        motion = a_motion(3, 5, 2, seed)
+        least, most = extremes(motion)
+        largest = np.maximum(-least, most)
+        lows, highs = -largest * 0.999, largest * 0.999
+        lows[0], highs[0] = least[0], most[0] - 1e-6
+        assert not surely_within(motion.coefficients, 0.3, lows, highs)
+    assert surely_within(motion.coefficients, 0.3, np.full((4, 2), -1e4), np.full((4, 2), 1e4))

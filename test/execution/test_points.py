@@ -1,0 +1,76 @@
+"""Points of a motion in whole nanoseconds, and what the controller makes of points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.execution.brake import brake
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
+from traj_integrator_ros.execution.rows import Hold, motion_of_actions, motion_of_positions
+
+
+def random_points(random: np.random.Generator, columns: int) -> Points:
+    count, dof = int(random.integers(2, 12)), int(random.integers(1, 8))
+    time_ns = random.integers(1_000_000, 200_000_000, count).cumsum() - 1_000_000
+    time_ns -= time_ns[0]
+    parts = list(random.normal(size=(3, count, dof)))
+    return Points(time_ns, *(parts[k] if k < columns else None for k in range(3)))
+
+
+@pytest.mark.parametrize("columns", [3, 2, 1])
+def test_evaluates_points_as_the_controller_does(jtc, columns):
+    """Thousands of states of hundreds of trajectories, at times of no grid."""
+    random = np.random.default_rng(columns)
+    for _ in range(200):
+        points = random_points(random, columns)
+        motion = motion_of_points(points)
+        model = jtc.Controller([f"joint{k}" for k in range(points.position.shape[1])], hard_replacement=True)
+        arrays = points.position, points.velocity, points.acceleration
+        assert model.receive(model.joints, points.time_ns, *arrays, stamp=5.0) or columns > 1
+        model.moving_end = True
+        assert model.receive(model.joints, points.time_ns, *arrays, stamp=5.0), model.refusal
+        model.update(0.0)
+        for time in random.uniform(0, motion.duration * 0.999, 10):
+            time_ns = round(time * 1e9)
+            state = model._sample(5_000_000_000 + time_ns)
+            ours = motion.state_at(time_ns * 1e-9)
+            for part, expected in zip(ours, (state.position, state.velocity, state.acceleration), strict=True):
+                np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("dt", [0.001, 0.02, 1 / 30, np.pi / 100])
+@pytest.mark.parametrize("hold", Hold)
+def test_points_bring_back_their_motion(hold, dt):
+    random = np.random.default_rng(1)
+    actions = random.normal(size=(20, 4)) * (dt if hold is Hold.POSITION else 1)
+    start = State(np.zeros(4), random.normal(size=4), random.normal(size=4))
+    motion = motion_of_actions(hold, np.full(20, dt), actions, start)
+    motion = motion.then(brake(motion.end, dt, acceleration=np.full(4, 10.0), jerk=np.full(4, 500.0)))
+    points = points_of(motion)
+    assert points.time_ns.dtype == np.int64 and (np.diff(points.time_ns) > 0).all()
+    np.testing.assert_array_equal(points.velocity[-1], 0)
+    again = motion_of_points(points)
+    times = random.uniform(0, motion.duration - 1e-6, 500)
+    times = times[np.abs(times[:, None] - motion.knots).min(axis=1) > 1e-8]
+    ours, theirs = motion.states_at(times)[:3], again.states_at(times)[:3]
+    # Rounding of positions, divided by dt up to twice, and half a nanosecond at knots between two of them.
+    rates = np.abs(motion.states_at(times)[1:]).max(axis=(1, 2))
+    tolerance = np.array([1e-13, 1e-12 / dt, 1e-12 / dt**2]) + 2e-9 * rates
+    assert (np.abs(ours - theirs).max(axis=(1, 2)) <= tolerance).all()
+
+
+def test_a_knot_between_two_nanoseconds_moves_its_state_along():
+    rows = np.array([[0.3], [0.6], [0.9]])
+    motion = motion_of_positions(np.full(3, 1 / 3), rows, State(np.zeros(1), np.full(1, 0.9), np.zeros(1)))
+    points = points_of(motion)
+    np.testing.assert_array_equal(points.time_ns, [0, 333_333_333, 666_666_667, 1_000_000_000])
+    np.testing.assert_allclose(points.position[1, 0], 0.9 * 333_333_333e-9, rtol=0, atol=1e-15)
+
+
+def test_points_without_accelerations_are_those_of_a_hold():
+    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
+    points = points_of(motion_of_actions(Hold.ACCELERATION, np.full(3, 0.1), np.ones((3, 1)), start))
+    assert points.acceleration is None
+    np.testing.assert_allclose(points.velocity[:, 0], [0, 0.1, 0.2, 0.3])

@@ -1,0 +1,103 @@
+"""The spline against scipy's, at open and clamped ends, and what steps and noise become."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.interpolate import CubicSpline
+
+from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.rows import motion_of_positions
+from traj_integrator_ros.execution.spline import cubic_spline, rests_at_end
+
+STEPS = {
+    "uniform": lambda n: np.full(n, 0.02),
+    "non-uniform": lambda n: np.random.default_rng(n).uniform(0.005, 0.2, n),
+    "milliseconds": lambda n: np.full(n, 0.001),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("count", [1, 2, 3, 32, 129])
+@pytest.mark.parametrize("ends_at_rest", [True, False])
+def test_equals_scipys_clamped_spline(steps, count, ends_at_rest):
+    h, random = steps(count), np.random.default_rng(0)
+    positions, velocity = random.normal(size=(count + 1, 3)), random.normal(size=3)
+    spline = cubic_spline(h, positions, velocity, ends_at_rest=ends_at_rest)
+    if ends_at_rest:
+        reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (1, np.zeros(3))))
+        assert not np.any(spline.end.velocity)
+    else:
+        # An open end has no jerk in its last piece: scipy is told the curvature that we end with.
+        assert np.abs(spline.coefficients[-1, 3]).max() <= 1e-9 * np.abs(spline.coefficients[:, 3]).max() + 1e-9
+        reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (2, spline.end.acceleration)))
+    times = np.linspace(0, spline.duration, 200)[:-1]
+    states = spline.states_at(times)
+    for order, values in enumerate(states[:3]):
+        expected = reference(times, order)
+        np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_an_open_start_goes_on_as_its_first_pieces_say():
+    times = np.arange(9) * 0.1
+    quadratic = np.stack([1 + 2 * times - 3 * times**2], axis=1)
+    spline = cubic_spline(np.full(8, 0.1), quadratic)
+    np.testing.assert_allclose(spline.state_at(0.0).velocity, 2, rtol=1e-12)
+    np.testing.assert_allclose(spline.end.acceleration, -6, rtol=1e-9)
+    np.testing.assert_allclose(cubic_spline(np.ones(1), np.array([[1.0], [3.0]])).state_at(0.5), [[2], [2], [0]])
+
+
+def test_uniform_steps_cost_no_accuracy_against_uneven_ones():
+    random = np.random.default_rng(3)
+    positions, velocity = random.normal(size=(65, 7)), random.normal(size=7)
+    even = np.full(64, 0.02)
+    uneven = even.copy()
+    uneven[-1] += 1e-15
+    one, other = (cubic_spline(steps, positions, velocity) for steps in (even, uneven))
+    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=1e-8, atol=1e-8)
+
+
+def test_what_counts_as_rest_at_the_end():
+    positions = np.array([[0.0, 0.0], [1.0, 1.0], [1.0001, 1.0]])
+    assert rests_at_end(positions, 0.02, 0.01)
+    assert not rests_at_end(positions, 0.005, 0.01)
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 4, 12, 31])
+def test_a_step_overshoots_by_at_most_15_percent_and_is_gone_after_6_rows(row):
+    positions = np.where(np.arange(33) >= row, 1.0, 0.0)[:, None]
+    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
+    motion = motion_of_positions(np.full(32, 0.02), positions[1:], start, rest_tolerance=0.01)
+    (low,), (high,) = extremes(motion)[:, 0]
+    assert -0.15 <= low and high <= 1.15
+    after = motion.states_at(np.linspace(min(row + 6, 32) * 0.02, motion.duration, 100))[0]
+    np.testing.assert_allclose(after, 1, atol=1e-3)
+
+
+def test_a_step_in_velocity_overshoots_its_positions_by_at_most_15_percent_of_a_row():
+    rows = np.maximum(np.arange(33) - 12, 0) * 0.02
+    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
+    motion = motion_of_positions(np.full(32, 0.02), rows[1:, None], start)
+    times = np.linspace(0, motion.duration, 2000)[:-1]
+    planned = np.maximum(times - 0.24, 0)
+    position, velocity = motion.states_at(times)[:2, :, 0]
+    assert np.abs(position - planned).max() <= 0.15 * 0.02
+    knots = motion.states_at(motion.knots[:-1])[1, :, 0]
+    assert knots.max() <= 1.15 and knots.min() >= -0.15
+    assert np.abs(velocity[times > 0.36] - 1).max() <= 1e-3
+
+
+def test_noise_comes_out_no_larger_than_a_c2_cubic_spline_makes_it():
+    random = np.random.default_rng(5)
+    times = np.arange(33) * 0.02
+    ours, scipys = [], []
+    for _ in range(20):
+        positions = np.sin(times[:, None] * np.arange(1, 8) / 4) + random.normal(scale=1e-4, size=(33, 7))
+        velocity = np.arange(1, 8) / 4.0
+        motion = motion_of_positions(np.full(32, 0.02), positions[1:], State(positions[0], velocity, np.zeros(7)))
+        ours.append(np.abs(extremes(motion)[:, 2]).max())
+        spline = cubic_spline(np.full(32, 0.02), positions, velocity)
+        assert ours[-1] <= np.abs(extremes(spline)[:, 2]).max() * 1.001
+        scipys.append(np.abs(CubicSpline(times, positions, bc_type=((1, velocity), "not-a-knot"))(times, 2)).max())
+    assert np.mean(ours) <= np.mean(scipys)
