@@ -51,7 +51,7 @@ def test_the_parameter_table_is_what_the_node_declares() -> None:
 
 
 def test_every_reason_for_a_rejection_is_explained() -> None:
-    rows = table(NODE_PAGE, "What bad input gets")
+    rows = table(NODE_PAGE, "How bad input is handled")
     assert [row[0] for row in rows] == [code(reason.value) for reason in RejectionReason]
     assert all(len(row[1]) > 5 for row in rows)
 

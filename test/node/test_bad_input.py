@@ -1,4 +1,4 @@
-"""What bad input gets, over DDS: counted by reason and nothing published, or success = false and why."""
+"""Bad input over DDS is counted by reason and nothing published, or success = false with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages to be refused: a case for every row of "What bad input gets", and strategies for any number more."""
+"""Messages to be refused: a case for every row of "How bad input is handled", and strategies for any number more."""
 
 from __future__ import annotations
 
