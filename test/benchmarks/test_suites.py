@@ -225,3 +225,9 @@ def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
     rows, _ = program.run("one", kept, quick=True)
     assert rows[0]["ratio"] == 1.0 and len(measured) == 5
     assert program.slower(rows, kept)
+
+
+def test_execution_cases_are_right():
+    from benchmarks.suites.execution import steps_to_the_message
+
+    assert [check(case) for case in steps_to_the_message(16)] == [2, 1, 1, 1, 1]
