@@ -37,7 +37,7 @@ class Role:
         """What was wrong, in words."""
 
     def greet(self) -> bool:
-        """Say hello to the node; return whether it and we have found each other. Called until that is so."""
+        """Say hello to the node; return whether it and we have found each other. Called until the work begins."""
         raise NotImplementedError
 
     def send(self) -> None:
@@ -76,10 +76,13 @@ class _Commands:
 
 
 def _find(role: Role, participant: Participant, commands: _Commands) -> None:
-    while commands.last != "end" and not role.greet():
+    found = False
+    while commands.last == "":  # and not only until we are found: others wait for what comes of our greetings
+        if role.greet() and not found:
+            found = True
+            _write({"ready": True})
         _spin(participant, time.monotonic() + GREETING_S)
-    _write({"ready": True})
-    while commands.last == "":
+    while commands.last == "stop":
         _spin(participant, time.monotonic() + 0.01)
 
 

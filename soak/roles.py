@@ -71,9 +71,8 @@ class Planner(Role):
         super().__init__(rate_hz, self._planner.ledger, self._planner.faults)
 
     def greet(self) -> bool:
-        """Send sequences until one is answered; what is sent from then on cannot be missed unnoticed."""
-        if not self.ledger.answered:
-            self.send()
+        """Send sequences; once one is answered, what is sent cannot be missed unnoticed."""
+        self.send()
         return self.ledger.answered > 0
 
     def send(self) -> None:
@@ -139,8 +138,8 @@ class Optimizer(Role):
         self._refused = 0
 
     def greet(self) -> bool:
-        """Call until one call is answered."""
-        if not self.ledger.sent and self._optimizer.is_connected:
+        """Call again and again: the answer to a first call is lost where the node has not discovered us."""
+        if self._optimizer.is_connected:
             self.send()
         return self.ledger.answered > 0
 

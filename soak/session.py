@@ -83,10 +83,11 @@ class _Session:
             self._wait(lambda: robot.is_ready, READY_WITHIN_S, "the node to hear the robot")
             robot.tell("go")
             self._wait(lambda: all(client.is_ready for client in self._clients.values()), READY_WITHIN_S, "answers")
+            self._tell("stop", "planner", "optimizer")  # greeting
             before = self._settled()
             # Those that listen first: nothing is sent that they do not count.
             self._tell("go", "controller")
-            self._wait(lambda: self._clients["controller"].has_begun, ANSWERS_WITHIN_S, "the controller")
+            self._wait(lambda: self._clients["controller"].has_begun, READY_WITHIN_S, "the controller")
             for client in self._clients.values():
                 client.rows()  # of the time before
             self._begin = time.monotonic()
@@ -97,7 +98,7 @@ class _Session:
             self._record.counts = self._settled().since(before)
             for client in self._clients.values():
                 client.tell("end")
-            self._wait(lambda: all(client.has_ended for client in self._clients.values()), ANSWERS_WITHIN_S, "the end")
+            self._wait(lambda: all(client.has_ended for client in self._clients.values()), READY_WITHIN_S, "the end")
             self._take_rows()
         finally:
             self._participant.close()

@@ -134,8 +134,7 @@ def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_p
     )
     client = scenario.client()
     try:
-        client.wait_for(lambda: client.lifecycle_state(1.0) is not None, "answer of the node", timeout_s=60.0)
-        assert client.lifecycle_state() == "unconfigured"
+        assert client.state() == "unconfigured"
         expected = {**scenario.parameters(), "dt": 0.125, "device": "cpu", "autostart": False}
         assert client.parameters(list(expected)) == expected
         environment = Path(f"/proc/{process.node_pid()}/environ").read_bytes().decode().split("\0")

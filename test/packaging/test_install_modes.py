@@ -276,12 +276,11 @@ class Workspace:
         self._environment["AMENT_PREFIX_PATH"] = os.environ.get("AMENT_PREFIX_PATH") or sys.prefix
         self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         shutil.copytree(checkout, folder / "src" / PACKAGE, symlinks=True)
-        self.build()
+        self.build("--base-paths", "src", f"src/{PACKAGE}/traj_integrator_interfaces")
 
     def build(self, *options: str) -> None:
         """`colcon build` with the colcon that set-up has installed beside the environment."""
-        nested = f"src/{PACKAGE}/traj_integrator_interfaces"
-        command = [sys.executable, "-m", "colcon", "build", *options, "--base-paths", "src", nested]
+        command = [sys.executable, "-m", "colcon", "build", *options]
         python_path = f"{COLCON}:{self._environment.get('PYTHONPATH', '')}".rstrip(":")
         output_of(command, cwd=self.folder, **{**self._environment, "PYTHONPATH": python_path})
 
@@ -306,7 +305,7 @@ def test_colcon(workspace: Workspace, kind: str) -> None:
     if kind == "symlinked":
         sourced = ("install", "install_links")
         bases = ("--build-base", "build_links", "--install-base", "install_links")
-        workspace.build("--symlink-install", "--packages-select", PACKAGE, *bases)
+        workspace.build("--symlink-install", "--base-paths", "src", *bases)
     use = f"{USE_KERNELS}\nimport rclpy, traj_integrator_interfaces.msg as msg; print(msg.__file__)"
     kernels, messages = workspace.python("-c", use, sourced=sourced).splitlines()[-2:]
     sources = {"copied": "install", "symlinked": "build_links"}[kind]
