@@ -67,7 +67,7 @@ class MemoryUse:
     floor_bytes: int
     """Inputs and outputs."""
     most_ratio: float | None
-    """Most that peak / floor may be; None where the case is too small for it to mean anything."""
+    """Most that peak / floor may be; None if the case is too small for it to mean anything."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A robot that is not there: follows joint trajectories as joint_trajectory_controller does, publishes joint_states.
+"""A simulated robot: follows joint trajectories as joint_trajectory_controller does, publishes joint_states.
 
 Start the node, then `python examples/simulated_robot.py`. With `--lag 0.04` the joints follow their commands 40 ms
 late, as real ones do. Other robots: `--joints a,b --position 0.0,0.5`.

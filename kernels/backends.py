@@ -6,10 +6,10 @@ A backend has two launchers for each control map (`clique`, `clique_central`, `a
     <map>_vjp(*upstream, start_index, dt, *, start_rows, action_horizon, needs, **scheme) -> gradients
 
 - `action` is `[B, Ha, D]`; `start` are position, velocity, acceleration (and jerk for `clique_central`), each `[S, D]`
-  or None for zero; `start_index` is an int32 or int64 `[B]`, or None where S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
+  or None for zero; `start_index` is an int32 or int64 `[B]`, or None if S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
   seconds in float32 or float64. Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype.
 - `upstream` are the gradients of the four outputs, None for zero, never all None. `needs` says which gradients are
-  wanted: of the action, then of each start. Results stand in the same order, None where not wanted: `[B, Ha, D]` and
+  wanted: of the action, then of each start. Results stand in the same order, None if not wanted: `[B, Ha, D]` and
   `[S, D]`, fresh and contiguous; rows of a start pool are summed in the same order on every run.
 - Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
   `integrator: AccelerationIntegrator` for `acceleration`, and `truncate_terminal_gradient: bool` for
@@ -134,7 +134,7 @@ def _describe(device_type: str) -> BackendInfo:
 
 
 def _obstacle(backend: Backend, device_type: str) -> str | None:
-    """Why a backend cannot run on a kind of device; None where it can."""
+    """Why a backend cannot run on a kind of device; None if it can."""
     if backend is Backend.REFERENCE:
         return None
     package = importlib.util.find_spec(_PACKAGES[backend], __package__)

@@ -27,7 +27,7 @@ def fold_dt(dt: Tensor, dim: int | None, size: int, batch: int) -> Tensor:
 def fold_start_index(
     start_index: Tensor | None, dim: int | None, size: int, batch: int, rows: int, device: torch.device
 ) -> Tensor | None:
-    """Row of the folded pool `[V S, D]` for each folded trajectory; None where they already correspond."""
+    """Row of the folded pool `[V S, D]` for each folded trajectory; None if they already correspond."""
     if start_index is None and rows == batch:
         return None
     offset = torch.arange(0, size * rows, rows, device=device)[:, None]

@@ -45,7 +45,7 @@ def vjp(
 
 
 def push_forward(launch: str, arguments: Sequence[object], dt_place: int, tangent: Tensor, **options: object) -> list:
-    """Tangents of a reference launcher's results along a tangent of dt, the argument at `dt_place`; None where none.
+    """Tangents of a reference launcher's results along a tangent of dt, the argument at `dt_place`; None if none.
 
     Runs inside a dual level that the caller has entered: torch cannot nest dual levels.
     """

@@ -41,7 +41,7 @@ def fast_step(
 
 @functools.cache
 def _native_map(name: str, *scheme: object) -> tuple[Callable[..., Trajectory | None], int, bool] | None:
-    """The extension's step, number of the map and truncate_terminal_gradient; None where it has no such map."""
+    """The extension's step, number of the map and truncate_terminal_gradient; None if it has no such map."""
     try:
         from . import native
     except ImportError as error:

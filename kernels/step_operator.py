@@ -35,7 +35,7 @@ class StepOperator:
 
     Positional arguments of `forward`: action, each start, start_index, dt, the scheme (where the map has one), backend.
     Of `vjp`: the four upstream gradients, start_index, dt, start_rows, action_horizon, needs, scheme, backend; it
-    returns the gradients of action and each start, None where `needs` says so. Shapes are those of
+    returns the gradients of action and each start, None if `needs` says so. Shapes are those of
     `backends`; the public functions check them, the operators do not.
 
     Args:

@@ -5,7 +5,7 @@ in actions and start state, so nothing but dt is needed from the forward pass, u
 then `at` says where. Like the references these are compositions of differentiable torch operations, and compute in the
 dtype they are given.
 
-Upstream gradients are `[B, H, D]`, or None where the gradient is zero, which costs nothing. `dt` is
+Upstream gradients are `[B, H, D]`, or None if the gradient is zero, which costs nothing. `dt` is
 `[1 or B, 1 or Ha, 1]` seconds. Results are the gradients of the action, `[B, Ha, D]`, of the start rows, `[B, D]` each,
 and last that of dt, `[B, Ha]` (central differences: `[B, 1]`); None means zero, or not wanted.
 """

@@ -25,7 +25,7 @@ TRANSPORT_VARIABLES = (
     "FASTRTPS_DEFAULT_PROFILES_FILE",  # its name until Fast DDS 3
     "FASTDDS_BUILTIN_TRANSPORTS",
 )
-"""By these a user chooses transports; a profile of ours would override the last."""
+"""Users choose transports with these; our profile would override the last one."""
 
 
 def generate_launch_description() -> LaunchDescription:

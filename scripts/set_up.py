@@ -45,7 +45,7 @@ def what_is_missing():
     this = f"{sys.executable} (Python {version})"
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         wanted = f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
-        return f"{this} does not serve, {wanted} does: install one, or name it: make PYTHON=/path/to/python3"
+        return f"{this} is not supported, {wanted} is: install one, or name it: make PYTHON=/path/to/python3"
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
         return f"{this} has no venv module: sudo apt install python{version}-venv, or name another: make PYTHON=..."
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):

@@ -42,7 +42,7 @@ class ClientRecord:
 
     @property
     def rate_hz(self) -> float:
-        """Messages or calls sent in a second; NaN where none were."""
+        """Messages or calls sent in a second; NaN if none were."""
         sent = self.counts.get("sent", 0) + self.counts.get("called", 0)
         return sent / self.sending_s if self.sending_s else np.nan
 

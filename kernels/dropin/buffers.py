@@ -1,4 +1,4 @@
-"""Buffers that belong to the caller: written in place, and still honest under autograd.
+"""Buffers that belong to the caller: written in place, and still correct under autograd.
 
 Three things have to hold at once, and a plain `ctx.mark_dirty` gives only the first:
 

@@ -72,7 +72,7 @@ class ControlMap:
             backend: what computes; None for the device's default (see `backend_info`).
 
         Returns:
-            Gradients of the action, `[B, Ha, D]`, and of each start, `[S, D]`, None where not wanted.
+            Gradients of the action, `[B, Ha, D]`, and of each start, `[S, D]`, None if not wanted.
 
         Raises:
             TypeError: an argument of a wrong type or dtype, named.

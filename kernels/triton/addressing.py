@@ -25,7 +25,7 @@ def load_gradient(p_gradient, b_offset, b_mask, DTYPE: tl.constexpr):
 
 @triton.jit
 def load_start(p_start, n_rows, b_row, b_column, width, b_mask, INDEXED: tl.constexpr):
-    """Start values in float64: 0 where the pool is None, its only row for all, NaN where the row is not in the pool."""
+    """Start values in float64: 0 where the pool is None, its only row for all, NaN if the row is not in the pool."""
     if p_start is None:
         b_value = tl.zeros_like(b_column).to(tl.float64)
     else:

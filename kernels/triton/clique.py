@@ -106,7 +106,7 @@ def clique_vjp(
     out: Tensor | None = None,
     tile: FlatTile | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients with respect to action, p0, v0 and a0, None where not needed.
+    """Return the gradients with respect to action, p0, v0 and a0, None if not needed.
 
     Args:
         grad_position: upstream gradient `[B, H, D]` (`[B, D, H]` with `horizon_fastest`) or None for 0; so the others.

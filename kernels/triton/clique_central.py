@@ -94,7 +94,7 @@ def clique_central_vjp(
     out: Tensor | None = None,
     tile: FlatTile | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients with respect to action `[B, Ha, D]`, p0, v0, a0 and j0, None where not needed.
+    """Return the gradients with respect to action `[B, Ha, D]`, p0, v0, a0 and j0, None if not needed.
 
     Arguments as for `clique.clique_vjp`. `truncate_terminal_gradient` leaves the last action only the gradient of
     the positions.

@@ -71,7 +71,7 @@ def scan_tile(horizon: int, dof: int, registers: int = _TWO_PROGRAMS) -> ScanTil
 
 
 class Upstream(NamedTuple):
-    """Upstream gradients of position, velocity, acceleration and jerk: contiguous, None where there is none."""
+    """Upstream gradients of position, velocity, acceleration and jerk: contiguous, None if there is none."""
 
     position: Tensor | None
     velocity: Tensor | None

@@ -50,7 +50,7 @@ class StartGradients:
         self._rows = [self._empty(rows) if needed else None for rows, needed in zip(pools, needs, strict=True)]
 
     def arguments(self, names: str) -> dict[str, Tensor | None]:
-        """Kernel arguments `p_grad_<name>0`: `[B, D]` each, None where not needed."""
+        """Kernel arguments `p_grad_<name>0`: `[B, D]` each, None if not needed."""
         return {f"p_grad_{name}0": rows for name, rows in zip(names, self._rows, strict=True)}
 
     def gradients(self) -> tuple[Tensor | None, ...]:

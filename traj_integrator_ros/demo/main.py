@@ -74,7 +74,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="demo",
         description="Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
-        epilog="Arguments from --ros-args on go to ROS 2 (a namespace, say).",
+        epilog="Arguments after --ros-args go to ROS 2, for example a namespace.",
     )
     parser.add_argument("recording", nargs="?", type=Path, metavar="PATH", help="the same as --data PATH")
     parser.add_argument(

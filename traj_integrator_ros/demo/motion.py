@@ -16,7 +16,7 @@ class Motion:
     """A motion of D joints at N samples.
 
     Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; `position`, `velocity` and
-    `acceleration` are [N, D] in rad (m for a prismatic joint), rad/s and rad/s². `acceleration` is None where the
+    `acceleration` are [N, D] in rad (m for a prismatic joint), rad/s and rad/s². `acceleration` is None if the
     source has none. `repeated` is [N] bool: samples that repeat the one before although the robot moved (see
     cleaning.find_repeated_frames). `velocity_bound` is what an integrated velocity may differ from this source's own
     one at least, RMS, in rad/s.

@@ -74,13 +74,13 @@ class Outcome:
         return {name: value / largest for name, value in sorted(self.measured.start_up.items())}
 
     def velocity_rms(self, scheme: FiniteDifference) -> float | None:
-        """RMS velocity error of position windows by a scheme [rad/s], None where no such window came back."""
+        """RMS velocity error of position windows by a scheme [rad/s], None if no such window came back."""
         statistics = self.measured.velocity.get(f"position/{scheme.value}")
         return statistics.rms if statistics is not None else None
 
 
 def failures(outcome: Outcome) -> list[str]:
-    """What is not as it has to be, one sentence each; empty where all is well."""
+    """What fails the run, one sentence each; empty if it passes."""
     trajectories = None if outcome.restarts else outcome.joint_trajectories
     found = violations(outcome.balance, outcome.unknown_answers, trajectories=trajectories)
     unexpected = outcome.balance.rejected - outcome.refused_on_purpose

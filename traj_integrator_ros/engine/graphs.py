@@ -112,5 +112,5 @@ class Stations:
                 raise
             self._recorder = None
             reason = str(error).splitlines()[0]
-            logger.warning("the engine goes on without CUDA graphs, since one could not be captured: %s", reason)
+            logger.warning("the engine continues without CUDA graphs, since one could not be captured: %s", reason)
             return station.enqueue

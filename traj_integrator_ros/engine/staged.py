@@ -100,7 +100,7 @@ class StagedExecutor:
 
 
 class _Input:
-    """Memory of one input, on the host and on the device, which are the same on the CPU; None where it is absent."""
+    """Memory of one input, on the host and on the device, which are the same on the CPU; None if it is absent."""
 
     def __init__(self, host: Tensor | None, device: Tensor | None) -> None:
         self.host = host

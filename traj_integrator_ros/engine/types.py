@@ -100,7 +100,7 @@ class GradientArrays(NamedTuple):
 
 
 class OutOfDeviceMemory(RuntimeError):
-    """Memory cannot hold one trajectory on the device, or all results on the host; the engine goes on."""
+    """Memory cannot hold one trajectory on the device, or all results on the host; the engine remains usable."""
 
 
 def resolve_device(name: str) -> torch.device:

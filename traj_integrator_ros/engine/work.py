@@ -20,7 +20,7 @@ class ForwardWork(NamedTuple):
     start: tuple[Array | None, ...]
     """Position, velocity and acceleration, each `[S, dof]` or None for 0."""
     start_index: np.ndarray | None
-    """`[B]`, int64; None where S is 1 or B."""
+    """`[B]`, int64; None if S is 1 or B."""
     dt: np.ndarray
     """s, float64, `[1 or B, 1 or Ha]`."""
     out: Tensor
@@ -55,7 +55,7 @@ class VjpWork(NamedTuple):
     upstream: tuple[Array | None, ...]
     """Of position, velocity, acceleration and jerk, each `[B, H, dof]` or None for 0; not all None."""
     start_index: np.ndarray | None
-    """`[B]`, int64; None where S is 1 or B."""
+    """`[B]`, int64; None if S is 1 or B."""
     dt: np.ndarray
     """s, float64, `[1 or B, 1 or Ha]`."""
     action: Tensor

@@ -25,7 +25,7 @@ def ensemble(chunks: Sequence[np.ndarray], decay: float, *, newest_first: bool =
     """Average positions of chunks at the same times.
 
     Args:
-        chunks: from the oldest to the newest, `[N, D]` each, NaN where a chunk does not cover the time; the newest
+        chunks: from the oldest to the newest, `[N, D]` each, NaN if a chunk does not cover the time; the newest
             covers all of them.
         decay: m, see `ensemble_weights`; i counts the chunks that cover the time.
         newest_first: see `ensemble_weights`.

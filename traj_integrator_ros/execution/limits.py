@@ -25,7 +25,7 @@ class Limits:
     jerk: np.ndarray | None = None
 
     def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None where off."""
+        """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off."""
         if quantity == "position":
             return self.position_min, self.position_max
         largest = getattr(self, quantity)

@@ -18,9 +18,9 @@ class ColumnOrder:
     names: tuple[str, ...]
     """Column order of the message."""
     to_node: np.ndarray | None
-    """Columns of the message in the node's order; None where both orders are the same."""
+    """Columns of the message in the node's order; None if both orders are the same."""
     from_node: np.ndarray | None
-    """Columns of the node in the message's order; None where both orders are the same."""
+    """Columns of the node in the message's order; None if both orders are the same."""
 
     def into_node(self, values: np.ndarray) -> np.ndarray:
         """Reorder the last axis from the message's order into the node's; what is made anew is contiguous."""

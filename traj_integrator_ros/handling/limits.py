@@ -1,4 +1,4 @@
-"""Joint limits: whether a trajectory keeps them, and where not. Knows no ROS."""
+"""Joint limits: whether a trajectory keeps them, and where it does not. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JointLimits:
     jerk: np.ndarray | None = None
 
     def bounds(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None where off."""
+        """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None if off."""
         if quantity == "position":
             return self.position_min, self.position_max
         largest = getattr(self, quantity)

@@ -274,7 +274,7 @@ class InvalidParameters(ValueError):
 
 @dataclass(frozen=True)
 class NodeParameters:
-    """All parameters, checked; limits as float64 arrays `[dof]`, None where off."""
+    """All parameters, checked; limits as float64 arrays `[dof]`, None if off."""
 
     joint_names: tuple[str, ...]
     device: str
@@ -309,7 +309,7 @@ class NodeParameters:
         """Check a value for every parameter of the table, alone and together.
 
         Raises:
-            InvalidParameters: names the parameter, what was expected and what came.
+            InvalidParameters: names the parameter, what was expected and what was given.
 
         """
         for spec in PARAMETERS:
@@ -338,7 +338,7 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
     """Check one value against its line of the table.
 
     Raises:
-        InvalidParameters: names the parameter, what was expected and what came.
+        InvalidParameters: names the parameter, what was expected and what was given.
 
     """
     if spec.range is not None:

@@ -1,4 +1,4 @@
-"""Positions and times from a planner that knows no message of ours: checked and differentiated. Knows no ROS."""
+"""Positions and times from a planner that does not use our messages: checked and differentiated. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_positions(
         Times, int64 ns `[N]`, positions, float64 `[N, k]`, and the node's column of each of the k joints.
 
     Raises:
-        Rejected: the first thing that is wrong, named with what was expected and what came.
+        Rejected: the first thing that is wrong, named with what was expected and what was given.
 
     """
     names = list(fields.joint_names)

@@ -47,7 +47,7 @@ class RejectionReason(str, Enum):
 
 
 class Rejected(Exception):
-    """Input refused for `reason`; the message names the field, what was expected and what came."""
+    """Input refused for `reason`; the message names the field, what was expected and what was given."""
 
     def __init__(self, reason: RejectionReason, message: str) -> None:
         super().__init__(f"{reason.value}: {message}")

@@ -104,7 +104,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     Sizes are compared as Python integers before anything is allocated from them.
 
     Raises:
-        Rejected: the first thing that is wrong, named with what was expected and what came.
+        Rejected: the first thing that is wrong, named with what was expected and what was given.
 
     """
     kernel = rules.maps.get(fields.control_space)

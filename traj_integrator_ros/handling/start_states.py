@@ -54,7 +54,7 @@ class JointStates:
             now_ns: the node's clock.
 
         Returns:
-            Whether the state was taken; False for a message about other joints only (a gripper's, say).
+            Whether the state was taken; False for a message about other joints only, such as a gripper's.
 
         Raises:
             Rejected: joint_missing, duplicate_joint, joint_count, not_finite or clock_jumped_back. The state held

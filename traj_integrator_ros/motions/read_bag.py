@@ -106,7 +106,7 @@ def _decode(reader: Any, connections: list[Any]) -> tuple[list[int], list[Any]]:
 
 
 def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Position and velocity of the named joints in their order, None where the message lacks one of them."""
+    """Position and velocity of the named joints in their order, None if the message lacks one of them."""
     column = {name: i for i, name in enumerate(state.name)}
     if any(name not in column for name in names) or len(state.position) != len(state.name):
         return None

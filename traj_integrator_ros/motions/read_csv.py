@@ -45,7 +45,7 @@ def read_csv(path: Path, *, as_is: bool = False) -> Samples:
 
 def read_actions(path: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None] | None:
     """Joint names, actions [Ha, D] and time steps [Ha] in s of a table of `action_<joint>…`, and `dt` where it is
-    there; None where the table has no such columns. Raises RecordingError.
+    there; None if the table has no such columns. Raises RecordingError.
     """
     header, rows = _read_rows(path)
     joints = tuple(name[len("action_") :] for name in header if name.startswith("action_"))
@@ -138,5 +138,5 @@ class _Table:
         return np.stack([self.column(name) for name in names], axis=1)
 
     def group(self, names: Sequence[str]) -> np.ndarray | None:
-        """[N, D] of the named columns, None where none of them is there; some without the others is an error."""
+        """[N, D] of the named columns, None if none of them is there; some without the others is an error."""
         return self.required(names) if any(name in self._index for name in names) else None

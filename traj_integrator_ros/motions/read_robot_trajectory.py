@@ -61,7 +61,7 @@ def _seconds(value: object) -> float:
 
 
 def _column(path: Path, points: list[dict[str, Any]], name: str, dof: int) -> np.ndarray | None:
-    """[N, D] of one field, None where every point leaves it out."""
+    """[N, D] of one field, None if every point leaves it out."""
     rows = [point.get(name) or [] for point in points]
     if not any(rows):
         return None

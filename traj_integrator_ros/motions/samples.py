@@ -29,7 +29,7 @@ class Samples:
     """N samples of D joints.
 
     Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; the others are [N, D] in rad (m for a
-    prismatic joint), rad/s, rad/s² and rad/s³, None where the file has none. Numbers are finite and times increase,
+    prismatic joint), rad/s, rad/s² and rad/s³, None if the file has none. Numbers are finite and times increase,
     except in samples that were read to be checked (`as_is`).
     """
 

@@ -75,7 +75,7 @@ class DeclaredParameters:
         """Return all parameters, checked together.
 
         Raises:
-            InvalidParameters: names the parameter, what was expected and what came.
+            InvalidParameters: names the parameter, what was expected and what was given.
 
         """
         return NodeParameters.from_values({spec.name: self.value(spec.name) for spec in PARAMETERS})
@@ -106,7 +106,7 @@ class DeclaredParameters:
             if configured:
                 self._prepare(NodeParameters.from_values(values))
             else:
-                # What is still missing (joint_names, say) may come with the next change; configure checks it all.
+                # What is still missing, such as joint_names, may come with the next change; configure checks it all.
                 for name in ours:
                     check_value(SPECS[name], values[name])
         except (ValueError, RuntimeError) as error:

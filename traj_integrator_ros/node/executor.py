@@ -1,4 +1,4 @@
-"""Waiting for the node's input. At every turn rclpy's executor looks at all entities anew, which takes up to 0.5 ms."""
+"""Waiting for the node's input: rclpy's own executor examines all entities at every turn, which takes up to 0.5 ms."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class LeanExecutor(Executor):
         return super().shutdown(timeout_sec)
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
-        """Call back for one piece of input; wait for it, where none is left of the last wait.
+        """Run the callback for one piece of input; wait if none is left from the last wait.
 
         Raises:
             rclpy.executors.ExternalShutdownException: the context ended.
             RuntimeError: a node has entities that are not served.
-            Exception: what a callback, or the decoding of a message, raises. The next call goes on with what is left.
+            Exception: what a callback, or the decoding of a message, raises. The next call continues with what is left.
 
         """
         if not self._ready:

@@ -1,4 +1,4 @@
-"""Freed memory is kept for the next message: to get pages from the system anew takes longer than to fill them."""
+"""Keeps freed memory for the next message: getting new pages from the system takes longer than filling them."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _initialize(args: list[str]) -> str:
-    """Initialize rclpy, without a log file where none can be written; return why there is none."""
+    """Initialize rclpy, without a log file if none can be written; return why there is none."""
     import rclpy
 
     try:

@@ -30,7 +30,7 @@ class StopSignals:
         threading.Thread(target=self._watch, name="stop_signals", daemon=True).start()
 
     def orderly(self) -> None:
-        """From now on somebody else (rclpy) reacts to the signals; grant time for that."""
+        """From now on rclpy reacts to the signals; give it time to."""
         self._orderly = True
 
     def end_process(self) -> NoReturn:

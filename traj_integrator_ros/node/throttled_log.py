@@ -1,4 +1,4 @@
-"""Log lines that a flood of bad input cannot turn into a flood of lines."""
+"""Throttled logging: a flood of bad input does not become a flood of lines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whether a controller would take a trajectory, and whether a robot should: the one place of these rules. Knows no ROS.
+"""Whether a controller would accept a trajectory and a robot should execute it: all rules in one place. Knows no ROS.
 
-What joint_trajectory_controller validates: joints known and complete, points there, not over already, times that
+What joint_trajectory_controller validates: joints known and complete, points present, not yet over, times that
 increase, fields full or empty, no effort, at rest in the end. What it does not, and robots need: finite numbers, every
 joint once, no point before the start, a start where the robot is, limits.
 """
@@ -55,7 +55,7 @@ class Finding:
     joint: str = ""
     """Empty where the finding is about no joint in particular."""
     point: int | None = None
-    """None where it is about the whole trajectory."""
+    """None if it is about the whole trajectory."""
 
     def __str__(self) -> str:
         where = f" of {self.joint}" if self.joint else ""
@@ -68,7 +68,7 @@ class Point:
     """One point; a field with nothing in it is empty."""
 
     time_ns: int | None
-    """None where the time is no finite number, as it may be in a file."""
+    """None if the time is no finite number, as it may be in a file."""
     positions: Sequence[float]
     velocities: Sequence[float] = ()
     accelerations: Sequence[float] = ()
@@ -148,7 +148,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
 
 def field_array(trajectory: PlannedTrajectory, field: str) -> np.ndarray | None:
-    """One field of all points as float64 [N, D], None where it is empty; lengths must have been checked."""
+    """One field of all points as float64 [N, D], None if it is empty; lengths must have been checked."""
     rows = [getattr(point, field) for point in trajectory.points]
     return np.array(rows, np.float64) if len(rows[0]) else None
 

@@ -17,11 +17,11 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
 
 
 class UserError(Exception):
-    """A wrong argument or file; the message is one line that names it, what was expected and what came."""
+    """A wrong argument or file; the message is one line that names it, what was expected and what was given."""
 
 
 class ToolFailure(Exception):
-    """The tool could not do its job (nothing came, say); the message is one line."""
+    """The tool could not do its job, for example because nothing came; the message is one line."""
 
 
 class _Terminated(BaseException):
@@ -45,7 +45,9 @@ class ToolParser(argparse.ArgumentParser):
         lines = [line for command, comment in examples for line in (f"  # {comment}", f"  {RUN} {command}", "")]
         exits = ["exit codes: 0 success, 1 failure, 2 wrong usage or unreadable input, 130 interrupted"]
         ros = (
-            ["--ros-args and what follows goes to ROS 2 (-r joint_states:=/arm/joint_states, say)"] if uses_ros else []
+            ["--ros-args and what follows goes to ROS 2 (for example -r joint_states:=/arm/joint_states)"]
+            if uses_ros
+            else []
         )
         super().__init__(
             prog=name,
@@ -79,7 +81,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     except _Terminated:
         return EXIT_TERMINATED
     except BrokenPipeError:
-        # The reader (head, say) has seen enough; what Python still wants to flush goes nowhere.
+        # The reader (such as head) has seen enough; discard what Python still wants to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:

@@ -24,7 +24,7 @@ RATE_WINDOW_S = 2.0
 EXAMPLES = (
     (NAME, "all integrator nodes of this ROS domain, until Ctrl-C"),
     (f"{NAME} --node /left/traj_integrator", "one of them, and the rates of its topics"),
-    (f"{NAME} --once", "one line for each, for scripts: fails where there is none"),
+    (f"{NAME} --once", "one line for each, for scripts: fails if there is none"),
 )
 
 
@@ -128,9 +128,9 @@ class _Watch:
             self.views[name].update(values, status.message, level)
 
     def _listen(self, name: str, rates: dict[str, _Rate]) -> None:
-        """Count what passes on a node's topics, unread; called again and again, since they are discovered by and by.
+        """Count messages on a node's topics, unread; called repeatedly, since topics are discovered gradually.
 
-        Not trajectory_batch, which is published only for those who listen: watching must not make work.
+        Not trajectory_batch, which is published only while it has subscribers: watching must not cause work.
         """
         from rclpy.node import NodeNameNonExistentError
         from rclpy.qos import QoSProfile, ReliabilityPolicy

@@ -1,4 +1,4 @@
-"""What the tool `monitor` knows of each node, from /diagnostics, and how it shows that. Knows no ROS."""
+"""What the tool `monitor` knows about each node, from /diagnostics, and how it is shown. Knows no ROS."""
 
 from __future__ import annotations
 

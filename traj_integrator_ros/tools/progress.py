@@ -1,4 +1,4 @@
-"""Shows how far something is: a bar on a terminal, plain lines otherwise."""
+"""Shows progress: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 

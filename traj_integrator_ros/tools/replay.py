@@ -30,7 +30,7 @@ EXAMPLES = (
     (f"{NAME} recording.db3", "joint states of a rosbag2 recording on joint_states, as fast as they came"),
     (
         f"{NAME} log.csv --loop --speed 0.5",
-        "a table (time, position_<joint>, velocity_<joint>), half as fast, for ever",
+        "a table (time, position_<joint>, velocity_<joint>), half as fast, endlessly",
     ),
     (
         f"{NAME} bag --topic /arm/joint_states --ros-args -r joint_states:=/left/joint_states",
@@ -83,7 +83,7 @@ def _replay(options: argparse.Namespace, ros_arguments: list[str]) -> int:
 
 
 def due_samples(time_s: np.ndarray, passes: int | None) -> Iterator[tuple[int, int, float]]:
-    """Pass, sample, and when it is due by the monotonic clock, s, from now on; None plays for ever.
+    """Pass, sample, and when it is due by the monotonic clock, s, from now on; None plays endlessly.
 
     The first sample of a pass is due a mean step after the last one of the pass before.
     """
@@ -107,7 +107,7 @@ class _Player:
         self._late_s: list[float] = []
 
     def play(self, loop: bool, progress: Progress) -> None:
-        """Publish all samples, once or for ever; waits a moment for a subscriber, which takes time to be found."""
+        """Publish all samples, once or endlessly; waits a moment first, so that subscribers are discovered."""
         self._session.spin_until(lambda: self._publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
         time_s = self._samples.time / self._speed
         stage = f"{self._samples.dof} joints on {self._session.resolve(TOPIC)}"

@@ -1,4 +1,4 @@
-"""A ROS domain of one's own, for programs that must hear no other: tests, demo, soak, benchmarks and figures."""
+"""A private ROS domain, for programs that must not hear others: tests, demo, soak, benchmarks and figures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _locks: list[int] = []  # file descriptors; a lock lasts as long as its process
 
 
 def claim_domain() -> int:
-    """A ROS domain id that nobody on this machine uses, locked until this process ends.
+    """A ROS domain id that no other process on this machine uses, locked until this process ends.
 
-    Whoever claims one this way is never given that of another, even while that other has no node yet. Nodes that
-    claimed nothing are noticed by their ports.
+    No two processes that claim a domain this way get the same one, even if one has no node yet. Nodes of processes
+    that claimed nothing are detected by their ports.
 
     Raises:
         OSError: all domains are claimed or in use.

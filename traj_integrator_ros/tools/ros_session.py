@@ -1,4 +1,4 @@
-"""A node of a tool's own, for as long as the tool needs it."""
+"""A tool's own node, for as long as the tool needs it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RosSession:
     def type_of(self, topic: str, known: tuple[str, ...], timeout_s: float) -> str:
         """Wait for a publisher and return the type of the topic, one of the known.
 
-        Raises ToolFailure where nobody publishes in time, UserError where it is of another type.
+        Raises ToolFailure if nothing publishes in time, UserError if the type is another.
         """
         name = self.resolve(topic)
         if not self.spin_until(lambda: self.node.count_publishers(name) > 0, timeout_s):

@@ -48,13 +48,13 @@ class Ledger(Generic[About]):
         self._lock = threading.Lock()
 
     def send(self, stamp: int, about: About, now_s: float, answer_expected: bool = True) -> None:
-        """Note what is about to be sent; nobody waits for the answer to what has to be rejected."""
+        """Note what is about to be sent; no answer is expected to what has to be rejected."""
         with self._lock:
             self._sent[stamp] = Sent(about, now_s, answer_expected)
             self._open += answer_expected
 
     def answer(self, stamp: int, now_s: float) -> About | None:
-        """Note an answer and return what it is about; None (and counted) where nothing is or it was answered before."""
+        """Note an answer and return what it is about; None (and counted) if it is unknown or was answered before."""
         with self._lock:
             sent = self._sent.get(stamp)
             if sent is None or sent.latency_s is not None:
@@ -72,7 +72,7 @@ class Ledger(Generic[About]):
             self._restarts.append(now_s)
 
     def in_flight(self, now_s: float, within_s: float = 2.0) -> int:
-        """How many of the latest are not answered yet, of those sent within this time: older ones hold up nobody."""
+        """How many of the latest are not answered yet, of those sent within this time: older ones hold nothing up."""
         with self._lock:
             recent = list(itertools.islice(reversed(self._sent.values()), _LATEST))
         return sum(s.answer_expected and s.latency_s is None and now_s - s.at_s < within_s for s in recent)
@@ -115,14 +115,14 @@ class Ledger(Generic[About]):
         """Where everything went, given how many sequences the node says it refused."""
         with self._lock:
             sent = list(self._sent.values())
-            down = len({id(s) for restart in self._restarts for s in _sent_to_nobody(sent, restart)})
+            down = len({id(s) for restart in self._restarts for s in _sent_without_node(sent, restart)})
         unanswered = sum(s.latency_s is None for s in sent)
         left = unanswered - down
         rejected = min(left, refused)
         return Balance(self.sent, self.sent - unanswered, rejected, down, left - rejected)
 
 
-def _sent_to_nobody(sent: list[Sent], restart_s: float) -> list[Sent]:
+def _sent_without_node(sent: list[Sent], restart_s: float) -> list[Sent]:
     """The unbroken runs of unanswered messages that lead up to a restart, or end around it."""
     runs = [list(run) for _, run in itertools.groupby(sent, key=lambda s: s.latency_s is None)]
     found = []

@@ -1,4 +1,4 @@
-"""DDS that stays on this machine, in a ROS domain that nobody else here uses. Knows no ROS."""
+"""DDS that stays on this machine, in a ROS domain that nothing else here uses. Knows no ROS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the integrator node says of itself on /diagnostics: its state, and its counts over its restarts."""
+"""What the integrator node reports about itself on /diagnostics: its state, and its counts over its restarts."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ class Participant:
         return result.successful, result.reason
 
     def parameters(self, names: Sequence[str]) -> dict[str, object]:
-        """Parameters as Python objects; None where the node has no such parameter."""
+        """Parameters as Python objects; None if the node has no such parameter."""
         values = self.call(GetParameters, "get_parameters", GetParameters.Request(names=list(names))).values
         found = zip(names, map(parameter_value_to_python, values), strict=True)
         return {name: list(value) if isinstance(value, array) else value for name, value in found}

@@ -41,7 +41,7 @@ class Planner(Generic[About]):
         self.subscription = participant.subscribe(TrajectoryBatch, "~/trajectory_batch", self._on_batch, DEPTH)
 
     def send(self, message: ActionSequence | Template, about: About, answer_expected: bool = True) -> None:
-        """Publish a sequence; nobody waits for the answer to one that has to be rejected."""
+        """Publish a sequence; no answer is expected to one that has to be rejected."""
         stamp_ns = self._last_stamp_ns = max(time.time_ns(), self._last_stamp_ns + 1)
         if isinstance(message, Template):
             message = message.stamped(stamp_ns)

@@ -26,7 +26,7 @@ class RosClient(Participant):
     Args:
         joint_names: of the robot.
         integrator: name of the node.
-        ros_arguments: what follows --ros-args; remappings, say.
+        ros_arguments: what follows --ros-args, such as remappings.
 
     """
 

@@ -1,4 +1,4 @@
-"""Messages that are serialized once and sent often: only stamp and some numbers are written anew."""
+"""Messages that are serialized once and sent often: only the stamp and some numbers are replaced."""
 
 from __future__ import annotations
 

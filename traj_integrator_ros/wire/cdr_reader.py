@@ -1,4 +1,4 @@
-"""Reads serialized messages as they came over the wire: views of their arrays, and no trust in their lengths."""
+"""Reads serialized messages as they came over the wire: views of their arrays, with all lengths checked."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CdrReader:
             raise _malformed(field, "UTF-8", shown(raw)) from None
 
     def strings(self, field: str, remembered: RememberedNames) -> tuple[str, ...]:
-        """Read a sequence of strings in UTF-8; the same object as before where nothing has changed.
+        """Read a sequence of strings in UTF-8; the same object as before if nothing has changed.
 
         Raises:
             Rejected: size_out_of_range as well, for more than 4096.

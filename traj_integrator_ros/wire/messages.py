@@ -1,4 +1,4 @@
-"""The messages of services to arrays and back: views of their buffers, no element by element Python."""
+"""The messages of services to arrays and back: views of their buffers, without a Python loop over elements."""
 
 from __future__ import annotations
 

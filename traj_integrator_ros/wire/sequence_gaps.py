@@ -1,4 +1,4 @@
-"""Messages that newer ones pushed out of a reader's queue, seen by the gaps in their publishers' sequence numbers."""
+"""Messages that newer ones displaced from a reader's queue, detected by gaps in their publishers' sequence numbers."""
 
 from __future__ import annotations
 
