@@ -99,7 +99,7 @@ def test_topics_and_services_are_those_of_the_table(observer: object) -> None:
     rows = table(NODE_PAGE, "Topics and services")
     expected = {(_full_name(name), kind): _full_type(type_name, kind) for name, type_name, kind, *_ in rows}
     observer.wait_until(lambda: expected.items() <= offered().items(), f"{expected} in {offered()}")
-    packages = ("traj_integrator_interfaces", "trajectory_msgs", "sensor_msgs", "diagnostic_msgs")
+    packages = ("traj_integrator_interfaces", "trajectory_msgs", "sensor_msgs", "std_msgs", "diagnostic_msgs")
     own = {key: value for key, value in offered().items() if value.split("/")[0] in packages}
     assert own == expected
 

@@ -31,7 +31,7 @@ ARGUMENTS = {
 }
 
 WRONG_ARGUMENTS = {
-    "robot:=panda": "robot: expected one of franka, ur5e, none; got 'panda'",
+    "robot:=panda": "robot: expected one of fr3, franka, ur10e, ur3e, ur5e, none; got 'panda'",
     "robot:=none": "params_file: expected a YAML file that names the joints, because robot is none; got none",
     "params_file:=/nowhere.yaml": "params_file: expected an existing file, got '/nowhere.yaml'",
     "autostart:=maybe": "autostart: expected one of true, false; got 'maybe'",

@@ -26,7 +26,9 @@ from traj_integrator_ros.handling.parameters import (
     default_values,
 )
 
-CONFIGURATIONS = ("franka", "ur5e")
+ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))
+COMPLETE = "franka"
+"""The configuration that lists every parameter; the others have what belongs to the robot."""
 ROBOT_SPECIFIC = re.compile(r"joint_names|limits\.(position_min|position_max|velocity|acceleration|jerk)")
 KINDS = {
     ParameterKind.BOOL: ParameterType.PARAMETER_BOOL,
@@ -51,9 +53,8 @@ def configuration(project_root: Path, robot: str) -> dict[str, object]:
     return flat(content["/**"]["ros__parameters"])
 
 
-@pytest.mark.parametrize("robot", CONFIGURATIONS)
-def test_a_configuration_lists_every_parameter_with_its_default(project_root: Path, robot: str) -> None:
-    values = configuration(project_root, robot)
+def test_a_configuration_lists_every_parameter_with_its_default(project_root: Path) -> None:
+    values = configuration(project_root, COMPLETE)
     assert sorted(values) == sorted(SPECS)
     for name, value in values.items():
         if not ROBOT_SPECIFIC.fullmatch(name):
@@ -61,9 +62,8 @@ def test_a_configuration_lists_every_parameter_with_its_default(project_root: Pa
             assert type(value) is type(SPECS[name].default), name
 
 
-@pytest.mark.parametrize("robot", CONFIGURATIONS)
-def test_a_configuration_says_what_each_parameter_is_and_its_unit(project_root: Path, robot: str) -> None:
-    lines = (project_root / "config" / f"{robot}.yaml").read_text(encoding="utf-8").splitlines()
+def test_a_configuration_says_what_each_parameter_is_and_its_unit(project_root: Path) -> None:
+    lines = (project_root / "config" / f"{COMPLETE}.yaml").read_text(encoding="utf-8").splitlines()
     for spec in PARAMETERS:
         leaf = spec.name.rpartition(".")[2]
         index = next(i for i, line in enumerate(lines) if re.match(rf"\s+{leaf}:", line))
@@ -76,9 +76,14 @@ def test_a_configuration_says_what_each_parameter_is_and_its_unit(project_root: 
             assert choice in lines[index], spec.name
 
 
-@pytest.mark.parametrize("robot", CONFIGURATIONS)
+@pytest.mark.parametrize("robot", [robot for robot in ROBOTS if robot != COMPLETE])
+def test_the_other_configurations_have_what_belongs_to_the_robot(project_root: Path, robot: str) -> None:
+    assert all(ROBOT_SPECIFIC.fullmatch(name) for name in configuration(project_root, robot))
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_a_configuration_is_valid_and_has_limits_in_the_order_of_the_joints(project_root: Path, robot: str) -> None:
-    parameters = NodeParameters.from_values(configuration(project_root, robot))
+    parameters = NodeParameters.from_values({**default_values(), **configuration(project_root, robot)})
     for limit in (parameters.limits_position_min, parameters.limits_position_max, parameters.limits_velocity):
         assert len(limit) == len(parameters.joint_names)
 
@@ -144,7 +149,7 @@ CHANGES = [
     ("acceleration_integrator", "semi_implicit_euler"), ("state_timeout", 1.0), ("start_from", "previous"),
     ("limits.position_min", [-1.0] * 3), ("limits.position_max", [1.0] * 3), ("limits.velocity", [1.0] * 3),
     ("limits.acceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3), ("limits.start_deviation", 0.5),
-    ("limits.action", "reject"), ("publish.row", 1), ("publish.joint_trajectory", False),
+    ("limits.action", "warn"), ("publish.row", 1), ("publish.joint_trajectory", False),
     ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
     ("diagnostics.period", 0.2), ("service_introspection", "contents"),
 ]  # fmt: skip

@@ -201,11 +201,19 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         range=(0.0, _MAXIMUM),
     ),
     ParameterSpec(
+        "limits.urdf",
+        ParameterKind.STRING,
+        "topic",
+        "Where limits of position and velocity come from that are not given here: topic (the URDF on "
+        "robot_description), none, or the path of a URDF file",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
         "limits.action",
         ParameterKind.STRING,
-        "warn",
-        "What a violated limit leads to: warn (published all the same) or reject",
-        choices=("warn", ACTION_REJECT),
+        ACTION_REJECT,
+        "What a violated limit leads to: reject, or warn (published all the same)",
+        choices=(ACTION_REJECT, "warn"),
     ),
     ParameterSpec(
         "publish.row",
@@ -294,6 +302,7 @@ class NodeParameters:
     limits_acceleration: np.ndarray | None
     limits_jerk: np.ndarray | None
     limits_start_deviation: float
+    limits_urdf: str
     limits_action: str
     publish_row: int
     publish_joint_trajectory: bool

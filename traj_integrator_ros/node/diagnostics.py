@@ -24,6 +24,8 @@ class NodeStatus:
     device: str
     backend: str
     dtype: str
+    limits: str
+    """Where the limit of each quantity comes from."""
     state_age_s: float | None
     state_timeout_s: float
     sequences: int
@@ -104,6 +106,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "device": status.device,
         "backend": status.backend,
         "dtype": status.dtype,
+        "limits": status.limits,
         "state_age_s": "none" if status.state_age_s is None else f"{status.state_age_s:.3f}",
         "sequences": str(status.sequences),
         "published": str(status.published),

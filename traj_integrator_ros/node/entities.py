@@ -13,11 +13,12 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
+from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
@@ -31,6 +32,9 @@ _JOINT_STATE_DEPTH = 64
 _SERVICE_DEPTH = 64
 """Calls that may wait while one is being served. Further calls are dropped and never answered: the usual 10
 are too few for an optimizer that calls for many candidates at once."""
+ROBOT_DESCRIPTION = "robot_description"
+_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""As robot_state_publisher publishes it: once, also for those who come later."""
 _OUTPUT_DEPTH = 10
 _NO_EVENTS = "disabled"
 
@@ -45,6 +49,8 @@ class Callbacks(NamedTuple):
     position_trajectory: Callable
     integrate: Callable
     compute_gradient: Callable
+    robot_description: Callable
+    """Called with a String, the robot's URDF."""
 
 
 class Entities:
@@ -52,12 +58,17 @@ class Entities:
 
     The qualities of service can be overridden by parameters (`qos_overrides`).
 
+    Args:
+        node: the node to create them on.
+        callbacks: what is called with input.
+        description: whether to listen to the robot's URDF.
+
     Raises:
         rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an override that is none.
 
     """
 
-    def __init__(self, node: LifecycleNode, callbacks: Callbacks) -> None:
+    def __init__(self, node: LifecycleNode, callbacks: Callbacks, description: bool) -> None:
         self._node = node
         self._publishers: list[Publisher] = []
         self._subscriptions: list[Subscription] = []
@@ -89,6 +100,8 @@ class Entities:
                 (JointTrajectory, "~/position_trajectory", callbacks.position_trajectory),
             ):
                 self._subscription(message_type, topic, callback, sequences, raw=True)
+            if description:
+                self._subscription(String, ROBOT_DESCRIPTION, callbacks.robot_description, _LATCHED)
             calls = QoSProfile(depth=_SERVICE_DEPTH)
             for service, name, callback in (
                 (Integrate, "~/integrate", callbacks.integrate),
@@ -137,7 +150,7 @@ class Entities:
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
     ) -> Subscription:
         # A copy, because overrides are written into the profile.
-        profile = QoSProfile(depth=qos.depth, reliability=qos.reliability)
+        profile = QoSProfile(depth=qos.depth, reliability=qos.reliability, durability=qos.durability)
         subscription = self._node.create_subscription(
             message_type, topic, callback, profile, qos_overriding_options=_overridable(), **options
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
+from std_msgs.msg import String
 
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
@@ -18,6 +20,7 @@ from ..handling.controller_points import TimedPoints
 from ..handling.parameters import START_FROM_PREVIOUS, NodeParameters
 from ..handling.pipeline import IntegratedBatch, Pipeline
 from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
+from ..handling.urdf_limits import FROM_TOPIC, RobotLimits, UrdfError
 from ..wire import messages
 from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
 from ..wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader, Stamp
@@ -25,7 +28,14 @@ from ..wire.sequence_gaps import SequenceGaps
 from ..wire.trajectory_batch_cdr import serialize_batch
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
-from .entities import Callbacks, Entities, create_diagnostics_publisher, introspection_state, take_waiting
+from .entities import (
+    ROBOT_DESCRIPTION,
+    Callbacks,
+    Entities,
+    create_diagnostics_publisher,
+    introspection_state,
+    take_waiting,
+)
 from .latency import LatencyRing
 from .throttled_log import ThrottledLog
 
@@ -51,7 +61,8 @@ class IntegratorNode(LifecycleNode):
         self._engine: TrajectoryIntegrator | None = None
         self._pipeline: Pipeline | None = None
         self._entities: Entities | None = None
-        self._pending: tuple[NodeParameters, TrajectoryIntegrator] | None = None
+        self._limits: RobotLimits | None = None
+        self._pending: tuple[RobotLimits, TrajectoryIntegrator] | None = None
         self._active = False
         self._failure = ""
         self._rejected = RejectionCounters()
@@ -84,7 +95,8 @@ class IntegratorNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read the parameters, build and warm up the engine, create topics and services."""
         try:
-            parameters = self._declared.read()
+            self._limits = RobotLimits.configured(self._declared.read())
+            parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(_engine_config(parameters))
             self._engine.warm_up(parameters.warmup)
             self._pipeline = Pipeline(parameters, self._engine, self._on_warning)
@@ -99,7 +111,9 @@ class IntegratorNode(LifecycleNode):
                     self._on_position_trajectory,
                     self._on_integrate,
                     self._on_compute_gradient,
+                    self._on_robot_description,
                 ),
+                description=parameters.limits_urdf == FROM_TOPIC,
             )
             self._entities.introspect_services(parameters.service_introspection)
         except Exception as error:
@@ -117,6 +131,7 @@ class IntegratorNode(LifecycleNode):
             f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
             f"on {engine.device}"
         )
+        self._tell_limits()
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -192,6 +207,19 @@ class IntegratorNode(LifecycleNode):
     def _take_joint_state(self, message: bytes) -> None:
         state = self._joint_state_reader.read(message)
         self._pipeline.take_joint_state(state.names, state.position, state.velocity, state.stamp_ns, self._now_ns())
+
+    def _on_robot_description(self, message: String) -> None:
+        """Take over the limits of the robot's URDF, which may come at any time, and again."""
+        try:
+            self._limits = self._limits.described(message.data, ROBOT_DESCRIPTION)
+        except UrdfError as error:
+            self._warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
+            return
+        self._pipeline.reconfigure(self._limits.parameters, self._engine)
+        self._tell_limits()
+
+    def _tell_limits(self) -> None:
+        self._say(f"limits from: {self._limits.origins} (limits.action: {self._limits.given.limits_action})")
 
     def _on_action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
         self._on_sequence("action_sequence", info, lambda: self._integrate_and_publish(message))
@@ -331,12 +359,13 @@ class IntegratorNode(LifecycleNode):
             acceleration_integrator=parameters.acceleration_integrator,
         )
         introspection_state(parameters.service_introspection)  # may refuse the change; committing it cannot
-        self._pending = (parameters, engine)
+        self._pending = (dataclasses.replace(self._limits, given=parameters), engine)
 
     def _commit_change(self) -> None:
         period = self._pipeline.parameters.diagnostics_period
-        parameters, self._engine = self._pending
+        self._limits, self._engine = self._pending
         self._pending = None
+        parameters = self._limits.parameters
         self._pipeline.reconfigure(parameters, self._engine)
         self._entities.introspect_services(parameters.service_introspection)
         if parameters.diagnostics_period != period:
@@ -360,6 +389,7 @@ class IntegratorNode(LifecycleNode):
             device=str(self._engine.device) if self._engine else "none",
             backend=self._engine.backend if self._engine else "none",
             dtype=self._engine.config.dtype if self._engine else "none",
+            limits=self._limits.origins if pipeline else "none",
             state_age_s=pipeline.joint_states.age_s(self._now_ns()) if pipeline else None,
             state_timeout_s=pipeline.parameters.state_timeout if pipeline else 0.0,
             sequences=self._sequences,

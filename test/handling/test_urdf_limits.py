@@ -1,0 +1,117 @@
+"""Limits from a URDF, without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.handling.urdf_limits import RobotLimits, UrdfError, load_urdf, read_urdf
+
+JOINTS = ("turn", "spin", "slide")
+URDF = """<?xml version="1.0"?>
+<robot name="arm">
+  <joint name="finger" type="prismatic"><mimic joint="slide"/><limit lower="0" upper="1" velocity="1"/></joint>
+  <joint name="slide" type="prismatic"><limit upper="0.4" effort="1" velocity="0.2"/></joint>
+  <joint name="spin" type="continuous"><limit effort="9" velocity="3.5"/></joint>
+  <joint name="turn" type="revolute">
+    <limit lower="-2" upper="2" effort="9" velocity="1.5"/>
+    <safety_controller soft_lower_limit="-1.9" soft_upper_limit="2.5" k_velocity="1"/>
+  </joint>
+  <joint name="unknown_speed" type="revolute"><limit lower="-1" upper="1" velocity="0"/></joint>
+  <joint name="mount" type="fixed"/>
+  <ros2_control name="x" type="system"><joint name="turn"/></ros2_control>
+</robot>
+"""
+
+
+def parameters(joint_names: tuple[str, ...] = JOINTS, **given: object) -> NodeParameters:
+    values = {name.replace("__", "."): value for name, value in given.items()}
+    return NodeParameters.from_values({**default_values(), "joint_names": list(joint_names), **values})
+
+
+def test_every_kind_of_joint_has_the_limits_that_it_should() -> None:
+    found = read_urdf(URDF, JOINTS, "here")
+    low, high = found.limits.bounds("position")
+    # The tighter of limit and safety_controller; none where it turns without end; 0 for a bound that is left out.
+    np.testing.assert_array_equal(low, [-1.9, -np.inf, 0.0])
+    np.testing.assert_array_equal(high, [2.0, np.inf, 0.4])
+    np.testing.assert_array_equal(found.limits.velocity, [1.5, 3.5, 0.2])
+    assert found.without == () and found.limits.acceleration is None
+
+
+def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -> None:
+    found = read_urdf(URDF, ("turn", "finger", "mount", "nowhere", "unknown_speed"), "here")
+    assert found.without == ("finger", "mount", "nowhere")
+    np.testing.assert_array_equal(found.limits.velocity, [1.5, np.inf, np.inf, np.inf, np.inf])
+
+
+def test_parameters_go_first_and_positions_are_taken_as_a_pair() -> None:
+    limits = RobotLimits(parameters()).described(URDF, "here")
+    np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
+    np.testing.assert_array_equal(limits.parameters.limits_position_max, [2.0, np.inf, 0.4])
+    assert limits.origins == "position: here, velocity: here, acceleration: none, jerk: none"
+    given = parameters(limits__velocity=[9.0] * 3, limits__position_min=[-9.0] * 3)
+    limits = RobotLimits(given).described(URDF, "here")
+    np.testing.assert_array_equal(limits.parameters.limits_velocity, [9.0] * 3)
+    assert limits.parameters.limits_position_max is None
+    assert limits.origins == "position: parameters, velocity: parameters, acceleration: none, jerk: none"
+
+
+def test_joints_without_limits_are_told() -> None:
+    limits = RobotLimits(parameters(("turn", "nowhere"))).described(URDF, "here")
+    assert limits.origins.endswith("jerk: none (which has none of nowhere)")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("joint_names: [a]", "expected a URDF, got text that is no XML"),
+        ("<sdf/>", "expected a URDF with the element robot, got 'sdf'"),
+        ('<robot xmlns:xacro="http://x/xacro"><xacro:arm/></robot>', "got a xacro file; expand it first"),
+        ("<robot/>", "expected limits of turn, spin, slide, got a URDF with the joints none"),
+        (URDF.replace('"1.5"', '"fast"'), "joint turn: expected a number for velocity in limit, got 'fast'"),
+        (URDF.replace('upper="2"', 'upper="-2"'), "joint turn: expected lower below upper in limit, got -2 and -2"),
+        (URDF.replace('upper="2"', 'upper="nan"'), "joint turn: expected a number for upper in limit, got 'nan'"),
+    ],
+)
+def test_what_is_no_urdf_of_this_robot_is_told_in_one_line(text: str, told: str) -> None:
+    with pytest.raises(UrdfError, match=r"^here: ") as raised:
+        read_urdf(text, JOINTS, "here")
+    assert told in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_file_that_the_parameter_names_is_read_or_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF)
+    limits = RobotLimits.configured(parameters(limits__urdf=str(path)))
+    np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
+    for nothing in ("topic", "none"):
+        assert RobotLimits.configured(parameters(limits__urdf=nothing)).parameters.limits_velocity is None
+    with pytest.raises(UrdfError, match=r"limits\.urdf: expected topic, none or a URDF file, got '/nowhere': No such"):
+        RobotLimits.configured(parameters(limits__urdf="/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("file", "robot", "prefix", "same"),
+    [
+        ("curobo/ur10e.urdf", "ur10e", "", ("position_min", "position_max", "velocity")),
+        ("libfranka/fr3.urdf", "fr3", "fp3", ("position_min", "position_max", "velocity")),
+        # Its positions are the configuration's by the safety controller, but for the last of joint 4.
+        ("moveit_resources/panda.urdf", "franka", "panda", ("position_min",)),
+    ],
+)
+def test_urdfs_of_real_robots_have_the_limits_of_the_configurations(
+    shared_data: Callable[[str], Path], project_root: Path, file: str, robot: str, prefix: str, same: tuple[str, ...]
+) -> None:
+    yaml = pytest.importorskip("yaml")
+    text = (project_root / "config" / f"{robot}.yaml").read_text(encoding="utf-8")
+    configuration = yaml.safe_load(text)["/**"]["ros__parameters"]
+    names = [name.replace(f"{robot}_", f"{prefix}_") if prefix else name for name in configuration["joint_names"]]
+    found = load_urdf(str(shared_data(f"limits-urdf/{file}")), names)
+    for quantity in same:
+        np.testing.assert_allclose(getattr(found.limits, quantity), configuration["limits"][quantity], atol=1e-9)
+    assert found.without == ()

@@ -1,0 +1,63 @@
+"""The node takes the limits that its parameters leave open from the robot's URDF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from node_fixtures import JOINTS, ClientFactory, NodeFactory
+from ros_client import sequence
+
+pytest.importorskip("rclpy", reason="rclpy cannot be imported")
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+
+from traj_integrator_interfaces.msg import ActionSequence
+
+pytestmark = pytest.mark.ros
+
+LIMIT = '<joint name="{}" type="revolute"><limit lower="-1" upper="1" velocity="{}"/></joint>'
+TOO_FAST = sequence(np.full((1, 4, 3), 0.8), control_space=ActionSequence.VELOCITY, position=[0.0, 0.0, 0.0])
+
+
+def urdf(velocity: float) -> str:
+    return f"<robot name='arm'>{''.join(LIMIT.format(name, velocity) for name in JOINTS)}</robot>"
+
+
+def test_limits_come_with_the_topic_however_late_and_parameters_go_first(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    node = start_node({"limits.action": "reject", "limits.acceleration": [1e6] * 3})
+    client = connect()
+    client.wait_until_active()
+    assert client.integrate(TOO_FAST).success
+    origins = "position: {0}, velocity: {0}, acceleration: parameters, jerk: none"
+    assert client.counts()["limits"] == origins.format("none")
+
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    description = client.node.create_publisher(String, "robot_description", latched)
+    description.publish(String(data="<robot>"))
+    client.wait_for(lambda: "no limits from the robot's URDF" in node.output, "told of")
+    description.publish(String(data=urdf(0.5)))
+    client.wait_for(lambda: f"limits from: {origins.format('robot_description')}" in node.output, "taken and told")
+    assert client.counts()["limits"] == origins.format("robot_description")
+    refused = client.integrate(TOO_FAST)
+    assert not refused.success and "limits_violated: velocity of joint_a: limit 0.5" in refused.message
+
+    assert client.set_parameters(limits__velocity=[1.0] * 3) == [(True, "")]
+    assert client.integrate(TOO_FAST).success
+    assert client.counts()["limits"].startswith("position: robot_description, velocity: parameters")
+
+
+def test_limits_come_from_a_file_and_a_wrong_one_fails_configure(
+    start_node: NodeFactory, connect: ClientFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "arm.urdf").write_text("<robot/>")
+    node = start_node({"limits.action": "reject", "limits.urdf": str(tmp_path / "arm.urdf")})
+    client = connect()
+    client.wait_for(lambda: "configure failed" in node.output, "configure fails", 40.0)
+    assert "arm.urdf: expected limits of joint_a, joint_b, joint_c" in node.output
+    (tmp_path / "arm.urdf").write_text(urdf(0.5))
+    assert client.change_state("configure") and client.change_state("activate")
+    assert "velocity of joint_a: limit 0.5" in client.integrate(TOO_FAST).message

@@ -1,0 +1,172 @@
+"""Position and velocity limits from a robot's URDF, for the quantities that the parameters leave open. Knows no ROS."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from .limits import JointLimits
+from .parameters import NodeParameters
+
+FROM_TOPIC, FROM_NOWHERE = "topic", "none"
+"""Values of the parameter limits.urdf; any other is the path of a file."""
+_TURNING, _SLIDING = ("revolute", "continuous"), ("prismatic",)
+
+
+class UrdfError(ValueError):
+    """A text that is no URDF, or that of another robot; the message is one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class UrdfLimits:
+    """What a URDF says about the node's joints; infinite where it says nothing."""
+
+    source: str
+    """Where it came from: a path or a topic."""
+    limits: JointLimits
+    without: tuple[str, ...]
+    """Joints of the node that it has no limits of: not in it, fixed, or mimicking another."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RobotLimits:
+    """The parameters as they were given, and a URDF for what they leave open."""
+
+    given: NodeParameters
+    urdf: UrdfLimits | None = None
+
+    @staticmethod
+    def configured(given: NodeParameters) -> RobotLimits:
+        """What is known at first: the parameters, and the URDF file that they name. Raises UrdfError."""
+        is_file = given.limits_urdf not in (FROM_TOPIC, FROM_NOWHERE)
+        return RobotLimits(given, load_urdf(given.limits_urdf, given.joint_names) if is_file else None)
+
+    def described(self, text: str, source: str) -> RobotLimits:
+        """The same with the URDF that came on a topic. Raises UrdfError."""
+        return dataclasses.replace(self, urdf=read_urdf(text, self.given.joint_names, source))
+
+    @cached_property
+    def parameters(self) -> NodeParameters:
+        """The parameters with the URDF's limits where they have none; both sides of a position belong together."""
+        given, urdf = self.given, self.urdf
+        if urdf is None:
+            return given
+        found: dict[str, np.ndarray | None] = {}
+        if given.limits_position_min is None and given.limits_position_max is None:
+            found["limits_position_min"], found["limits_position_max"] = urdf.limits.bounds("position")
+        if given.limits_velocity is None:
+            found["limits_velocity"] = urdf.limits.velocity
+        return dataclasses.replace(given, **found)
+
+    @cached_property
+    def origins(self) -> str:
+        """Where the limit of each quantity comes from, in one line."""
+        origins = {quantity: self._origin(quantity) for quantity in ("position", "velocity", "acceleration", "jerk")}
+        line = ", ".join(f"{quantity}: {origin}" for quantity, origin in origins.items())
+        if self.urdf is not None and self.urdf.without and self.urdf.source in origins.values():
+            line += f" (which has none of {', '.join(self.urdf.without)})"
+        return line
+
+    def _origin(self, quantity: str) -> str:
+        names = ("position_min", "position_max") if quantity == "position" else (quantity,)
+        if any(getattr(self.given, f"limits_{name}") is not None for name in names):
+            return "parameters"
+        found = any(getattr(self.parameters, f"limits_{name}") is not None for name in names)
+        return self.urdf.source if self.urdf is not None and found else "none"
+
+
+def read_urdf(text: str, joint_names: Sequence[str], source: str) -> UrdfLimits:
+    """Read the limits of some joints.
+
+    A position limit is the tighter one of `limit` and `safety_controller`; a continuous joint has none. A velocity
+    of 0 or less is the placeholder of those who did not know it. Joints that mimic another follow it and have none.
+
+    Raises:
+        UrdfError: names the source, what was expected and what came.
+
+    """
+    joints = _joints(text, source)
+    low, high, velocity = (np.full(len(joint_names), value) for value in (-np.inf, np.inf, np.inf))
+    known = [name for name in joint_names if _is_limited(joints.get(name))]
+    for name in known:
+        column = list(joint_names).index(name)
+        low[column], high[column] = _positions(joints[name], source)
+        speed = _number(joints[name], "limit", "velocity", source)
+        velocity[column] = speed if speed is not None and speed > 0 else np.inf
+    if not known:
+        listed = ", ".join(joints) or "none"
+        raise UrdfError(f"{source}: expected limits of {', '.join(joint_names)}, got a URDF with the joints {listed}")
+    arrays = (values if np.isfinite(values).any() else None for values in (low, high, velocity))
+    without = tuple(name for name in joint_names if name not in known)
+    return UrdfLimits(source, JointLimits(tuple(joint_names), *arrays), without)
+
+
+def load_urdf(path: str, joint_names: Sequence[str]) -> UrdfLimits:
+    """Read a file. Raises UrdfError."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise UrdfError(f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {reason}") from None
+    return read_urdf(text, joint_names, path)
+
+
+def _joints(text: str, source: str) -> dict[str, ElementTree.Element]:
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise UrdfError(f"{source}: expected a URDF, got text that is no XML: {error}") from None
+    if root.tag != "robot":
+        raise UrdfError(f"{source}: expected a URDF with the element robot, got {root.tag[:40]!r}")
+    if any("xacro" in element.tag for element in root.iter()):
+        raise UrdfError(f"{source}: expected a URDF, got a xacro file; expand it first: xacro FILE > robot.urdf")
+    # Not those inside of transmission and ros2_control, which have elements of the same name.
+    return {joint.get("name", ""): joint for joint in root.findall("joint")}
+
+
+def _is_limited(joint: ElementTree.Element | None) -> bool:
+    return joint is not None and joint.get("type") in (*_TURNING, *_SLIDING) and joint.find("mimic") is None
+
+
+def _positions(joint: ElementTree.Element, source: str) -> tuple[float, float]:
+    if joint.get("type") == "continuous":
+        return -math.inf, math.inf
+    low, high = _range(joint, "limit", "lower", "upper", source)
+    soft_low, soft_high = _range(joint, "safety_controller", "soft_lower_limit", "soft_upper_limit", source)
+    return max(low, soft_low), min(high, soft_high)
+
+
+def _range(joint: ElementTree.Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
+    """A lowest and a highest value, infinite where neither is given; URDF takes 0 for one that is missing."""
+    low, high = _number(joint, element, lower, source), _number(joint, element, upper, source)
+    if low is None and high is None:
+        return -math.inf, math.inf
+    low, high = low or 0.0, high or 0.0
+    if not low < high:
+        raise UrdfError(
+            f"{source}: joint {joint.get('name')}: expected {lower} below {upper} in {element}, "
+            f"got {low:g} and {high:g}"
+        )
+    return low, high
+
+
+def _number(joint: ElementTree.Element, element: str, attribute: str, source: str) -> float | None:
+    found = joint.find(element)
+    text = None if found is None else found.get(attribute)
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise UrdfError(
+            f"{source}: joint {joint.get('name')}: expected a number for {attribute} in {element}, got {text!r}"
+        )
+    return value
