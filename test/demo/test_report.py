@@ -105,7 +105,19 @@ def test_not_finite_trajectories_fail_the_run(outcome):
 def test_spike_bound_is_tight_for_exact_motions_only(outcome):
     recording = dataclasses.replace(outcome.recording, velocity_bound=0.02)
     recorded = dataclasses.replace(outcome, prepared=dataclasses.replace(outcome.prepared, recording=recording))
-    assert (outcome.start_up_limit, recorded.start_up_limit) == (1.05, 1.5)
+    assert (outcome.start_up_limit("jerk"), recorded.start_up_limit("jerk")) == (1.05, 1.5)
+
+
+def test_a_start_up_acceleration_may_be_what_the_sequences_have_themselves(outcome):
+    own = measured(start_up=2.0)
+    outcome = dataclasses.replace(outcome, measured=own)
+    largest = outcome.paths.largest_acceleration
+    own.start_up["position/backward"] = 2.0 * largest
+    assert any("start-up acceleration of position/backward 2.00 x" in failure for failure in failures(outcome))
+    own.own_start_up["position/backward"] = 1.9 * largest
+    assert failures(outcome) == []
+    assert outcome.start_up_limit("position/backward") == pytest.approx(1.2 * 1.9)
+    assert outcome.start_up_limit("jerk") == pytest.approx(1.2 * 3 * 1.9), "of a kind that nothing is known of"
 
 
 def test_node_that_ends_badly_fails_the_run(outcome):

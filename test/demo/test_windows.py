@@ -12,6 +12,7 @@ from traj_integrator_ros.demo.metrics import (
     Batch,
     Measured,
     inconsistency,
+    own_start_up_acceleration,
     scheme_of,
     start_up_acceleration,
     velocity_bounds,
@@ -211,3 +212,14 @@ def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, boun
         assert velocity_bounds(measured, all_paths.uniform.motion)[scheme].limit <= bound
         assert measured.velocity[f"position/{scheme.value}"].rms <= bound
     assert max(measured.start_up.values()) <= ratio * all_paths.largest_acceleration
+
+
+@pytest.mark.parametrize("kind", [WindowKind(space) for space in ControlSpace if space])
+def test_own_start_up_acceleration_is_that_of_the_sequence_and_not_of_a_start_left_out(any_paths, kind):
+    window = cut_window(kind, any_paths, 5, 4, np.random.default_rng(0))
+    answer = integrate(window, FiniteDifference.BACKWARD)
+    assert start_up_acceleration(window, answer) == pytest.approx(own_start_up_acceleration(window), rel=1e-3)
+    at_rest = dataclasses.replace(window, start=window.start * [[1], [0], [0]])
+    spiked = start_up_acceleration(window, integrate(at_rest, FiniteDifference.BACKWARD))
+    if kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
+        assert spiked > 1.2 * own_start_up_acceleration(window)

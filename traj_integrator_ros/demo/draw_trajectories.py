@@ -156,8 +156,9 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
         axes.set_ylabel(f"{quantity} [{unit}]")
         tight_time(axes, begin, end)
     _draw_acceleration_bound(panels[2], outcome.paths.largest_acceleration)
-    ratio = max(outcome.start_up_ratios.values())
-    spike = "without a spike" if ratio <= outcome.start_up_limit else f"up to {ratio:.1f} x the largest acceleration"
+    kind, ratio = outcome.closest_start_up
+    in_bound = ratio <= outcome.start_up_limit(kind)
+    spike = "without a spike" if in_bound else f"up to {ratio:.1f} x the largest acceleration"
     panels[0].set_title(f"{short_name(name)}: starts in motion (dots), {spike}", loc="left")
     panels[-1].set_xlabel("time in the motion [s]")
     panels[0].legend(loc="best", fontsize=10)

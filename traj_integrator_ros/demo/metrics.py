@@ -15,6 +15,8 @@ from .windows import StartFrom, Window
 
 CENTRAL_EXTRA = 4
 """A trajectory by central differences has this many points more than its sequence has actions."""
+CENTRAL_GAIN = 4 / 3
+"""Five-point second derivatives of positions are at most this many times their second differences."""
 BOUND_OVER_CONSISTENCY = 1.2
 """A bound is at least this many times the disagreement that the recording has with itself."""
 MAX_DISAGREEMENT = 0.25
@@ -97,6 +99,30 @@ def own_disagreement(window: Window, scheme: FiniteDifference) -> np.ndarray:
     return (p[k - 2] - 8 * p[k - 1] + 8 * p[k + 1] - p[k + 2]) / (12 * motion.step) - own[k]
 
 
+def own_start_up_acceleration(window: Window) -> float:
+    """Largest |acceleration| [rad/s²] that a window's own numbers have at its first three points, in float64.
+
+    Differences of what was sent, from the start that was sent with it: what a recording's samples are too coarse for,
+    and where its velocities disagree with its positions, it shows as well. A start from joint_states has no
+    acceleration.
+    """
+    data = window.data[:, :3].astype(np.float64)
+    points = data.shape[1]
+    dt = np.broadcast_to(np.asarray(window.dt, np.float64), window.horizon) if window.dt.size == 1 else window.dt
+    steps = np.append(dt[1:], dt[-1])[:points, None].astype(np.float64)
+    zero = np.zeros((1, data.shape[2]))
+    position, velocity, acceleration = (zero, zero, zero) if window.start is None else window.start[:, None]
+    space = window.kind.control_space
+    if space is ControlSpace.ACCELERATION:
+        return float(np.abs(data).max())
+    if space is ControlSpace.JERK:
+        return float(np.abs(acceleration + np.cumsum(data * steps, axis=1)).max())
+    if space is ControlSpace.POSITION:
+        data = np.diff(data, axis=1, prepend=np.broadcast_to(position, (len(data), *position.shape))) / steps
+    rates = np.diff(data, axis=1, prepend=np.broadcast_to(velocity, (len(data), *velocity.shape)))
+    return float(np.abs(rates / steps).max())
+
+
 def start_up_acceleration(window: Window, batch: Batch) -> float:
     """Largest |acceleration| [rad/s²] over all rows of a batch at the first three points after its start.
 
@@ -133,6 +159,8 @@ class Measured:
 
     velocity: dict[str, VelocityStatistics] = field(default_factory=lambda: defaultdict(VelocityStatistics))
     start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    own_start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """What the windows sent have of it themselves."""
     batches: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     disagreement: dict[FiniteDifference, VelocityStatistics] = field(
         default_factory=lambda: defaultdict(VelocityStatistics)
@@ -156,6 +184,8 @@ class Measured:
             return
         self.velocity[name].add(velocity_errors(window, batch))
         self.add_start_up(name, start_up_acceleration(window, batch))
+        gain = CENTRAL_GAIN if scheme is FiniteDifference.CENTRAL else 1.0
+        self.own_start_up[name] = max(self.own_start_up[name], gain * own_start_up_acceleration(window))
 
     def add_start_up(self, name: str, accelerations: ArrayLike) -> None:
         """Count in accelerations [rad/s²] of the first points after a start."""

@@ -19,6 +19,7 @@ SKY, AMBER, BLACK, OLIVE = "#56B4E9", "#E69F00", "#000000", "#9A8F00"
 JOINT_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BLACK, OLIVE)
 MOTION_GREY = "#B8B8B8"
 DPI = 140
+_MARGIN_PIXELS = 6
 _STYLE = {
     "font.size": 12,
     "axes.titlesize": 13,
@@ -45,7 +46,22 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         drawn = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(drawn)
         yield drawn
+        _fit_texts(drawn)
         drawn.savefig(path, dpi=DPI)
+
+
+def _fit_texts(drawn: Figure) -> None:
+    """Make titles that would be cut off at the edge of their figure small enough."""
+    from matplotlib.text import Text
+
+    drawn.draw_without_rendering()  # where everything comes to lie
+    for parent in (drawn, *drawn.subfigs, *drawn.axes):
+        frame = parent.get_figure().bbox if parent in drawn.axes else parent.bbox
+        for text in (child for child in parent.get_children() if isinstance(child, Text) and child.get_text()):
+            box = text.get_window_extent()
+            left, right = max(box.x0, frame.x0), frame.x1 - _MARGIN_PIXELS
+            if box.x0 < frame.x0 or box.x1 > right:
+                text.set_fontsize(text.get_fontsize() * max(0.3, (right - left) / box.width))
 
 
 def units(joint_name: str) -> tuple[str, str, str, str]:
