@@ -20,7 +20,7 @@ BLOCK_TIMEOUT_S = 150
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")
 WRITTEN = {
     "tools.md": (
-        "trajectory.csv", "trajectory.png", "trajectory.npz", "recording", "again.csv", "actions_out.csv",
+        "trajectory.csv", "trajectory.png", "trajectory.npz", "rows.csv", "recording", "again.csv", "actions_out.csv",
         "two_joints.png", "published.png", "candidate.png",
     ),
 }  # fmt: skip

@@ -19,7 +19,8 @@ from traj_integrator_ros.tools.trajectory_files import read_trajectories
 def test_a_quadratic_motion_comes_back_from_its_own_actions(
     tool: Tool, tmp_path: Path, table: Path, quadratic: Samples, control_space: str
 ) -> None:
-    result = tool("integrate", table, "--control-space", control_space, "--out", "out.csv", "--quiet")
+    arguments = ("integrate", table, "--control-space", control_space, "--out", "out.csv", "--quiet")
+    result = tool(*arguments, "--rows")
     assert result.returncode == 0, result.stderr
     out = read_samples(tmp_path / "out.csv")
     assert out.joint_names == JOINTS
@@ -30,17 +31,55 @@ def test_a_quadratic_motion_comes_back_from_its_own_actions(
     np.testing.assert_allclose(out.jerk[2:], 0, atol=1e-7)
     assert "RMS difference from the recording: position" in result.stdout
 
+    assert tool(*arguments, "--end", "as_planned").returncode == 0
+    out = read_samples(tmp_path / "out.csv")
+    for quantity in QUANTITIES:
+        np.testing.assert_allclose(getattr(out, quantity), getattr(quadratic, quantity), atol=1e-7)
+
 
 def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path: Path, quadratic: Samples) -> None:
     kept = [k for k in range(31) if k % 3 != 1]
     arrays = (getattr(quadratic, name)[kept] for name in QUANTITIES)
     uneven = Samples(JOINTS, quadratic.time[kept], *arrays, "made up", "test", quadratic.nature)
     write_table(tmp_path / "uneven.csv", uneven, ("position", "velocity", "acceleration"))
-    result = tool("integrate", "uneven.csv", "--out", "out.csv", "--quiet")
+    arguments = ("integrate", "uneven.csv", "--out", "out.csv", "--quiet")
+    result = tool(*arguments, "--rows")
     assert "uneven steps: divided differences" in result.stdout
     out = read_samples(tmp_path / "out.csv")
     np.testing.assert_allclose(out.position, uneven.position, atol=1e-12)
     np.testing.assert_allclose(out.acceleration, uneven.acceleration, atol=1e-9)
+    assert tool(*arguments).returncode == 0
+    out = read_samples(tmp_path / "out.csv")
+    np.testing.assert_allclose(out.time[: len(kept)], uneven.time, atol=1e-9)
+    np.testing.assert_allclose(out.acceleration[: len(kept) - 1], uneven.acceleration[:-1], atol=1e-9)
+
+
+def test_every_action_is_executed_and_the_controller_would_take_what_comes_out(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("rosbags", reason="the rosbags library is not installed")
+    (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n-1.0\n")
+    arguments = ("integrate", "actions.csv", "--control-space", "velocity", "--dt", "0.1", "--quiet")
+    assert tool(*arguments, "--end", "as_planned", "--out", "plan.csv").returncode == 0
+    plan = read_samples(tmp_path / "plan.csv")
+    np.testing.assert_allclose(plan.position[:, 0], [0.0, 0.05, 0.1, 0.0], atol=1e-12)
+    for out in ("out.csv", "out.npz", "out_bag"):
+        assert tool(*arguments, "--out", out).returncode == 0
+        checked = tool("check_trajectory", out)
+        assert checked.returncode == 0, checked.stdout
+    stopped = read_samples(tmp_path / "out.csv")
+    np.testing.assert_allclose(stopped.position[:4], plan.position, atol=1e-12)
+    assert stopped.velocity[-1] == 0 and stopped.position[-1] < plan.position[-1]
+
+
+def test_limits_are_those_of_the_motion_between_its_points(tool: Tool, tmp_path: Path) -> None:
+    """Positions 0, 0.1, 0.1: the motion overshoots between points that keep the limit."""
+    (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.1\n0.1\n")
+    limits = "{position_max: [0.1], acceleration: [20.0], jerk: [900.0]}"
+    text = f"/**:\n  ros__parameters: {{joint_names: [a], limits: {limits}}}"
+    (tmp_path / "robot.yaml").write_text(text)
+    result = tool("integrate", "actions.csv", "--dt", "0.1", "--out", "o.csv", "--params", "robot.yaml", "--quiet")
+    assert result.returncode == 0
+    assert "limit exceeded: position of a at 0.1" in result.stdout and "limit 0.1 rad, got 0.1" in result.stdout
+    assert "limit exceeded: acceleration of a at" in result.stdout
 
 
 def test_a_batch_of_actions_goes_to_an_archive_a_bag_and_a_figure(tool: Tool, tmp_path: Path) -> None:
@@ -49,7 +88,7 @@ def test_a_batch_of_actions_goes_to_an_archive_a_bag_and_a_figure(tool: Tool, tm
     start = np.array([[1.0, 2.0]])
     np.savez(tmp_path / "in.npz", actions=actions, dt=0.1, start_position=start, control_space="jerk")
     for out in ("out.npz", "out_bag"):
-        result = tool("integrate", "in.npz", "--out", out, "--plot", f"{out}.png", "--quiet")
+        result = tool("integrate", "in.npz", "--out", out, "--plot", f"{out}.png", "--quiet", "--rows")
         assert result.returncode == 0, result.stderr
         assert (tmp_path / f"{out}.png").read_bytes()[:4] == b"\x89PNG"
     second = read_npz(tmp_path / "out.npz", row=1)
@@ -120,12 +159,16 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["motion.csv", "--out", "x.csv", "--row", "1"], "--row: expected less than 1 (the batch), got 1"),
         (["motion.csv", "--out", "x.csv", "--sequence", "4"], "--sequence: expected less than 1, got 4"),
         (["motion.csv", "--out", "x.csv", "--control-space", "jerk"], "expected jerk of every joint, got position"),
-        (["motion.csv", "--out", "x.csv", "--device", "tpu"], "device"),
+        (["motion.csv", "--out", "x.csv", "--rows", "--device", "tpu"], "device"),
         (["actions.csv", "--out", "x.csv", "--start-position", "1,2"], "--start-position: expected 1 numbers"),
         (["bad.npz", "--out", "x.csv"], "bad.npz: not an NPZ archive"),
         (["flat.npz", "--out", "x.csv"], "expected actions of shape [Ha, D] or [B, Ha, D], got [3]"),
         (["dt.npz", "--out", "x.csv"], "dt: expected a number, [horizon = 3]"),
         (["infinite.npz", "--out", "x.csv"], "expected a finite trajectory"),
+        (["infinite.npz", "--out", "x.csv", "--rows"], "expected a finite trajectory"),
+        (["nan.npz", "--out", "x.csv"], "actions: expected finite numbers"),
+        (["motion.csv", "--out", "x.csv", "--dt", "1e6"], "expected 1e-06 to 10000 s, as the node, got '1e6'"),
+        (["long.npz", "--out", "x.csv"], "dt: expected 1e-06 to 10000 s, as the node, got 1e+06"),
     ],
 )
 def test_wrong_usage_is_one_line_and_2(
@@ -134,8 +177,10 @@ def test_wrong_usage_is_one_line_and_2(
     (tmp_path / "actions.csv").write_text("action_a\n1\n2\n")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
     np.savez(tmp_path / "flat.npz", actions=np.zeros(3))
-    np.savez(tmp_path / "dt.npz", actions=np.zeros((3, 1)), dt=np.zeros(7))
-    np.savez(tmp_path / "infinite.npz", actions=np.full((3, 1), 1e308), control_space="acceleration", dt=1e9)
+    np.savez(tmp_path / "nan.npz", actions=np.full((3, 1), np.nan))
+    np.savez(tmp_path / "long.npz", actions=np.zeros((3, 1)), dt=1e6)
+    np.savez(tmp_path / "dt.npz", actions=np.zeros((3, 1)), dt=np.full(7, 0.1))
+    np.savez(tmp_path / "infinite.npz", actions=np.full((3, 1), 1e308), control_space="acceleration", dt=1e4)
     result = tool("integrate", *arguments, "--quiet")
     assert result.returncode == 2
     assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr

@@ -15,10 +15,8 @@ from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDi
 from .finite import require_finite
 from .joint_order import ColumnOrder, resolve_columns
 from .rejection import Rejected, RejectionReason
+from .time_grid import DT_MAX_S, DT_MIN_S
 
-DT_MIN_S = 1e-6
-DT_MAX_S = 1e4
-"""Bounds of one time step: trajectories count in whole nanoseconds of at most 2^31 seconds."""
 LARGEST_RESULT_BYTES = 2**31 - 2**20
 """Most that the arrays of a TrajectoryBatch may take: DDS counts bytes in 32 bits, and leaves room for a header."""
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from .rejection import Rejected, RejectionReason
 
+DT_MIN_S, DT_MAX_S = 1e-6, 1e4
+"""Bounds of one time step: trajectories count in whole nanoseconds of at most 2^31 seconds."""
 LONGEST_NS = (2**31 - 1) * 1_000_000_000
 """A duration message counts its seconds in int32."""
 _NANOSECONDS = 1e9

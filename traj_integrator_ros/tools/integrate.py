@@ -11,17 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from ..handling.limits import JointLimits
+from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES
 from ..motions.samples import QUANTITIES, Samples
 from .command_line import ToolParser, UserError, count, numbers, positive, run_tool
 from .integration_input import Sequence, read_sequences
+from .integration_motion import integrated, limits_in_order, motions_of, stopped, told_violations
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
 from .progress import Progress, make_progress
 from .robot import limits_of, load_limits
 
 NAME = "integrate"
+DEFAULT_DT_S = 0.02
+SHOWN_VIOLATIONS = 20
 EXAMPLES = (
     (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
     (f"{NAME} motion.csv --control-space acceleration --out out.npz", "its accelerations, integrated from its start"),
@@ -39,9 +43,10 @@ def main(arguments: Arguments[str] | None = None) -> int:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
-        "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node does, but\n"
-        "without one. In: a rosbag2 recording (ActionSequence messages, else joint states), CSV (action_<joint>, or\n"
-        "time, position_<joint> ...), NPZ (actions, or time, position ...), YAML of a planned trajectory.",
+        "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
+        "to a controller, but without one: every action is executed, and a brake follows. In: a rosbag2 recording\n"
+        "(ActionSequence messages, else joint states), CSV (action_<joint>, or time, position_<joint> ...), NPZ\n"
+        "(actions, or time, position ...), YAML of a planned trajectory.",
         EXAMPLES,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="actions or a motion")
@@ -55,15 +60,23 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--control-space", choices=QUANTITIES, default="position", help="what actions are, or which of a motion's"
         " quantities are taken as actions (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--dt", type=positive, metavar="S", help="time step (default: that of the file, else 0.02)")
+    parser.add_argument("--dt", type=_step, metavar="S", help="time step (default: that of the file, else 0.02)")
     for name in ("position", "velocity", "acceleration"):
         parser.add_argument(
             f"--start-{name}", type=numbers, metavar="A,B", help="start of actions that bring none (default: 0)"
         )
-    parser.add_argument("--finite-difference", choices=("backward", "central"), default="backward")
     parser.add_argument("--acceleration-integrator", choices=("zoh", "semi_implicit_euler"), default="zoh")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto (default: %(default)s)")
-    parser.add_argument("--dtype", choices=("float32", "float64"), default="float64")
+    parser.add_argument(
+        "--end", choices=("stop", "as_planned"), default="stop", help="brake to rest after the last action, or not"
+    )
+    parser.add_argument(
+        "--rows", action="store_true", help="the rows of ~/trajectory_batch and ~/integrate instead: no brake, and the"
+        " last action leads to none of them",
+    )  # fmt: skip
+    rows = parser.add_argument_group("with --rows")
+    rows.add_argument("--finite-difference", choices=("backward", "central"), default="backward")
+    rows.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto (default: %(default)s)")
+    rows.add_argument("--dtype", choices=("float32", "float64"), default="float64")
     parser.add_argument("--sequence", type=count, metavar="N", help="take this message of a bag only")
     parser.add_argument("--row", type=count, default=0, help="trajectory of a batch for CSV and figure (default: 0)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -92,37 +105,90 @@ def _run(options: argparse.Namespace) -> int:
             if options.sequence >= len(sequences):
                 raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
             sequences = [sequences[options.sequence]]
-        results, seconds = _integrate_all(sequences, options, progress)
+        limits = limits_of(options.params, sequences[0].joint_names) if options.params is not None else None
+        results, exceeded, seconds = _integrate_all(sequences, limits, options, progress)
         progress.stage("Writing")
-        limits = limits_of(options.params, results[0].joint_names) if options.params is not None else None
         _write(sequences, results, limits, options)
     _conclude(sequences, results, options, seconds)
-    if limits is not None:
-        from .drawing import violations
-
-        for violation in violations(results[0].samples(options.row, str(options.file)), limits):
-            print(f"limit exceeded: {violation}")
+    for line in exceeded[:SHOWN_VIOLATIONS]:
+        print(f"limit exceeded: {line}")
+    if len(exceeded) > SHOWN_VIOLATIONS:
+        print(f"limit exceeded: ... and {len(exceeded) - SHOWN_VIOLATIONS} more")
     return 0
 
 
 def _integrate_all(
-    sequences: list[Sequence], options: argparse.Namespace, progress: Progress
-) -> tuple[list[Integrated], float]:
-    """Integrate, and measure the time of that [s], without the time to load torch."""
-    from ..engine.integrator import TrajectoryIntegrator  # brings torch with it: not for a wrong file
+    sequences: list[Sequence], limits: JointLimits | None, options: argparse.Namespace, progress: Progress
+) -> tuple[list[Integrated], list[str], float]:
+    """Integrate, find what exceeds a limit, and measure the time of that [s]."""
+    if options.rows:
+        from ..engine.integrator import TrajectoryIntegrator  # brings torch with it: not for a wrong file
 
+        engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
     progress.stage("Integrating", float(len(sequences)), "sequences")
-    engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
-    results = []
+    results, exceeded = [], []
     begin = time.monotonic()
     for number, sequence in enumerate(sequences):
         try:
-            results.append(_integrate(sequence, options, engines))
+            _check_steps(sequence)
+            if options.rows:
+                results.append(_integrate(sequence, options, engines))
+                exceeded += _exceeded_in_rows(results[-1], limits)
+            else:
+                result, told = _planned(sequence, limits, options)
+                results.append(result)
+                exceeded += told
         except ValueError as error:
             which = f", sequence {number}" if len(sequences) > 1 else ""
             raise UserError(f"{options.file}{which}: {error}") from None
         progress.update(float(number + 1))
-    return results, time.monotonic() - begin
+    return results, exceeded, time.monotonic() - begin
+
+
+def _planned(
+    sequence: Sequence, limits: JointLimits | None, options: argparse.Namespace
+) -> tuple[Integrated, list[str]]:
+    space = sequence.control_space or options.control_space
+    for name in ("actions", "start_position", "start_velocity", "start_acceleration"):
+        values = getattr(sequence, name)
+        if values is not None and not np.isfinite(values).all():
+            raise ValueError(f"{name}: expected finite numbers, got others")
+    own = limits_in_order(limits, sequence.joint_names)
+    with np.errstate(all="ignore"):  # what overflows is told of below
+        motions = motions_of(sequence, space, options.acceleration_integrator, options.dt or _default_dt(sequence))
+        if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
+            motions = [stopped(motion, own) for motion in motions]
+        result = integrated(sequence, motions)
+    if not all(np.isfinite(getattr(result, name)).all() for name in QUANTITIES):
+        raise ValueError("expected a finite trajectory, got one that is not")
+    return result, list(told_violations(motions, own, sequence.joint_names))
+
+
+def _default_dt(sequence: Sequence) -> float | None:
+    return DEFAULT_DT_S if sequence.dt is None else None
+
+
+def _exceeded_in_rows(result: Integrated, limits: JointLimits | None) -> list[str]:
+    if limits is None:
+        return []
+    from .drawing import violations
+
+    return [line for row in range(len(result.position)) for line in violations(result.samples(row, ""), limits)]
+
+
+def _step(text: str) -> float:
+    """An argument that is a time step as the node takes them."""
+    value = positive(text)
+    if not DT_MIN_S <= value <= DT_MAX_S:
+        raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as the node, got {text!r}")
+    return value
+
+
+def _check_steps(sequence: Sequence) -> None:
+    steps = np.ravel(sequence.dt) if sequence.dt is not None else np.zeros(0)
+    wrong = steps[~((steps >= DT_MIN_S) & (steps <= DT_MAX_S))]
+    if wrong.size:
+        raise ValueError(f"dt: expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as the node, got {wrong[0]:g}")
 
 
 def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -> Integrated:
@@ -137,7 +203,7 @@ def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -
             dof=shape[2],
             finite_difference=options.finite_difference,
             acceleration_integrator=options.acceleration_integrator,
-            dt=options.dt or 0.02,
+            dt=options.dt or DEFAULT_DT_S,
             device=options.device,
             dtype=options.dtype,
             max_batch=shape[0],
@@ -190,7 +256,8 @@ def _write(
         write_archive(options.out, results)
     elif options.out is not None:
         source = str(options.file)
-        write_bag(options.out, [one.samples(row, source) for one in results for row in range(len(one.position))])
+        samples = [one.samples(row, source) for one in results for row in range(len(one.position))]
+        write_bag(options.out, samples, results[0].with_accelerations)
     if options.plot is not None:
         from .drawing import draw_motion
 
@@ -209,7 +276,9 @@ def _conclude(
     )
     first = sequences[0]
     notes = [first.note] if first.note else []
-    if differences_of(first, options):
+    if not options.rows and options.end == "stop":
+        notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
+    if options.rows and differences_of(first, options):
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
     for note in notes:
         print(f"note: {note}")

@@ -25,6 +25,8 @@ class Integrated:
     velocity: np.ndarray
     acceleration: np.ndarray
     jerk: np.ndarray
+    with_accelerations: bool = True
+    """Whether a JointTrajectory of it has accelerations: not where they jump at the points."""
 
     def samples(self, row: int, source: str) -> Samples:
         """One trajectory from its start on: a point before it (central differences have one) is left out."""
@@ -60,8 +62,11 @@ def write_archive(path: Path, results: list[Integrated]) -> None:
     )
 
 
-def write_bag(path: Path, motions: list[Samples]) -> None:
-    """A rosbag2 folder with a JointTrajectory for each motion, and the motions one after the other as joint states."""
+def write_bag(path: Path, motions: list[Samples], accelerations: bool) -> None:
+    """A rosbag2 folder with a JointTrajectory for each motion, and the motions one after the other as joint states.
+
+    `accelerations`: whether the trajectories have them.
+    """
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.rosbag2.errors import WriterError
     from rosbags.typesys import Stores, get_typestore
@@ -74,7 +79,7 @@ def write_bag(path: Path, motions: list[Samples]) -> None:
             plans = writer.add_connection(TRAJECTORIES_TOPIC, "trajectory_msgs/msg/JointTrajectory", typestore=types)
             begin = _NS
             for samples in motions:
-                plan = messages.joint_trajectory(samples)
+                plan = messages.joint_trajectory(samples, accelerations)
                 writer.write(plans, begin, types.serialize_cdr(plan, plans.msgtype))
                 for k, time in enumerate(np.rint(samples.time * _NS).astype(int).tolist()):
                     state = messages.joint_state(samples, k, begin + time)
@@ -99,7 +104,7 @@ class _Messages:
             effort=np.zeros(0),
         )
 
-    def joint_trajectory(self, samples: Samples) -> object:
+    def joint_trajectory(self, samples: Samples, accelerations: bool) -> object:
         point, duration = (
             self._types[name]
             for name in ("trajectory_msgs/msg/JointTrajectoryPoint", "builtin_interfaces/msg/Duration")
@@ -108,7 +113,7 @@ class _Messages:
             point(
                 positions=np.ascontiguousarray(samples.position[k]),
                 velocities=np.ascontiguousarray(samples.velocity[k]),
-                accelerations=np.ascontiguousarray(samples.acceleration[k]),
+                accelerations=np.ascontiguousarray(samples.acceleration[k]) if accelerations else np.zeros(0),
                 effort=np.zeros(0),
                 time_from_start=duration(sec=time // _NS, nanosec=time % _NS),
             )

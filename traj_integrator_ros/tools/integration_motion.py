@@ -1,0 +1,127 @@
+"""What a controller is sent for a sequence: its motion, every action executed, then at rest. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..execution.brake import brake
+from ..execution.limits import Limits, first_violation
+from ..execution.motion import Motion, State
+from ..execution.rows import Hold, action_steps, motion_of_actions
+from ..handling.limits import JointLimits
+from ..motions.samples import QUANTITIES
+from .integration_input import Sequence
+from .integration_output import Integrated
+
+REST_TOLERANCE = 0.01
+"""rad/s, up to which a plan counts as at rest in the end: default of the node's publish.rest_tolerance."""
+_UNITS = dict(zip(QUANTITIES, ("rad", "rad/s", "rad/s^2", "rad/s^3"), strict=True))
+
+
+def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: float | None) -> list[Motion]:
+    """The motion of each trajectory, as long as its actions; `dt` goes before that of the sequence, s.
+
+    A recorded motion ends with its last sample. Raises ValueError for what does not fit together.
+    """
+    batch, horizon, _ = sequence.actions.shape
+    hold = Hold.ACCELERATION_SEMI_IMPLICIT if integrator == "semi_implicit_euler" else Hold.ACCELERATION
+    hold = hold if control_space == "acceleration" else Hold(control_space)
+    given = np.array([dt]) if dt is not None or sequence.dt is None else np.asarray(sequence.dt, np.float64)
+    if given.size not in (1, horizon, batch * horizon):
+        raise ValueError(
+            f"dt: expected a number, [horizon = {horizon}] or [batch = {batch}, {horizon}], got {list(given.shape)}"
+        )
+    rows = given.reshape(batch, horizon) if given.size == batch * horizon else [given] * batch
+    steps = 1 if sequence.recorded is not None else 0
+    return [
+        motion_of_actions(
+            hold,
+            action_steps(rows[b], horizon)[: horizon - steps],
+            sequence.actions[b, : horizon - steps],
+            start,
+            rest_tolerance=REST_TOLERANCE,
+        )
+        for b, start in enumerate(_starts(sequence, batch))
+    ]
+
+
+def stopped(motion: Motion, limits: Limits) -> Motion:
+    """The motion with a brake behind it, within limits, where it does not end at rest."""
+    end = motion.end
+    if np.abs(end.velocity).max() <= REST_TOLERANCE:
+        return replace(motion, ends_at_rest=True)
+    spacing = float(motion.knots[-1] - motion.knots[-2])
+    return motion.then(brake(end, spacing, acceleration=limits.acceleration, jerk=limits.jerk))
+
+
+def integrated(sequence: Sequence, motions: list[Motion]) -> Integrated:
+    """The motions at their points; one that ends before the others rests."""
+    points = max(len(motion.knots) for motion in motions)
+    times, states = [], []
+    for motion in motions:
+        step = motion.knots[-1] - motion.knots[-2]
+        time = np.append(motion.knots, motion.knots[-1] + step * np.arange(1, points - len(motion.knots) + 1))
+        state = motion.states_at(time)
+        if not motion.ends_at_rest:
+            last = len(motion.knots) - 1
+            state[:3, last], state[3, last] = motion.end, state[3, last - 1]
+        times.append(time)
+        states.append(state)
+    time = np.stack(times)
+    common = time[0] if np.all(time == time[0]) else time
+    with_accelerations = motions[0].with_accelerations
+    return Integrated(sequence.joint_names, common, *np.stack(states, axis=1), with_accelerations=with_accelerations)
+
+
+def limits_in_order(limits: JointLimits | None, joint_names: tuple[str, ...]) -> Limits:
+    """The limits in the order of other joints; none for those that are not among them."""
+    if limits is None:
+        return Limits()
+
+    def ordered(values: np.ndarray | None, nothing: float) -> np.ndarray | None:
+        if values is None:
+            return None
+        known = dict(zip(limits.joint_names, values, strict=True))
+        return np.array([known.get(name, nothing) for name in joint_names])
+
+    return Limits(
+        ordered(limits.position_min, -np.inf),
+        *(ordered(getattr(limits, name), np.inf) for name in ("position_max", "velocity", "acceleration", "jerk")),
+    )
+
+
+def told_violations(motions: list[Motion], limits: Limits, joint_names: tuple[str, ...]) -> Iterator[str]:
+    """A line for each quantity of each trajectory that exceeds a limit, also between its points."""
+    for number, motion in enumerate(motions):
+        for quantity in QUANTITIES:
+            names = ("position_min", "position_max") if quantity == "position" else (quantity,)
+            found = first_violation(motion, Limits(**{name: getattr(limits, name) for name in names}))
+            if found is not None:
+                which = f" of trajectory {number}" if len(motions) > 1 else ""
+                yield (
+                    f"{quantity} of {joint_names[found.joint]} at {found.time:.3f} s{which}: "
+                    f"limit {found.bound:g} {_UNITS[quantity]}, got {found.value:g}"
+                )
+
+
+def _starts(sequence: Sequence, batch: int) -> Iterator[State]:
+    rows = len(sequence.start_position)
+    index = sequence.start_index
+    if index is None and rows not in (1, batch):
+        raise ValueError(f"start_position: expected 1 row or {batch} (batch) without start_index, got {rows}")
+    if index is not None and (np.shape(index) != (batch,) or np.min(index) < 0 or np.max(index) >= rows):
+        raise ValueError(f"start_index: expected {batch} rows of the {rows} starts, got {np.asarray(index).tolist()}")
+    known = sequence.recorded is None or sequence.recorded.acceleration is not None
+    given = (sequence.start_position, sequence.start_velocity, sequence.start_acceleration if known else None)
+    for name, values in zip(("position", "velocity", "acceleration"), given, strict=True):
+        if values is not None and np.shape(values) != (rows, sequence.actions.shape[2]):
+            raise ValueError(
+                f"start_{name}: expected {[rows, sequence.actions.shape[2]]} numbers, got {list(np.shape(values))}"
+            )
+    for b in range(batch):
+        row = int(index[b]) if index is not None else b if rows == batch else 0
+        position, velocity, acceleration = (None if values is None else values[row] for values in given)
+        yield State(position, np.zeros_like(position) if velocity is None else velocity, acceleration)
