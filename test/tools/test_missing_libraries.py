@@ -33,7 +33,7 @@ def test_a_tool_says_what_to_install(
     assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
     package = {"yaml": "PyYAML"}.get(library, library)
     assert f"{words} the library {package}: python -m pip install {package}" in result.stderr
-    assert "traj_integrator_ros[tools]" in result.stderr
+    assert "pip install '.[tools]'" in result.stderr
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -44,5 +44,5 @@ def test_the_demo_says_what_to_install(
     monkeypatch.setitem(sys.modules, library, None)
     assert demo([]) == 2
     told = capsys.readouterr().err
-    assert f"python -m pip install {library}" in told and "traj_integrator_ros[demo]" in told
+    assert f"python -m pip install {library}" in told and "pip install '.[demo]'" in told
     assert told.count("\n") == 1

@@ -20,5 +20,5 @@ def require(module: str, purpose: str, extra: str = "tools") -> None:
         package = _PACKAGES.get(module, module)
         raise MissingLibrary(
             f"{purpose} needs the library {package}: python -m pip install {package} "
-            f"(all that the {extra} need: the extra traj_integrator_ros[{extra}])"
+            f"(from the sources, pip install '.[{extra}]' brings all of them)"
         )

@@ -49,7 +49,7 @@ def main(args: Sequence[str] | None = None) -> int:
         from rclpy.impl.implementation_singleton import rclpy_implementation
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
-        return _fail(f"ROS 2 is needed: {error}")
+        return _fail(f"ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh): {error}")
     try:
         others = remove_ros_args(["integrator_node", *args])[1:]
     except RuntimeError as error:

@@ -271,11 +271,14 @@ def _conclude(
     horizon, dof = results[0].position.shape[1:]
     of = f" of {len(sequences)} sequences" if len(sequences) > 1 else ""
     print(
-        f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {horizon} points, {dof} joints, "
+        f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {horizon} points, "
+        f"{dof} {'joint' if dof == 1 else 'joints'}, "
         f"integrated in {1e3 * seconds:.1f} ms"
     )
     first = sequences[0]
-    notes = [first.note] if first.note else []
+    notes = [first.note] if first.note and options.rows else []
+    if not options.rows and first.recorded is not None and first.recorded.velocity is None:
+        notes.append("start velocity by differences")
     if not options.rows and options.end == "stop":
         notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
     if options.rows and differences_of(first, options):

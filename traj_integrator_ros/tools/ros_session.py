@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rclpy.qos import QoSProfile
 
 POLL_S = 0.05
+NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh)"
 
 
 class RosSession:
@@ -84,7 +85,7 @@ def ros_session(name: str, ros_arguments: list[str]) -> Iterator[RosSession]:
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
     except ImportError as error:
-        raise ToolFailure(f"ROS 2 is needed: {error}") from None
+        raise ToolFailure(f"{NO_ROS}: {error}") from None
     context = Context()
     try:
         rclpy.init(args=["tool", *ros_arguments], context=context, signal_handler_options=SignalHandlerOptions.NO)
