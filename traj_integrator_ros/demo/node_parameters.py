@@ -26,6 +26,7 @@ def node_parameters(motion: Motion, paths: Paths, batch: int, device: str) -> st
             f"    warmup: [{shapes}]",
             f"    state_timeout: {max(0.5, 3 * longest):.3f}  # s; the recording's longest step is {longest:.3f} s",
             f"    limits.start_deviation: {max(0.1, 2 * moved):.3f}  # rad; it moves up to {moved:.3f} rad in a step",
+            "    limits.action: warn  # the robot jumps where the motion starts over",
             "    diagnostics.period: 0.25  # s",
             "",
         ]
