@@ -161,6 +161,7 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["motion.csv", "--out", "x.csv", "--control-space", "jerk"], "expected jerk of every joint, got position"),
         (["motion.csv", "--out", "x.csv", "--rows", "--device", "tpu"], "device"),
         (["actions.csv", "--out", "x.csv", "--start-position", "1,2"], "--start-position: expected 1 numbers"),
+        (["motion.csv", "--out", "x.csv", "--dtype", "float32"], "--dtype: expected with --rows only"),
         (["bad.npz", "--out", "x.csv"], "bad.npz: not an NPZ archive"),
         (["flat.npz", "--out", "x.csv"], "expected actions of shape [Ha, D] or [B, Ha, D], got [3]"),
         (["dt.npz", "--out", "x.csv"], "dt: expected a number, [horizon = 3]"),

@@ -26,6 +26,8 @@ from .robot import limits_of, load_limits
 NAME = "integrate"
 DEFAULT_DT_S = 0.02
 SHOWN_VIOLATIONS = 20
+OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
+"""Options that matter with --rows only, and their defaults."""
 EXAMPLES = (
     (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
     (f"{NAME} motion.csv --control-space acceleration --out out.npz", "its accelerations, integrated from its start"),
@@ -74,13 +76,21 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         " last action leads to none of them",
     )  # fmt: skip
     rows = parser.add_argument_group("with --rows")
-    rows.add_argument("--finite-difference", choices=("backward", "central"), default="backward")
-    rows.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto (default: %(default)s)")
-    rows.add_argument("--dtype", choices=("float32", "float64"), default="float64")
+    rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
+    rows.add_argument("--device", help="cpu, cuda, cuda:N or auto (default: cpu)")
+    rows.add_argument("--dtype", choices=("float32", "float64"), help="default: float64")
     parser.add_argument("--sequence", type=count, metavar="N", help="take this message of a bag only")
     parser.add_argument("--row", type=count, default=0, help="trajectory of a batch for CSV and figure (default: 0)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    for name, default in OF_ROWS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+        elif not options.rows:
+            parser.error(
+                f"--{name.replace('_', '-')}: expected with --rows only: nothing else goes through the kernels"
+            )
+    return options
 
 
 def _run(options: argparse.Namespace) -> int:
