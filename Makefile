@@ -21,6 +21,8 @@ else
 venv := .venv
 endif
 
+# One worker more than cores: tests of the node wait for much of their time.
+workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 1 : 8)))
 in_environment = . $(venv)/environment.sh &&
 
 .DEFAULT_GOAL := help
@@ -43,7 +45,7 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 	@$(in_environment) python -m soak $(ARGS)
 
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
-	@$(in_environment) python -m pytest -n logical --dist loadfile $(PYTEST_ARGS)
+	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
 
 lint: setup ## ruff
 	@$(in_environment) ruff check .

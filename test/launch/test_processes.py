@@ -116,8 +116,10 @@ def started_with(tmp_path: Path) -> Iterator[Callable[[str | None], NodeProcess]
 
 
 # A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
-@pytest.mark.parametrize("again_s", [20.0, 0.02], ids=["once", "repeated"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("number", "again_s"), [(signal.SIGTERM, 20.0), (signal.SIGINT, 0.02)], ids=["SIGTERM once", "SIGINT repeated"]
+)
 def test_signal_ends_the_node_in_time_with_exit_code_0_and_no_traceback(active, number, again_s):
     process, _, _ = active
     ended = process.stop(number, again_s)

@@ -19,12 +19,14 @@ class SimulatedTime:
     def __init__(self, client: RosClient) -> None:
         self._client = client
         self._publisher = client.node.create_publisher(Clock, "/clock", 10)
+        self._message = Clock()
         client.wait_for(self._publisher.get_subscription_count, "the node listens to /clock", 20.0)
+        # Again and again, as simulations do: what comes before the node has discovered us is lost.
+        client.node.create_timer(0.02, lambda: self._publisher.publish(self._message))
+        client.spin(1.0)
 
     def go_to(self, time_s: float) -> None:
-        message = Clock()
-        message.clock.sec, message.clock.nanosec = divmod(round(time_s * SECOND), SECOND)
-        self._publisher.publish(message)
+        self._message.clock.sec, self._message.clock.nanosec = divmod(round(time_s * SECOND), SECOND)
         self._client.spin(0.2)
 
     def state(self, time_s: float, position: float) -> None:

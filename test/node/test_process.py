@@ -30,6 +30,7 @@ def assert_ended_well(process: NodeProcess, number: signal.Signals) -> None:
     assert "Traceback" not in process.output
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_an_active_node_under_traffic(
     start_node: NodeFactory, connect: ClientFactory, number: signal.Signals
@@ -44,8 +45,8 @@ def test_a_signal_ends_an_active_node_under_traffic(
     client.wait_for(lambda: not client.sequences.get_subscription_count(), "gone", 3.0)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("delay_s", [0.3, 1.0, 1.6, 2.2])
+@pytest.mark.alone
+@pytest.mark.parametrize(("number", "delay_s"), list(zip(2 * SIGNALS, [0.3, 1.0, 1.6, 2.2], strict=True)))
 def test_a_signal_ends_a_node_that_is_still_starting(
     start_node: NodeFactory, number: signal.Signals, delay_s: float
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_signal_ends_a_node_that_is_still_starting(
     assert_ended_well(process, number)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_an_unconfigured_node(
     start_node: NodeFactory, connect: ClientFactory, number: signal.Signals
