@@ -8,6 +8,7 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `velocity_step`        velocities
 `acceleration_step`    accelerations (zero-order hold or semi-implicit Euler)
 `jerk_step`            jerks
+`bspline_step`         control points of a uniform B-spline, to rest or to a goal state
 =====================  ==============================================================
 
 `MAPS` lists them with what a caller must know; `ControlMap.vjp` gives gradients without a forward pass. Each map
@@ -20,14 +21,20 @@ from .divided_differences import differentiate_positions
 from .maps import (
     MAPS,
     ControlMap,
+    SplineSegments,
     acceleration_step,
+    bspline_segments,
+    bspline_step,
     clique_central_step,
     clique_step,
     control_map,
+    evaluate_bspline,
+    fit_bspline,
     jerk_step,
     velocity_step,
 )
-from .types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
+from .splines.form import SplineForm
+from .types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 
 __all__ = [
     "MAPS",
@@ -35,17 +42,24 @@ __all__ = [
     "Backend",
     "BackendInfo",
     "BackendUnavailable",
+    "BsplineLayout",
     "ControlMap",
     "ControlSpace",
     "FiniteDifference",
+    "SplineForm",
+    "SplineSegments",
     "Trajectory",
     "acceleration_step",
     "backend_info",
+    "bspline_segments",
+    "bspline_step",
     "clique_central_step",
     "clique_step",
     "control_map",
     "default_backend",
     "differentiate_positions",
+    "evaluate_bspline",
+    "fit_bspline",
     "jerk_step",
     "velocity_step",
 ]

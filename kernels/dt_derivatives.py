@@ -13,29 +13,27 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import reference_backend, vjps
+from . import reference_backend
 from .backends import Backend
+from .types import End
 
 
 def vjp(
     name: str,
     action: Tensor,
-    start: Sequence[Tensor | None],
-    start_index: Tensor | None,
+    ends: Sequence[End],
     dt: Tensor,
     upstream: Sequence[Tensor | None],
     scheme: dict[str, object],
     backend: str | None = None,
 ) -> Tensor:
-    """Gradient of dt, given the gradients of the map's four outputs (None for zero)."""
+    """Gradient of dt, given the gradients of the map's four outputs (None for zero); `ends` are start and goal."""
     if backend in (None, Backend.NATIVE) and action.device.type == "cpu" and (native := _native()) is not None:
-        gradient = native.dt_gradient(name, tuple(upstream), action, tuple(start), start_index, dt, **scheme)
+        gradient = native.dt_gradient(name, tuple(upstream), action, ends, dt, **scheme)
         if gradient is not None:
             return gradient.to(dt.dtype)
-    point = vjps.Point(action.double(), reference_backend.start_rows(start, start_index, action))
     widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
-    vjp = getattr(vjps, name)
-    *_, gradient = vjp(widened, dt.double()[..., None], action.shape[1], at=point, **scheme)
+    gradient = reference_backend.dt_gradient(name, widened, action, ends, dt.double()[..., None], **scheme)
     if gradient is None:
         return torch.zeros_like(dt)
     for dim in (0, 1):

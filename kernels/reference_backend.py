@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from . import reference, vjps
-from .types import Trajectory
+from .splines import composition
+from .splines.form import SplineForm
+from .types import End, Trajectory
 
 
 def _forward(composition: Callable[..., Trajectory]) -> Callable[..., tuple[Tensor, ...]]:
@@ -44,6 +46,58 @@ def _vjp(composition: Callable[..., vjps.Gradients]) -> Callable[..., tuple[Tens
         return tuple(results)
 
     return vjp
+
+
+def bspline_forward(action: Tensor, *ends_dt: Tensor | None, form: SplineForm) -> tuple[Tensor, ...]:
+    """B-spline between start and goal; see `splines.composition`."""
+    start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
+    rows = start_rows(start, start_index, action)
+    goal_rows = None if goal[0] is None else start_rows(goal, goal_index, action)
+    trajectory = composition.bspline(action.double(), rows, goal_rows, dt.double()[..., None], form)
+    return tuple(output.to(action.dtype) for output in trajectory)
+
+
+def bspline_vjp(
+    *upstream_indices_dt: Tensor | None,
+    start_rows: int,
+    goal_rows: int,
+    action_horizon: int,
+    needs: Sequence[bool],
+    form: SplineForm,
+) -> tuple[Tensor | None, ...]:
+    """Vjp of `bspline_forward`."""
+    *upstream, start_index, goal_index, dt = upstream_indices_dt
+    like = next(gradient for gradient in upstream if gradient is not None)
+    widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
+    gradients = composition.bspline_vjp(widened, dt.double()[..., None], action_horizon, form, goal_rows >= 0)
+    results = [gradients[0].to(like.dtype) if needs[0] else None]
+    for rows, index, count in ((gradients[1:5], start_index, start_rows), (gradients[5:9], goal_index, goal_rows)):
+        for row in rows:
+            if not needs[len(results)]:
+                results.append(None)
+            elif row is None:
+                results.append(like.new_zeros(count, like.shape[2]))
+            else:
+                results.append(_collect(row, index, count, like))
+    return tuple(results)
+
+
+def dt_gradient(
+    name: str,
+    upstream: tuple[Tensor | None, ...],
+    action: Tensor,
+    ends: Sequence[End],
+    dt: Tensor,
+    **scheme: object,
+) -> Tensor | None:
+    """Gradient of dt in float64, `[B, Ha]` or `[B, 1]`, from upstream gradients in float64; None where it is zero."""
+    rows = [start_rows(end.rows, end.index, action) for end in ends]
+    if name == "bspline":
+        form, has_goal = scheme["form"], ends[1].rows[0] is not None
+        spline = composition.SplinePoint(action.double(), rows[0], rows[1] if has_goal else None)
+        return composition.bspline_vjp(upstream, dt, action.shape[1], form, has_goal, at=spline)[-1]
+    point = vjps.Point(action.double(), rows[0])
+    return getattr(vjps, name)(upstream, dt, action.shape[1], at=point, **scheme)[-1]
 
 
 def start_rows(start: Sequence[Tensor | None], start_index: Tensor | None, action: Tensor) -> list[Tensor]:

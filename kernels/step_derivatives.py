@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from . import dt_derivatives
+from .types import End
 
 if TYPE_CHECKING:
     from .step_operator import StepOperator
@@ -22,53 +23,54 @@ if TYPE_CHECKING:
 
 def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
     """Build the autograd node of a forward map. Arguments: the dispatch keys, then those of `operator.forward`."""
-    dt_place = operator.starts + 3
+    dt_place = operator.dt_place + 1
 
     def setup_context(ctx, inputs: tuple, output: tuple) -> None:
-        action, start, start_index, dt, options = operator.split(inputs[1:])
+        action, ends, dt, options = operator.split(inputs[1:])
         ctx.set_materialize_grads(False)
         ctx.options = options
         ctx.action_horizon = action.shape[1]
-        ctx.start_rows = next((row.shape[0] for row in start if row is not None), 1)
-        # The map is linear: its derivatives by action and start need dt alone.
-        ctx.save_for_backward(start_index, dt, *((action, *start) if ctx.needs_input_grad[dt_place] else ()))
-        ctx.save_for_forward(start_index, dt, action, *start)
+        ctx.counts = _counts(ends)
+        # The map is linear: its derivatives by action, start and goal need dt alone.
+        rows = [row for end in ends for row in end.rows]
+        indices = [end.index for end in ends]
+        ctx.save_for_backward(*indices, dt, *((action, *rows) if ctx.needs_input_grad[dt_place] else ()))
+        ctx.save_for_forward(*indices, dt, action, *rows)
 
     def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
         results: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         if any(gradient is not None for gradient in upstream):
-            start_index, dt, *inputs = ctx.saved_tensors
-            needs = list(ctx.needs_input_grad[1 : operator.starts + 2])
+            indices, dt, inputs = _saved(operator, ctx.saved_tensors)
+            places = [1, *(1 + place for place in operator.row_places)]
+            needs = [ctx.needs_input_grad[place] for place in places]
             if any(needs):
-                results[1 : operator.starts + 2] = operator.vjp(
-                    *upstream, start_index, dt, ctx.start_rows, ctx.action_horizon, needs, *ctx.options
-                )
+                gradients = operator.vjp(*upstream, *indices, dt, *ctx.counts, ctx.action_horizon, needs, *ctx.options)
+                for place, gradient in zip(places, gradients, strict=True):
+                    results[place] = gradient
             if ctx.needs_input_grad[dt_place]:
-                action, *start = inputs
+                action, ends = operator.joined(inputs, indices)
+                scheme = operator.scheme(ctx.options)
                 results[dt_place] = dt_derivatives.vjp(
-                    operator.name,
-                    action,
-                    start,
-                    start_index,
-                    dt,
-                    upstream,
-                    operator.scheme(ctx.options),
-                    ctx.options[-1],
+                    operator.name, action, ends, dt, upstream, scheme, ctx.options[-1]
                 )
         return tuple(results)
 
     def jvp(ctx, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        action_tangent, start_tangents, _, dt_tangent, _ = operator.split(tangents[1:])
-        start_index, dt, action, *start = dt_derivatives.primals(ctx.saved_tensors)
+        action_tangent, end_tangents, dt_tangent, _ = operator.split(tangents[1:])
+        indices, dt, inputs = _saved(operator, dt_derivatives.primals(ctx.saved_tensors))
+        action, ends = operator.joined(inputs, indices)
         results = [None] * 4
-        if any(tangent is not None for tangent in (action_tangent, *start_tangents)):
+        if action_tangent is not None or any(row is not None for end in end_tangents for row in end.rows):
             if action_tangent is None:
                 action_tangent = torch.zeros_like(action)
-            results = operator.forward(action_tangent, *start_tangents, start_index, dt, *ctx.options)
+            rows = [row for end in end_tangents for row in end.rows]
+            _, moved = operator.joined((action_tangent, *rows), indices)
+            flat = operator.flat(_with_goal(moved, ctx.counts, action))
+            results = operator.forward(action_tangent, *flat, dt, *ctx.options)
         if dt_tangent is not None:
             by_dt = dt_derivatives.push_forward(
                 f"{operator.name}_forward",
-                (action, *start, start_index, dt),
+                (action, *operator.flat(ends), dt),
                 dt_place - 1,
                 dt_tangent,
                 **operator.scheme(ctx.options),
@@ -81,53 +83,55 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
 
 def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
     """Build the autograd node of a transposed map. Arguments: the dispatch keys, then those of `operator.vjp`."""
-    dt_place = 6
+    dt_place = operator.vjp_dt_place + 1
 
     def setup_context(ctx, inputs: tuple, output: tuple) -> None:
-        _, *upstream, start_index, dt, start_rows, action_horizon, needs = inputs[:10]
+        upstream, indices, dt, counts, action_horizon, needs, options = operator.split_vjp(inputs[1:])
         ctx.set_materialize_grads(False)
-        ctx.options = inputs[10:]
-        ctx.start_rows, ctx.action_horizon, ctx.needs = start_rows, action_horizon, list(needs)
+        ctx.options = options
+        ctx.counts, ctx.action_horizon, ctx.needs = counts, action_horizon, list(needs)
         ctx.batch, _, ctx.dof = some(upstream).shape
-        ctx.save_for_backward(start_index, dt, *(upstream if ctx.needs_input_grad[dt_place] else ()))
-        ctx.save_for_forward(start_index, dt, *upstream)
+        ctx.save_for_backward(*indices, dt, *(upstream if ctx.needs_input_grad[dt_place] else ()))
+        ctx.save_for_forward(*indices, dt, *upstream)
 
     def backward(ctx, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         results: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
-        action, *start = cotangents
         given = [cotangent for cotangent in cotangents if cotangent is not None]
         if not given:
             return tuple(results)
+        indices, dt, upstream = _saved(operator, ctx.saved_tensors)
+        action, ends = operator.joined(cotangents, indices)
         if action is None:
             action = given[0].new_zeros(ctx.batch, ctx.action_horizon, ctx.dof)
-        start_index, dt, *upstream = ctx.saved_tensors
+        ends = _with_goal(ends, ctx.counts, action)
         for variant, taken in operator.variants(action, ctx.options):
             if any(ctx.needs_input_grad[1 + i] for i in taken):
-                outputs = operator.forward(variant, *start, start_index, dt, *ctx.options)
+                outputs = operator.forward(variant, *operator.flat(ends), dt, *ctx.options)
                 for i in taken:
                     results[1 + i] = outputs[i] if ctx.needs_input_grad[1 + i] else None
+            if not ctx.needs_input_grad[dt_place]:
+                continue
             seen = [g if i in taken else None for i, g in enumerate(upstream)]
-            if ctx.needs_input_grad[dt_place] and any(gradient is not None for gradient in seen):
-                by_dt = dt_derivatives.vjp(
-                    operator.name, variant, start, start_index, dt, seen, operator.scheme(ctx.options), ctx.options[-1]
-                )
+            if any(gradient is not None for gradient in seen):
+                scheme = operator.scheme(ctx.options)
+                by_dt = dt_derivatives.vjp(operator.name, variant, ends, dt, seen, scheme, ctx.options[-1])
                 results[dt_place] = _sum(results[dt_place], by_dt)
         return tuple(results)
 
     def jvp(ctx, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        start_index, dt, *upstream = dt_derivatives.primals(ctx.saved_tensors)
+        indices, dt, upstream = _saved(operator, dt_derivatives.primals(ctx.saved_tensors))
         upstream_tangents, dt_tangent = tangents[1:5], tangents[dt_place]
         results = [None] * len(ctx.needs)
-        shape = (ctx.start_rows, ctx.action_horizon, ctx.needs)
         if any(tangent is not None for tangent in upstream_tangents):
-            results = operator.vjp(*upstream_tangents, start_index, dt, *shape, *ctx.options)
+            shape = (*ctx.counts, ctx.action_horizon, ctx.needs)
+            results = operator.vjp(*upstream_tangents, *indices, dt, *shape, *ctx.options)
         if dt_tangent is not None:
             by_dt = dt_derivatives.push_forward(
                 f"{operator.name}_vjp",
-                (*upstream, start_index, dt),
+                (*upstream, *indices, dt),
                 dt_place - 1,
                 dt_tangent,
-                start_rows=ctx.start_rows,
+                **operator.counts(ctx.counts),
                 action_horizon=ctx.action_horizon,
                 needs=ctx.needs,
                 **operator.scheme(ctx.options, vjp=True),
@@ -136,6 +140,27 @@ def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
         return tuple(results)
 
     return _node(f"{_title(operator.name)}Vjp", setup_context, backward, jvp)
+
+
+def _saved(operator: StepOperator, tensors: Sequence[Tensor | None]) -> tuple[Sequence, Tensor, Sequence]:
+    """Indices of start and goal, dt, and what else was saved."""
+    ends = operator.vjp_dt_place - 4
+    return tensors[:ends], tensors[ends], tensors[ends + 1 :]
+
+
+def _counts(ends: Sequence[End]) -> list[int]:
+    """Rows of start and goal: one of a start that is all zero, -1 of a goal that is not there."""
+    start, *goal = (end.count for end in ends)
+    return [1 if start < 0 else start, *goal]
+
+
+def _with_goal(ends: Sequence[End], counts: Sequence[int], like: Tensor) -> list[End]:
+    """Tangents of start and goal; those of a goal that does not move are zeros: without a goal the map is another."""
+    start, *goals = ends
+    if goals and counts[1] >= 0 and goals[0].rows[0] is None:
+        position = like.new_zeros(counts[1], like.shape[2])
+        goals = [goals[0]._replace(rows=(position, *goals[0].rows[1:]))]
+    return [start, *goals]
 
 
 def some(upstream: Sequence[Tensor | None]) -> Tensor:

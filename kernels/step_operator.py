@@ -22,8 +22,9 @@ from .backends import Backend, check_backend, launcher
 from .batching import fold, fold_dt, fold_start_index, unfold
 from .fast_path import fast_step
 from .registration import register
+from .splines.form import SplineForm
 from .step_derivatives import forward_derivative, some, vjp_derivative
-from .types import Trajectory
+from .types import End, Trajectory
 from .validation import prepare_step, prepare_vjp
 
 _OUTPUTS = ("position", "velocity", "acceleration", "jerk")
@@ -35,16 +36,21 @@ class StepOperator:
 
     Positional arguments of `forward`: action, each start, start_index, dt, the scheme (where the map has one), backend.
     Of `vjp`: the four upstream gradients, start_index, dt, start_rows, action_horizon, needs, scheme, backend; it
-    returns the gradients of action and each start, None if `needs` says so. Shapes are those of
+    returns the gradients of action and each start, None if `needs` says so. If the map knows a goal, its rows and
+    goal_index follow the start's, and goal_rows (-1: there is no goal) follows start_rows. Shapes are those of
     `backends`; the public functions check them, the operators do not.
 
     Args:
         name: of the map; the operators are called after it.
         start: the start rows that the map takes.
-        extra_horizon: output rows beyond the action horizon.
+        goal: the goal rows that the map takes.
+        extra_horizon: output rows beyond the action horizon, where they are as many for every horizon.
         integrators: enum of the schemes that the map knows, if it knows several.
         truncates: whether the map knows `truncate_terminal_gradient`.
-        uniform_dt_only: whether the map refuses step lengths that differ along the horizon.
+        splines: whether the scheme is that of a `SplineForm`, which then also says how many output rows there are.
+        one_dt_for: what needs one step length for each trajectory, for the error; None where they may differ along the
+            horizon.
+        action_name: of the action in errors.
 
     """
 
@@ -52,42 +58,77 @@ class StepOperator:
         self,
         name: str,
         start: Sequence[str] = _START,
+        goal: Sequence[str] = (),
         *,
         extra_horizon: int = 0,
         integrators: type[enum.Enum] | None = None,
         truncates: bool = False,
-        uniform_dt_only: bool = False,
+        splines: bool = False,
+        one_dt_for: str | None = None,
+        action_name: str = "action",
     ) -> None:
         self.name = name
         self.starts = len(start)
+        self.goals = len(goal)
         self.extra_horizon = extra_horizon
-        self.uniform_dt_only = uniform_dt_only
+        self.one_dt_for = one_dt_for
+        self.action_name = action_name
         self._integrators = integrators
         self._truncates = truncates
-        starts = ", ".join(f"Tensor? start_{kind}" for kind in start)
+        self._splines = splines
+        # Rows of the start, and of the goal where the map knows one.
+        self._ends = (self.starts, self.goals) if goal else (self.starts,)
+        self.dt_place = 1 + sum(rows + 1 for rows in self._ends)
+        """Place of dt in the arguments of `forward`; that in those of `vjp` is `vjp_dt_place`."""
+        self.row_places = tuple(range(1, self.starts + 1)) + tuple(range(self.starts + 2, self.dt_place - 1))
+        """Places of the rows of start and goal in the arguments of `forward`."""
+        self.vjp_dt_place = 4 + len(self._ends)
+        named = [("start", start), ("goal", goal)][: len(self._ends)]
+        ends = "".join(
+            "".join(f"Tensor? {end}_{kind}, " for kind in kinds) + f"Tensor? {end}_index, " for end, kinds in named
+        )
+        indices = "".join(f"Tensor? {end}_index, " for end, _ in named)
+        counts = "".join(f"SymInt {end}_rows, " for end, _ in named)
         upstream = ", ".join(f"Tensor? grad_{kind}" for kind in _OUTPUTS)
         outputs = ", ".join(f"Tensor {kind}" for kind in _OUTPUTS)
-        gradients = ", ".join(f"Tensor grad_{kind}" for kind in ("action", *(f"start_{kind}" for kind in start)))
-        scheme = "str integrator, " * bool(integrators) + "bool truncate_terminal_gradient, " * truncates
+        gradients = ", ".join(
+            f"Tensor grad_{name}" for name in ("action", *(f"{end}_{kind}" for end, kinds in named for kind in kinds))
+        )
+        scheme = (
+            "str integrator, " * bool(integrators)
+            + "bool truncate_terminal_gradient, " * truncates
+            + "int degree, int steps, str layout, " * splines
+        )
         self.forward = register(
             f"{name}_forward",
-            f"(Tensor action, {starts}, Tensor? start_index, Tensor dt, {scheme}str? backend) -> ({outputs})",
+            f"(Tensor action, {ends}Tensor dt, {scheme}str? backend) -> ({outputs})",
             run=self._run_forward,
             fake=self._fake_forward,
             vmap=self._vmap_forward,
             derivative=forward_derivative(self),
-            dt_place=self.starts + 2,
+            dt_place=self.dt_place,
         )
         self.vjp = register(
             f"{name}_vjp",
-            f"({upstream}, Tensor? start_index, Tensor dt, SymInt start_rows, SymInt action_horizon, bool[] needs, "
-            f"{scheme}str? backend) -> ({gradients})",
+            f"({upstream}, {indices}Tensor dt, {counts}SymInt action_horizon, bool[] needs, {scheme}str? backend) "
+            f"-> ({gradients})",
             run=self._run_vjp,
             fake=self._fake_vjp,
             vmap=self._vmap_vjp,
             derivative=vjp_derivative(self),
-            dt_place=5,
+            dt_place=self.vjp_dt_place,
         )
+
+    @property
+    def uniform_dt_only(self) -> bool:
+        """Whether step lengths may not differ along the horizon."""
+        return self.one_dt_for is not None
+
+    def output_horizon(self, action_horizon: int, scheme: Sequence = ()) -> int:
+        """Output rows that `action_horizon` actions make under scheme arguments."""
+        if self._splines:
+            return SplineForm(*scheme[:3]).rows(action_horizon)
+        return action_horizon + self.extra_horizon
 
     def step(
         self,
@@ -98,15 +139,34 @@ class StepOperator:
         dt_per: str,
         backend: Backend | str | None,
         *scheme: object,
+        goal: Sequence[Tensor | None] = (),
+        goal_index: Tensor | None = None,
     ) -> Trajectory:
         """Check the arguments of a public step function and run the forward operator."""
-        if backend is None:
+        if backend is None and not self.goals:
             trajectory = fast_step(self.name, action, start, dt, start_index, dt_per, scheme)
             if trajectory is not None:
                 return trajectory
-        inputs = prepare_step(action, start, dt, start_index, dt_per, uniform_dt_only=self.uniform_dt_only)
+        inputs = prepare_step(
+            action,
+            start,
+            dt,
+            start_index,
+            dt_per,
+            one_dt_for=self.one_dt_for,
+            goal=goal,
+            goal_index=goal_index,
+            action_name=self.action_name,
+        )
+        goal_arguments = (*inputs.goal, inputs.goal_index) if self.goals else ()
         outputs = self.forward(
-            inputs.action, *inputs.start, inputs.start_index, inputs.dt, *scheme, check_backend(backend)
+            inputs.action,
+            *inputs.start,
+            inputs.start_index,
+            *goal_arguments,
+            inputs.dt,
+            *scheme,
+            check_backend(backend),
         )
         return Trajectory(*outputs)
 
@@ -121,6 +181,8 @@ class StepOperator:
         action_horizon: int,
         start_rows: int,
         needs: Sequence[bool],
+        goal_rows: int | None = None,
+        goal_index: Tensor | None = None,
     ) -> tuple[Tensor | None, ...]:
         """Check the arguments of `ControlMap.vjp` and run the transposed operator."""
         inputs = prepare_vjp(
@@ -130,25 +192,67 @@ class StepOperator:
             dt_per,
             start_rows=start_rows,
             action_horizon=action_horizon,
-            output_horizon=action_horizon + self.extra_horizon,
-            uniform_dt_only=self.uniform_dt_only,
+            output_horizon=self.output_horizon(action_horizon, scheme),
+            one_dt_for=self.one_dt_for,
+            goal_rows=goal_rows,
+            goal_index=goal_index,
         )
-        wanted = [*needs, *(False for _ in range(self.starts + 1 - len(needs)))]
+        wanted = [*needs, *(False for _ in range(self.starts + self.goals + 1 - len(needs)))]
         return self.vjp(
             *inputs.upstream,
             inputs.start_index,
+            *((goal_index,) if self.goals else ()),
             inputs.dt,
             start_rows,
+            *((-1 if goal_rows is None else goal_rows,) if self.goals else ()),
             action_horizon,
             wanted,
             *scheme,
             check_backend(backend),
         )
 
-    def split(self, arguments: Sequence) -> tuple[Tensor, Sequence[Tensor | None], Tensor | None, Tensor, Sequence]:
-        """Action, start rows, start_index, dt and the rest of the arguments of `forward`."""
-        n = self.starts + 1
-        return arguments[0], arguments[1:n], arguments[n], arguments[n + 1], arguments[n + 2 :]
+    def split(self, arguments: Sequence) -> tuple[Tensor, list[End], Tensor, Sequence]:
+        """Action, start and goal (where the map knows one), dt and the rest of the arguments of `forward`."""
+        ends, place = [], 1
+        for rows in self._ends:
+            ends.append(End(arguments[place : place + rows], arguments[place + rows]))
+            place += rows + 1
+        return arguments[0], ends, arguments[place], arguments[place + 1 :]
+
+    def split_vjp(
+        self, arguments: Sequence
+    ) -> tuple[Sequence[Tensor | None], Sequence[Tensor | None], Tensor, Sequence[int], int, Sequence[bool], Sequence]:
+        """Upstream gradients, indices of start and goal, dt, their rows, action horizon, needs, the rest of `vjp`."""
+        place, ends = self.vjp_dt_place, len(self._ends)
+        after = place + 1 + ends
+        counts = arguments[place + 1 : after]
+        return (
+            arguments[:4],
+            arguments[4:place],
+            arguments[place],
+            counts,
+            arguments[after],
+            arguments[after + 1],
+            arguments[after + 2 :],
+        )
+
+    def joined(
+        self, tensors: Sequence[Tensor | None], indices: Sequence[Tensor | None]
+    ) -> tuple[Tensor | None, list[End]]:
+        """Action and ends, given one after the other without the indices of the ends."""
+        ends, place = [], 1
+        for rows, index in zip(self._ends, indices, strict=True):
+            ends.append(End(tensors[place : place + rows], index))
+            place += rows
+        return tensors[0], ends
+
+    def counts(self, rows: Sequence[int]) -> dict[str, int]:
+        """Rows of start and goal as keyword arguments of a launcher."""
+        return dict(zip(("start_rows", "goal_rows"), rows, strict=False))
+
+    def flat(self, ends: Sequence[End]) -> list[Tensor | None]:
+        """Start and goal as arguments of `forward`."""
+        return [argument for end in ends for argument in (*end.rows, end.index)]
 
     def variants(self, action: Tensor, options: Sequence) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
         """Actions to run the forward map on, each with the outputs to take, for the map whose transpose `vjp` is.
@@ -168,55 +272,68 @@ class StepOperator:
             return {"integrator": self._integrators(options[0])}
         if self._truncates and vjp:
             return {"truncate_terminal_gradient": options[0]}
+        if self._splines:
+            return {"form": SplineForm(*options[:3])}
         return {}
 
     def _run_forward(self, *arguments) -> tuple[Tensor, ...]:
-        action, start, start_index, dt, options = self.split(arguments)
+        action, ends, dt, options = self.split(arguments)
         launch = launcher(self.name, "forward", options[-1], action.device.type)
-        return tuple(launch(action, *start, start_index, dt, **self.scheme(options)))
+        return tuple(launch(action, *self.flat(ends), dt, **self.scheme(options)))
 
-    def _fake_forward(self, action: Tensor, *_) -> tuple[Tensor, ...]:
+    def _fake_forward(self, *arguments) -> tuple[Tensor, ...]:
+        action, _, _, options = self.split(arguments)
         batch, horizon, dof = action.shape
-        return tuple(action.new_empty(batch, horizon + self.extra_horizon, dof) for _ in _OUTPUTS)
+        return tuple(action.new_empty(batch, self.output_horizon(horizon, options), dof) for _ in _OUTPUTS)
 
     def _vmap_forward(self, info, in_dims: Sequence[int | None], *arguments) -> tuple[tuple, tuple]:
         size = info.batch_size
-        action, start, start_index, dt, options = self.split(arguments)
-        action_dim, start_dims, idx_dim, dt_dim, _ = self.split(in_dims)
+        action, ends, dt, options = self.split(arguments)
+        action_dim, end_dims, dt_dim, _ = self.split(in_dims)
         action = fold(action, action_dim, size)
         batch = action.shape[0] // size
-        start = [fold(row, dim, size) for row, dim in zip(start, start_dims, strict=True)]
-        rows = next((row.shape[0] // size for row in start if row is not None), batch)
-        start_index = fold_start_index(start_index, idx_dim, size, batch, rows, action.device)
-        outputs = self.forward(action, *start, start_index, fold_dt(dt, dt_dim, size, batch), *options)
+        folded = []
+        for end, dims in zip(ends, end_dims, strict=True):
+            rows = [fold(row, dim, size) for row, dim in zip(end.rows, dims.rows, strict=True)]
+            count = next((row.shape[0] // size for row in rows if row is not None), batch)
+            folded.append(End(rows, fold_start_index(end.index, dims.index, size, batch, count, action.device)))
+        outputs = self.forward(action, *self.flat(folded), fold_dt(dt, dt_dim, size, batch), *options)
         return unfold(outputs, size), (0,) * len(outputs)
 
     def _run_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
-        *upstream_index_dt, start_rows, action_horizon, needs = arguments[:9]
-        options = arguments[9:]
-        device = some(upstream_index_dt[:4]).device
+        upstream, indices, dt, counts, action_horizon, needs, options = self.split_vjp(arguments)
+        device = some(upstream).device
         return launcher(self.name, "vjp", options[-1], device.type)(
-            *upstream_index_dt,
-            start_rows=start_rows,
+            *upstream,
+            *indices,
+            dt,
+            **self.counts(counts),
             action_horizon=action_horizon,
             needs=tuple(needs),
             **self.scheme(options, vjp=True),
         )
 
     def _fake_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
-        start_rows, action_horizon, needs = arguments[6:9]
-        like = some(arguments[:4])
+        upstream, _, _, counts, action_horizon, needs, _ = self.split_vjp(arguments)
+        like = some(upstream)
         batch, _, dof = like.shape
-        shapes = [(batch, action_horizon, dof), *[(start_rows, dof)] * self.starts]
+        shapes = [(batch, action_horizon, dof)]
+        for rows, count in zip(self._ends, counts, strict=True):
+            shapes += [(count, dof)] * rows
         return tuple(like.new_empty(shape) if needed else None for shape, needed in zip(shapes, needs, strict=True))
 
     def _vmap_vjp(self, info, in_dims: Sequence[int | None], *arguments) -> tuple[tuple[Tensor | None, ...], tuple]:
         size = info.batch_size
-        start_index, dt, start_rows = arguments[4:7]
-        upstream = [fold(g, dim, size) for g, dim in zip(arguments[:4], in_dims[:4], strict=True)]
+        upstream, indices, dt, counts, *rest, options = self.split_vjp(arguments)
+        upstream_dims, index_dims, dt_dim, *_ = self.split_vjp(in_dims)
+        upstream = [fold(g, dim, size) for g, dim in zip(upstream, upstream_dims, strict=True)]
         like = some(upstream)
         batch = like.shape[0] // size
-        start_index = fold_start_index(start_index, in_dims[4], size, batch, start_rows, like.device)
-        dt = fold_dt(dt, in_dims[5], size, batch)
-        gradients = self.vjp(*upstream, start_index, dt, size * start_rows, *arguments[7:])
+        indices = [
+            None if count < 0 else fold_start_index(index, dim, size, batch, count, like.device)
+            for index, dim, count in zip(indices, index_dims, counts, strict=True)
+        ]
+        dt = fold_dt(dt, dt_dim, size, batch)
+        counts = [count if count < 0 else size * count for count in counts]
+        gradients = self.vjp(*upstream, *indices, dt, *counts, *rest, *options)
         return unfold(gradients, size), tuple(None if gradient is None else 0 for gradient in gradients)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,6 +26,20 @@ class Trajectory(NamedTuple):
         return Trajectory(*(output.to(dtype) for output in self))
 
 
+class End(NamedTuple):
+    """Where trajectories begin, or where they end."""
+
+    rows: Sequence[Tensor | None]
+    """Position, velocity and so on, `[S, D]` each; None for zero. A goal without a position is none at all."""
+    index: Tensor | None
+    """`[B]`, the row of each trajectory; None where S is 1 or B."""
+
+    @property
+    def count(self) -> int:
+        """S; -1 where no rows are given."""
+        return next((row.shape[0] for row in self.rows if row is not None), -1)
+
+
 class ControlSpace(enum.IntEnum):
     """What an action means; the numbers are those of `traj_integrator_interfaces/msg/ActionSequence`."""
 
@@ -32,6 +47,7 @@ class ControlSpace(enum.IntEnum):
     VELOCITY = 2
     ACCELERATION = 3
     JERK = 4
+    BSPLINE = 5
 
 
 class FiniteDifference(str, enum.Enum):
@@ -46,3 +62,12 @@ class AccelerationIntegrator(str, enum.Enum):
 
     ZOH = "zoh"
     SEMI_IMPLICIT_EULER = "semi_implicit_euler"
+
+
+class BsplineLayout(str, enum.Enum):
+    """How start and goal meet the control points of a B-spline (docs/kernels.md, section 5)."""
+
+    TIGHT = "tight"
+    """State exact at the first row, goal exact at the last, every control point counts."""
+    CUROBO = "curobo"
+    """As cuRobo's main branch lays it out: a segment that cannot be steered, a goal that is passed before the end."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 _ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UPSTREAM_NAMES = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
-_START_NAMES = ("start_position", "start_velocity", "start_acceleration", "start_jerk")
+_KINDS = ("position", "velocity", "acceleration", "jerk")
 
 
 class StepInputs(NamedTuple):
@@ -21,6 +21,8 @@ class StepInputs(NamedTuple):
     start: tuple[Tensor | None, ...]  # position, velocity, acceleration (and jerk), each [S, D]
     start_index: Tensor | None  # [B]; None: S is 1 or B
     dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
+    goal: tuple[Tensor | None, ...] = ()  # like start; all None: there is no goal
+    goal_index: Tensor | None = None
 
 
 def prepare_step(
@@ -30,29 +32,52 @@ def prepare_step(
     start_index: Tensor | None,
     dt_per: str,
     *,
-    uniform_dt_only: bool = False,
+    one_dt_for: str | None = None,
+    goal: Sequence[Tensor | None] = (),
+    goal_index: Tensor | None = None,
+    action_name: str = "action",
 ) -> StepInputs:
     """Check every argument of a step function by shape, dtype and device, and bring it into the operators' form.
 
-    `start` are the start position, velocity, acceleration and so on; all but the first may be None. Values of tensors
-    are not looked at (that would wait for the device); a `dt` given as a number is.
+    `start` are the start position, velocity, acceleration and so on; all but the first may be None. `goal` are the same
+    of a goal, or all None. `one_dt_for` names what cannot have step lengths that differ along the horizon. Values of
+    tensors are not looked at (that would wait for the device); a `dt` given as a number is.
 
     Raises:
         TypeError: an argument of a wrong type or dtype.
         ValueError: an argument of a wrong shape, device or value.
 
     """
-    _check_action(action)
+    check_action(action, action_name)
     if start[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
-    for name, rows in zip(_START_NAMES[: len(start)], start, strict=True):
-        if rows is not None:
-            _check_start(name, rows, action)
-    if start_index is not None:
-        _check_start_index(start_index, action)
-    rows = _common_rows(start, action.shape[0], start_index)
-    step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, uniform_dt_only)
-    return StepInputs(action, rows, start_index, step)
+    rows = _check_end("start", start, start_index, action)
+    goal_rows = check_goal(goal, goal_index, action) if goal else ()
+    step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, one_dt_for)
+    return StepInputs(action, rows, start_index, step, goal_rows, goal_index)
+
+
+def check_goal(goal: Sequence[Tensor | None], goal_index: Tensor | None, action: Tensor) -> tuple[Tensor | None, ...]:
+    """Check goal rows as start rows are; without a position there is no goal, and nothing else of it may be given."""
+    if goal[0] is None:
+        names = (*(f"goal_{kind}" for kind in _KINDS[: len(goal)]), "goal_index")
+        for name, value in zip(names, (*goal, goal_index), strict=True):
+            if value is not None:
+                raise ValueError(f"goal_position: expected a tensor beside {name}, got None")
+        return tuple(goal)
+    return _check_end("goal", goal, goal_index, action)
+
+
+def _check_end(
+    end: str, rows: Sequence[Tensor | None], index: Tensor | None, action: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Check the rows of start or goal, and bring them to the same number."""
+    for kind, row in zip(_KINDS[: len(rows)], rows, strict=True):
+        if row is not None:
+            _check_rows(f"{end}_{kind}", row, action)
+    if index is not None:
+        _check_index(f"{end}_index", index, action)
+    return _common_rows(end, rows, action.shape[0], index)
 
 
 class VjpInputs(NamedTuple):
@@ -72,7 +97,9 @@ def prepare_vjp(
     start_rows: int,
     action_horizon: int,
     output_horizon: int,
-    uniform_dt_only: bool = False,
+    one_dt_for: str | None = None,
+    goal_rows: int | None = None,
+    goal_index: Tensor | None = None,
 ) -> VjpInputs:
     """Check the arguments of a transposed step as `prepare_step` checks those of a step.
 
@@ -98,18 +125,23 @@ def prepare_vjp(
                 f"{gradient.device}"
             )
     batch = like.shape[0]
-    if start_index is not None:
-        _check_start_index(start_index, like)
-    elif start_rows not in (1, batch):
-        raise ValueError(f"start_rows: expected 1 or {batch} without start_index, got {start_rows}")
-    step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, uniform_dt_only)
+    ends = [("start", start_rows, start_index)]
+    if goal_rows is not None:
+        ends.append(("goal", goal_rows, goal_index))
+    for end, rows, index in ends:
+        if index is not None:
+            _check_index(f"{end}_index", index, like)
+        elif rows not in (1, batch):
+            raise ValueError(f"{end}_rows: expected 1 or {batch} without {end}_index, got {rows}")
+    step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, one_dt_for)
     return VjpInputs(tuple(upstream), start_index, step)
 
 
-def _check_action(action: Tensor) -> None:
-    _check_tensor("action", action, _ACTION_DTYPES)
+def check_action(action: Tensor, name: str) -> None:
+    """Raise what is wrong with actions, called `name`."""
+    _check_tensor(name, action, _ACTION_DTYPES)
     if action.dim() != 3 or action.shape[1] < 1:
-        raise ValueError(f"action: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
+        raise ValueError(f"{name}: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
 
 
 def _check_tensor(name: str, value: Tensor, dtypes: Sequence[torch.dtype]) -> None:
@@ -119,7 +151,7 @@ def _check_tensor(name: str, value: Tensor, dtypes: Sequence[torch.dtype]) -> No
         raise TypeError(f"{name}: expected one of {', '.join(map(str, dtypes))}, got {value.dtype}")
 
 
-def _check_start(name: str, rows: Tensor, action: Tensor) -> None:
+def _check_rows(name: str, rows: Tensor, action: Tensor) -> None:
     if not isinstance(rows, Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(rows).__name__}")
     if rows.dtype != action.dtype:
@@ -130,43 +162,45 @@ def _check_start(name: str, rows: Tensor, action: Tensor) -> None:
         raise ValueError(f"{name}: expected shape [rows, dof = {action.shape[2]}], got {list(rows.shape)}")
 
 
-def _check_start_index(start_index: Tensor, action: Tensor) -> None:
-    if not isinstance(start_index, Tensor) or start_index.dtype not in (torch.int32, torch.int64):
-        got = start_index.dtype if isinstance(start_index, Tensor) else type(start_index).__name__
-        raise TypeError(f"start_index: expected an int32 or int64 tensor, got {got}")
-    if start_index.device != action.device:
-        raise ValueError(f"start_index: expected the action's device {action.device}, got {start_index.device}")
-    if start_index.dim() != 1 or start_index.shape[0] != action.shape[0]:
-        raise ValueError(f"start_index: expected shape [batch = {action.shape[0]}], got {list(start_index.shape)}")
+def _check_index(name: str, index: Tensor, action: Tensor) -> None:
+    if not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64):
+        got = index.dtype if isinstance(index, Tensor) else type(index).__name__
+        raise TypeError(f"{name}: expected an int32 or int64 tensor, got {got}")
+    if index.device != action.device:
+        raise ValueError(f"{name}: expected the action's device {action.device}, got {index.device}")
+    if index.dim() != 1 or index.shape[0] != action.shape[0]:
+        raise ValueError(f"{name}: expected shape [batch = {action.shape[0]}], got {list(index.shape)}")
 
 
-def _common_rows(start: Sequence[Tensor | None], batch: int, start_index: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The start rows, brought to the same number of rows: one for all, one for each trajectory, or a pool."""
-    pool = start[0].shape[0]
+def _common_rows(
+    end: str, given: Sequence[Tensor | None], batch: int, index: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    """Rows of start or goal, brought to the same number: one for all, one for each trajectory, or a pool."""
+    pool = given[0].shape[0]
     single = several = False
-    for name, rows in zip(_START_NAMES[: len(start)], start, strict=True):
+    for kind, rows in zip(_KINDS[: len(given)], given, strict=True):
         if rows is None:
             continue
         count = rows.shape[0]
-        if start_index is not None:
+        if index is not None:
             if count != pool:
-                raise ValueError(f"{name}: expected the {pool} rows of start_position's pool, got {count}")
+                raise ValueError(f"{end}_{kind}: expected the {pool} rows of {end}_position's pool, got {count}")
         elif count == batch:
             several = True
         elif count == 1:
             single = True
         else:
             raise ValueError(
-                f"{name}: expected 1 row, or one for each of the {batch} trajectories, or start_index to pick from a "
-                f"pool; got {count} rows"
+                f"{end}_{kind}: expected 1 row, or one for each of the {batch} trajectories, or {end}_index to pick "
+                f"from a pool; got {count} rows"
             )
     if not (single and several):
-        return tuple(start)
-    return tuple(rows if rows is None else rows.expand(batch, -1) for rows in start)
+        return tuple(given)
+    return tuple(rows if rows is None else rows.expand(batch, -1) for rows in given)
 
 
 def _normalize_dt(
-    dt: float | Tensor, shape: tuple[int, int], device: torch.device, dt_per: str, uniform_dt_only: bool
+    dt: float | Tensor, shape: tuple[int, int], device: torch.device, dt_per: str, one_dt_for: str | None
 ) -> Tensor:
     """`dt` as `[1 or B, 1 or Ha]`, float32 or float64, for actions of `shape` `(B, Ha)`."""
     batch, horizon = shape
@@ -190,9 +224,9 @@ def _normalize_dt(
             f"dt: expected a scalar, [horizon = {horizon}], [batch = {batch}, 1], [{batch}, {horizon}], or [batch] "
             f"with dt_per='trajectory'; got shape {list(dt.shape)} with dt_per={dt_per!r}"
         )
-    if uniform_dt_only and step.shape[1] != 1:
+    if one_dt_for is not None and step.shape[1] != 1:
         raise ValueError(
-            f"dt: central differences need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
+            f"dt: {one_dt_for} need one step length per trajectory, a scalar or [batch = {batch}, 1]; "
             f"got shape {list(dt.shape)}"
         )
     return step

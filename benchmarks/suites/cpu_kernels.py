@@ -178,7 +178,7 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
     generator = torch.Generator().manual_seed(0)
     shapes = [(batch, HORIZON, DOF), (batch, DOF), (batch, DOF), (batch, DOF)]
     leaves = [torch.randn(*shape, generator=generator).requires_grad_() for shape in shapes]
-    rows = HORIZON + kernel.extra_horizon
+    rows = kernel.output_horizon(HORIZON)
     upstream = [torch.randn(batch, rows, DOF, generator=generator) for _ in range(4)]
     doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
     dt = torch.full((1, 1, 1), DT)

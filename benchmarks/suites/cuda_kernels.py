@@ -54,7 +54,7 @@ class Buffers:
     """Inputs and outputs of a map, with both of its launchers on them."""
 
     def __init__(self, kernel: ControlMap, batch: int) -> None:
-        rows = HORIZON + kernel.extra_horizon
+        rows = kernel.output_horizon(HORIZON)
         generator = torch.Generator(DEVICE).manual_seed(0)
 
         def draw(*size: int) -> Tensor:
@@ -117,7 +117,7 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
     *outputs, gradient = buffers.expected()
     target = BANDWIDTH_TARGETS.get(name)
     batch = buffers.action.shape[0]
-    moved = 4 * batch * DOF * (HORIZON + 4 * (HORIZON + kernel.extra_horizon))
+    moved = 4 * batch * DOF * (HORIZON + 4 * kernel.output_horizon(HORIZON))
     for direction, run, expected in (
         ("forward", buffers.forward, outputs),
         ("vjp", buffers.vjp, [gradient]),

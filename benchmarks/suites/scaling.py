@@ -72,7 +72,7 @@ def sizes(quick: bool) -> list[tuple[int, int, int]]:
 
 def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
     """Inputs and outputs of both calls, float32: the action and its gradient, four outputs and theirs."""
-    rows = horizon + MAPS[name].extra_horizon
+    rows = MAPS[name].output_horizon(horizon)
     return 4 * (batch * dof * (2 * horizon + 8 * rows) + 6 * dof)
 
 
@@ -123,7 +123,7 @@ def on_cuda(shape: Shape) -> Case:
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     actions, start = random(batch, horizon, dof), torch.zeros(1, dof, device="cuda")
-    rows = horizon + kernel.extra_horizon
+    rows = kernel.output_horizon(horizon)
     upstream = [random(batch, rows, dof) for _ in range(4)]
     dt = torch.full((1, 1), DT, dtype=torch.float64, device="cuda")
     out, into = [torch.empty_like(upstream[0]) for _ in range(4)], torch.empty_like(actions)

@@ -5,6 +5,10 @@ names of `dropin`.
 """
 
 from .acceleration import acceleration_step
+from .bspline import bspline_step
+from .bspline_evaluation import evaluate_bspline
+from .bspline_fit import fit_bspline
+from .bspline_segments import SplineSegments, bspline_segments
 from .clique import clique_step
 from .clique_central import clique_central_step
 from .jerk import jerk_step
@@ -14,10 +18,15 @@ from .velocity import velocity_step
 __all__ = [
     "MAPS",
     "ControlMap",
+    "SplineSegments",
     "acceleration_step",
+    "bspline_segments",
+    "bspline_step",
     "clique_central_step",
     "clique_step",
     "control_map",
+    "evaluate_bspline",
+    "fit_bspline",
     "jerk_step",
     "velocity_step",
 ]

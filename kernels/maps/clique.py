@@ -7,6 +7,7 @@ from torch import Tensor
 from ..backends import Backend
 from ..step_operator import StepOperator
 from ..types import Trajectory
+from .goal import with_goal
 
 
 def clique_step(
@@ -16,14 +17,17 @@ def clique_step(
     start_acceleration: Tensor | None = None,
     *,
     dt: float | Tensor,
+    goal_position: Tensor | None = None,
     start_index: Tensor | None = None,
+    goal_index: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
     """Differentiate position actions by backward differences, exactly also for a robot that is already moving.
 
     Row 0 is the start state; `position[:, h] = action[:, h - 1]` for h >= 1, so the last action is unused and gets
-    gradient 0. Differentiable in every tensor argument, to any order.
+    gradient 0. A goal replaces the last action in use: the last row is the goal, and that action, too, gets gradient 0.
+    Differentiable in every tensor argument, to any order.
 
     Args:
         action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
@@ -32,7 +36,9 @@ def clique_step(
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h,
             `dt[0]` spaces the points assumed before the start. Values are not checked when given as a tensor.
+        goal_position: like `start_position`, its pool for `goal_index`; needs H >= 2. None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
+        goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
         backend: what computes; None for the device's default (see `backend_info`).
 
@@ -45,8 +51,11 @@ def clique_step(
         BackendUnavailable: the backend cannot run on this device.
 
     """
+    if goal_position is not None or goal_index is not None:
+        action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL)
     start = (start_position, start_velocity, start_acceleration)
     return CLIQUE.step(action, start, dt, start_index, dt_per, backend)
 
 
+CLIQUE_GOAL = -2
 CLIQUE = StepOperator("clique")

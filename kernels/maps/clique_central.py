@@ -8,6 +8,7 @@ from ..backends import Backend
 from ..reference import CENTRAL_EXTRA_HORIZON
 from ..step_operator import StepOperator
 from ..types import Trajectory
+from .goal import with_goal
 
 
 def clique_central_step(
@@ -18,7 +19,9 @@ def clique_central_step(
     start_jerk: Tensor | None = None,
     *,
     dt: float | Tensor,
+    goal_position: Tensor | None = None,
     start_index: Tensor | None = None,
+    goal_index: Tensor | None = None,
     dt_per: str = "step",
     truncate_terminal_gradient: bool = False,
     backend: Backend | str | None = None,
@@ -26,7 +29,8 @@ def clique_central_step(
     """Differentiate position actions by five-point central differences; the horizon grows by 4.
 
     Row 0 lies one step before the start, row 1 is the start, rows 2 to Ha + 1 are the actions and the last two hold the
-    last action. Exact for quadratic motions, and with `start_jerk` for cubic ones, up to the hold at the end.
+    last action, or the goal in its place (that action gets gradient 0). Exact for quadratic motions, and with
+    `start_jerk` for cubic ones, up to the hold at the end.
 
     Args:
         action: `[B, Ha, D]` positions, rad; float32, float64, float16 or bfloat16.
@@ -35,7 +39,9 @@ def clique_central_step(
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         start_jerk: like `start_position`, rad/s^3; None means 0.
         dt: step length, s: a number, a scalar tensor, or one for each trajectory (`[B, 1]`, or `[B]` with `dt_per`).
+        goal_position: like `start_position`, its pool for `goal_index`; None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
+        goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
         truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
             published backward does, instead of the exact transpose.
@@ -50,14 +56,17 @@ def clique_central_step(
         BackendUnavailable: the backend cannot run on this device.
 
     """
+    if goal_position is not None or goal_index is not None:
+        action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     return CLIQUE_CENTRAL.step(action, start, dt, start_index, dt_per, backend, truncate_terminal_gradient)
 
 
+CLIQUE_CENTRAL_GOAL = -1
 CLIQUE_CENTRAL = StepOperator(
     "clique_central",
     start=("position", "velocity", "acceleration", "jerk"),
     extra_horizon=CENTRAL_EXTRA_HORIZON,
     truncates=True,
-    uniform_dt_only=True,
+    one_dt_for="central differences",
 )

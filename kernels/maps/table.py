@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from ..backends import Backend
+from ..splines.form import SplineForm
 from ..step_operator import StepOperator
-from ..types import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory
+from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 from .acceleration import ACCELERATION, acceleration_step
-from .clique import CLIQUE, clique_step
-from .clique_central import CLIQUE_CENTRAL, clique_central_step
+from .bspline import BSPLINE, bspline_step
+from .clique import CLIQUE, CLIQUE_GOAL, clique_step
+from .clique_central import CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, clique_central_step
+from .goal import goal_vjp
 from .jerk import JERK, jerk_step
 from .velocity import VELOCITY, velocity_step
 
@@ -29,15 +32,23 @@ class ControlMap:
     operator: StepOperator
     scheme: tuple[object, ...] = ()
     """Scheme arguments of the operator."""
-    schemes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    schemes: Mapping[str, str | int] = field(default_factory=dict, hash=False)
     """What sets it apart from other maps of its space: arguments of `control_map` and fields of `IntegratorConfig`."""
     start_row: int = 0
     """Output row that is the start state."""
+    goal: tuple[str, ...] = ()
+    """What of a goal state the map takes; nothing where it knows no goal."""
+    goal_place: int = 0
+    """The action that a goal position replaces, counted from the end; 0 where the operator itself knows the goal."""
 
     @property
-    def extra_horizon(self) -> int:
-        """Output rows beyond the action horizon."""
-        return self.operator.extra_horizon
+    def action_name(self) -> str:
+        """What the public function calls its actions."""
+        return self.operator.action_name
+
+    def output_horizon(self, action_horizon: int) -> int:
+        """Output rows that `action_horizon` actions make."""
+        return self.operator.output_horizon(action_horizon, self.scheme)
 
     @property
     def uniform_dt_only(self) -> bool:
@@ -53,7 +64,9 @@ class ControlMap:
         start_rows: int,
         start_index: Tensor | None = None,
         dt_per: str = "step",
-        needs: Sequence[bool] = (True, True, True, True),
+        goal_rows: int | None = None,
+        goal_index: Tensor | None = None,
+        needs: Sequence[bool] = (True,) * 7,
         backend: Backend | str | None = None,
     ) -> tuple[Tensor | None, ...]:
         """Vector-Jacobian product of `step` by actions and start state, without a forward pass: the map is linear.
@@ -64,15 +77,19 @@ class ControlMap:
             upstream: gradients of position, velocity, acceleration and jerk, each `[B, H, D]` or None for zero; at
                 least one is a tensor.
             dt: step lengths, s, in a form that `step` takes.
-            action_horizon: Ha; the upstream gradients have `Ha + extra_horizon` rows.
+            action_horizon: Ha; the upstream gradients have `output_horizon(Ha)` rows.
             start_rows: S, rows of the start state: 1, B, or those of the pool for `start_index`.
             start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
             dt_per: as for `step`.
-            needs: which gradients are wanted: of the action, start position, start velocity, start acceleration.
+            goal_rows: rows of the goal state, as `start_rows`; None: there is none.
+            goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+            needs: which gradients are wanted: of the action, start position, start velocity, start acceleration, and
+                what of a goal the map takes: position, velocity, acceleration.
             backend: what computes; None for the device's default (see `backend_info`).
 
         Returns:
-            Gradients of the action, `[B, Ha, D]`, and of each start, `[S, D]`, None if not wanted.
+            Gradients of the action, `[B, Ha, D]`, of each start, `[S, D]`, and with `goal_rows` of what the map takes
+            of a goal; None if not wanted.
 
         Raises:
             TypeError: an argument of a wrong type or dtype, named.
@@ -80,7 +97,20 @@ class ControlMap:
             BackendUnavailable: the backend cannot run on this device.
 
         """
-        return self.operator.step_vjp(
+        operator = self.operator
+        if goal_rows is not None and not self.goal:
+            raise ValueError(f"goal_rows: expected None, for {self.name} knows no goal, got {goal_rows}")
+        if goal_rows is None and goal_index is not None:
+            raise ValueError("goal_rows: expected a number of rows beside goal_index, got None")
+        wanted, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
+        wanted += [False] * (1 + operator.starts - len(wanted))
+        options: dict[str, object] = {}
+        if goal_rows is not None and self.goal_place:
+            wanted[0] = wanted[0] or any(goals)
+        elif goal_rows is not None:
+            wanted += goals
+            options = {"goal_rows": goal_rows, "goal_index": goal_index}
+        gradients = operator.step_vjp(
             upstream,
             dt,
             start_index,
@@ -89,14 +119,27 @@ class ControlMap:
             *self.scheme,
             action_horizon=action_horizon,
             start_rows=start_rows,
-            needs=needs,
-        )[:4]
+            needs=wanted,
+            **options,
+        )
+        ends = gradients[1:4]
+        if goal_rows is None:
+            return gradients[:4]
+        if not self.goal_place:
+            return (gradients[0], *ends, *gradients[1 + operator.starts :][: len(self.goal)])
+        if gradients[0] is None:
+            return (None, *ends, None)
+        action, goal = goal_vjp(gradients[0], goal_rows, goal_index, self.goal_place)
+        return (action if needs[0] else None, *ends, goal if any(goals) else None)
 
 
 def control_map(
     control_space: ControlSpace,
     finite_difference: FiniteDifference | str = FiniteDifference.BACKWARD,
     acceleration_integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH,
+    bspline_degree: int = 3,
+    bspline_steps: int = 4,
+    bspline_layout: BsplineLayout | str = BsplineLayout.TIGHT,
 ) -> ControlMap:
     """Return the map of a control space under the given schemes.
 
@@ -105,11 +148,30 @@ def control_map(
 
     """
     space = ControlSpace(control_space)
+    if space is ControlSpace.BSPLINE:
+        return _spline_map(SplineForm(bspline_degree, bspline_steps, bspline_layout))
     chosen = {
         "finite_difference": FiniteDifference(finite_difference).value,
         "acceleration_integrator": AccelerationIntegrator(acceleration_integrator).value,
     }
     return next(row for row in MAPS.values() if row.control_space is space and row.schemes.items() <= chosen.items())
+
+
+@functools.cache
+def _spline_map(form: SplineForm) -> ControlMap:
+    """Return the map of splines of one form, named after what differs from the default one."""
+    usual = SplineForm(layout=form.layout)
+    name = f"bspline_{form.layout.value}" + ("" if form == usual else f"_degree{form.degree}_steps{form.steps}")
+    step = functools.partial(bspline_step, degree=form.degree, steps=form.steps, layout=form.layout)
+    return ControlMap(
+        name,
+        ControlSpace.BSPLINE,
+        step,
+        BSPLINE,
+        form.scheme,
+        {"bspline_degree": form.degree, "bspline_steps": form.steps, "bspline_layout": form.layout.value},
+        goal=("position", "velocity", "acceleration"),
+    )
 
 
 MAPS: dict[str, ControlMap] = {
@@ -121,6 +183,8 @@ MAPS: dict[str, ControlMap] = {
             clique_step,
             CLIQUE,
             schemes={"finite_difference": FiniteDifference.BACKWARD.value},
+            goal=("position",),
+            goal_place=CLIQUE_GOAL,
         ),
         ControlMap(
             "clique_central",
@@ -130,6 +194,8 @@ MAPS: dict[str, ControlMap] = {
             (False,),
             {"finite_difference": FiniteDifference.CENTRAL.value},
             start_row=1,
+            goal=("position",),
+            goal_place=CLIQUE_CENTRAL_GOAL,
         ),
         ControlMap("velocity", ControlSpace.VELOCITY, velocity_step, VELOCITY),
         *(
@@ -144,5 +210,6 @@ MAPS: dict[str, ControlMap] = {
             for scheme in AccelerationIntegrator
         ),
         ControlMap("jerk", ControlSpace.JERK, jerk_step, JERK),
+        *(_spline_map(SplineForm(layout=layout)) for layout in BsplineLayout),
     )
 }

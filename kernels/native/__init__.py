@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch  # the extension is linked against torch's libraries: they have to be loaded first
 from torch import Tensor
 
-from ..types import AccelerationIntegrator, Trajectory
+from ..splines.form import SplineForm
+from ..types import AccelerationIntegrator, End, Trajectory
 from . import batching_rules
 
 _REMEDY = (
@@ -30,6 +31,8 @@ except ImportError as error:
 if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
     versions = f"for torch {_C.torch_version}, this is torch {torch.__version__}"
     raise ImportError(f"the C++ extension was built {versions}; {_REMEDY}")
+
+from .bspline import bspline_dt_gradient, bspline_forward, bspline_vjp  # noqa: E402, F401  they need the extension
 
 MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
@@ -67,14 +70,16 @@ def dt_gradient(
     name: str,
     upstream: tuple[Tensor | None, ...],
     action: Tensor,
-    start: tuple[Tensor | None, ...],
-    start_index: Tensor | None,
+    ends: Sequence[End],
     dt: Tensor,
     *,
     integrator: AccelerationIntegrator | None = None,
+    form: SplineForm | None = None,
 ) -> Tensor | None:
     """Gradient of dt, float64, in its shape; None (nothing is done) if a tensor or an active mode rules it out."""
-    return _C.dt_gradient(_number(name, integrator), upstream, action, start, start_index, dt)
+    if form is not None:
+        return bspline_dt_gradient(upstream, action, ends, dt, form)
+    return _C.dt_gradient(_number(name, integrator), upstream, action, tuple(ends[0].rows), ends[0].index, dt)
 
 
 def _number(name: str, integrator: AccelerationIntegrator | None) -> int:

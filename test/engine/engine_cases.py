@@ -91,6 +91,6 @@ def engine_cases(**fixed: object) -> st.SearchStrategy[EngineCase]:
 
 
 def _possible(case: EngineCase) -> EngineCase:
-    if case.kernel == "clique_central" and case.dt in ("steps", "both"):
+    if MAPS[case.kernel].uniform_dt_only and case.dt in ("steps", "both"):
         return dataclasses.replace(case, dt="rows")
     return case

@@ -54,7 +54,7 @@ def test_it_needs_no_python(plan):
 def test_its_gradients_are_those_of_python(plan):
     lines = output_of(plan, "--gradients").splitlines()
     blocks = {lines[i]: [line.split() for line in lines[i + 1 : i + 6]] for i in range(0, len(lines), 6)}
-    assert set(blocks) == set(MAPS)
+    assert set(blocks) == {name for name in MAPS if not name.startswith("bspline")}  # those of the C++ functions
     for name, printed in blocks.items():
         leaves = [sines(2, 5, 3, first=0), *(sines(2, 3, first=first) for first in (50, 60, 70))]
         leaves = [leaf.requires_grad_() for leaf in leaves]

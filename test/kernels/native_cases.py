@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from traj_integrator_ros.kernels import AccelerationIntegrator, reference_backend
+from traj_integrator_ros.kernels.types import End
 
 # Map, scheme of both directions, scheme of the transpose alone, start rows.
 VARIANTS = {
@@ -83,7 +84,8 @@ class Case:
 
     def dt_gradient(self, backend) -> Tensor:
         """The gradient of dt."""
-        inputs = (tuple(self.upstream), self.action, tuple(self.start), self.start_index, self.dt)
+        ends = [End(tuple(self.start), self.start_index)]
+        inputs = (tuple(self.upstream), self.action, ends, self.dt)
         return backend.dt_gradient(self.map, *inputs, **self.scheme)
 
     def in_double(self) -> Case:

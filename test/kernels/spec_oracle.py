@@ -6,12 +6,16 @@ Shares no code with `kernels/`; slow and obvious on purpose.
 from __future__ import annotations
 
 import numpy as np
+from spline_oracle import spline_trajectory
 
 
 def spec_trajectory(
     name: str, action: np.ndarray, p0: np.ndarray, v0: np.ndarray, a0: np.ndarray, dt: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """One trajectory: `action` [Ha, D], start rows [D], `dt` [Ha] seconds; returns p, v, a, j as [H, D]."""
+    if name.startswith("bspline"):
+        start = [p0, v0, a0, np.zeros_like(p0)]
+        return spline_trajectory(action, start, None, float(dt[0]), layout=name.partition("_")[2])
     if name == "clique_central":
         return _central(action, p0, v0, a0, float(dt[0]))
     horizon = action.shape[0]

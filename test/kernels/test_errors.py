@@ -103,9 +103,9 @@ MISUSES = {
 }
 
 
-def arguments() -> dict[str, object]:
+def arguments(kernel) -> dict[str, object]:
     return {
-        "action": torch.zeros(B, H, D),
+        kernel.action_name: torch.zeros(B, H, D),
         "start_position": torch.zeros(B, D),
         "start_velocity": torch.zeros(B, D),
         "start_acceleration": torch.zeros(B, D),
@@ -117,13 +117,14 @@ def arguments() -> dict[str, object]:
 @pytest.mark.parametrize("misuse", MISUSES)
 def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, misuse):
     argument, value, error, message = MISUSES[misuse]
+    argument = kernel.action_name if argument == "action" else argument
     with pytest.raises(error, match=f"^{argument}: .*{re.escape(message)}"):
-        kernel.step(**{**arguments(), argument: value})
+        kernel.step(**{**arguments(kernel), argument: value})
 
 
 @MAP
 def test_the_correct_call_that_every_misuse_changes_is_accepted(kernel):
-    kernel.step(**arguments())
+    kernel.step(**arguments(kernel))
 
 
 @MAP
@@ -176,7 +177,7 @@ def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
 def test_the_smallest_shapes_are_no_misuse(kernel, batch, horizon):
     inputs = [x.requires_grad_() for x in random_inputs(kernel, batch=batch, horizon=horizon, dof=1)]
     outputs = function(kernel)(*inputs)
-    assert all(output.shape == (batch, horizon + kernel.extra_horizon, 1) for output in outputs)
+    assert all(output.shape == (batch, kernel.output_horizon(horizon), 1) for output in outputs)
     gradients = torch.autograd.grad([output.sum() for output in outputs], inputs)
     assert [g.shape for g in gradients] == [x.shape for x in inputs]
 
@@ -216,7 +217,7 @@ VJP_MISUSES = {
 @pytest.mark.parametrize("misuse", VJP_MISUSES)
 def test_misuse_of_vjp_is_named(kernel, misuse):
     changes, error, message = VJP_MISUSES[misuse]
-    gradient = torch.zeros(B, H + kernel.extra_horizon, D)
+    gradient = torch.zeros(B, kernel.output_horizon(H), D)
     correct = {"upstream": (gradient, None, None, gradient), "dt": 0.1, "action_horizon": H, "start_rows": B}
     kernel.vjp(**correct)
     if "double" in changes:

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from spec_oracle import spec_trajectory
 from torch import Tensor
 
-from traj_integrator_ros.kernels import MAPS, ControlMap, clique_central_step, clique_step, control_map, jerk_step
+from traj_integrator_ros.kernels import (
+    MAPS,
+    ControlMap,
+    ControlSpace,
+    clique_central_step,
+    clique_step,
+    control_map,
+    jerk_step,
+)
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
@@ -57,7 +65,7 @@ def test_equals_the_specification_index_by_index(kernel, batch, horizon, dof, pe
     for b in range(batch):
         expected = spec_trajectory(kernel.name, action[b].numpy(), *(x[b].numpy() for x in start), steps[b])
         for name, got, want in zip(OUTPUTS, trajectory, expected, strict=True):
-            assert got.shape[1] == horizon + kernel.extra_horizon
+            assert got.shape[1] == kernel.output_horizon(horizon)
             scale = np.abs(want).max() + 1
             np.testing.assert_allclose(got[b].numpy() / scale, want / scale, atol=1e-9, err_msg=name)
 
@@ -213,7 +221,7 @@ def test_one_dimensional_dt_counts_steps_unless_told_that_it_counts_trajectories
     for got, want in zip(per_trajectory, kernel.step(action, *start, dt=dt[:, None]), strict=True):
         assert torch.equal(got, want)
     if kernel.uniform_dt_only:
-        with pytest.raises(ValueError, match="dt: central differences need one step length"):
+        with pytest.raises(ValueError, match=r"dt: (central differences|B-splines) need one step length"):
             kernel.step(action, *start, dt=dt)
         return
     per_step = kernel.step(action, *start, dt=dt)
@@ -227,7 +235,7 @@ def test_edge_sizes_give_outputs_of_the_right_shape(kernel, shape):
     batch, horizon, dof = shape
     action = torch.randn(shape, dtype=torch.float64)
     trajectory = kernel.step(action, torch.zeros(batch or 1, dof, dtype=torch.float64), dt=0.1)
-    assert all(output.shape == (batch, horizon + kernel.extra_horizon, dof) for output in trajectory)
+    assert all(output.shape == (batch, kernel.output_horizon(horizon), dof) for output in trajectory)
     assert all(bool(output.isfinite().all()) for output in trajectory)
 
 
@@ -246,7 +254,10 @@ def test_float32_differs_from_float64_arithmetic_on_the_same_inputs_by_rounding_
             -0.8 * 1.3**2 * torch.sin(1.3 * time),
             -0.8 * 1.3**3 * torch.cos(1.3 * time),
         ]
-        action = derivatives[kernel.control_space - 1][1:].reshape(1, horizon, 1)
+        if kernel.control_space is ControlSpace.BSPLINE:
+            action = 2 + 0.8 * torch.sin(1.3 * 4 * (time[1:] + dt)).reshape(1, horizon, 1)
+        else:
+            action = derivatives[kernel.control_space - 1][1:].reshape(1, horizon, 1)
         start = [x[:1].reshape(1, 1) for x in derivatives[:3]]
     single = [x.float() for x in (action, *start)]
     got = kernel.step(*single, dt=dt)
@@ -300,4 +311,4 @@ def test_control_map_finds_the_map_of_a_space_and_its_schemes():
     assert control_map(3, acceleration_integrator="semi_implicit_euler").name == "acceleration_semi_implicit_euler"
     assert control_map(4).name == "jerk"
     with pytest.raises(ValueError):
-        control_map(5)
+        control_map(6)

@@ -36,7 +36,7 @@ def test_pool_rows_collect_the_gradients_of_all_trajectories_that_start_from_the
     action, *_, dt = leaves(kernel, batch=5)
     pool = [torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     index = torch.tensor([1, 1, 0, 1, 0])  # row 2 starts no trajectory
-    weights = [torch.randn(5, 5 + kernel.extra_horizon, 2, dtype=torch.float64) for _ in range(4)]
+    weights = [torch.randn(5, kernel.output_horizon(5), 2, dtype=torch.float64) for _ in range(4)]
 
     def cost(trajectory):
         return sum((weight * output).sum() for weight, output in zip(weights, trajectory, strict=True))
@@ -53,7 +53,7 @@ def test_pool_rows_collect_the_gradients_of_all_trajectories_that_start_from_the
 def test_the_unused_last_action_gets_gradient_zero(kernel):
     action, *start, dt = leaves(kernel)
     (gradient,) = torch.autograd.grad(sum(output.sum() for output in kernel.step(action, *start, dt=dt)), action)
-    assert bool(gradient[:, -1].any()) == (kernel.extra_horizon > 0)
+    assert bool(gradient[:, -1].any()) == (kernel.output_horizon(5) > 5)
 
 
 def test_truncated_terminal_gradient_leaves_the_last_action_its_position_gradient_alone():

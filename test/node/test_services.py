@@ -43,7 +43,7 @@ def test_the_gradient_is_that_of_autograd(client: RosClient, space: ControlSpace
             rng.normal(size=(batch, horizon, DOF)), dt=dt, control_space=space.value, start_index=index,
             position=start[0], velocity=start[1], acceleration=start[2],
         )  # fmt: skip
-        shape = (batch, horizon + kernel.extra_horizon, DOF)
+        shape = (batch, kernel.output_horizon(horizon), DOF)
         upstream = [rng.normal(size=shape) for _ in UPSTREAM]
         for name, values in zip(UPSTREAM, upstream, strict=True):
             setattr(request, name, floats(values))

@@ -23,7 +23,7 @@ class Buffers:
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self._device = device
-        self._dtype = dtype
+        self.dtype = dtype
         self._storage: dict[tuple[str, str], Tensor] = {}
         self._views: dict[tuple[object, ...], object] = {}
 
@@ -34,7 +34,7 @@ class Buffers:
             RuntimeError: there is no memory left; see `is_out_of_memory`.
 
         """
-        return self.made(side, name, shape, math.prod(shape), lambda flat: flat.view(shape), dtype or self._dtype)
+        return self.made(side, name, shape, math.prod(shape), lambda flat: flat.view(shape), dtype or self.dtype)
 
     def made(
         self,
@@ -51,7 +51,7 @@ class Buffers:
             RuntimeError: there is no memory left; see `is_out_of_memory`.
 
         """
-        dtype = dtype or self._dtype
+        dtype = dtype or self.dtype
         key = (side, name, shape, dtype)
         known = self._views.get(key)
         if known is not None:

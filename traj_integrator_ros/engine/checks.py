@@ -24,8 +24,8 @@ def check_actions(shape: tuple[int, ...], config: IntegratorConfig) -> tuple[int
     return batch, horizon
 
 
-def check_start(start: StartState, dof: int) -> int:
-    """Return the number of start rows.
+def check_start(start: StartState, dof: int, name: str = "start") -> int:
+    """Return the number of rows of a start, or of a goal.
 
     Raises:
         ValueError: rows of different shapes, or not `dof` wide.
@@ -33,15 +33,16 @@ def check_start(start: StartState, dof: int) -> int:
     """
     shape = start.position.shape
     if len(shape) != 2 or shape[1] != dof:
-        raise ValueError(f"start.position: expected shape [{shape[0] if shape else 1}, dof = {dof}], got {list(shape)}")
-    for name, value in (("velocity", start.velocity), ("acceleration", start.acceleration)):
+        rows = shape[0] if shape else 1
+        raise ValueError(f"{name}.position: expected shape [{rows}, dof = {dof}], got {list(shape)}")
+    for kind, value in (("velocity", start.velocity), ("acceleration", start.acceleration)):
         if value is not None and value.shape != shape:
-            raise ValueError(f"start.{name}: expected shape [{shape[0]}, dof = {dof}], got {list(value.shape)}")
+            raise ValueError(f"{name}.{kind}: expected shape [{shape[0]}, dof = {dof}], got {list(value.shape)}")
     return shape[0]
 
 
-def check_start_index(start_index: Array | None, rows: int, batch: int) -> np.ndarray | None:
-    """Return the start row of each trajectory as int64; None without an index, for one row in all or one each.
+def check_start_index(start_index: Array | None, rows: int, batch: int, name: str = "start") -> np.ndarray | None:
+    """Return the start (or goal) row of each trajectory as int64; None without an index, for one row in all or one each.
 
     Raises:
         ValueError: of a wrong shape, or rows that are not there; neither 1 row nor `batch` without an index.
@@ -49,21 +50,21 @@ def check_start_index(start_index: Array | None, rows: int, batch: int) -> np.nd
     """
     if start_index is None:
         if rows not in (1, batch):
-            raise ValueError(f"start.position: expected 1 or {batch} rows without start_index, got {rows}")
+            raise ValueError(f"{name}.position: expected 1 or {batch} rows without {name}_index, got {rows}")
         return None
     index = np.ascontiguousarray(start_index, dtype=np.int64)
     if index.shape != (batch,):
-        raise ValueError(f"start_index: expected shape [{batch}], got {list(index.shape)}")
+        raise ValueError(f"{name}_index: expected shape [{batch}], got {list(index.shape)}")
     if index.min() < 0 or index.max() >= rows:
-        raise ValueError(f"start_index: expected rows 0 to {rows - 1}, got {index.min()} to {index.max()}")
+        raise ValueError(f"{name}_index: expected rows 0 to {rows - 1}, got {index.min()} to {index.max()}")
     return index
 
 
-def check_dt(dt: float | Array, batch: int, horizon: int, *, uniform: bool = False) -> np.ndarray:
+def check_dt(dt: float | Array, batch: int, horizon: int, *, one_for: str | None = None) -> np.ndarray:
     """Return step lengths, s, as `[1 or batch, 1 or horizon]`, float64 and contiguous.
 
     Raises:
-        ValueError: of another shape, not finite or not positive; `uniform`: differing along the horizon.
+        ValueError: of another shape, not finite or not positive; `one_for`: differing along the horizon.
 
     """
     step = np.asarray(dt, dtype=np.float64)
@@ -76,8 +77,8 @@ def check_dt(dt: float | Array, batch: int, horizon: int, *, uniform: bool = Fal
     if not (np.isfinite(step).all() and (step > 0).all()):
         bad = step[~(np.isfinite(step) & (step > 0))][0]
         raise ValueError(f"dt: expected finite numbers of seconds > 0, got {bad}")
-    if uniform and step.shape[1] != 1:
-        raise ValueError(f"dt: central differences need one step length, got shape {list(np.shape(dt))}")
+    if one_for is not None and step.shape[1] != 1:
+        raise ValueError(f"dt: {one_for} need one step length, got shape {list(np.shape(dt))}")
     return step
 
 

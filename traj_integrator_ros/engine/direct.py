@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .buffers import Buffers
+from .splines import SplineCalls
 from .types import Array
 from .work import ForwardWork, VjpWork
 
@@ -29,10 +30,13 @@ class DirectExecutor:
         self._vjp_into: Callable[..., bool] = native.vjp_into
         self._dtype = dtype
         self._buffers = Buffers(torch.device("cpu"), dtype)
+        self._splines = SplineCalls(self._fit, self._buffers)
 
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
-        kernel, actions, start, start_index, dt, out = work
+        if work.kernel.operator.goals:
+            return self._splines.forward(work)
+        kernel, actions, start, start_index, dt, out, *_ = work
         number = self._numbers[kernel.name]
         if self._step_into(number, actions, *start, start_index, dt, out):
             return
@@ -45,7 +49,9 @@ class DirectExecutor:
 
     def vjp(self, work: VjpWork) -> None:
         """Pull back."""
-        kernel, upstream, start_index, dt, action, start = work
+        if work.kernel.operator.goals:
+            return self._splines.vjp(work)
+        kernel, upstream, start_index, dt, action, start, *_ = work
         number = self._numbers[kernel.name]
         if self._vjp_into(number, *upstream, start_index, dt, False, action, *start):
             return

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from ..kernels import ControlMap, dt_derivatives
+from ..kernels.types import End
 from .split import PartSizes
 from .types import Array
-from .work import part_of_dt
+from .work import part_of_dt, part_of_rows
 
 
 class DtWork(NamedTuple):
@@ -23,26 +24,28 @@ class DtWork(NamedTuple):
     start: tuple[Array | None, ...]
     start_index: np.ndarray | None
     dt: np.ndarray
+    goal: tuple[Array | None, ...] = ()
+    goal_index: np.ndarray | None = None
 
 
 def vjp_dt(work: DtWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Tensor:
     """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts where the whole does not fit."""
     total = torch.zeros(work.dt.shape, dtype=torch.float64)
     batch = work.actions.shape[0]
-    own_rows = work.start_index is None and any(rows is not None and rows.shape[0] != 1 for rows in work.start)
 
-    def real(value: Array | None, begin: int, end: int) -> Tensor | None:
+    def real(value: Array | None, begin: int, end: int | None) -> Tensor | None:
         return None if value is None else _to_device(value[begin:end], device, dtype)
 
+    def rows_of(rows: tuple[Array | None, ...], index: np.ndarray | None, begin: int, end: int) -> End:
+        taken = [real(row, 0, None) for row in part_of_rows(rows, index, begin, end)]
+        return End(taken, None if index is None else _to_device(index[begin:end], device, torch.int64))
+
     def part(begin: int, end: int) -> None:
-        rows = (begin, end) if own_rows else (0, None)
-        index = None if work.start_index is None else work.start_index[begin:end]
         gradient = _differentiate(
             work.kernel,
             [real(value, begin, end) for value in work.upstream],
             real(work.actions, begin, end),
-            [real(value, *rows) for value in work.start],
-            None if index is None else _to_device(index, device, torch.int64),
+            [rows_of(work.start, work.start_index, begin, end), rows_of(work.goal, work.goal_index, begin, end)],
             _to_device(part_of_dt(work.dt, begin, end), device, torch.float64),
         )
         part_of_total = total if total.shape[0] == 1 else total[begin:end]
@@ -56,15 +59,18 @@ def _differentiate(
     kernel: ControlMap,
     upstream: list[Tensor | None],
     actions: Tensor,
-    start: list[Tensor | None],
-    start_index: Tensor | None,
+    ends: list[End],
     dt: Tensor,
 ) -> Tensor:
     operator = kernel.operator
-    rows = [*start, *[None] * (operator.starts - len(start))]
+    wanted = (operator.starts, operator.goals)[: 2 if operator.goals else 1]
+    filled = [
+        end._replace(rows=[*end.rows, *[None] * (count - len(end.rows))])
+        for end, count in zip(ends, wanted, strict=False)
+    ]
     scheme = operator.scheme(kernel.scheme)
     with torch.no_grad():
-        return dt_derivatives.vjp(operator.name, actions, rows, start_index, dt, upstream, scheme)
+        return dt_derivatives.vjp(operator.name, actions, filled, dt, upstream, scheme)
 
 
 def _to_device(value: Array, device: torch.device, dtype: torch.dtype) -> Tensor:

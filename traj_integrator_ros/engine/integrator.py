@@ -17,12 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import Backend, ControlMap, ControlSpace, Trajectory, control_map, default_backend
+from ..kernels import Backend, ControlMap, ControlSpace, SplineForm, Trajectory, control_map, default_backend
 from . import split
 from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
 from .direct import DirectExecutor
 from .dt import DtWork, vjp_dt
+from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
+from .results import ForwardResults, VjpResults, gradient_size
 from .staged import StagedExecutor
 from .types import (
     DTYPES,
@@ -51,6 +53,8 @@ __all__ = [
 
 # Step lengths given as numbers that are kept as arrays.
 _MOST_STEPS = 64
+# Control maps that are kept: planners could ask for ever new forms of splines.
+_MOST_MAPS = 64
 _AT_REST = (None, None, None)
 
 
@@ -76,7 +80,7 @@ class TrajectoryIntegrator:
         self._buffers = Buffers(self.device, self.dtype)
         self._executor = self._make_executor() if executor is None else executor
         self._sizes = split.PartSizes(str(self.device), self._executor.release)
-        self._maps: dict[ControlSpace | None, ControlMap] = {}
+        self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
         self._steps: dict[float, np.ndarray] = {}
 
     @property
@@ -84,19 +88,27 @@ class TrajectoryIntegrator:
         """What computes on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
         return default_backend(self.device).value
 
-    def control_map(self, control_space: ControlSpace | None = None) -> ControlMap:
-        """Return the map of `control_space` (None: the configured one) under the configured schemes."""
-        known = self._maps.get(control_space)
+    def control_map(self, control_space: ControlSpace | None = None, spline: SplineForm | None = None) -> ControlMap:
+        """Return the map of `control_space` (None: the configured one) under the configured schemes.
+
+        `spline` is the form of B-splines; None for the configured one.
+        """
+        known = self._maps.get((control_space, spline))
         if known is None:
             config = self.config
             space = config.control_space if control_space is None else control_space
-            known = control_map(space, config.finite_difference, config.acceleration_integrator)
-            self._maps[control_space] = known
+            form = config.spline() if spline is None else spline
+            known = control_map(space, config.finite_difference, config.acceleration_integrator, *form.scheme)
+            if len(self._maps) >= _MOST_MAPS:
+                self._maps.clear()
+            self._maps[control_space, spline] = known
         return known
 
-    def output_horizon(self, action_horizon: int, control_space: ControlSpace | None = None) -> int:
+    def output_horizon(
+        self, action_horizon: int, control_space: ControlSpace | None = None, spline: SplineForm | None = None
+    ) -> int:
         """Number of trajectory rows that `action_horizon` actions give."""
-        return action_horizon + self.control_map(control_space).extra_horizon
+        return self.control_map(control_space, spline).output_horizon(action_horizon)
 
     def integrate(
         self,
@@ -106,6 +118,9 @@ class TrajectoryIntegrator:
         *,
         control_space: ControlSpace | None = None,
         start_index: Array | None = None,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        spline: SplineForm | None = None,
     ) -> Trajectory:
         """Integrate a batch of action sequences.
 
@@ -115,6 +130,9 @@ class TrajectoryIntegrator:
             dt: step lengths, s: None for the configured one, a number, `[Ha]`, `[B, 1]` or `[B, Ha]`.
             control_space: None for the configured one.
             start_index: `[B]` integers, the start row of each trajectory.
+            goal: goal rows, like `start`, where the map takes them (`ControlMap.goal`); None: there is no goal.
+            goal_index: `[B]` integers, the goal row of each trajectory.
+            spline: the form of B-splines; None for the configured one.
 
         Returns:
             Trajectory of `[B, H, dof]` CPU tensors, valid until the next call of `integrate`.
@@ -124,7 +142,7 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
 
         """
-        return self._integrate(start, actions, dt, control_space, start_index).trajectory
+        return self._integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline).trajectory
 
     def integrate_array(
         self,
@@ -134,9 +152,12 @@ class TrajectoryIntegrator:
         *,
         control_space: ControlSpace | None = None,
         start_index: Array | None = None,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        spline: SplineForm | None = None,
     ) -> np.ndarray:
         """Integrate as `integrate` does, into one contiguous array `[4, B, H, dof]`: position to jerk."""
-        return self._integrate(start, actions, dt, control_space, start_index).array
+        return self._integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline).array
 
     def vjp(
         self,
@@ -150,6 +171,10 @@ class TrajectoryIntegrator:
         control_space: ControlSpace | None = None,
         start_index: Array | None = None,
         start_rows: int = 1,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        goal_rows: int | None = None,
+        spline: SplineForm | None = None,
         want_dt: bool = False,
     ) -> Gradient:
         """Pull the gradient of a cost back through `integrate`: the vector-Jacobian product.
@@ -167,6 +192,10 @@ class TrajectoryIntegrator:
             control_space: as for `integrate`.
             start_index: as for `integrate`.
             start_rows: S, where `start` is None.
+            goal: as for `integrate`.
+            goal_index: as for `integrate`.
+            goal_rows: rows of the goal where `goal` is None; None: there is no goal.
+            spline: as for `integrate`.
             want_dt: also return the gradient of dt; that one takes memory of its own at each call.
 
         Returns:
@@ -177,8 +206,11 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
 
         """
-        arguments = (start, upstream, actions, batch, action_horizon, dt, control_space, start_index, start_rows)
-        memory, dt_gradient = self._vjp(*arguments, want_dt)
+        shape = (batch, action_horizon)
+        goal_arguments = (goal, goal_index, goal_rows, spline)
+        memory, dt_gradient = self._vjp(
+            start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
+        )
         return memory.tensors if dt_gradient is None else memory.tensors._replace(dt=dt_gradient)
 
     def vjp_arrays(
@@ -193,11 +225,18 @@ class TrajectoryIntegrator:
         control_space: ControlSpace | None = None,
         start_index: Array | None = None,
         start_rows: int = 1,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        goal_rows: int | None = None,
+        spline: SplineForm | None = None,
         want_dt: bool = False,
     ) -> GradientArrays:
         """Pull back as `vjp` does, into numpy arrays."""
-        arguments = (start, upstream, actions, batch, action_horizon, dt, control_space, start_index, start_rows)
-        memory, dt_gradient = self._vjp(*arguments, want_dt)
+        shape = (batch, action_horizon)
+        goal_arguments = (goal, goal_index, goal_rows, spline)
+        memory, dt_gradient = self._vjp(
+            start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
+        )
         return memory.arrays if dt_gradient is None else memory.arrays._replace(dt=dt_gradient.numpy())
 
     def time_from_start(
@@ -206,14 +245,15 @@ class TrajectoryIntegrator:
         batch: int,
         action_horizon: int,
         control_space: ControlSpace | None = None,
+        spline: SplineForm | None = None,
     ) -> np.ndarray:
         """Time of every output row, s, float64: `[H]`, or `[B, H]` where dt differs by trajectory.
 
         The start state is at 0: it is row 0, or row 1 of a central difference, whose row 0 is then at -dt.
         """
-        kernel = self.control_map(control_space)
+        kernel = self.control_map(control_space, spline)
         step = self._step_lengths(dt, batch, action_horizon, kernel)
-        time = np.empty((step.shape[0], action_horizon + kernel.extra_horizon))
+        time = np.empty((step.shape[0], kernel.output_horizon(action_horizon)))
         time[:] = step
         time[:, 0] = 0.0
         time.cumsum(axis=1, out=time)
@@ -256,15 +296,21 @@ class TrajectoryIntegrator:
         dt: float | Array | None,
         control_space: ControlSpace | None,
         start_index: Array | None,
-    ) -> _ForwardResults:
+        goal: StartState | None,
+        goal_index: Array | None,
+        spline: SplineForm | None,
+    ) -> ForwardResults:
         config = self.config
-        kernel = self._maps.get(control_space) or self.control_map(control_space)
+        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
         batch, horizon = check_actions(actions.shape, config)
         index = check_start_index(start_index, check_start(start, config.dof), batch)
         step = self._step_lengths(dt, batch, horizon, kernel)
-        shape = (4, batch, horizon + kernel.extra_horizon, config.dof)
-        results = self._results("trajectory", shape, _ForwardResults.of)
-        work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor)
+        end = check_goal(kernel, goal, goal_index, None, actions.shape)
+        if end.count is not None and kernel.goal_place:
+            actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
+        shape = (4, batch, kernel.output_horizon(horizon), config.dof)
+        results = self._results("trajectory", shape, ForwardResults.of)
+        work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor, end.rows, end.index)
         split.forward(work, self._executor, self._sizes)
         return results
 
@@ -273,40 +319,54 @@ class TrajectoryIntegrator:
         start: StartState | None,
         upstream: UpstreamGradient,
         actions: Array | None,
-        batch: int | None,
-        action_horizon: int | None,
+        batch_and_horizon: tuple[int | None, int | None],
         dt: float | Array | None,
         control_space: ControlSpace | None,
         start_index: Array | None,
         start_rows: int,
+        goal_arguments: tuple[StartState | None, Array | None, int | None, SplineForm | None],
         want_dt: bool,
-    ) -> tuple[_VjpResults, Tensor | None]:
+    ) -> tuple[VjpResults, Tensor | None]:
         config = self.config
-        kernel = self._maps.get(control_space) or self.control_map(control_space)
+        *goal_arguments, spline = goal_arguments
+        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
         if actions is None:
             if want_dt:
                 raise ValueError("actions: the gradient of dt needs them, got None")
-            if batch is None or action_horizon is None:
-                raise ValueError(f"batch, action_horizon: expected both without actions, got {batch}, {action_horizon}")
-            shape = (batch, action_horizon, config.dof)
+            if None in batch_and_horizon:
+                given = ", ".join(map(str, batch_and_horizon))
+                raise ValueError(f"batch, action_horizon: expected both without actions, got {given}")
+            shape = (*batch_and_horizon, config.dof)
         else:
             shape = tuple(actions.shape)
         batch, horizon = check_actions(shape, config)
         rows = start_rows if start is None else check_start(start, config.dof)
         index = check_start_index(start_index, rows, batch)
         step = self._step_lengths(dt, batch, horizon, kernel)
-        some = check_upstream(upstream, (batch, horizon + kernel.extra_horizon, config.dof))
-        results = self._results("gradient", (rows, *shape), _VjpResults.of)
+        some = check_upstream(upstream, (batch, kernel.output_horizon(horizon), config.dof))
+        end = check_goal(kernel, *goal_arguments, shape)
+        replaces = end.count is not None and kernel.goal_place
+        goals = 0 if end.count is None else len(kernel.goal)
+        results = self._results("gradient", (rows, *shape, end.count or 0, goals), VjpResults.of)
+        tensors = results.tensors
         if some:
-            work = VjpWork(kernel, upstream, index, step, results.tensors.action, results.tensors[1:4])
-            split.vjp(work, self._executor, self._sizes)
+            into = () if replaces else tensors[5 : 5 + goals]
+            work = VjpWork(kernel, upstream, index, step, tensors.action, tensors[1:4], into, end.index)
+            split.vjp(work if into else work._replace(goal_index=None), self._executor, self._sizes)
+            if replaces:
+                gradient_to_goal(tensors.action, tensors.goal_position, end.index, kernel.goal_place)
         else:
             results.arrays.values.fill(0)
         if not want_dt:
             return results, None
         if not some:
             return results, torch.zeros(np.shape(dt), dtype=torch.float64)
-        work = DtWork(kernel, upstream, actions, _AT_REST if start is None else start.rows, index, step)
+        if end.count is not None and not end.rows:
+            raise ValueError("goal: the gradient of dt needs it, got None")
+        if replaces:
+            actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
+        states = (_AT_REST if start is None else start.rows, index, step, end.rows, end.index)
+        work = DtWork(kernel, upstream, actions, *states)
         gradient = vjp_dt(work, self.device, self.dtype, self._sizes)
         return results, gradient.reshape(np.shape(dt))
 
@@ -315,7 +375,7 @@ class TrajectoryIntegrator:
         if dt is None:
             dt = self.config.dt
         if type(dt) is not float:
-            return check_dt(dt, batch, horizon, uniform=kernel.uniform_dt_only)
+            return check_dt(dt, batch, horizon, one_for=kernel.operator.one_dt_for)
         step = self._steps.get(dt)
         if step is None:
             step = check_dt(dt, batch, horizon)
@@ -331,8 +391,7 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: the host has not enough of it.
 
         """
-        rows, batch, horizon, dof = shape
-        size = math.prod(shape) if name == "trajectory" else (batch * horizon + 3 * rows) * dof
+        size = math.prod(shape) if name == "trajectory" else gradient_size(shape)
         try:
             return self._buffers.made("output", name, shape, size, lambda flat: make(flat, shape))
         except (MemoryError, RuntimeError) as error:
@@ -340,30 +399,3 @@ class TrajectoryIntegrator:
                 raise
             self._buffers.clear()
             raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
-
-
-class _ForwardResults(NamedTuple):
-    """`[4, B, H, dof]` three times over."""
-
-    tensor: Tensor
-    array: np.ndarray
-    trajectory: Trajectory
-
-    @classmethod
-    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _ForwardResults:
-        tensor = flat.view(shape)
-        return cls(tensor, tensor.numpy(), Trajectory(*tensor.unbind()))
-
-
-class _VjpResults(NamedTuple):
-    """Gradients of actions and start rows twice over."""
-
-    tensors: Gradient
-    arrays: GradientArrays
-
-    @classmethod
-    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _VjpResults:
-        rows, batch, horizon, dof = shape
-        action, *starts = flat.split([batch * horizon * dof, *[rows * dof] * 3])
-        views = [action.view(batch, horizon, dof), *(start.view(rows, dof) for start in starts)]
-        return cls(Gradient(*views, None), GradientArrays(*(view.numpy() for view in views), None, flat.numpy()))

@@ -69,20 +69,44 @@ def forward(work: ForwardWork, executor: Executor, sizes: PartSizes) -> None:
 def vjp(work: VjpWork, executor: Executor, sizes: PartSizes) -> None:
     """Pull back, in parts where the whole does not fit; the gradients of shared start rows are summed in float64."""
     kind = ("vjp", work.kernel.name, work.action.shape[1])
-    totals: list[Tensor] = []
-    sums: tuple[Tensor, ...] | None = None
+    start, goal = _Sums(work.start, work.sums_rows), _Sums(work.goal, work.sums_goals)
 
     def part(begin: int, end: int) -> None:
-        nonlocal sums
         if end - begin == work.batch:
             return executor.vjp(work)
-        if work.sums_rows and sums is None:
-            sums = tuple(torch.empty_like(rows) for rows in work.start)
-            totals.extend(torch.zeros_like(rows, dtype=torch.float64) for rows in work.start)
-        executor.vjp(work.part(begin, end, sums))
-        for total, rows in zip(totals, sums or (), strict=True):
-            total += rows
+        executor.vjp(work.part(begin, end, start.of_part(), goal.of_part()))
+        start.add()
+        goal.add()
 
     sizes.run(kind, work.batch, part)
-    for rows, total in zip(work.start, totals, strict=False):
-        rows.copy_(total)
+    start.finish()
+    goal.finish()
+
+
+class _Sums:
+    """Gradients of rows that several parts share, summed in float64; nothing where they do not."""
+
+    def __init__(self, rows: tuple[Tensor, ...], are_shared: bool) -> None:
+        self._rows = rows if are_shared else ()
+        self._are_shared = are_shared
+        self._part: tuple[Tensor, ...] = ()
+        self._totals: list[Tensor] = []
+
+    def of_part(self) -> tuple[Tensor, ...] | None:
+        """Memory for the sums of one part; None where each part has rows of its own."""
+        if not self._are_shared:
+            return None
+        if not self._part:
+            self._part = tuple(torch.empty_like(rows) for rows in self._rows)
+            self._totals = [torch.zeros_like(rows, dtype=torch.float64) for rows in self._rows]
+        return self._part
+
+    def add(self) -> None:
+        """Take in the sums of one part."""
+        for total, rows in zip(self._totals, self._part, strict=True):
+            total += rows
+
+    def finish(self) -> None:
+        """Hand over the sums of all parts, where there were several."""
+        for rows, total in zip(self._rows, self._totals, strict=False):
+            rows.copy_(total)

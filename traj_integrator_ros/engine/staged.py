@@ -22,7 +22,8 @@ from .work import ForwardWork, VjpWork
 MOST_RECORDED_BYTES = 32 << 20
 
 # Of the inputs that do not have the engine's dtype.
-_DTYPES = {"start_index": torch.int64, "dt": torch.float64}
+_DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
+_STATE = ("position", "velocity", "acceleration")
 
 
 class StagedExecutor:
@@ -50,8 +51,10 @@ class StagedExecutor:
         """Integrate."""
         inputs = {
             "actions": work.actions,
-            **dict(zip(("position", "velocity", "acceleration"), work.start, strict=True)),
+            **dict(zip(_STATE, work.start, strict=True)),
+            **{f"goal_{kind}": rows for kind, rows in zip(_STATE, work.goal, strict=False)},
             "start_index": work.start_index,
+            "goal_index": work.goal_index,
             "dt": work.dt,
         }
         self._run(_ForwardStation, work, inputs, (work.out,))
@@ -62,9 +65,10 @@ class StagedExecutor:
         inputs = {
             **dict(zip(names, work.upstream, strict=True)),
             "start_index": work.start_index,
+            "goal_index": work.goal_index,
             "dt": work.dt,
         }
-        self._run(_VjpStation, work, inputs, (work.action, *work.start))
+        self._run(_VjpStation, work, inputs, (work.action, *work.start, *work.goal))
 
     def release(self) -> None:
         """Let go of all memory on the device, the graphs' too."""
@@ -150,14 +154,16 @@ class _ForwardStation:
         self._kernel = work.kernel
         self._host = work.out
         self._out = memory.result("out", work.out)
-        self._start = [inputs[name].device for name in ("position", "velocity", "acceleration")]
+        self._start = [inputs[name].device for name in _STATE]
+        self._goal = [inputs[f"goal_{kind}"].device for kind in _STATE[: len(work.goal)]]
 
     def enqueue(self) -> None:
         """Copy in, integrate, copy out."""
         for value in self.inputs.values():
             value.upload()
-        actions, index, dt = (self.inputs[name].device for name in ("actions", "start_index", "dt"))
-        launch_forward(self._kernel, actions, self._start, index, dt, self._out)
+        names = ("actions", "start_index", "goal_index", "dt")
+        actions, index, goal_index, dt = (self.inputs[name].device for name in names)
+        launch_forward(self._kernel, actions, self._start, index, dt, self._out, self._goal, goal_index)
         _download(self._out, self._host)
 
 
@@ -167,16 +173,19 @@ class _VjpStation:
     def __init__(self, work: VjpWork, inputs: dict[str, _Input], memory: _Memory) -> None:
         self.inputs = inputs
         self._kernel = work.kernel
-        self._host = (work.action, *work.start)
-        names = ("action", "start_position", "start_velocity", "start_acceleration")
+        self._host = (work.action, *work.start, *work.goal)
+        self._starts = 1 + len(work.start)
+        names = ["action", *(f"start_{kind}" for kind in _STATE)]
+        names += [f"goal_{kind}" for kind in _STATE[: len(work.goal)]]
         self._results = [memory.result(name, host) for name, host in zip(names, self._host, strict=True)]
 
     def enqueue(self) -> None:
         """Copy in, pull back, copy out."""
         for value in self.inputs.values():
             value.upload()
-        *upstream, index, dt = (value.device for value in self.inputs.values())
-        launch_vjp(self._kernel, upstream, index, dt, self._results[0], self._results[1:])
+        *upstream, index, goal_index, dt = (value.device for value in self.inputs.values())
+        action, start, goal = self._results[0], self._results[1 : self._starts], self._results[self._starts :]
+        launch_vjp(self._kernel, upstream, index, dt, action, start, goal, goal_index)
         for result, host in zip(self._results, self._host, strict=True):
             _download(result, host)
 

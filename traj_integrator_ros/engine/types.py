@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, SplineForm
 
 Array = np.ndarray | Tensor
 
@@ -35,9 +35,14 @@ class IntegratorConfig:
     device: str = "auto"
     """"auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N"."""
     dtype: str = "float32"
+    bspline_degree: int = 3
+    """3, 4 or 5."""
+    bspline_steps: int = 4
+    """Rows for each segment of a B-spline."""
+    bspline_layout: BsplineLayout = BsplineLayout.TIGHT
     max_batch: int = 1024
     max_horizon: int = 256
-    """Longest action horizon; trajectories by central difference are 4 longer."""
+    """Longest action horizon; trajectories by central difference are 4 longer, splines have rows between the points."""
     max_graphs: int = 16
     """CUDA graphs that are kept, each with buffers of its own: one for each kind and shape of call; 0 for none."""
 
@@ -45,18 +50,27 @@ class IntegratorConfig:
         object.__setattr__(self, "control_space", ControlSpace(self.control_space))
         object.__setattr__(self, "finite_difference", FiniteDifference(self.finite_difference))
         object.__setattr__(self, "acceleration_integrator", AccelerationIntegrator(self.acceleration_integrator))
+        object.__setattr__(self, "bspline_layout", BsplineLayout(self.bspline_layout))
         for name, least in (("dof", 1), ("max_batch", 1), ("max_horizon", 1), ("max_graphs", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
         if not (math.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt: expected a finite number of seconds > 0, got {self.dt}")
+        try:
+            self.spline()
+        except ValueError as error:
+            raise ValueError(f"bspline_{error}") from None
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype: expected one of {', '.join(DTYPES)}, got {self.dtype!r}")
+
+    def spline(self, degree: int = 0, steps: int = 0) -> SplineForm:
+        """Return the configured form of splines, but for a degree and a number of steps that are not 0."""
+        return SplineForm(degree or self.bspline_degree, steps or self.bspline_steps, self.bspline_layout)
 
 
 @dataclass(frozen=True)
 class StartState:
-    """Start rows `[S, dof]`: one for all trajectories, one for each, or a pool for `start_index`."""
+    """Start or goal rows `[S, dof]`: one for all trajectories, one for each, or a pool for an index."""
 
     position: Array
     velocity: Array | None = None
@@ -85,6 +99,9 @@ class Gradient(NamedTuple):
     start_velocity: Tensor
     start_acceleration: Tensor
     dt: Tensor | None  # in the shape that dt was given; None unless asked for
+    goal_position: Tensor | None = None  # [G, dof]; None without a goal
+    goal_velocity: Tensor | None = None  # None where the map takes a goal position only, too
+    goal_acceleration: Tensor | None = None
 
 
 class GradientArrays(NamedTuple):
@@ -96,7 +113,10 @@ class GradientArrays(NamedTuple):
     start_acceleration: np.ndarray
     dt: np.ndarray | None
     values: np.ndarray
-    """The numbers of the first four, one behind the other in one array: the memory that they are views of."""
+    """All numbers but those of dt, one behind the other in one array: the memory that the others are views of."""
+    goal_position: np.ndarray | None = None
+    goal_velocity: np.ndarray | None = None
+    goal_acceleration: np.ndarray | None = None
 
 
 class OutOfDeviceMemory(RuntimeError):

@@ -25,6 +25,10 @@ class ForwardWork(NamedTuple):
     """s, float64, `[1 or B, 1 or Ha]`."""
     out: Tensor
     """`[4, B, H, dof]` on the host; contiguous, or a part of the trajectories."""
+    goal: tuple[Array | None, ...] = ()
+    """Of maps that know a goal: like start; all None: there is none."""
+    goal_index: np.ndarray | None = None
+    """`[B]`, int64; None where the goal has 1 row or B."""
 
     @property
     def batch(self) -> int:
@@ -38,13 +42,14 @@ class ForwardWork(NamedTuple):
 
     def part(self, begin: int, end: int) -> ForwardWork:
         """Return the work on some of the trajectories."""
-        own_rows = self.start_index is None and self.start_rows != 1
         return self._replace(
             actions=self.actions[begin:end],
-            start=tuple(rows if rows is None or not own_rows else rows[begin:end] for rows in self.start),
+            start=part_of_rows(self.start, self.start_index, begin, end),
             start_index=None if self.start_index is None else self.start_index[begin:end],
             dt=part_of_dt(self.dt, begin, end),
             out=self.out[:, begin:end],
+            goal=part_of_rows(self.goal, self.goal_index, begin, end),
+            goal_index=None if self.goal_index is None else self.goal_index[begin:end],
         )
 
 
@@ -62,6 +67,10 @@ class VjpWork(NamedTuple):
     """`[B, Ha, dof]` on the host."""
     start: tuple[Tensor, ...]
     """Position, velocity and acceleration, each `[S, dof]` on the host."""
+    goal: tuple[Tensor, ...] = ()
+    """The same of the goal; empty where there is none."""
+    goal_index: np.ndarray | None = None
+    """`[B]`, int64; None where the goal has 1 row or B."""
 
     @property
     def batch(self) -> int:
@@ -78,7 +87,14 @@ class VjpWork(NamedTuple):
         """Whether a start row collects the gradients of several trajectories."""
         return self.start_index is not None or self.start_rows != self.batch
 
-    def part(self, begin: int, end: int, sums: tuple[Tensor, ...] | None) -> VjpWork:
+    @property
+    def sums_goals(self) -> bool:
+        """Whether a goal row collects the gradients of several trajectories."""
+        return bool(self.goal) and (self.goal_index is not None or self.goal[0].shape[0] != self.batch)
+
+    def part(
+        self, begin: int, end: int, sums: tuple[Tensor, ...] | None, goal_sums: tuple[Tensor, ...] | None
+    ) -> VjpWork:
         """Return the work on some of the trajectories; the gradients of rows that are summed go to `sums`."""
         return self._replace(
             upstream=tuple(None if gradient is None else gradient[begin:end] for gradient in self.upstream),
@@ -86,6 +102,8 @@ class VjpWork(NamedTuple):
             dt=part_of_dt(self.dt, begin, end),
             action=self.action[begin:end],
             start=tuple(rows[begin:end] for rows in self.start) if sums is None else sums,
+            goal=tuple(rows[begin:end] for rows in self.goal) if goal_sums is None else goal_sums,
+            goal_index=None if self.goal_index is None else self.goal_index[begin:end],
         )
 
 
@@ -100,6 +118,16 @@ class Executor(Protocol):
 
     def release(self) -> None:
         """Let go of all memory on the device."""
+
+
+def part_of_rows(
+    rows: tuple[Array | None, ...], index: np.ndarray | None, begin: int, end: int
+) -> tuple[Array | None, ...]:
+    """Return the start or goal rows of some of the trajectories: all, where they share them."""
+    count = next((row.shape[0] for row in rows if row is not None), 1)
+    if index is not None or count == 1:
+        return rows
+    return tuple(None if row is None else row[begin:end] for row in rows)
 
 
 def part_of_dt(dt: np.ndarray, begin: int, end: int) -> np.ndarray:

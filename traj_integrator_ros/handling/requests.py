@@ -93,7 +93,7 @@ class ActionRequest(NamedTuple):
     @property
     def output_horizon(self) -> int:
         """Number of points of each trajectory."""
-        return self.horizon + self.control_map.extra_horizon
+        return self.control_map.output_horizon(self.horizon)
 
 
 def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional: bool = False) -> ActionRequest:
@@ -118,7 +118,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     if not (data_optional and fields.data.size == 0):
         if fields.data.size != batch * horizon * dof:
             raise _wrong_length("data", fields.data.size, {"batch": batch, "horizon": horizon, "dof": dof})
-        _check_result_size(batch, horizon + kernel.extra_horizon, dof)
+        _check_result_size(batch, kernel.output_horizon(horizon), dof)
         actions = columns.into_node(fields.data.reshape(batch, horizon, dof))
     dt = _check_dt(fields.dt, batch, horizon, kernel)
     start = _check_start(fields, columns, rules)

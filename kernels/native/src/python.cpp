@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "bspline_python.h"
 #include "instruction_set.h"
 #include "launch.h"
 #include "lent_calls.h"
@@ -216,6 +217,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("vjp", &vjp, py::arg("map"), py::arg("upstream"), py::arg("start_index"), py::arg("dt"),
              py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
              py::arg("truncate_terminal_gradient") = false, py::arg("out") = py::none());
+  add_splines(module);
   module.attr("torch_version") = TORCH_VERSION;
   py::dict numbers;
   for (const ControlMapRow& row : kControlMaps) numbers[row.name] = static_cast<int64_t>(row.map);

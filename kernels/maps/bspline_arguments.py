@@ -1,0 +1,53 @@
+"""The arguments of the functions about splines that are no operators: checked, and in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ..reference_backend import start_rows
+from ..validation import prepare_step
+
+
+class SplineArguments(NamedTuple):
+    """What `splines.composition` takes, in float64."""
+
+    action: Tensor
+    start: list[Tensor]
+    goal: list[Tensor] | None
+    dt: Tensor  # [1 or B, 1, 1]
+
+
+def spline_arguments(
+    rows: Tensor,
+    start: Sequence[Tensor | None],
+    goal: Sequence[Tensor | None],
+    dt: float | Tensor,
+    start_index: Tensor | None,
+    goal_index: Tensor | None,
+    dt_per: str,
+    name: str = "control_points",
+) -> SplineArguments:
+    """Check the arguments as `bspline_step` does; `rows` are its control points, or whatever `name` says.
+
+    Raises:
+        TypeError: an argument of a wrong type or dtype, named.
+        ValueError: an argument of a wrong shape, device or value, named.
+
+    """
+    inputs = prepare_step(
+        rows,
+        start,
+        dt,
+        start_index,
+        dt_per,
+        one_dt_for="B-splines",
+        goal=goal,
+        goal_index=goal_index,
+        action_name=name,
+    )
+    begin = start_rows(inputs.start, inputs.start_index, inputs.action)
+    end = None if inputs.goal[0] is None else start_rows(inputs.goal, inputs.goal_index, inputs.action)
+    return SplineArguments(inputs.action.double(), begin, end, inputs.dt.double()[..., None])

@@ -1,0 +1,38 @@
+"""A goal position in position control: it takes the place of the last action that the trajectory sees."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..validation import check_action, check_goal
+
+
+def with_goal(action: Tensor, goal_position: Tensor, goal_index: Tensor | None, place: int) -> Tensor:
+    """Return the actions with the goal at `place`, counted from the end (-1: the last one).
+
+    Raises:
+        TypeError: an argument of a wrong type or dtype, named.
+        ValueError: an argument of a wrong shape or device, named; no action to replace.
+
+    """
+    check_action(action, "action")
+    (rows,) = check_goal((goal_position,), goal_index, action)
+    if action.shape[1] < -place:
+        raise ValueError(f"action: expected a horizon >= {-place} with a goal, got {action.shape[1]}")
+    # An index adds up gradients in the same order on every run; index_select does not on CUDA.
+    rows = rows.expand(action.shape[0], -1) if goal_index is None else rows[goal_index.long()]
+    before, after = action[:, :place], action[:, action.shape[1] + place + 1 :]
+    return torch.cat([before, rows[:, None], after], 1)
+
+
+def goal_vjp(grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int) -> tuple[Tensor, Tensor]:
+    """Transpose of `with_goal`: gradients of the actions, and of the goal rows."""
+    row = grad_action[:, place]
+    zero = torch.zeros_like(row)
+    before, after = grad_action[:, :place], grad_action[:, grad_action.shape[1] + place + 1 :]
+    of_action = torch.cat([before, zero[:, None], after], 1)
+    if goal_index is not None:
+        pool = row.new_zeros(goal_rows, row.shape[1])
+        return of_action, pool.index_put((goal_index.long(),), row, accumulate=True)
+    return of_action, row.clone() if goal_rows == row.shape[0] else row.sum(0, keepdim=True)

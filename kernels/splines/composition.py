@@ -1,0 +1,143 @@
+"""The B-spline map and its transpose in plain torch: the truth that the faster kernels are tested against.
+
+Compositions of differentiable torch operations in the dtype they are given, like `reference` and `vjps`: action are the
+control points `[B, n, D]`, start and goal four rows each, `[1 or B, D]` (goal None: rest at the last control point), dt
+is `[1 or B, 1, 1]` seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..types import Trajectory
+from .form import SplineForm
+from .weights import ORDERS, row_weights, state_weights
+
+Upstream = Sequence[Tensor | None]
+
+
+class SplinePoint(NamedTuple):
+    """Arguments at which the map is differentiated by dt."""
+
+    action: Tensor
+    start: Sequence[Tensor]
+    goal: Sequence[Tensor] | None
+
+
+def bspline(
+    action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, dt: Tensor, form: SplineForm
+) -> Trajectory:
+    """Control points between start and goal to rows."""
+    length = form.steps * dt
+    points = extended_points(action, start, goal, length, form)
+    outputs = []
+    for order, table in enumerate(row_weights(form.degree, form.steps)):
+        weights = _like(table, action)[..., None]
+        count = weights.shape[1]
+        segments = points.shape[1] - count + 1
+        # One after the other, and no matrix product: a row is the same to the last bit whatever else is in the batch.
+        body = sum(weights[:-1, m] * points[:, m : m + segments, None] for m in range(count))
+        end = sum(weights[-1, m] * points[:, segments - 1 + m, None] for m in range(count))
+        outputs.append(torch.cat([body.flatten(1, 2), end], 1) / length**order)
+        points = points.diff(dim=1)
+    return Trajectory(*outputs)
+
+
+def extended_points(
+    action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, length: Tensor, form: SplineForm
+) -> Tensor:
+    """All control points: those that carry the start, the given ones, those that carry the goal or repeat the last."""
+    batch, count, _ = action.shape
+    used = action[:, : form.used(count, goal is not None)]
+    if goal is None:
+        tail = action[:, -1:].expand(-1, form.degree, -1)
+    else:
+        tail = _state_points(goal, length, form).expand(batch, -1, -1)
+    return torch.cat([_state_points(start, length, form).expand(batch, -1, -1), used, tail], 1)
+
+
+def bspline_vjp(
+    upstream: Upstream,
+    dt: Tensor,
+    count: int,
+    form: SplineForm,
+    has_goal: bool,
+    at: SplinePoint | None = None,
+) -> tuple[Tensor | None, ...]:
+    """Transpose of `bspline`: gradients of the `count` control points, four start and four goal rows `[B, D]`, and dt.
+
+    Those of the goal are None where there is none; that of dt, `[B, 1]`, without `at`.
+    """
+    length = form.steps * dt
+    gradient = _points_vjp(upstream, length, form)
+    used, tail = form.used(count, has_goal), form.tail(has_goal)
+    by_start, middle, by_tail = gradient.split([form.head, used, tail], 1)
+    if has_goal:
+        by_action = pad(middle, (0, 0, 0, count - used))
+    else:
+        by_action = torch.cat([middle[:, :-1], middle[:, -1:] + by_tail.sum(1, True)], 1)
+    ends = [_state_vjp(by_start, length, form), _state_vjp(by_tail, length, form) if has_goal else [None] * ORDERS]
+    by_dt = None
+    if at is not None:
+        by_dt = _length_vjp(upstream, length, form, at, ends) * form.steps
+    return by_action, *ends[0], *ends[1], by_dt
+
+
+def _state_points(state: Sequence[Tensor], length: Tensor, form: SplineForm) -> Tensor:
+    """The points that carry a state, `[1 or B, K or K + 1, D]`."""
+    weights = _like(state_weights(form.degree, form.head, form.has_jerk), length)
+    terms = [weights[:, k, None] * length**k * row[:, None] for k, row in enumerate(state)]
+    return terms[0] + terms[1] + terms[2] + terms[3]
+
+
+def _state_vjp(gradient: Tensor, length: Tensor, form: SplineForm) -> list[Tensor]:
+    """Gradients of the four rows of a state from those of the points that carry it."""
+    weights = _like(state_weights(form.degree, form.head, form.has_jerk), length)
+    return [(weights[:, k, None] * length**k * gradient).sum(1) for k in range(ORDERS)]
+
+
+def _points_vjp(upstream: Upstream, length: Tensor, form: SplineForm) -> Tensor:
+    """Gradient of all control points."""
+    total = None
+    for order in reversed(range(ORDERS)):
+        if total is not None:  # that of differences becomes that of what was differenced
+            framed = pad(total, (0, 0, 1, 1))
+            total = framed[:, :-1] - framed[:, 1:]
+        gradient = upstream[order]
+        if gradient is None:
+            continue
+        weights = _like(row_weights(form.degree, form.steps)[order], length)[..., None]
+        scaled = gradient / length**order
+        body, end = scaled[:, :-1].unflatten(1, (-1, form.steps)), scaled[:, -1:]
+        last = weights.shape[1] - 1
+        for m in range(last + 1):
+            part = pad((weights[:-1, m] * body).sum(2), (0, 0, m, last - m))
+            part = part + pad(weights[-1, m] * end, (0, 0, part.shape[1] - 1 - last + m, last - m))
+            total = part if total is None else total + part
+    return total
+
+
+def _length_vjp(
+    upstream: Upstream, length: Tensor, form: SplineForm, at: SplinePoint, ends: Sequence[Sequence[Tensor | None]]
+) -> Tensor:
+    """Gradient of the segments' length, `[B, 1]`: derivatives are over powers of it, state points grow with it."""
+    outputs = bspline(at.action, at.start, at.goal, length / form.steps, form)
+    total = length.new_zeros(outputs[0].shape[0], 1)
+    for order, (gradient, output) in enumerate(zip(upstream, outputs, strict=True)):
+        if order and gradient is not None:
+            total = total - order * (gradient * output).sum((1, 2))[:, None]
+    for state, gradients in zip((at.start, at.goal), ends, strict=True):
+        if state is None:
+            continue
+        for order in range(1, ORDERS):
+            total = total + order * (gradients[order] * state[order]).sum(1, True)
+    return total / length[..., 0]
+
+
+def _like(table: object, tensor: Tensor) -> Tensor:
+    return torch.tensor(table, dtype=tensor.dtype, device=tensor.device)

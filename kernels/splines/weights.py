@@ -1,0 +1,75 @@
+"""What the control points of a uniform B-spline weigh: tables in float64, made once for each degree and step count.
+
+Derivatives are taken of the control points, not of the weights: the q-th derivative of a spline of degree K is the
+spline of degree K - q through the q-th differences of its control points, over h^q. All weights are then positive and
+add up to 1, so nothing cancels but the differences themselves, and those of neighbouring points are exact.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+ORDERS = 4  # position, velocity, acceleration, jerk
+
+
+def basis(degree: int, numerator: int, denominator: int) -> list[float]:
+    """Weights of the `degree + 1` points in reach at `numerator / denominator` of a segment, each rounded once.
+
+    b_m(t) = 1/K! sum_{k=0}^{K-m} (-1)^k C(K+1, k) (t + K - m - k)^K, in whole numbers up to the last division.
+    """
+    scale = math.factorial(degree) * denominator**degree
+    return [
+        sum(
+            (-1) ** k * math.comb(degree + 1, k) * (numerator + (degree - m - k) * denominator) ** degree
+            for k in range(degree - m + 1)
+        )
+        / scale
+        for m in range(degree + 1)
+    ]
+
+
+@functools.cache
+def row_weights(degree: int, steps: int) -> tuple[np.ndarray, ...]:
+    """For each order q the weights of the q-th differences at every row of a segment, `[steps + 1, K - q + 1]`.
+
+    The last row is the end of the segment, t = 1. Read-only.
+    """
+    tables = tuple(np.array([basis(degree - order, row, steps) for row in range(steps + 1)]) for order in range(ORDERS))
+    for table in tables:
+        table.flags.writeable = False
+    return tables
+
+
+@functools.cache
+def polynomials(degree: int) -> np.ndarray:
+    """`[K + 1, K + 1]`: coefficient of t^k in the weight b_m is at `[k, m]`. Read-only."""
+    table = np.zeros((degree + 1, degree + 1))
+    for m in range(degree + 1):
+        for power in range(degree + 1):
+            table[power, m] = (
+                math.comb(degree, power)
+                * sum(
+                    (-1) ** k * math.comb(degree + 1, k) * (degree - m - k) ** (degree - power)
+                    for k in range(degree - m + 1)
+                )
+                / math.factorial(degree)
+            )
+    table.flags.writeable = False
+    return table
+
+
+@functools.cache
+def state_weights(degree: int, count: int, has_jerk: bool) -> np.ndarray:
+    """`[count, 4]`: what `h^k` times the k-th derivative of a state adds to the m-th point that carries it. Read-only.
+
+    The polar form of the Taylor polynomial p + v t + a t^2 / 2 + j t^3 / 6 at the K knots around each point:
+    1, x, (x^2 - (K+1)/12) / 2 and (x^3 - (K+1) x / 4) / 6 with x = m - (K-1)/2.
+    """
+    x = np.arange(count) - (degree - 1) / 2
+    third = (x**3 - (degree + 1) * x / 4) / 6 if has_jerk else np.zeros(count)
+    table = np.stack([np.ones(count), x, (x**2 - (degree + 1) / 12) / 2, third], axis=1)
+    table.flags.writeable = False
+    return table

@@ -1,0 +1,169 @@
+"""B-splines between two states, and the transpose: launchers.
+
+Extended control points c are those that carry the start, the given ones, and those that carry the goal or repeat the
+last. With the weights of `splines/weights.py`, row k of segment i is
+
+    out_q = sum_m W_q[k, m] (Delta^q c)[i + m] / h^q,      m = 0 .. K - q,   q = 0 (position) .. 3 (jerk)
+
+Differences are taken in float64, where those of float32 points are exact; what is left to add has one sign of weight.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..splines.form import SplineForm
+from ..splines.weights import ORDERS, row_weights, state_weights
+from .bspline_fwd import bspline_fwd_kernel
+from .bspline_vjp import bspline_vjp_kernel
+from .launch import FlatTile, Upstream, contiguous, flat_tile, output, outputs, programs_for, run
+from .start_gradients import StartGradients
+
+_NAMES = ("position", "velocity", "acceleration", "jerk")
+# Bound of registers per thread: at least two programs of 256 threads at a time on a multiprocessor.
+_REGISTERS = 128
+
+
+def bspline_forward(
+    action: Tensor,
+    *ends_dt: Tensor | None,
+    form: SplineForm,
+    out: Sequence[Tensor] | None = None,
+    tile: FlatTile | None = None,
+) -> tuple[Tensor, ...]:
+    """Return position, velocity, acceleration and jerk `[B, H, D]` of control points `[B, n, D]`, rad.
+
+    `ends_dt` are four start rows and their index, four goal rows and theirs, and dt `[1 or B, 1]`. `out`, `tile`: as
+    for `clique.clique_forward`.
+    """
+    start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
+    batch, points, dof = action.shape
+    rows = form.rows(points)
+    trajectory = outputs(out, (batch, rows, dof), action)
+    elements = batch * rows * dof
+    tile = tile or flat_tile(elements, action)
+    has_goal = goal[0] is not None
+    arguments = {
+        "p_action": contiguous(action),
+        **_state_arguments("start", start, start_index),
+        **_state_arguments("goal", goal, goal_index),
+        **_shape_arguments(form, points, has_goal, dt, batch, action.device),
+        "p_weights": _tables(form, action.device)[0],
+        **{f"p_{name}": tensor for name, tensor in zip(_NAMES, trajectory, strict=True)},
+        "n_batch": batch,
+        "D": dof,
+        "DTYPE": _arithmetic(action.dtype),
+        "LANES": tile.lanes,
+        "ACCESSES": tile.accesses,
+    }
+    registers = 2 * _REGISTERS - 1 if action.dtype == torch.float64 else _REGISTERS
+    run(bspline_fwd_kernel, programs_for(elements, tile), arguments, tile.warps, registers)
+    return trajectory
+
+
+def bspline_vjp(
+    *upstream_indices_dt: Tensor | None,
+    start_rows: int,
+    goal_rows: int,
+    action_horizon: int,
+    needs: Sequence[bool] = (True,) * 9,
+    form: SplineForm,
+    out: Tensor | None = None,
+    tile: FlatTile | None = None,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of control points, start and goal rows, None where not needed.
+
+    Arguments: four upstream gradients, the indices of start and goal, dt. `goal_rows` below 0: there is no goal.
+    """
+    *gradients, start_index, goal_index, dt = upstream_indices_dt
+    upstream = Upstream.of(*gradients)
+    like = upstream.some
+    batch, rows, dof = like.shape
+    if rows != form.rows(action_horizon):
+        raise ValueError(
+            f"action_horizon: expected gradients of {form.rows(action_horizon)} rows for {action_horizon} control "
+            f"points, got {rows}"
+        )
+    has_goal = goal_rows >= 0
+    elements = batch * action_horizon * dof
+    tile = tile or flat_tile(elements, like)
+    grad_action = output(out, (batch, action_horizon, dof), like, "out") if needs[0] else None
+    starts = StartGradients(needs[1:5], start_rows, start_index, batch, dof, like)
+    goals = StartGradients(needs[5:9] if has_goal else (False,) * 4, max(goal_rows, 1), goal_index, batch, dof, like)
+    wants_ends = any(needs) and ((needs[0] and not has_goal) or any(needs[1:]))
+    end_programs = programs_for(batch * dof, tile) if wants_ends else 0
+    _, derivatives, states = _tables(form, like.device)
+    arguments = {
+        **upstream.arguments(),
+        **_shape_arguments(form, action_horizon, has_goal, dt, batch, like.device),
+        "p_weights": derivatives,
+        "p_states": states,
+        "p_grad_action": grad_action,
+        **_renamed(starts.arguments("pvaj"), "start"),
+        **_renamed(goals.arguments("pvaj"), "goal"),
+        "n_batch": batch,
+        "D": dof,
+        "n_end_programs": end_programs,
+        "LANES": tile.lanes,
+        "ACCESSES": tile.accesses,
+    }
+    interior = programs_for(elements, tile) if needs[0] else 0
+    run(bspline_vjp_kernel, end_programs + interior, arguments, tile.warps, _REGISTERS)
+    return (grad_action, *starts.gradients(), *goals.gradients())
+
+
+def _state_arguments(end: str, rows: Sequence[Tensor | None], index: Tensor | None) -> dict[str, Tensor | int | None]:
+    """Kernel arguments `p_<end>_p` to `p_<end>_j`, `n_<end>` (rows) and `p_<end>_index`."""
+    arguments: dict[str, Tensor | int | None] = {
+        f"p_{end}_{name}": contiguous(row) for name, row in zip("pvaj", rows, strict=True)
+    }
+    arguments[f"n_{end}"] = next((row.shape[0] for row in rows if row is not None), 1)
+    arguments[f"p_{end}_index"] = contiguous(index)
+    return arguments
+
+
+def _renamed(arguments: dict[str, Tensor | None], end: str) -> dict[str, Tensor | None]:
+    """`p_grad_<end>_p` and so on, of `p_grad_p0` and so on."""
+    return {f"p_grad_{end}_{name[-2]}": value for name, value in arguments.items()}
+
+
+def _shape_arguments(
+    form: SplineForm, points: int, has_goal: bool, dt: Tensor, batch: int, device: torch.device
+) -> dict[str, object]:
+    if dt.dim() != 2 or dt.shape[0] not in (1, batch) or dt.shape[1] != 1:
+        raise ValueError(f"dt: expected shape [1 or {batch}, 1], got {list(dt.shape)}")
+    return {
+        "p_dt": dt.contiguous(),
+        "n_points": points,
+        "n_used": form.used(points, has_goal),
+        "n_segments": form.segments(points),
+        "n_steps": form.steps,
+        "K": form.degree,
+        "HEAD": form.head,
+        "HAS_JERK": form.has_jerk,
+        "HAS_GOAL": has_goal,
+        "DT_PER_TRAJECTORY": dt.shape[0] > 1,
+    }
+
+
+def _arithmetic(dtype: torch.dtype) -> object:
+    import triton.language as tl
+
+    return tl.float64 if dtype == torch.float64 else tl.float32
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(form: SplineForm, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """On the device: weights of differences, `[s + 1, 4 K - 2]`, of points, `[s + 1, 4, K + 1]`, and of states."""
+    tables = row_weights(form.degree, form.steps)
+    weights = np.concatenate(tables, axis=1)
+    each = np.eye(form.degree + 1)
+    derivatives = np.stack([table @ np.diff(each, order, axis=0) for order, table in enumerate(tables)], axis=1)
+    states = state_weights(form.degree, form.head, form.has_jerk)
+    assert derivatives.shape == (form.steps + 1, ORDERS, form.degree + 1)
+    return tuple(torch.tensor(table, dtype=torch.float64).to(device) for table in (weights, derivatives, states))

@@ -1,0 +1,353 @@
+"""What splines promise beyond what every map does: scipy's numbers, start, goal, fit, evaluation and pieces."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_cases import BACKEND, OperatorCalls, assert_all_close, cost
+from spline_oracle import extended_spline, spline_trajectory
+from spline_table import FORMS, STATE, errors
+from torch.autograd import gradcheck, gradgradcheck
+
+from traj_integrator_ros.kernels import SplineForm, bspline_segments, bspline_step, evaluate_bspline, fit_bspline
+
+FORM = pytest.mark.parametrize(("degree", "layout", "has_goal"), FORMS)
+
+
+def arguments(degree=3, layout="tight", has_goal=True, *, batch=2, points=4, dof=2, steps=2, dt=0.3, seed=0, rows=None):
+    """Positional and keyword arguments of `bspline_step`, float64."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    rows = batch if rows is None else rows
+    inputs = [normal(batch, points, dof), *(normal(rows, dof) for _ in range(4))]
+    goal = {f"goal_{kind}": normal(rows, dof) for kind in STATE} if has_goal else {}
+    return inputs, {**goal, "dt": dt, "degree": degree, "steps": steps, "layout": layout}
+
+
+def as_function(options, backend=None, **more):
+    """`bspline_step` of control points, start rows, goal rows and dt."""
+    options = {name: value for name, value in options.items() if not name.startswith("goal_") and name != "dt"}
+
+    def step(*inputs):
+        goal = {f"goal_{kind}": row for kind, row in zip(STATE, inputs[5:-1], strict=False)}
+        return tuple(bspline_step(*inputs[:5], **goal, dt=inputs[-1], backend=backend, **options, **more))
+
+    return step
+
+
+def leaves(form, **sizes):
+    inputs, options = arguments(*form, **sizes)
+    dt = 0.5 + torch.rand(inputs[0].shape[0], 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    goal = [value for name, value in options.items() if name.startswith("goal_")]
+    return [x.requires_grad_() for x in (*inputs, *goal, dt)], options
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    form=st.sampled_from(FORMS),
+    batch=st.integers(1, 2),
+    points=st.integers(1, 12),
+    dof=st.integers(1, 9),
+    steps=st.integers(1, 9),
+    dt=st.floats(1e-3, 0.5),
+    seed=st.integers(0, 2**31),
+)
+def test_equals_scipy_for_any_size_and_step(form, batch, points, dof, steps, dt, seed):
+    inputs, options = arguments(*form, batch=batch, points=points, dof=dof, steps=steps, dt=dt, seed=seed)
+    trajectory = bspline_step(*inputs, **options)
+    control, *start = (x.numpy() for x in inputs)
+    goal = [options[f"goal_{kind}"].numpy() for kind in STATE] if form[2] else None
+    for b in range(batch):
+        end = None if goal is None else [row[b] for row in goal]
+        exact = spline_trajectory(control[b], [row[b] for row in start], end, dt, form[0], steps, form[1])
+        for got, want in zip(trajectory, exact, strict=True):
+            assert np.linalg.norm(got[b].numpy() - want) <= 1e-12 * np.linalg.norm(want)
+
+
+@FORM
+def test_every_form_gradient_and_fit_is_scipys(degree, layout, has_goal):
+    table = errors(degree, layout, has_goal)
+    assert max(table.scipy, table.gradients, table.double_backward) <= 1e-12
+    assert table.dt <= 1e-8
+    assert table.fit <= 1e-10
+
+
+@FORM
+@BACKEND
+def test_gradcheck_of_every_input_to_second_order(degree, layout, has_goal, backend):
+    inputs, options = leaves((degree, layout, has_goal), points=2, dof=1, steps=3 if degree == 3 else 1)
+    step = as_function(options, backend)
+    assert gradcheck(step, inputs, check_forward_ad=True)
+    if backend is None:
+        assert gradgradcheck(step, inputs, check_fwd_over_rev=True)
+
+
+@FORM
+def test_start_is_exact_at_row_0_and_the_goal_at_the_last_row_or_a_segment_before(degree, layout, has_goal):
+    inputs, options = arguments(degree, layout, has_goal, steps=3)
+    trajectory = bspline_step(*inputs, **options)
+    orders = 3 if degree == 3 else 4
+    for output, row in zip(trajectory[:orders], inputs[1:], strict=False):
+        torch.testing.assert_close(output[:, 0], row, rtol=0, atol=1e-12)
+    end = -1 if layout == "tight" else -4
+    for kind, output in zip(STATE[:orders], trajectory, strict=False):
+        if has_goal:
+            torch.testing.assert_close(output[:, end], options[f"goal_{kind}"], rtol=0, atol=1e-12)
+        else:
+            still = inputs[0][:, -1] if kind == "position" else torch.zeros_like(inputs[1])
+            if kind != "jerk":  # of degree 3 it jumps to 0 there
+                torch.testing.assert_close(output[:, -1], still, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("degree", [3, 4, 5])
+@pytest.mark.parametrize("layout", ["tight", "curobo"])
+def test_a_polynomial_through_start_control_points_and_goal_comes_back(degree, layout):
+    """Control points on the polar form of a cubic: the whole spline is that cubic (curobo's degree 3: a quadratic)."""
+    steps, dt, points = 3, 0.11, 5
+    form = SplineForm(degree, steps, layout)
+    length = steps * dt
+    p, v, a, j = torch.randn(4, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    if not form.has_jerk:
+        j = torch.zeros_like(j)
+
+    def at(t, order):
+        derivatives = [p, v, a, j]
+        factors = [1, t, t**2 / 2, t**3 / 6]
+        return sum(d * f for d, f in zip(derivatives[order:], factors, strict=False))
+
+    x = torch.arange(points, dtype=torch.float64)[:, None] + form.head - (degree - 1) / 2
+    control = p + x * length * v + (x**2 - (degree + 1) / 12) / 2 * length**2 * a
+    control = (control + (x**3 - (degree + 1) * x / 4) / 6 * length**3 * j)[None]
+    last = (form.segments(points) - (layout == "curobo")) * length
+    goal = {f"goal_{kind}": at(last, order) for order, kind in enumerate(STATE)}
+    trajectory = bspline_step(control, p, v, a, j, **goal, dt=dt, degree=degree, steps=steps, layout=layout)
+    time = torch.arange(form.rows(points), dtype=torch.float64)[:, None] * dt
+    for order, output in enumerate(trajectory):
+        torch.testing.assert_close(output[0], at(time, order).expand(len(time), 2), rtol=1e-11, atol=1e-10)
+
+
+@pytest.mark.parametrize("degree", [3, 4])
+@pytest.mark.parametrize("cut", [1, 3, 5])
+def test_a_spline_that_goes_on_from_its_own_state_is_the_same_spline(degree, cut):
+    inputs, options = arguments(degree, points=6, steps=4)
+    whole = bspline_step(*inputs, **options)
+    middle = [output[:, 4 * cut] for output in whole]
+    rest = bspline_step(inputs[0][:, cut:], *middle, **options)
+    for got, want in zip(rest, whole, strict=True):
+        torch.testing.assert_close(got, want[:, 4 * cut :], rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(form=st.sampled_from(FORMS), points=st.integers(1, 30), steps=st.integers(1, 8), seed=st.integers(0, 2**31))
+def test_a_fit_to_a_spline_gives_back_its_positions(form, points, steps, seed):
+    inputs, options = arguments(*form, points=points, steps=steps, seed=seed)
+    position = bspline_step(*inputs, **options).position
+    fitted = fit_bspline(position, *inputs[1:], **options)
+    assert fitted.shape == inputs[0].shape
+    again = bspline_step(fitted, *inputs[1:], **options).position
+    torch.testing.assert_close(again, position, rtol=0, atol=1e-10)
+
+
+def test_a_fit_is_the_least_squares_solution_and_differentiable():
+    inputs, options = arguments(points=3, steps=4)
+    position = torch.randn(2, SplineForm().rows(3), 2, dtype=torch.float64).requires_grad_()
+    fitted = fit_bspline(position, *inputs[1:], **options)
+    leaf = fitted.detach().requires_grad_()
+    residual = bspline_step(leaf, *inputs[1:], **options).position - position.detach()
+    (gradient,) = torch.autograd.grad(residual.square().sum(), leaf)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), rtol=0, atol=1e-10)
+    start = [row.requires_grad_() for row in inputs[1:]]
+    assert gradcheck(lambda *x: fit_bspline(*x, **options), [position, *start])
+
+
+def test_a_fit_names_the_numbers_of_rows_that_splines_have():
+    with pytest.raises(ValueError, match=r"^position: expected 17, 21, 25, ... rows for degree 3, 4 steps .* got 20$"):
+        fit_bspline(torch.zeros(1, 20, 2), torch.zeros(1, 2), dt=0.1)
+
+
+@FORM
+def test_evaluation_equals_the_rows_and_scipy_between_them(degree, layout, has_goal):
+    inputs, options = arguments(degree, layout, has_goal, steps=3, dt=0.02)
+    trajectory = bspline_step(*inputs, **options)
+    rows = trajectory[0].shape[1]
+    at_rows = evaluate_bspline(*inputs, **options, times=torch.arange(rows, dtype=torch.float64) * 0.02)
+    for got, want in zip(at_rows, trajectory, strict=True):
+        assert (got - want).norm() <= 1e-11 * want.norm()
+    times = torch.rand(2, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) * (rows - 1) * 0.02
+    between = evaluate_bspline(*inputs, **options, times=times)
+    control, *start = (x.numpy() for x in inputs)
+    for b in range(2):
+        goal = [options[f"goal_{kind}"].numpy()[b] for kind in STATE] if has_goal else None
+        spline = extended_spline(control[b], [row[b] for row in start], goal, 0.06, degree, layout)
+        for order, got in enumerate(between):
+            want = spline(times[b].numpy() / 0.06, order) / 0.06**order
+            assert np.linalg.norm(got[b].numpy() - want) <= 1e-11 * np.linalg.norm(want)
+
+
+def test_the_derivative_of_an_evaluation_by_its_times_is_the_next_output():
+    inputs, options = arguments(5)
+    times = torch.tensor([0.2, 1.1, 2.35], dtype=torch.float64, requires_grad=True)
+    outputs = evaluate_bspline(*inputs, **options, times=times)
+    for output, derivative in itertools.pairwise(outputs):
+        (slope,) = torch.autograd.grad(output.sum(), times, retain_graph=True)
+        torch.testing.assert_close(slope, derivative.sum((0, 2)))
+
+
+def test_times_outside_of_the_spline_give_its_ends():
+    inputs, options = arguments()
+    outside = evaluate_bspline(*inputs, **options, times=[-1.0, 1e3])
+    ends = evaluate_bspline(*inputs, **options, times=[0.0, 0.3 * (SplineForm(steps=2).rows(4) - 1)])
+    for got, want in zip(outside, ends, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@FORM
+def test_segments_are_the_polynomials_between_the_rows(degree, layout, has_goal):
+    inputs, options = arguments(degree, layout, has_goal, steps=4)
+    trajectory = [output.numpy() for output in bspline_step(*inputs, **options)]
+    segments = bspline_segments(*inputs, **options)
+    count = SplineForm(degree, 4, layout).segments(4)
+    np.testing.assert_allclose(segments.time, 1.2 * np.arange(count + 1))
+    for got, want in zip(segments[1:5], trajectory, strict=True):
+        np.testing.assert_allclose(got, want[:, ::4], rtol=0, atol=1e-12 * np.abs(want).max())
+    tau = 0.3 * np.arange(4)[:, None]
+    for k in range(degree + 1):
+        assert segments.coefficients.shape == (2, count, degree + 1, 2), k
+    values = sum(segments.coefficients[:, :, k, None] * tau**k for k in range(degree + 1))
+    np.testing.assert_allclose(values.reshape(2, -1, 2), trajectory[0][:, :-1], rtol=0, atol=1e-11)
+
+
+def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
+    inputs, options = arguments(rows=3)
+    index = torch.tensor([2, 0])
+    steps = torch.tensor([[0.1], [0.2]], dtype=torch.float64)
+    options["dt"] = steps
+    tensors = bspline_segments(*inputs, **options, start_index=index, goal_index=index)
+    arrays = {name: value.numpy() if torch.is_tensor(value) else value for name, value in options.items()}
+    same = bspline_segments(*(x.numpy() for x in inputs), **arrays, start_index=[2, 0], goal_index=[2, 0])
+    for got, want in zip(same, tensors, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert tensors.time.shape == (2, 8)
+    rows = bspline_step(*inputs, **options, start_index=index, goal_index=index).position
+    np.testing.assert_allclose(tensors.position, rows.numpy()[:, ::2], atol=1e-12)
+
+
+@BACKEND
+def test_goal_pools_pick_rows_and_collect_gradients(backend):
+    inputs, options = arguments(rows=3, batch=5)
+    pool = [options.pop(f"goal_{kind}").requires_grad_() for kind in STATE]
+    start = [row[:1] for row in inputs[1:]]
+    index = torch.tensor([2, 0, 2, 2, 0], dtype=torch.int32)
+
+    def step(rows, **more):
+        goal = {f"goal_{kind}": row for kind, row in zip(STATE, rows, strict=True)}
+        return bspline_step(inputs[0], *start, **goal, **options, backend=backend, **more)
+
+    picked = [row.detach()[index.long()].requires_grad_() for row in pool]
+    outputs, wanted = step(pool, goal_index=index), step(picked)
+    assert_all_close(outputs, wanted)
+    gradients = torch.autograd.grad(cost(outputs), pool[:3])
+    each = torch.autograd.grad(cost(wanted), picked[:3])
+    for got, rows in zip(gradients, each, strict=True):
+        torch.testing.assert_close(got, torch.zeros_like(got).index_add(0, index, rows))
+        assert not got[1].any()
+
+
+def test_goal_gradients_are_the_same_on_every_run():
+    generator = torch.Generator().manual_seed(3)
+    control = torch.randn(300, 5, 7, generator=generator)
+    pool = torch.randn(4, 7, generator=generator, requires_grad=True)
+    index = torch.randint(0, 4, (300,), generator=generator)
+
+    def gradient():
+        outputs = bspline_step(control, pool, goal_position=pool, dt=0.02, start_index=index, goal_index=index)
+        return torch.autograd.grad([output.sum() for output in outputs], pool)[0]
+
+    first = gradient()
+    assert all(torch.equal(first, gradient()) for _ in range(3))
+
+
+@FORM
+def test_a_control_point_that_does_not_count_gets_gradient_zero(degree, layout, has_goal):
+    inputs, options = arguments(degree, layout, has_goal)
+    control = inputs[0].requires_grad_()
+    (gradient,) = torch.autograd.grad(cost(bspline_step(*inputs, **options)), control)
+    assert bool(gradient[:, :-1].all())
+    assert bool(gradient[:, -1].any()) == (not has_goal or layout == "tight")
+
+
+@FORM
+def test_goals_under_vmap_jvp_compile_and_opcheck(degree, layout, has_goal):
+    if not has_goal:
+        pytest.skip("what every map holds")
+    inputs, options = leaves((degree, layout, has_goal))
+    step = as_function(options)
+    plain = [x.detach() for x in inputs]
+    stacks = [torch.stack([x, 2 * x]) for x in plain]
+    got = torch.vmap(step)(*stacks)
+    assert_all_close(got, [torch.stack(o) for o in zip(step(*plain), step(*(2 * x for x in plain)), strict=True)])
+    # A goal that does not move is still a goal.
+    tangent = torch.randn_like(plain[0])
+    _, moved = torch.func.jvp(lambda u: step(u, *plain[1:]), (plain[0],), (tangent,))
+    still = [tangent, *(torch.zeros_like(x) for x in plain[1:-1]), plain[-1]]
+    assert_all_close(moved, step(*still))
+    torch._dynamo.reset()
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")(*inputs)
+    assert_all_close(torch.autograd.grad(cost(compiled), inputs), torch.autograd.grad(cost(step(*inputs)), inputs))
+    with OperatorCalls() as recorded:
+        outputs = as_function(options, "reference")(*inputs)
+        torch.autograd.grad(outputs, inputs[:9], outputs)
+    for operator, values in recorded.calls:
+        values = [x.detach().requires_grad_(x.requires_grad) if torch.is_tensor(x) else x for x in values]
+        assert set(torch.library.opcheck(operator, values).values()) == {"SUCCESS"}
+
+
+def test_a_first_spline_may_be_compiled_with_a_number_for_dt_and_exported():
+    class Model(torch.nn.Module):
+        def forward(self, control, start, goal):
+            return tuple(bspline_step(control, start, goal_position=goal, dt=0.1))
+
+    tensors = (torch.randn(3, 4, 2), torch.randn(3, 2), torch.randn(3, 2))
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(Model(), tensors, dynamic_shapes=[{0: batch}] * 3)
+    others = (torch.randn(5, 4, 2), torch.randn(5, 2), torch.randn(5, 2))
+    assert_all_close(program.module()(*others), Model()(*others))
+
+
+MISUSES = {
+    "degree": ({"degree": 2}, "degree: expected 3, 4 or 5, got 2"),
+    "steps": ({"steps": 0}, "steps: expected a whole number of rows >= 1 for each segment, got 0"),
+    "layout": ({"layout": "loose"}, "layout: expected one of 'tight', 'curobo', got 'loose'"),
+    "dt": ({"dt": torch.ones(4)}, "dt: B-splines need one step length per trajectory"),
+    "goal without position": (
+        {"goal_velocity": torch.zeros(2, 3)},
+        "goal_position: expected a tensor beside goal_velocity, got None",
+    ),
+    "goal of other rows": (
+        {"goal_position": torch.zeros(4, 3)},
+        "goal_position: expected 1 row, or one for each of the 2 trajectories, or goal_index to pick from a pool; "
+        "got 4 rows",
+    ),
+    "goal of another dof": ({"goal_position": torch.zeros(2, 4)}, "goal_position: expected shape [rows, dof = 3]"),
+    "goal index": (
+        {"goal_position": torch.zeros(4, 3), "goal_index": torch.zeros(3, dtype=torch.int64)},
+        "goal_index: expected shape [batch = 2], got [3]",
+    ),
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_misuse_is_named(misuse):
+    change, message = MISUSES[misuse]
+    correct = {"control_points": torch.zeros(2, 4, 3), "start_position": torch.zeros(2, 3), "dt": 0.1}
+    with pytest.raises(ValueError) as raised:
+        bspline_step(**{**correct, **change})
+    assert str(raised.value).startswith(message)
