@@ -65,7 +65,7 @@ class AccelerationIntegrator(str, enum.Enum):
 
 
 class BsplineLayout(str, enum.Enum):
-    """How start and goal meet the control points of a B-spline (docs/kernels.md, section 5)."""
+    """How start and goal meet the control points of a B-spline (docs/kernels.md, B-spline control)."""
 
     TIGHT = "tight"
     """State exact at the first row, goal exact at the last, every control point counts."""

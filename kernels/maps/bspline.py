@@ -1,4 +1,4 @@
-"""Uniform B-splines between a start and a goal state (docs/kernels.md, section 5)."""
+"""Uniform B-splines between a start and a goal state (docs/kernels.md, B-spline control)."""
 
 from __future__ import annotations
 

@@ -26,9 +26,10 @@ ROOMS: dict[str, set[str]] = {
 }
 """Each room, and those that it may import, itself apart."""
 WITHIN_KERNELS: dict[str, set[str]] = {
-    "maps": {""},
-    "native": {""},
-    "triton": {""},
+    "splines": {""},
+    "maps": {"", "splines"},
+    "native": {"", "splines"},
+    "triton": {"", "splines"},
     "dropin": {"", "maps"},
 }
 """The rooms of the kernels in the same way; "" is the machinery that they share, which loads them by name."""

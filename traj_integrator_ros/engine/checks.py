@@ -42,7 +42,7 @@ def check_start(start: StartState, dof: int, name: str = "start") -> int:
 
 
 def check_start_index(start_index: Array | None, rows: int, batch: int, name: str = "start") -> np.ndarray | None:
-    """Return the start (or goal) row of each trajectory as int64; None without an index, for one row in all or one each.
+    """Return the start (or goal) row of each trajectory as int64; None without an index.
 
     Raises:
         ValueError: of a wrong shape, or rows that are not there; neither 1 row nor `batch` without an index.
