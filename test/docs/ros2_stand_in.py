@@ -17,7 +17,8 @@ import signal
 import sys
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
@@ -90,26 +91,18 @@ def _options(
     return parser.parse_args(arguments)
 
 
-def _with_node(work: Callable[[object], int]) -> int:
-    import rclpy
+@contextmanager
+def _participant(node: str = "/traj_integrator") -> Iterator[object]:
+    """What talks to this node; ROS is imported where there is a need."""
+    from traj_integrator_ros.traffic.participant import Participant
 
-    rclpy.init(args=[])
-    node = rclpy.create_node("documentation_test", enable_rosout=False, start_parameter_services=False)
+    participant = Participant(node, name="documentation_test")
     try:
-        return work(node)
+        yield participant
+    except TimeoutError as error:
+        raise SystemExit(f"ros2: {error}") from None
     finally:
-        node.destroy_node()
-        rclpy.shutdown()
-
-
-def _wait(node: object, condition: Callable[[], object], what: str) -> None:
-    import rclpy
-
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"ros2: {what}: not within {TIMEOUT_S:g} s")
-        rclpy.spin_once(node, timeout_sec=0.05)
+        participant.close()
 
 
 def _type(name: str, kind: str) -> type:
@@ -142,11 +135,10 @@ def _plain(message: object) -> object:
 
 def _topic_pub(arguments: list[str]) -> int:
     options = _options("topic pub", arguments, "topic", "type", "values", flags=("--once",), number="--rate")
-
-    def work(node: object) -> int:
+    with _participant() as participant:
         kind = _type(options.type, "msg")
-        publisher = node.create_publisher(kind, options.topic, 10)
-        _wait(node, publisher.get_subscription_count, f"a subscription of {options.topic}")
+        publisher = participant.publisher(kind, options.topic, 10)
+        participant.wait_for(publisher.get_subscription_count, f"a subscription of {options.topic}", TIMEOUT_S)
         time.sleep(0.3)  # the other side may find us a moment later
         message = _fill(kind(), yaml.safe_load(options.values))
         publisher.publish(message)
@@ -154,105 +146,64 @@ def _topic_pub(arguments: list[str]) -> int:
             time.sleep(1 / options.rate)
             publisher.publish(message)
         time.sleep(0.3)
-        return 0
-
-    return _with_node(work)
+    return 0
 
 
 def _topic_echo(arguments: list[str]) -> int:
     options = _options("topic echo", arguments, "topic", "type", flags=("--once",))
-
-    def work(node: object) -> int:
-        received: list[object] = []
-        node.create_subscription(_type(options.type, "msg"), options.topic, received.append, 10)
+    received: list[object] = []
+    with _participant() as participant:
+        participant.subscribe(_type(options.type, "msg"), options.topic, received.append, 10)
         while True:
-            _wait(node, lambda: received, f"a message on {options.topic}")
+            participant.wait_for(lambda: received, f"a message on {options.topic}", TIMEOUT_S)
             print(yaml.safe_dump(_plain(received.pop(0)), sort_keys=False) + "---", flush=True)
             if options.once:
                 return 0
 
-    return _with_node(work)
-
-
-def _call(node: object, kind: type, name: str, request: object) -> object:
-    client = node.create_client(kind, name)
-    _wait(node, client.service_is_ready, f"service {name}")
-    future = client.call_async(request)
-    _wait(node, future.done, f"an answer of {name}")
-    return future.result()
-
 
 def _service_call(arguments: list[str]) -> int:
     options = _options("service call", arguments, "service", "type", "values?")
-
-    def work(node: object) -> int:
-        kind = _type(options.type, "srv")
-        request = _fill(kind.Request(), yaml.safe_load(options.values or "{}"))
-        print(f"response:\n{_call(node, kind, options.service, request)}")
-        return 0
-
-    return _with_node(work)
+    kind = _type(options.type, "srv")
+    request = _fill(kind.Request(), yaml.safe_load(options.values or "{}"))
+    with _participant() as participant:
+        print(f"response:\n{participant.call(kind, options.service, request, TIMEOUT_S)}")
+    return 0
 
 
 def _param_set(arguments: list[str]) -> int:
     options = _options("param set", arguments, "node", "name", "value")
-    from rcl_interfaces.srv import SetParameters
-    from rclpy.parameter import Parameter
-
-    value = Parameter(options.name, value=yaml.safe_load(options.value)).to_parameter_msg()
-
-    def work(node: object) -> int:
-        name = f"{options.node}/set_parameters"
-        result = _call(node, SetParameters, name, SetParameters.Request(parameters=[value])).results[0]
-        if result.successful:
-            print("Set parameter successful")
-        else:
-            print(f"Setting parameter failed: {result.reason}", file=sys.stderr)
-        return 0  # as ros2
-
-    return _with_node(work)
+    with _participant(options.node) as participant:
+        [(successful, reason)] = participant.set_parameters(**{options.name: yaml.safe_load(options.value)})
+    if successful:
+        print("Set parameter successful")
+    else:
+        print(f"Setting parameter failed: {reason}", file=sys.stderr)
+    return 0  # as ros2
 
 
 def _param_get(arguments: list[str]) -> int:
     options = _options("param get", arguments, "node", "name")
-    from rcl_interfaces.srv import GetParameters
-    from rclpy.parameter import parameter_value_to_python
-
-    def work(node: object) -> int:
-        request = GetParameters.Request(names=[options.name])
-        value = _call(node, GetParameters, f"{options.node}/get_parameters", request).values[0]
-        print(f"value is: {parameter_value_to_python(value)}")
-        return 0
-
-    return _with_node(work)
+    with _participant(options.node) as participant:
+        print(f"value is: {participant.parameter(options.name)}")
+    return 0
 
 
 def _lifecycle_get(arguments: list[str]) -> int:
     options = _options("lifecycle get", arguments, "node")
-    from lifecycle_msgs.srv import GetState
+    from lifecycle_msgs.msg import State
 
-    def work(node: object) -> int:
-        state = _call(node, GetState, f"{options.node}/get_state", GetState.Request()).current_state
-        print(f"{state.label} [{state.id}]")
-        return 0
-
-    return _with_node(work)
+    with _participant(options.node) as participant:
+        label = participant.state()
+    print(f"{label} [{getattr(State, f'PRIMARY_STATE_{label.upper()}')}]")
+    return 0
 
 
 def _lifecycle_set(arguments: list[str]) -> int:
     options = _options("lifecycle set", arguments, "node", "transition")
-    from lifecycle_msgs.msg import Transition
-    from lifecycle_msgs.srv import ChangeState
-
-    transition = Transition(id=getattr(Transition, f"TRANSITION_{options.transition.upper()}"))
-
-    def work(node: object) -> int:
-        request = ChangeState.Request(transition=transition)
-        succeeded = _call(node, ChangeState, f"{options.node}/change_state", request).success
-        print("Transitioning successful" if succeeded else "Transitioning failed")
-        return 0 if succeeded else 1
-
-    return _with_node(work)
+    with _participant(options.node) as participant:
+        succeeded = participant.change_state(options.transition)
+    print("Transitioning successful" if succeeded else "Transitioning failed")
+    return 0 if succeeded else 1
 
 
 VERBS = {

@@ -16,10 +16,9 @@ ENCLAVE = "/traj_integrator"
 @pytest.fixture
 def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
     """What a running node has that uses everything it can: simulated time, events of its services."""
-    rclpy = pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
-    from rclpy.context import Context
-
+    pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from traj_integrator_ros.traffic.node_process import NodeProcess
+    from traj_integrator_ros.traffic.participant import START_TIMEOUT_S, Participant
 
     file = tmp_path / "parameters.yaml"
     robot = (project_root / "config" / "franka.yaml").read_text(encoding="utf-8")
@@ -27,15 +26,12 @@ def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
     assert everything != robot
     file.write_text(f"{everything}    use_sim_time: true\n", encoding="utf-8")
     process = NodeProcess(tmp_path, file)
-    context = Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node("test_policies", context=context)
+    participant = Participant(name="test_policies")
+    participant.check, node = process.check, participant.node
     try:
-        deadline = time.monotonic() + 40
-        while not any(name.endswith("compute_gradient") for _, name in _grants_of(node)):
-            process.check()
-            assert time.monotonic() < deadline, "the node was not found"
-            time.sleep(0.1)
+        participant.wait_for(
+            lambda: any(name.endswith("compute_gradient") for _, name in _grants_of(node)), "the node", START_TIMEOUT_S
+        )
         # What a lifecycle node makes after its services is found a moment later.
         found, before = _grants_of(node), set()
         while found != before:
@@ -43,8 +39,7 @@ def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
             found, before = _grants_of(node), found
         yield found
     finally:
-        node.destroy_node()
-        context.try_shutdown()
+        participant.close()
         process.stop()
 
 
