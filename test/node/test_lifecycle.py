@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import PARAMETERS, ClientFactory, NodeFactory
 from ros_client import RosClient, sequence
 
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
@@ -21,14 +23,35 @@ NEXT_STATE = {
     ("active", "deactivate"): "inactive",
 }
 TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
+STEPS_TO = {"unconfigured": ("deactivate", "cleanup"), "active": ("configure", "activate")}
 
 
-def test_without_autostart_it_waits_to_be_configured_and_activated(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node({"autostart": False})
-    client = connect()
-    assert client.state() == "unconfigured"
+@pytest.fixture(scope="module")
+def managed_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node that waits for transitions; its namespace keeps it apart from those of single tests."""
+    parameters = {**PARAMETERS, "autostart": False}
+    process = NodeProcess(tmp_path_factory.mktemp("managed"), parameters, ["-r", "__ns:=/managed"])
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def managed(managed_node: NodeProcess, connect: ClientFactory) -> RosClient:
+    """A client of that node, which is unconfigured."""
+    client = connect("/managed/traj_integrator")
+    bring_to("unconfigured", client)
+    return client
+
+
+def bring_to(state: str, client: RosClient) -> None:
+    """Make the transitions that lead to unconfigured or active from wherever it is; others are refused."""
+    for transition in STEPS_TO[state]:
+        client.change_state(transition)
+    assert client.state() == state
+
+
+def test_without_autostart_it_waits_to_be_configured_and_activated(managed: RosClient) -> None:
+    client = managed
     assert not client.node.count_publishers(f"{client.node_name}/trajectory_batch")
     assert client.change_state("configure")
     assert client.state() == "inactive"
@@ -37,11 +60,8 @@ def test_without_autostart_it_waits_to_be_configured_and_activated(
     client.answer(SEQUENCE)
 
 
-def test_every_transition_from_every_state_leads_where_the_state_machine_says(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node({"autostart": False})
-    client = connect()
+def test_every_transition_from_every_state_leads_where_the_state_machine_says(managed: RosClient) -> None:
+    client = managed
     state = client.state()
     shuffled = random.Random(7)
     steps = [step for step in itertools.product(TRANSITIONS, repeat=2) for _ in range(2)]
@@ -57,10 +77,10 @@ def test_every_transition_from_every_state_leads_where_the_state_machine_says(
 
 
 def test_transitions_in_random_order_under_traffic_leave_it_working(
-    start_node: NodeFactory, connect: ClientFactory
+    managed_node: NodeProcess, managed: RosClient
 ) -> None:
-    process = start_node()
-    client = connect()
+    client = managed
+    bring_to("active", client)
     client.wait_until_active()
     timer = client.node.create_timer(0.005, lambda: client.sequences.publish(SEQUENCE))
     states = client.node.create_timer(0.002, lambda: client.publish_state([0.0, 0.0, 0.0]))
@@ -74,15 +94,14 @@ def test_transitions_in_random_order_under_traffic_leave_it_working(
     client.node.destroy_timer(states)
     client.wait_until_connected()
     client.answer(SEQUENCE)
-    assert client.counts()["rejected.internal_error"] == "0", process.output
+    assert client.counts()["rejected.internal_error"] == "0", managed_node.output
 
 
-def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node()
-    client = connect()
+def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(managed: RosClient) -> None:
+    client = managed
+    bring_to("active", client)
     client.wait_until_active()
+    before = int(client.counts()["rejected.not_active"])
     assert client.change_state("deactivate")
     client.sequences.publish(SEQUENCE)
     response = client.integrate(SEQUENCE)
@@ -91,7 +110,7 @@ def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(
     status = client.status()
     assert status.level == status.WARN
     assert "inactive" in status.message
-    assert client.counts()["rejected.not_active"] == "2"
+    assert int(client.counts()["rejected.not_active"]) == before + 2
     assert not client.batches and not client.trajectories
     assert client.change_state("activate")
     client.answer(SEQUENCE)
@@ -120,8 +139,6 @@ def test_a_configure_that_fails_says_why_in_one_line_and_can_be_repaired(
     ("parameters", "said"),
     [
         ({"joint_names": []}, "joint_names: expected the robot's joints, got none"),
-        ({"device": "cuda:99"}, "cuda:99"),
-        ({"warmup": ["65x1"]}, "warmup: expected at least 1x1 and at most max_batch x max_horizon"),
         ({"qos_overrides./joint_states.subscription.reliability": "hopeful"}, "hopeful"),
     ],
 )
@@ -136,11 +153,28 @@ def test_a_configuration_that_cannot_be_leaves_the_process_up_and_unconfigured(
     assert client.state() == "unconfigured"
 
 
+def test_a_configuration_that_cannot_be_is_told_when_it_is_asked_for(
+    managed_node: NodeProcess, managed: RosClient
+) -> None:
+    for name, wrong, right, said in (
+        ("device", "cuda:99", "cpu", "cuda:99"),
+        ("warmup", ["65x1"], ["1x4"], "warmup: expected at least 1x1 and at most max_batch x max_horizon"),
+    ):
+        assert managed.set_parameters(**{name: wrong}) == [(True, "")]
+        assert not managed.change_state("configure")
+        assert said in managed_node.output and "Traceback" not in managed_node.output
+        assert managed.state() == "unconfigured"
+        assert managed.set_parameters(**{name: right}) == [(True, "")]
+    bring_to("active", managed)
+
+
 def test_shutdown_is_possible_from_every_state_and_the_process_stays_answerable(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
-    for namespace, steps in (("/a", []), ("/b", ["configure"]), ("/c", ["configure", "activate"])):
+    steps_in = {"/a": [], "/b": ["configure"], "/c": ["configure", "activate"]}
+    for namespace in steps_in:
         start_node({"autostart": False}, ["-r", f"__ns:={namespace}"])
+    for namespace, steps in steps_in.items():
         client = connect(f"{namespace}/traj_integrator")
         for step in steps:
             assert client.change_state(step)
@@ -148,26 +182,18 @@ def test_shutdown_is_possible_from_every_state_and_the_process_stays_answerable(
         assert client.state() == "finalized"
 
 
-def test_repeated_cleanup_and_configure_do_not_grow(client_cycle: RosClient) -> None:
-    client_cycle.wait_until_connected()
-
-
-@pytest.fixture
-def client_cycle(start_node: NodeFactory, connect: ClientFactory) -> RosClient:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
-
+def test_repeated_cleanup_and_configure_do_not_grow(managed_node: NodeProcess, managed: RosClient) -> None:
     def cycle(times: int) -> int:
         for _ in range(times):
-            for transition in ("deactivate", "cleanup", "configure", "activate"):
-                assert client.change_state(transition)
-        return process.resident_bytes()
+            for transition in ("configure", "activate", "deactivate", "cleanup"):
+                assert managed.change_state(transition)
+        return managed_node.resident_bytes()
 
     before = cycle(5)
     after = cycle(15)
     assert after < before * 1.05, (before, after)
-    return client
+    bring_to("active", managed)
+    managed.wait_until_connected()
 
 
 def test_quality_of_service_can_be_overridden_by_parameters(start_node: NodeFactory, connect: ClientFactory) -> None:
