@@ -168,3 +168,16 @@ def test_until_ctrl_c_without_a_trajectory_is_a_failure(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=20)
     assert (process.returncode, told) == (1, "check_trajectory: no trajectory on /nothing before it was interrupted\n")
+
+
+def test_limits_come_from_the_urdf_that_the_parameters_name(tool: Tool, tmp_path: Path, table: Path) -> None:
+    joint = '<joint name="arm_{}" type="revolute"><limit lower="-9" upper="9" velocity="{}"/></joint>'
+    (tmp_path / "arm.urdf").write_text(f"<robot>{joint.format('a', 0.3)}{joint.format('b', 9)}</robot>")
+    parameters = "/**:\n  ros__parameters:\n    joint_names: [arm_a, arm_b]\n    limits: {urdf: arm.urdf}\n"
+    (tmp_path / "robot.yaml").write_text(parameters)
+    result = tool("check_trajectory", table, "--params", "robot.yaml", "--moving-end")
+    assert result.returncode == 1 and "limits: velocity of arm_a" in result.stdout
+    assert "at most 0.3 rad/s, got 0.5" in result.stdout
+    (tmp_path / "arm.urdf").unlink()
+    result = tool("check_trajectory", table, "--params", "robot.yaml")
+    assert result.returncode == 2 and "expected topic, none or a URDF file, got 'arm.urdf'" in result.stderr

@@ -70,3 +70,19 @@ def test_parameters_of_another_robot_are_refused_and_of_some_joints_told_of(
     told = tool(*arguments, "part.yaml")
     assert (told.returncode, told.stderr) == (0, "note: part.yaml has no limits of arm_b\n")
     assert "limit exceeded: velocity of arm_a" in told.stdout and "0.1 rad/s, got 0." in told.stdout
+
+
+def test_titles_that_are_too_long_are_made_to_fit(tmp_path: Path) -> None:
+    from traj_integrator_ros.motions.figures import figure
+
+    with figure(tmp_path / "figure.png", 6, 3) as drawn:
+        left, right = drawn.subfigures(1, 2)
+        titles = [
+            part.subplots().set_title("a title that nobody could read to its end " * 2, loc="left")
+            for part in (left, right)
+        ]
+        titles.append(drawn.suptitle("the heading of all of it, which is longer than the figure is wide " * 2))
+    drawn.draw_without_rendering()
+    for text, frame in zip(titles, (left.bbox, right.bbox, drawn.bbox), strict=True):
+        box = text.get_window_extent()
+        assert frame.x0 - 1 <= box.x0 and box.x1 <= frame.x1 + 1

@@ -117,10 +117,14 @@ def own_start_up_acceleration(window: Window) -> float:
         return float(np.abs(data).max())
     if space is ControlSpace.JERK:
         return float(np.abs(acceleration + np.cumsum(data * steps, axis=1)).max())
+    ghost = zero  # backward differences look at a position before the start, which has half of its acceleration
     if space is ControlSpace.POSITION:
+        ghost = acceleration / 2
         data = np.diff(data, axis=1, prepend=np.broadcast_to(position, (len(data), *position.shape))) / steps
     rates = np.diff(data, axis=1, prepend=np.broadcast_to(velocity, (len(data), *velocity.shape)))
-    return float(np.abs(rates / steps).max())
+    accelerations = rates / steps
+    accelerations[:, :1] += ghost
+    return float(np.abs(accelerations).max())
 
 
 def start_up_acceleration(window: Window, batch: Batch) -> float:

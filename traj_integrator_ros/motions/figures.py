@@ -58,9 +58,11 @@ def _fit_texts(drawn: Figure) -> None:
     for parent in (drawn, *drawn.subfigs, *drawn.axes):
         frame = parent.get_figure().bbox if parent in drawn.axes else parent.bbox
         for text in (child for child in parent.get_children() if isinstance(child, Text) and child.get_text()):
-            box = text.get_window_extent()
-            left, right = max(box.x0, frame.x0), frame.x1 - _MARGIN_PIXELS
-            if box.x0 < frame.x0 or box.x1 > right:
+            for _ in range(3):  # the width of small letters is not quite proportional to their size
+                box = text.get_window_extent()
+                left, right = max(box.x0, frame.x0), frame.x1 - _MARGIN_PIXELS
+                if frame.x0 <= box.x0 and box.x1 <= right:
+                    break
                 text.set_fontsize(text.get_fontsize() * max(0.3, (right - left) / box.width))
 
 

@@ -31,14 +31,18 @@ def limits_of(path: Path, joint_names: Sequence[str]) -> JointLimits:
 
 
 def load_limits(path: Path) -> JointLimits:
-    """Joint names and limits of a parameter file, checked as the node checks them. Raises UserError."""
+    """Joint names and limits of a parameter file and of the URDF file that it names, as the node has them.
+
+    Raises UserError.
+    """
     from ..handling.parameters import SPECS, InvalidParameters, NodeParameters, default_values
+    from ..handling.urdf_limits import RobotLimits, UrdfError
 
     given = _flat(_section(path))
     values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
     try:
-        parameters = NodeParameters.from_values(values)
-    except InvalidParameters as error:
+        parameters = RobotLimits.configured(NodeParameters.from_values(values)).parameters
+    except (InvalidParameters, UrdfError) as error:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
