@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
-from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
+from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, clique_step, reference
 from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
     build_fd_matrix,
@@ -101,6 +101,8 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
     yield reused_buffers(10_000)
     yield call_overhead()
     for name, kernel in MAPS.items():
+        if kernel.control_space is ControlSpace.BSPLINE:
+            continue  # has a suite of its own
         for batch in (1000,) if quick else (1, 100, 1000, 10_000):
             yield against_torch(name, kernel, batch)
 

@@ -68,23 +68,26 @@ class Buffers:
         self._dt = torch.full((1, 1), DT, dtype=torch.float64, device=DEVICE)
         operator = kernel.operator
         self._scheme = operator.scheme((*kernel.scheme, None))
-        self._absent = [None] * (operator.starts - 1)
-        self._needs = (True, *[False] * operator.starts)
+        # Nothing but a start position: no index, and no goal where the map knows one.
+        self._absent = [None] * (operator.starts + (operator.goals + 1 if operator.goals else 0))
+        self._indices = [None] * (operator.vjp_dt_place - 4)
+        self._counts = operator.counts((1, -1) if operator.goals else (1,))
+        self._needs = (True, *[False] * (operator.starts + operator.goals))
         self._forward = launcher(operator.name, "forward", None, DEVICE)
         self._vjp = launcher(operator.name, "vjp", None, DEVICE)
 
     def forward(self) -> list[Tensor]:
         """The four outputs."""
-        self._forward(self.action, self.start, *self._absent, None, self._dt, out=self.out, **self._scheme)
+        self._forward(self.action, self.start, *self._absent, self._dt, out=self.out, **self._scheme)
         return self.out
 
     def vjp(self) -> list[Tensor]:
         """The gradient of the action, for all four upstream gradients."""
         self._vjp(
             *self.upstream,
-            None,
+            *self._indices,
             self._dt,
-            start_rows=1,
+            **self._counts,
             action_horizon=HORIZON,
             needs=self._needs,
             out=self.gradient,

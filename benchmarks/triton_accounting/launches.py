@@ -13,7 +13,7 @@ from traj_integrator_ros.kernels.triton.launch import FlatTile
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
-MODULES = tuple(f"{_PACKAGE}.{name}" for name in ("clique", "clique_central", "scan", "start_gradients"))
+MODULES = tuple(f"{_PACKAGE}.{name}" for name in ("clique", "clique_central", "scan", "start_gradients", "bspline"))
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _B, _POOL = 6, 3
 # Horizon and dof that make tiles of each shape.
@@ -89,6 +89,37 @@ LAUNCHES: dict[str, Callable[[], object]] = {
     for module, name, scheme in _MAPS
     for vjp in (False, True)
     for dtype, per_step, size in _variants(module)
+}
+
+
+def _launch_spline(degree: int, vjp: bool, has_goal: bool, dtype: torch.dtype) -> None:
+    """The same of splines, 16 control points to 77 rows of 7 joints, with both pools where there is a goal."""
+    from traj_integrator_ros.kernels.splines.form import SplineForm
+    from traj_integrator_ros.kernels.triton.bspline import bspline_forward, bspline_vjp
+
+    form, points, dof = SplineForm(degree), 16, 7
+    idx = torch.zeros(_B, dtype=torch.int32)
+    dt = torch.ones(_B, 1, dtype=torch.float64)
+    pools = [torch.zeros(_POOL, dof, dtype=dtype) for _ in range(4)]
+    goal, goal_idx = (pools, idx) if has_goal else ([None] * 4, None)
+    tile = _flat_tile(dtype)
+    if not vjp:
+        action = torch.zeros(_B, points, dof, dtype=dtype)
+        bspline_forward(action, *pools, idx, *goal, goal_idx, dt, form=form, tile=tile)
+        return
+    upstream = [torch.zeros(_B, form.rows(points), dof, dtype=dtype) for _ in range(4)]
+    needs = (True,) * 5 + (has_goal,) * 4
+    rows = {"start_rows": _POOL, "goal_rows": _POOL if has_goal else -1, "action_horizon": points}
+    bspline_vjp(*upstream, idx, goal_idx, dt, **rows, needs=needs, form=form, tile=tile)
+
+
+LAUNCHES |= {
+    f"bspline {'vjp' if vjp else 'forward'} {str(dtype).removeprefix('torch.')} degree {degree}"
+    f"{' to a goal' if has_goal else ''} P16 D7": functools.partial(_launch_spline, degree, vjp, has_goal, dtype)
+    for degree in (3, 4, 5)
+    for vjp in (False, True)
+    for has_goal in (False, True)
+    for dtype in _DTYPES
 }
 # One launch for each kernel, dtype and kind of dt that differs in more than size; the others are for thorough runs.
 QUICK = tuple(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, backend_info
+from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, ControlSpace, backend_info
 
 HORIZON = 64
 STEPS = (0.0011, 0.0173, 0.097)  # s; none the reciprocal of a whole number, whose products come out exact
@@ -50,7 +50,10 @@ def smooth_inputs(kernel: ControlMap, dt: float) -> list[Tensor]:
     time = torch.arange(HORIZON + 1, dtype=torch.float64) * dt
     sine, cosine = 0.8 * torch.sin(1.3 * time), 0.8 * torch.cos(1.3 * time)
     derivatives = [2 + sine, 1.3 * cosine, -(1.3**2) * sine, -(1.3**3) * cosine]
-    action = derivatives[kernel.control_space - 1][1:].reshape(1, HORIZON, 1)
+    if kernel.control_space is ControlSpace.BSPLINE:  # a control point for each 4 rows
+        action = (2 + 0.8 * torch.sin(1.3 * 4 * (time[1:] + dt))).reshape(1, HORIZON, 1)
+    else:
+        action = derivatives[kernel.control_space - 1][1:].reshape(1, HORIZON, 1)
     return [action, *(value[:1].reshape(1, 1) for value in derivatives[:3])]
 
 

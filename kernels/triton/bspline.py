@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..splines.form import SplineForm
-from ..splines.weights import ORDERS, row_weights, state_weights
+from ..splines.weights import row_weights, state_weights
 from .bspline_fwd import bspline_fwd_kernel
 from .bspline_vjp import bspline_vjp_kernel
 from .launch import FlatTile, Upstream, contiguous, flat_tile, output, outputs, programs_for, run
@@ -159,11 +159,11 @@ def _arithmetic(dtype: torch.dtype) -> object:
 
 @functools.lru_cache(maxsize=64)
 def _tables(form: SplineForm, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """On the device: weights of differences, `[s + 1, 4 K - 2]`, of points, `[s + 1, 4, K + 1]`, and of states."""
+    """On the device: weights of differences, `[s + 1, 4 K - 2]`, of points, `[s + 1, 4 (K + 1)]`, and of states."""
     tables = row_weights(form.degree, form.steps)
     weights = np.concatenate(tables, axis=1)
     each = np.eye(form.degree + 1)
     derivatives = np.stack([table @ np.diff(each, order, axis=0) for order, table in enumerate(tables)], axis=1)
     states = state_weights(form.degree, form.head, form.has_jerk)
-    assert derivatives.shape == (form.steps + 1, ORDERS, form.degree + 1)
-    return tuple(torch.tensor(table, dtype=torch.float64).to(device) for table in (weights, derivatives, states))
+    tables = (weights, derivatives.reshape(form.steps + 1, -1), states)
+    return tuple(torch.tensor(table, dtype=torch.float64).to(device) for table in tables)
