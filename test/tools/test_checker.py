@@ -132,6 +132,27 @@ def test_limits_are_found_by_the_names_of_joints_in_any_order() -> None:
     assert [(one.rule, one.joint, one.point) for one in check(shuffled, FULL)] == [(Rule.LIMITS, "elbow", 2)]
 
 
+def swinging(velocity: float) -> PlannedTrajectory:
+    """Points that keep all limits; between them it swings out by 0.148 x the velocity x 1 s."""
+    points = tuple(Point(k * 10**9, [0.9], [velocity * (k == 0)]) for k in range(2))
+    return PlannedTrajectory(("shoulder",), 0, points)
+
+
+def test_what_is_commanded_between_the_points_is_held_against_the_limits() -> None:
+    expectation = Expectation(partial=True, limits=LIMITS, between_points=True)
+    (found,) = check(swinging(1.0), expectation)
+    assert (found.rule, found.joint) == (Rule.COMMANDED, "shoulder")
+    assert str(found).startswith("commanded: position between the points of shoulder: expected at most 1 rad, got 1.04")
+    assert check(swinging(0.5), expectation) == []
+    assert check(swinging(1.0), dataclasses.replace(expectation, between_points=False)) == []
+
+
+def test_what_its_points_leave_already_is_told_once() -> None:
+    expectation = dataclasses.replace(FULL, between_points=True)
+    findings = check(with_point(3, accelerations=[6.0, 0, 0]), expectation)
+    assert sum(one.joint == "shoulder" and "acceleration" in one.what for one in findings) == 1
+
+
 @pytest.mark.parametrize("change", [lambda m: None, lambda m: m.points[1].positions.__setitem__(0, math.nan)])
 def test_messages_are_checked_like_their_numbers(change: Callable) -> None:
     messages = pytest.importorskip("trajectory_msgs.msg", reason="trajectory_msgs cannot be imported")

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .checker import START_TOLERANCE, Expectation, PlannedTrajectory, check, planned_trajectory
+from .checker import (
+    START_TOLERANCE,
+    Expectation,
+    PlannedTrajectory,
+    check,
+    field_array,
+    motion_between,
+    planned_trajectory,
+)
 from .command_line import (
     EXIT_FAILED,
     ToolFailure,
@@ -21,6 +29,7 @@ from .command_line import (
     run_tool,
     split_ros_arguments,
 )
+from .commanded import peaks_of
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
@@ -48,7 +57,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Checks trajectories for all that joint_trajectory_controller validates, and for what it does not: finite\n"
-        "numbers, joints given once, a start where the robot is, limits. Prints what is wrong, joint by joint.",
+        "numbers, joints given once, a start where the robot is, limits at the points and in what the controller\n"
+        "commands between them. Prints what is wrong, joint by joint, and the peaks of what would be commanded.",
         EXAMPLES,
         uses_ros=True,
     )
@@ -57,6 +67,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: joints and limits")
     parser.add_argument("--joints", type=names, metavar="A,B", help="the controller's joints (default: of --params)")
     parser.add_argument("--partial", action="store_true", help="some of the joints are enough")
+    parser.add_argument("--points-only", action="store_true", help="limits need not hold between the points")
     parser.add_argument("--moving-end", action="store_true", help="the last velocity need not be 0")
     parser.add_argument(
         "--robot", default=ROBOT_TOPIC, metavar="TOPIC", help="JointState topic of the robot (default: %(default)s)"
@@ -88,6 +99,7 @@ def _expectation(options: argparse.Namespace) -> Expectation:
         partial=options.partial,
         start_tolerance=options.start_tolerance,
         limits=limits,
+        between_points=not options.points_only,
     )
 
 
@@ -163,7 +175,10 @@ class _Tally:
         self._bad += bool(findings)
         if not findings and not self._quiet:
             end = trajectory.points[-1].time_ns * 1e-9
-            print(f"{label}: ok ({len(trajectory.joint_names)} joints, {len(trajectory.points)} points, {end:.3f} s)")
+            print(
+                f"{label}: ok ({len(trajectory.joint_names)} joints, {len(trajectory.points)} points, {end:.3f} s"
+                f"{_commanded(trajectory)})"
+            )
         for finding in findings[:SHOWN_FINDINGS]:
             print(f"{label}: {finding}")
         if len(findings) > SHOWN_FINDINGS:
@@ -175,6 +190,14 @@ class _Tally:
         if not self._quiet and self.checked > 1:
             print(f"{self.checked - self._bad} of {self.checked} trajectories acceptable")
         return EXIT_FAILED if self._bad else 0
+
+
+def _commanded(trajectory: PlannedTrajectory) -> str:
+    motion = motion_between(trajectory)
+    if motion is None:
+        return ""
+    peaks = peaks_of(motion, *(field_array(trajectory, field) for field in ("velocities", "accelerations")))
+    return f"; commanded at most {peaks}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 What joint_trajectory_controller validates: joints known and complete, points present, not yet over, times that
 increase, fields full or empty, no effort, at rest in the end. What it does not, and robots need: finite numbers, every
-joint once, no point before the start, a start where the robot is, limits.
+joint once, no point before the start, a start where the robot is, limits: at the points, and in what it makes of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..execution.limits import Violation
+from ..execution.motion import Motion
 from ..handling.limits import JointLimits, excess
+from .commanded import commanded_motion, violations_between
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Duration, Time
@@ -26,6 +29,7 @@ REST_VELOCITY = float(np.finfo(np.float32).eps)
 START_TOLERANCE = 0.1
 """Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
 _SECOND_NS = 1_000_000_000
+_UNITS = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2", "jerk": "rad/s^3"}
 _FIELDS = {"positions": "rad", "velocities": "rad/s", "accelerations": "rad/s^2"}
 
 
@@ -42,6 +46,8 @@ class Rule(str, Enum):
     REST = "rest"
     START = "start"
     LIMITS = "limits"
+    COMMANDED = "commanded"
+    """Limits between the points, in what the controller makes of them."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ class Expectation:
         robot: position of the robot's joints by name, rad or m.
         start_tolerance: largest distance of the first point from `robot`, rad or m.
         limits: limits of the joints that they name; the first point, where the robot is, is not checked.
+        between_points: whether the limits must hold in what the controller makes of the points, too.
 
     """
 
@@ -108,6 +115,7 @@ class Expectation:
     robot: Mapping[str, float] | None = None
     start_tolerance: float = START_TOLERANCE
     limits: JointLimits | None = None
+    between_points: bool = False
 
 
 def planned_trajectory(message: JointTrajectory) -> PlannedTrajectory:
@@ -144,7 +152,17 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
     findings += _check_start(trajectory, expectation)
     if expectation.limits is not None:
         findings += _check_limits(trajectory, expectation.limits)
+        if expectation.between_points:
+            findings += _check_commanded(trajectory, expectation.limits, findings)
     return findings
+
+
+def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
+    """What the controller makes of the points; None where it takes none, or one; lengths must have been checked."""
+    times = [point.time_ns for point in trajectory.points]
+    if None in times:
+        return None
+    return commanded_motion(np.array(times, np.int64), *(field_array(trajectory, field) for field in _FIELDS))
 
 
 def field_array(trajectory: PlannedTrajectory, field: str) -> np.ndarray | None:
@@ -263,6 +281,31 @@ def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits) -> list[Fi
                     expected, got = f"{side} {bound:g} {_FIELDS[field]}", f"{values[k, column]:g}"
                     findings.append(Finding(Rule.LIMITS, quantity, expected, got, name, k))
     return findings
+
+
+def _check_commanded(trajectory: PlannedTrajectory, limits: JointLimits, findings: Sequence[Finding]) -> list[Finding]:
+    """Limits that are left between the points; what its points leave already is told of them alone."""
+    motion = motion_between(trajectory)
+    if motion is None:
+        return []
+    told = {(finding.what, finding.joint) for finding in findings if finding.rule is Rule.LIMITS}
+    return [
+        Finding(
+            Rule.COMMANDED,
+            f"{found.quantity} between the points",
+            f"{_bound(found)} {_UNITS[found.quantity]}",
+            f"{found.value:g} at {found.time:.4g} s",
+            trajectory.joint_names[found.joint],
+        )
+        for found in violations_between(motion, trajectory.joint_names, limits)
+        if (found.quantity, trajectory.joint_names[found.joint]) not in told
+    ]
+
+
+def _bound(found: Violation) -> str:
+    if found.quantity == "position":
+        return f"at {'least' if found.value < found.bound else 'most'} {found.bound:g}"
+    return f"at most {found.bound:g}" if found.value > 0 else f"at least {-found.bound:g}"
 
 
 def _ns(stamp: Time | Duration) -> int:
