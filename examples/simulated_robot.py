@@ -20,20 +20,72 @@ PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 READY = "0.0,-0.785,0.0,-2.356,0.0,1.571,0.785"  # rad
 
 
-def position_at(time: float, times: np.ndarray, motion: np.ndarray) -> np.ndarray:
-    """Follow the quintic through position, velocity and acceleration of two points, as the controller does.
+def between(left: np.ndarray, right: np.ndarray, span: float, t: float) -> np.ndarray:
+    """State [3, dof] at t, s after the left point: on the quintic, cubic or line through what both points have.
 
-    `times` [N] are s; `motion` [3, N, dof] are positions, velocities and accelerations at them. The last point is held.
+    Points are [K, dof]: position, and where they have them velocity and acceleration.
     """
-    left = int(np.searchsorted(times, time, side="right")) - 1
-    if left < 0 or left + 1 >= len(times):
-        return motion[0, 0 if left < 0 else -1]
-    step, t = times[left + 1] - times[left], time - times[left]
-    (p0, p1), (v0, v1), (a0, a1) = motion[:, left : left + 2]
-    missing = np.stack([p1 - p0 - v0 * step - a0 * step**2 / 2, (v1 - v0 - a0 * step) * step, (a1 - a0) * step**2])
-    cubic, quartic, quintic = np.array([[10, -4, 0.5], [-15, 7, -1], [6, -3, 0.5]]) @ missing
-    s = t / step
-    return p0 + v0 * t + a0 * t**2 / 2 + s**3 * (cubic + s * (quartic + s * quintic))
+    known = min(len(left), len(right))
+    p0, p1 = left[0], right[0]
+    if span <= 0:
+        powers = [p0]
+    elif known == 1:
+        powers = [p0, (p1 - p0) / span]
+    elif known == 2:
+        v0, v1 = left[1], right[1]
+        p, v = p1 - p0 - v0 * span, v1 - v0
+        powers = [p0, v0, (3 * p - v * span) / span**2, (v * span - 2 * p) / span**3]
+    else:
+        (v0, a0), (v1, a1) = left[1:3], right[1:3]
+        missing = np.stack([p1 - p0 - v0 * span - a0 * span**2 / 2, (v1 - v0 - a0 * span) * span, (a1 - a0) * span**2])
+        cubic, quartic, quintic = np.array([[10, -4, 0.5], [-15, 7, -1], [6, -3, 0.5]]) @ missing
+        powers = [p0, v0, a0 / 2, cubic / span**3, quartic / span**4, quintic / span**5]
+    state = np.zeros((3, len(p0)))
+    for k, power in enumerate(powers):
+        state += np.multiply.outer([t**k, k * t ** max(k - 1, 0), k * (k - 1) * t ** max(k - 2, 0)], power)
+    return state
+
+
+class Playback:
+    """Plays trajectories as joint_trajectory_controller does: a new one replaces the old one in the next cycle.
+
+    From then until its first point, the way leads there from the last command; so a trajectory that is scheduled ahead
+    and begins where the old one would have been continues it. Its last point is held.
+    """
+
+    def __init__(self, position: np.ndarray) -> None:
+        self.state = np.stack([position, np.zeros_like(position), np.zeros_like(position)])
+        self.times = np.zeros(0, np.int64)  # ns, of the points and of the command that they were joined from
+        self.points: list[np.ndarray] = []
+        self.waiting: tuple[int, np.ndarray, list[np.ndarray]] | None = None
+
+    def take(self, stamp: int, times: np.ndarray, points: list[np.ndarray], now: int) -> None:
+        """A new trajectory: its stamp, ns (0: now), the times of its points from there, and [K, dof] for each.
+
+        One that is over already is left alone.
+        """
+        if not stamp or stamp + times[-1] >= now:
+            self.waiting = stamp, times, points
+
+    def command(self, now: int, until: int) -> np.ndarray:
+        """One cycle at `now`, ns: the state [3, dof] that is commanded for `until`."""
+        if self.waiting is not None:
+            stamp, times, points = self.waiting
+            self.waiting = None
+            times = times + (stamp or now)
+            joined = times[0] > now  # else the first point is over or due
+            self.times = np.append(now, times) if joined else times
+            self.points = [self.state.copy(), *points] if joined else points
+        if len(self.times):
+            left = int(np.searchsorted(self.times, until, side="right")) - 1
+            if left + 1 < len(self.times):
+                span = (self.times[left + 1] - self.times[left]) * 1e-9
+                since = (until - self.times[left]) * 1e-9
+                self.state = between(self.points[left], self.points[left + 1], span, since)
+            else:
+                self.state = np.zeros_like(self.state)
+                self.state[: len(self.points[-1])] = self.points[-1]
+        return self.state
 
 
 class SimulatedRobot(Node):
@@ -42,10 +94,9 @@ class SimulatedRobot(Node):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__("simulated_robot")
         self.joints = options.joints.split(",")
-        self.command = self.position = np.array([float(value) for value in options.position.split(",")])
+        self.position = np.array([float(value) for value in options.position.split(",")])
+        self.playback = Playback(self.position)
         self.lag = options.lag
-        self.trajectory: tuple[np.ndarray, np.ndarray] | None = None
-        self.begin = 0  # ns, when it starts
         self.states = self.create_publisher(JointState, "joint_states", 10)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.follow, 10)
         self.create_timer(1 / RATE, self.step)
@@ -53,19 +104,21 @@ class SimulatedRobot(Node):
     def follow(self, trajectory: JointTrajectory) -> None:
         """Replace what is being followed; a stamp of 0 means now."""
         columns = [trajectory.joint_names.index(name) for name in self.joints]
-        times = [point.time_from_start.sec + point.time_from_start.nanosec * 1e-9 for point in trajectory.points]
-        motion = [[point.positions, point.velocities, point.accelerations] for point in trajectory.points]
+        times = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in trajectory.points]
+        points = []
+        for point in trajectory.points:
+            fields = [point.positions, point.velocities, point.accelerations]
+            points.append(np.array([field for field in fields if len(field)])[:, columns])
         stamp = trajectory.header.stamp
-        self.begin = stamp.sec * 10**9 + stamp.nanosec or self.get_clock().now().nanoseconds
-        self.trajectory = np.array(times), np.array(motion).swapaxes(0, 1)[..., columns]
+        now = self.get_clock().now().nanoseconds
+        self.playback.take(stamp.sec * 10**9 + stamp.nanosec, np.array(times, np.int64), points, now)
 
     def step(self) -> None:
         """Move by one step and publish where the joints are."""
         now = self.get_clock().now()
-        if self.trajectory is not None and now.nanoseconds >= self.begin:
-            self.command = position_at((now.nanoseconds - self.begin) * 1e-9, *self.trajectory)
+        command = self.playback.command(now.nanoseconds, now.nanoseconds)[0]
         share = 1.0 if self.lag == 0 else 1 - np.exp(-1 / (RATE * self.lag))
-        before, self.position = self.position, self.position + share * (self.command - self.position)
+        before, self.position = self.position, self.position + share * (command - self.position)
         state = JointState(name=self.joints, position=array("d", self.position))
         state.velocity = array("d", (self.position - before) * RATE)
         state.header.stamp = now.to_msg()

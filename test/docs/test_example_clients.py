@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from documentation_pages import ROOT
 
-from traj_integrator_ros.handling.controller_points import TimedPoints, interpolate
 from traj_integrator_ros.traffic.node_process import PythonProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.usefixtures("panda_node")]
@@ -44,18 +41,6 @@ def test_the_robot_follows_overlapping_action_chunks(kind, robot, tmp_path):
     # Seen by the policy, the robot moves: chunks start in motion, none of them later than the one before ends.
     pattern = r"chunk \d+: 1[3-7] points, starts at 0\.(0[1-9]|1)\d* rad/s"
     output_of("action_chunks.py", "--kind", kind, until=pattern, log=tmp_path / "log")
-
-
-def test_the_simulated_robot_moves_as_the_node_predicts(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    robot = importlib.import_module("simulated_robot")
-    random = np.random.default_rng(0)
-    times, motion = np.array([0.0, 0.1, 0.35, 0.5]), random.normal(size=(3, 4, 7))
-    points = TimedPoints(np.rint(times * 1e9).astype(np.int64), motion)
-    for time_s in (0.0, 0.05, 0.1, 0.2, 0.4999):
-        expected = interpolate(points, round(time_s * 1e9))[0]
-        np.testing.assert_allclose(robot.position_at(time_s, times, motion), expected, atol=1e-9)
-    np.testing.assert_array_equal(robot.position_at(9.0, times, motion), motion[0, -1])
 
 
 def test_the_optimizer_reaches_its_goal_at_rest():
