@@ -75,20 +75,19 @@ def clock(start_s: str) -> None:
 def caller(repetitions: str) -> None:
     """Send calls of ~/integrate when told to by a line on standard input, and never look at the answers."""
     import numpy as np
-    import rclpy
 
     from traj_integrator_interfaces.srv import Integrate
     from traj_integrator_ros.traffic.messages import sequence
+    from traj_integrator_ros.traffic.participant import Participant
 
-    node = rclpy.create_node("caller")
-    client = node.create_client(Integrate, f"{NODE}/integrate")
-    _wait_for(client.service_is_ready)
-    actions = sequence(np.zeros((64, 64, len(JOINTS))), position=np.zeros(len(JOINTS)))
-    time.sleep(0.3)  # for the node's side to find this one
+    participant = Participant(NODE, name="caller")
+    request = Integrate.Request(actions=sequence(np.zeros((64, 64, len(JOINTS))), position=np.zeros(len(JOINTS))))
+    # Once answered, the node has found this client: what is sent from now on gets there.
+    participant.call(Integrate, "integrate", request, 2.0, attempts=20)
     _at_work()
     sys.stdin.readline()
     for _ in range(int(repetitions)):
-        client.call_async(Integrate.Request(actions=actions))
+        participant.client(Integrate, "integrate").call_async(request)
     print("called", flush=True)
     time.sleep(3600.0)
 

@@ -139,8 +139,8 @@ def test_callers_that_are_killed_while_the_node_works_for_them(start_node: NodeF
     client.wait_until_active()
     held: list[tuple[int, int]] = []
     for _ in range(4):
-        calls = int(client.counts()["service_calls"])
         with beside("caller", 3) as caller:
+            calls = int(client.counts()["service_calls"])
             # Stopped, so that the calls are certainly not answered yet when the caller is killed.
             os.kill(process.pid, signal.SIGSTOP)
             print("go", file=caller.stdin, flush=True)

@@ -31,6 +31,6 @@ class Template:
         """Return the message with this stamp, and with these values in the variable fields."""
         _STAMP.pack_into(self._bytes, _STAMP_AT, *divmod(stamp_ns, _SECOND_NS))
         for place, numbers in zip(self._places, values, strict=True):
-            data = numbers.tobytes()
+            data = np.asarray(numbers, np.float64).tobytes()
             self._bytes[place : place + len(data)] = data
         return bytes(self._bytes)
