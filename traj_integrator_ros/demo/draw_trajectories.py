@@ -9,6 +9,7 @@ import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, tight_time, units
+from .commanded import draw_commanded
 from .metrics import Kept, scheme_of
 from .motion import accelerations
 from .report import Outcome, robot_name
@@ -30,8 +31,11 @@ def draw_trajectories(outcome: Outcome, path: Path) -> None:
         drawn.suptitle(_title(outcome), fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1.35, 1])
         _draw_all_joints(left.subplots(len(names), 1, sharex=True), outcome, windows)
+        above, below = right.subfigures(2, 1, height_ratios=[3, 2])
         if windows:
-            _draw_start(right.subplots(3, 1, sharex=True), outcome, _closest_pair(windows))
+            _draw_start(above.subplots(3, 1, sharex=True), outcome, _closest_pair(windows))
+        if outcome.measured.commanded.liveliest is not None:
+            draw_commanded(below.subplots(2, 1, sharex=True), outcome.measured.commanded, (BLUE, ORANGE))
 
 
 def _title(outcome: Outcome) -> str:

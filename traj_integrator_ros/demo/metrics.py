@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.types import ControlSpace, FiniteDifference
 from .cleaning import velocity_disagreement
+from .commanded import Commanded
 from .motion import Motion
 from .windows import StartFrom, Window
 
@@ -173,6 +174,7 @@ class Measured:
     not_finite: int = 0
     candidates: int = 0
     """Rows of the largest batch."""
+    commanded: Commanded = field(default_factory=Commanded)
 
     def add(self, window: Window, batch: Batch) -> None:
         """Measure one answer. Positions count under the scheme that they were answered with."""

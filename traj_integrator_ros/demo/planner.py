@@ -187,6 +187,7 @@ class DemoPlanner:
 
     def _on_joint_trajectory(self, message: JointTrajectory) -> None:
         self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[1:4]])
+        self.measured.commanded.add(message)
         start = np.asarray(message.points[0].positions).astype(np.float32)
         self._starts[start.tobytes()] -= 1
 
