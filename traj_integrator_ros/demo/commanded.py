@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..motions.figures import short_name
 from ..tools.checker import PlannedTrajectory, field_array, motion_between, planned_trajectory
 from ..tools.commanded import peaks_of
 
@@ -75,7 +76,7 @@ def draw_commanded(panels: np.ndarray, commanded: Commanded, colors: tuple[str, 
         axes.set_ylabel(f"{quantity} [{unit}]")
     peaks = peaks_of(motion, *(field_array(trajectory, field) for _, field, _ in fields))
     panels[0].set_title(
-        f"{trajectory.joint_names[joint]}: commanded between the points, at most "
+        f"{short_name(trajectory.joint_names[joint])}: commanded between the points, at most "
         f"{peaks.commanded['acceleration']:.3g} rad/s²",
         loc="left",
     )
