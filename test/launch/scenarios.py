@@ -74,6 +74,10 @@ SCENARIOS = (
         remappings=(("joint_states", "/cell/joint_states"), ("~/joint_trajectory", "/arm_controller/joint_trajectory")),
     ),
 )
+OTHER_ROBOTS = tuple(
+    Scenario(robot, namespace=robot)
+    for robot in sorted({file.stem for file in CONFIG.glob("*.yaml")} - {scenario.robot for scenario in SCENARIOS})
+)
 SIDE_BY_SIDE = (Scenario("ur5e", namespace="left"), Scenario("ur5e", namespace="right/arm"))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_in
 
 from scenarios import (
     MAIN_JOB,
+    OTHER_ROBOTS,
     SCENARIOS,
     SHUTDOWN_LIMIT_S,
     SIDE_BY_SIDE,
@@ -22,6 +24,7 @@ from scenarios import (
     Scenario,
     WrongFile,
     goes_to_active_by_itself,
+    has_the_parameters_of_its_files,
     neighbours_do_not_hear_each_other,
     traffic_recovers,
 )
@@ -62,20 +65,31 @@ def test_started_node(started, check):
     check(client, scenario)
 
 
-def test_two_nodes_side_by_side_do_not_hear_each_other(tmp_path):
-    folders = [tmp_path / str(one) for one in SIDE_BY_SIDE]
-    for folder in folders:
-        folder.mkdir()
-    nodes = [
-        NodeProcess(folder, arguments=one.process_arguments())
-        for folder, one in zip(folders, SIDE_BY_SIDE, strict=True)
-    ]
-    clients = [one.client() for one in SIDE_BY_SIDE]
+@contextmanager
+def running(scenarios: Sequence[Scenario], folder: Path) -> Iterator[list[RosClient]]:
+    """A client of each of several nodes, which run side by side."""
+    folders = [folder / str(one) for one in scenarios]
+    for each in folders:
+        each.mkdir()
+    nodes = [NodeProcess(f, arguments=one.process_arguments()) for f, one in zip(folders, scenarios, strict=True)]
+    clients = [one.client() for one in scenarios]
     try:
-        neighbours_do_not_hear_each_other(clients, SIDE_BY_SIDE)
+        yield clients
     finally:
         for one in [*clients, *nodes]:
             one.close()
+
+
+def test_two_nodes_side_by_side_do_not_hear_each_other(tmp_path):
+    with running(SIDE_BY_SIDE, tmp_path) as clients:
+        neighbours_do_not_hear_each_other(clients, SIDE_BY_SIDE)
+
+
+def test_the_other_robots_start_with_the_parameters_of_their_files(tmp_path):
+    with running(OTHER_ROBOTS, tmp_path) as clients:
+        for client, scenario in zip(clients, OTHER_ROBOTS, strict=True):
+            goes_to_active_by_itself(client, scenario)
+            has_the_parameters_of_its_files(client, scenario)
 
 
 @pytest.mark.parametrize("wrong", WRONG_FILES.values(), ids=WRONG_FILES)
