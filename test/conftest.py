@@ -34,16 +34,18 @@ _prepare_environment()
 _turns: list[int] = []  # file descriptors, where pytest-xdist runs several workers
 
 
-def _turn_files() -> list[Path]:
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    folder = Path(tempfile.gettempdir())
-    return [folder / f"traj_integrator_ros_tests_{run}_{name}" for name in ("gate", "room")] if run else []
+def _turn_files(config: pytest.Config) -> list[Path]:
+    """Of the workers of this run; none in a run that is a test itself, which would wait for its own turn."""
+    if not hasattr(config, "workerinput"):
+        return []
+    name = f"traj_integrator_ros_tests_{config.workerinput['testrunuid']}"
+    return [Path(tempfile.gettempdir()) / f"{name}_{part}" for part in ("gate", "room")]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
     remove_abandoned_segments()  # of an earlier run that was killed
-    _turns.extend(os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _turn_files())
+    _turns.extend(os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _turn_files(config))
     if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist: files come in the order of ours
         config.option.loadscopereorder = False
     if importlib.util.find_spec("hypothesis") is None:
@@ -58,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the shared memory of the processes that tests have killed, and what the workers took turns by."""
     remove_abandoned_segments()
-    for file in _turn_files():
+    for file in _turn_files(config):
         file.unlink(missing_ok=True)
 
 
