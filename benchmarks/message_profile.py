@@ -90,7 +90,7 @@ def run_node() -> None:
         (ActionSequenceReader, "read", "read the bytes"),
         (pipeline, "check_sequence", "check the sequence"),
         (TrajectoryIntegrator, "integrate_array", "engine"),
-        (pipeline.Pipeline, "points_to_publish", "row for the controller: limits, start, points"),
+        (pipeline.Pipeline, "trajectory", "motion for the controller: limits, start, points"),
         (JointTrajectoryWriter, "serialize", "JointTrajectory as bytes"),
         (node, "_serialized", "TrajectoryBatch as bytes"),
         (LifecyclePublisher, "publish", PUBLISH),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
 
     from traj_integrator_interfaces.msg import ActionSequence
-    from traj_integrator_ros.handling.controller_points import TimedPoints
+    from traj_integrator_ros.execution.points import Points
 
 HORIZON, DOF, DT = 32, 7, 0.02
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
@@ -64,11 +64,11 @@ def joint_trajectory_out(horizon: int) -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
     from trajectory_msgs.msg import JointTrajectory
 
-    from traj_integrator_ros.handling.controller_points import TimedPoints
+    from traj_integrator_ros.execution.points import Points
     from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
 
     # The same times in every call, as sequences with one step length have; others cost about 1 us more.
-    points = TimedPoints(np.arange(horizon) * 20_000_000, random(3, horizon, DOF).astype(np.float64))
+    points = Points(np.arange(horizon) * 20_000_000, *random(3, horizon, DOF).astype(np.float64))
     writer = JointTrajectoryWriter(JOINTS)
     expected = joint_trajectory_objects(points)
 
@@ -87,7 +87,7 @@ def joint_trajectory_out(horizon: int) -> Case:
     )
 
 
-def joint_trajectory_objects(points: TimedPoints) -> object:
+def joint_trajectory_objects(points: Points) -> object:
     """The message as objects, as fast as they can be made: arrays are copied as a whole."""
     from builtin_interfaces.msg import Duration
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -222,12 +222,12 @@ def callback(batch: int) -> Case:
     def ours() -> tuple[bytes, bytes]:
         received = reader.read(data)
         integrated = pipeline.integrate(received.fields, NOW_NS)
-        points = pipeline.points_to_publish(integrated, NOW_NS)
+        trajectory = pipeline.trajectory(integrated, 0, NOW_NS)
         request = integrated.request
         sizes = request.batch, request.output_horizon
         times = integrated.times.float32
         return (
-            writer.serialize(points),
+            writer.serialize(trajectory.points),
             serialize_batch(request.columns.names, received.stamp, *sizes, times, integrated.trajectories),
         )
 
@@ -260,6 +260,7 @@ def pipeline_with_limits() -> object:
     from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
     from traj_integrator_ros.handling.parameters import NodeParameters, default_values
     from traj_integrator_ros.handling.pipeline import Pipeline
+    from traj_integrator_ros.handling.published import PublishedMotion
     from traj_integrator_ros.handling.rejection import Rejected
 
     def refuse(finding: Rejected) -> None:
@@ -268,4 +269,4 @@ def pipeline_with_limits() -> object:
     values = {**default_values(), **LIMITS, "joint_names": list(JOINTS), "device": "cpu"}
     parameters = NodeParameters.from_values(values)
     engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu"))
-    return Pipeline(parameters, engine, refuse)
+    return Pipeline(parameters, engine, PublishedMotion(), refuse)

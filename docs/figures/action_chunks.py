@@ -16,7 +16,8 @@ from recording_session import example, isolated_environment, running
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_ros.handling.controller_points import TimedPoints, interpolate
+from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure
 
 LAG, JOINT, SECONDS = 0.04, "panda_joint2", 2.4
@@ -60,14 +61,14 @@ def record(kind: str, start_from: str) -> tuple[np.ndarray, object, np.ndarray]:
     """
     with running({"start_from": start_from}), example("simulated_robot.py", "--lag", str(LAG)):
         trajectories, states = listen(kind)
-    arrivals = np.array([arrival for arrival, _ in trajectories])
-    points = [timed(message) for _, message in trajectories]
+    motions = [timed(message) for _, message in trajectories]
+    # A trajectory takes over at its first point.
+    arrivals = np.array([begin_of(message, arrival) for arrival, message in trajectories])
 
     def command(t: float) -> tuple[float, float]:
         index = max(0, int(np.searchsorted(arrivals, t, side="right")) - 1)
-        elapsed = min(int((t - arrivals[index]) * 1e9), int(points[index].time_ns[-1]))
-        position, velocity, _ = interpolate(points[index], max(0, elapsed))
-        return position[0], velocity[0]
+        state = motions[index].state_at(max(0.0, t - arrivals[index]))
+        return state.position[0], state.velocity[0]
 
     return arrivals, command, np.array(states).T
 
@@ -81,13 +82,13 @@ def listen(kind: str) -> tuple[list[tuple[float, JointTrajectory]], list[tuple[f
     node.create_subscription(
         JointTrajectory,
         "traj_integrator/joint_trajectory",
-        lambda message: trajectories.append((time.monotonic(), message)),
+        lambda message: trajectories.append((time.time(), message)),
         10,
     )
     node.create_subscription(
         JointState,
         "joint_states",
-        lambda message: states.append((time.monotonic(), message.position[message.name.index(JOINT)])),
+        lambda message: states.append((time.time(), message.position[message.name.index(JOINT)])),
         10,
     )
     executor = SingleThreadedExecutor()
@@ -95,21 +96,31 @@ def listen(kind: str) -> tuple[list[tuple[float, JointTrajectory]], list[tuple[f
     while not states:
         executor.spin_once(timeout_sec=0.05)
     with example("action_chunks.py", "--kind", kind):
-        while not trajectories or time.monotonic() < trajectories[0][0] + SECONDS + 0.2:
+        while not trajectories or time.time() < trajectories[0][0] + SECONDS + 0.2:
             executor.spin_once(timeout_sec=0.05)
     rclpy.shutdown()
     return trajectories, states
 
 
-def timed(message: JointTrajectory) -> TimedPoints:
-    """The points of the one joint."""
+def begin_of(message: JointTrajectory, arrival: float) -> float:
+    """When the first point is due, s; without a stamp, times count from the arrival."""
+    stamp, first = message.header.stamp, message.points[0].time_from_start
+    begin = stamp.sec + 1e-9 * stamp.nanosec or arrival
+    return begin + first.sec + 1e-9 * first.nanosec
+
+
+def timed(message: JointTrajectory) -> Motion:
+    """What the controller makes of the points of the one joint."""
     column = message.joint_names.index(JOINT)
     time_ns = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in message.points]
-    rows = [
+    fields = ("positions", "velocities", "accelerations")
+    parts = [
         np.array([[getattr(point, name)[column]] for point in message.points])
-        for name in ("positions", "velocities", "accelerations")
+        if len(getattr(message.points[0], name))
+        else None
+        for name in fields
     ]
-    return TimedPoints(np.array(time_ns), np.stack(rows))
+    return motion_of_points(Points(np.array(time_ns), *parts))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The latest joint state and the last published trajectory, without ROS."""
+"""The latest joint state, without ROS."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.handling.controller_points import TimedPoints
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
-from traj_integrator_ros.handling.start_states import JointStates, PublishedTrajectory
+from traj_integrator_ros.handling.start_states import JointStates
 
 NAMES = ("a", "b", "c")
 SECOND = 10**9
@@ -102,36 +101,3 @@ def test_a_node_clock_that_jumps_back_drops_the_state() -> None:
 
 def test_no_state_yet_is_told_apart_from_one_lost() -> None:
     assert rejected(JointStates(NAMES).latest, NOW, 0.0) is RejectionReason.NO_JOINT_STATE
-
-
-def line() -> TimedPoints:
-    """One second at 1 rad/s, then at rest for another."""
-    time = np.arange(3) * SECOND
-    position = np.array([[0.0] * 3, [1.0] * 3, [1.0] * 3])
-    velocity = np.array([[1.0] * 3, [1.0] * 3, [0.0] * 3])
-    return TimedPoints(time, np.stack([position, velocity, np.zeros((3, 3))]))
-
-
-def test_a_published_trajectory_predicts_until_it_ends() -> None:
-    published = PublishedTrajectory()
-    assert published.state_at(NOW) is None
-    published.record(line(), NOW, NOW)
-    state = published.state_at(NOW + SECOND // 4)
-    assert state.position.shape == (1, 3)
-    assert np.allclose(state.position, 0.25) and np.allclose(state.velocity, 1.0) and np.allclose(state.acceleration, 0)
-    assert published.state_at(NOW + 2 * SECOND) is None
-    assert published.state_at(NOW + SECOND) is None, "once ended, it stays ended"
-
-
-def test_a_published_trajectory_that_starts_later_predicts_nothing_until_then() -> None:
-    published = PublishedTrajectory()
-    published.record(line(), NOW + SECOND, NOW)
-    assert published.state_at(NOW + SECOND // 2) is None
-    assert np.allclose(published.state_at(NOW + SECOND + SECOND // 2).position, 0.5)
-
-
-def test_a_published_trajectory_is_forgotten_when_the_clock_jumps_back() -> None:
-    published = PublishedTrajectory()
-    published.record(line(), NOW, NOW)
-    assert published.state_at(NOW - SECOND) is None
-    assert published.state_at(NOW + SECOND // 2) is None

@@ -8,6 +8,7 @@ import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 
+from traj_integrator_ros.handling.published import ExecutionReport
 from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
 from traj_integrator_ros.node import throttled_log
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
@@ -22,7 +23,7 @@ def status(**changes: object) -> NodeStatus:
     usual = NodeStatus(
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", state_age_s=0.1,
         state_timeout_s=0.5, limits="none", sequences=10, published=10, service_calls=0, rejected=NONE, warned=NONE,
-        sequence_latency=LatencyRing(), service_latency=LatencyRing(),
+        execution=ExecutionReport(), sequence_latency=LatencyRing(), service_latency=LatencyRing(),
     )  # fmt: skip
     return dataclasses.replace(usual, **changes)
 
@@ -43,6 +44,8 @@ def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
         ({"state_age_s": None}, OK, "active, no joint state yet"),
         ({"lifecycle_state": "inactive"}, WARN, "inactive: input is not accepted"),
         ({"rejected": counted(RejectionReason.NOT_FINITE)}, WARN, "rejected 2 x not_finite"),
+        ({"execution": ExecutionReport(late=2)}, WARN, "2 x late"),
+        ({"execution": ExecutionReport(late=1, starved=3)}, WARN, "1 x late, 3 x starved"),
         ({"warned": counted(RejectionReason.LIMITS)}, WARN, "published in spite of 2 x limits_violated"),
         ({"state_age_s": 2.0}, STALE, "joint state is 2.00 s old (state_timeout 0.5 s)"),
         ({"state_age_s": 2.0, "state_timeout_s": 0.0}, OK, "active"),
@@ -72,6 +75,15 @@ def test_every_reason_is_listed_with_its_count() -> None:
         assert values[f"rejected.{reason.value}"] == ("2" if reason is RejectionReason.START_INDEX else "0")
     assert values["rejected"] == "2"
     assert values["sequence_latency_p99_ms"] == "none"
+
+
+def test_what_was_executed_is_told() -> None:
+    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, dropped_steps=7, late=1, starved=2, brakes=3)
+    [told] = Diagnostics("node").message(status(execution=report), Time()).status
+    values = {pair.key: pair.value for pair in told.values}
+    assert [values[f"seam_offset_{q}"] for q in ("position", "velocity", "acceleration")] == ["0.1", "0.2", "0.3"]
+    assert (values["lead_margin_least_ms"], values["lead_margin_median_ms"]) == ("12.300", "15.000")
+    assert [values[key] for key in ("dropped_steps", "late", "starved", "brakes")] == ["7", "1", "2", "3"]
 
 
 def test_latency_percentiles_are_of_the_last_thousand() -> None:

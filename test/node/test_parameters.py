@@ -117,6 +117,11 @@ WRONG = {
         {"limits.position_min": [0.0, 1.0], "limits.position_max": [1.0, 1.0]}, "limits.position_min of b",
     ),
     "row": ({"publish.row": 1024}, "publish.row"),
+    "lead beyond wait": ({"publish.lead_time": 0.5, "publish.longest_wait": 0.4}, "publish.lead_time"),
+    "brake time zero": ({"publish.brake_time": 0.0}, "publish.brake_time"),
+    "brake impossible": (
+        {"limits.velocity": [1.0, 1.0], "limits.jerk": [9.0, 1e-6]}, "limits.acceleration, limits.jerk of b",
+    ),
 }  # fmt: skip
 
 
@@ -151,6 +156,7 @@ CHANGES = [
     ("limits.acceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3), ("limits.start_deviation", 0.5),
     ("limits.action", "warn"), ("publish.row", 1), ("publish.joint_trajectory", False),
     ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
+    ("publish.brake_time", 0.5), ("publish.lead_time", 0.05), ("publish.fade_time", 0.1), ("publish.longest_wait", 2.0),
     ("diagnostics.period", 0.2), ("service_introspection", "contents"),
 ]  # fmt: skip
 
@@ -183,6 +189,7 @@ def test_what_can_change_at_run_time_does_and_the_rest_refuses_with_a_reason(cli
         ("limits.velocity", [1.0], "limits.velocity: expected 0 or 3 values"),
         ("publish.row", 64, "publish.row: expected less than max_batch (64), got 64"),
         ("joint_names", ["a"], "deactivate and clean up"),
+        ("publish.lead_time", 2.0, "publish.lead_time: expected at most publish.longest_wait (1 s), got 2"),
     ],
 )
 def test_a_wrong_change_is_refused_and_leaves_everything_as_it_was(

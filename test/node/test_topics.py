@@ -54,7 +54,7 @@ def test_a_sequence_without_start_starts_from_the_latest_joint_state(client: Ros
     batch, trajectory = client.answer(sequence(np.zeros((1, 4, DOF)), control_space=ActionSequence.VELOCITY))
     assert np.allclose(table(batch.position, 1, DOF)[0, 0], [0.1, 0.2, 0.3])
     assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], [1.0, 2.0, 3.0])
-    assert np.allclose(trajectory.points[0].positions, [0.1, 0.2, 0.3])
+    assert np.allclose(trajectory.points[3].positions, [0.1, 0.2, 0.3], atol=1e-3)
 
 
 def test_columns_in_another_order_come_back_in_that_order(client: RosClient) -> None:
@@ -68,7 +68,7 @@ def test_columns_in_another_order_come_back_in_that_order(client: RosClient) -> 
     assert np.allclose(table(batch.position, 1, DOF)[0, 0], [3.0, 1.0, 2.0])
     assert np.allclose(table(batch.velocity, 1, DOF)[0, 1:], [0.3, 0.1, 0.2])
     assert list(trajectory.joint_names) == client.joint_names
-    assert np.allclose(trajectory.points[1].velocities, [0.1, 0.2, 0.3])
+    assert np.allclose(trajectory.points[0].positions, [1.01, 2.02, 3.03], atol=1e-6)
 
 
 def test_each_trajectory_may_have_its_own_start_from_a_pool_and_its_own_steps(client: RosClient) -> None:
@@ -92,12 +92,18 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     _, trajectory = client.answer(sequence(actions, control_space=space, position=np.zeros(DOF), velocity=np.ones(DOF)))
     # That it is acceptable, the client checks of all that it receives.
     assert trajectory.header.stamp.sec == 0 and trajectory.header.stamp.nanosec == 0
-    assert np.allclose(trajectory.points[0].positions, 0.0) and np.allclose(trajectory.points[0].velocities, 1.0)
+    times = [point.time_from_start.nanosec for point in trajectory.points[:horizon]]
+    assert times == [20_000_000 * (k + 1) for k in range(horizon)], (
+        "every action is executed, from the controller's own state"
+    )
+    assert [len(point.accelerations) for point in trajectory.points] == [
+        0 if space is ControlSpace.ACCELERATION else DOF
+    ] * len(trajectory.points)
 
 
 def test_a_trajectory_may_end_in_motion_where_that_is_asked_for(client: RosClient) -> None:
     message = sequence(np.ones((1, 4, DOF)), control_space=ActionSequence.VELOCITY)
-    assert len(client.answer(message)[1].points) == 5
+    assert len(client.answer(message)[1].points) > 10, "four and a brake"
     client.set_parameters(publish__end="as_planned")
     client.expects_rest = False
     try:
@@ -105,7 +111,7 @@ def test_a_trajectory_may_end_in_motion_where_that_is_asked_for(client: RosClien
     finally:
         client.expects_rest = True
         client.set_parameters(publish__end="stop")
-    assert len(trajectory.points) == 4 and list(trajectory.points[-1].velocities) == [1.0] * DOF
+    assert len(trajectory.points) == 4 and np.allclose(trajectory.points[-1].velocities, 1.0, atol=0.1)
 
 
 def plan(times_s: list[float], positions: np.ndarray, names: list[str]) -> JointTrajectory:
@@ -122,9 +128,9 @@ def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(c
     client.settle_state([0.5, 0.0, 0.0], [0.2, 0.0, 0.0])
     times = np.array([0.1, 0.25, 0.3, 0.6])
     answer = client.answer_plan(plan(list(times), 0.5 + 0.2 * times[:, None], ["joint_a"]))
-    assert [point.time_from_start.nanosec // 10**6 for point in answer.points[:5]] == [0, 100, 250, 300, 600]
-    assert np.allclose([point.velocities for point in answer.points[:5]], [[0.2, 0.0, 0.0]] * 5, atol=1e-9)
-    assert np.allclose([point.accelerations for point in answer.points[:5]], 0.0, atol=1e-6)
+    assert [point.time_from_start.nanosec // 10**6 for point in answer.points[:4]] == [100, 250, 300, 600]
+    assert np.allclose([point.velocities for point in answer.points[:4]], [[0.2, 0.0, 0.0]] * 4, atol=1e-9)
+    assert np.allclose([point.accelerations for point in answer.points[:4]], 0.0, atol=1e-6)
     assert np.allclose([point.positions[1:] for point in answer.points], 0.0)
 
 
@@ -153,22 +159,27 @@ def test_the_batch_is_published_only_while_somebody_listens_and_the_trajectory_a
     assert not client.batches
 
 
+def stamp_s(trajectory: JointTrajectory) -> float:
+    stamp = trajectory.header.stamp
+    return stamp.sec + 1e-9 * stamp.nanosec
+
+
 def test_start_from_previous_continues_where_the_last_trajectory_is_by_now(client: RosClient) -> None:
     assert client.set_parameters(start_from="previous") == [(True, "")]
     try:
         velocities = np.full((1, 50, DOF), 0.5)
         chunk = sequence(velocities, control_space=ActionSequence.VELOCITY, dt=[0.1])
-        client.answer(chunk)
-        begin = time.monotonic()
+        first = stamp_s(client.answer(chunk)[1])
         client.spin(0.5)
-        batch, _ = client.answer(chunk)
-        elapsed = time.monotonic() - begin
-        assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], 0.5, atol=1e-4)
-        assert table(batch.position, 1, DOF)[0, 0, 0] == pytest.approx(0.5 * elapsed, abs=0.1)
+        batch, trajectory = client.answer(chunk)
+        assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], 0.5, atol=5e-3)
+        moved = 0.5 * (stamp_s(trajectory) - first)
+        assert np.allclose(table(batch.position, 1, DOF)[0, 0], moved, atol=5e-3)
+        assert np.allclose(trajectory.points[0].positions, moved, atol=5e-3)
         # Once it has ended, the measured state counts again.
         short = sequence(np.zeros((1, 2, DOF)), control_space=ActionSequence.VELOCITY, dt=[0.01])
         client.answer(short)
-        client.spin(0.2)
+        client.spin(1.0)
         client.settle_state([0.7] * DOF)
         batch, _ = client.answer(short)
         assert np.allclose(table(batch.position, 1, DOF)[0, 0], 0.7)
@@ -181,7 +192,7 @@ def test_the_published_row_can_be_chosen_and_must_exist(client: RosClient) -> No
     message = sequence(actions, control_space=ActionSequence.VELOCITY)
     assert client.set_parameters(publish__row=1) == [(True, "")]
     try:
-        assert np.allclose(client.answer(message)[1].points[1].velocities, 0.2)
+        assert np.allclose(client.answer(message)[1].points[3].positions, 0.2 * 0.08, atol=1e-6)
         single = sequence(actions[:1], control_space=ActionSequence.VELOCITY)
         assert_counted(client, lambda: client.sequences.publish(single), "size_out_of_range")
     finally:

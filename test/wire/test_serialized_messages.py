@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.handling.controller_points import TimedPoints
-from traj_integrator_ros.handling.position_trajectory import check_positions
+from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
 from traj_integrator_ros.wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
@@ -35,17 +36,23 @@ stamps = st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 - 1))
 seeds = st.integers(0, 2**32 - 1)
 
 
-def points_of(seed: int, count: int, dof: int) -> TimedPoints:
+def points_of(seed: int, count: int, dof: int, accelerations: bool = True) -> Points:
     rng = np.random.default_rng(seed)
     time_ns = np.sort(rng.integers(0, 2 ** rng.integers(20, 60), count))
-    return TimedPoints(time_ns, rng.normal(size=(3, count, dof)) * 10.0 ** rng.integers(-300, 300))
+    position, velocity, acceleration = rng.normal(size=(3, count, dof)) * 10.0 ** rng.integers(-300, 300)
+    return Points(time_ns, position, velocity, acceleration if accelerations else None)
 
 
-def built(joint_names: list[str], points: TimedPoints, stamp: tuple[int, int]) -> JointTrajectory:
+def rows_of(points: Points) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    none = np.zeros((len(points.time_ns), 0))
+    accelerations = none if points.acceleration is None else points.acceleration
+    return zip(points.time_ns.tolist(), points.position, points.velocity, accelerations, strict=True)
+
+
+def built(joint_names: list[str], points: Points, stamp: tuple[int, int]) -> JointTrajectory:
     """The message as objects."""
     message = JointTrajectory(joint_names=joint_names)
     message.header.stamp.sec, message.header.stamp.nanosec = stamp
-    rows = zip(points.time_ns.tolist(), points.position, points.velocity, points.acceleration, strict=True)
     message.points = [
         JointTrajectoryPoint(
             positions=position.tolist(),
@@ -53,15 +60,14 @@ def built(joint_names: list[str], points: TimedPoints, stamp: tuple[int, int]) -
             accelerations=acceleration.tolist(),
             time_from_start=Duration(sec=time // SECOND, nanosec=time % SECOND),
         )
-        for time, position, velocity, acceleration in rows
+        for time, position, velocity, acceleration in rows_of(points)
     ]
     return message
 
 
-def written(joint_names: list[str], points: TimedPoints, stamp: tuple[int, int]) -> CdrWriter:
+def written(joint_names: list[str], points: Points, stamp: tuple[int, int]) -> CdrWriter:
     writer = CdrWriter().header(stamp).strings(joint_names).numbers("I", len(points.time_ns))
-    rows = zip(points.time_ns.tolist(), points.position, points.velocity, points.acceleration, strict=True)
-    for time, *arrays in rows:
+    for time, *arrays in rows_of(points):
         for values in (*arrays, []):
             writer.array("d", values)
         writer.numbers("i", time // SECOND).numbers("I", time % SECOND)
@@ -80,12 +86,12 @@ def assert_same_bytes(ours: bytes, message: object, expected: CdrWriter) -> None
     assert deserialize_message(ours, type(message)) == message
 
 
-@given(names, st.integers(1, 300), stamps, seeds)
+@given(names, st.integers(1, 300), stamps, seeds, st.booleans())
 def test_a_joint_trajectory_is_what_rclpy_makes_of_the_objects(
-    joint_names: list[str], count: int, stamp: tuple[int, int], seed: int
+    joint_names: list[str], count: int, stamp: tuple[int, int], seed: int, accelerations: bool
 ) -> None:
     writer = JointTrajectoryWriter(tuple(joint_names))
-    for points in (points_of(seed, count, len(joint_names)), points_of(seed + 1, count, len(joint_names))):
+    for points in (points_of(seed + k, count, len(joint_names), accelerations) for k in range(2)):
         ours = writer.serialize(points, stamp)
         assert_same_bytes(ours, built(joint_names, points, stamp), written(joint_names, points, stamp))
 
@@ -95,7 +101,7 @@ def test_templates_are_kept_for_the_numbers_of_points_used_last() -> None:
     for count in [*range(1, 200), *range(1, 20)]:
         points = points_of(count, count, len(JOINTS))
         assert deserialize_message(writer.serialize(points), JointTrajectory) == built(list(JOINTS), points, (0, 0))
-    kept = list(writer._templates)
+    kept = [count for count, with_accelerations in writer._templates if with_accelerations]
     assert kept == [*range(155, 200), *range(1, 20)]
     assert writer._size == sum(len(writer.serialize(points_of(0, count, len(JOINTS)))) for count in kept)
 
@@ -294,9 +300,9 @@ def test_points_beyond_the_most_are_counted_but_not_read() -> None:
     fields = PositionTrajectoryReader().read(data, 399_999).fields
     assert (fields.count, fields.time_ns, fields.positions) == (400_000, [], [])
     with pytest.raises(Rejected, match="size_out_of_range: points: expected 1 to 64"):
-        check_positions(fields, JOINTS, 64, 0)
+        plan_of_positions(fields, JOINTS, 64, 0)
     with pytest.raises(Rejected, match="unknown_joint"):
-        check_positions(fields, ("other",), 64, 0)
+        plan_of_positions(fields, ("other",), 64, 0)
 
 
 @pytest.mark.parametrize("reader", [ActionSequenceReader(), PositionTrajectoryReader(), JointStateReader()])

@@ -11,6 +11,8 @@ from .motion import Motion, State, raised, taylor_shift
 _STEPS = 3
 """A lack of acceleration fades in so many steps: with fewer, jerk is larger and a step of the first row
 overshoots more; with more than 4, a motion that is replaced again and again drifts ever further from its plans."""
+_SHORT = 0.8
+"""Share of the fade's time below which the next knot suits better."""
 _SAME_TIME = 1e-9
 """Rounding of times, s."""
 
@@ -72,8 +74,13 @@ def settle(motion: Motion, fade_time: float) -> Motion:
 
 
 def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
-    """Knots at which a fade may end, s from where it begins: within `fade_time`, and not before a full step."""
+    """Knots at which a fade may end, s from where it begins: within `fade_time`, and not before a full step.
+
+    Where the last one is much shorter than asked for, so is the next one, which is longer.
+    """
     last = max(int(np.searchsorted(knots, fade_time * (1 + 1e-9), side="right")), 2)
+    if last < len(knots) and knots[last - 1] < _SHORT * fade_time:
+        last += 1
     first = 2 if len(knots) > 2 and knots[1] < 0.9 * (knots[2] - knots[1]) else 1
     return knots[first : max(last, first + 1)]
 

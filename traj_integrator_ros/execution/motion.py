@@ -111,12 +111,48 @@ class Motion:
             coefficients[0] = taylor_shift(np.array([into]), self.degree)[0] @ coefficients[0]
         return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
+    def until(self, time: float) -> Motion:
+        """The motion up to a time, s.
+
+        Raises:
+            ValueError: the motion is over before that time, or has not begun.
+
+        """
+        if not 0 < time <= self.knots[-1]:
+            raise ValueError(f"time: expected more than 0 and at most the duration, {self.duration:g} s, got {time:g}")
+        if time == self.knots[-1]:
+            return self
+        count = int(np.searchsorted(self.knots, time, side="left"))
+        knots = np.append(self.knots[:count], time)
+        return Motion(knots, self.coefficients[:count], self.with_accelerations)
+
+    def begun_earlier(self, by: float) -> Motion:
+        """The motion with its first piece continued backwards by some time, s."""
+        knots = self.knots + by
+        knots[0] = 0.0
+        coefficients = self.coefficients.copy()
+        coefficients[0] = taylor_shift(np.array([-by]), self.degree)[0] @ coefficients[0]
+        return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
+
+    def moved(self, by: np.ndarray) -> Motion:
+        """The same motion elsewhere, by `[D]`, rad."""
+        coefficients = self.coefficients.copy()
+        coefficients[:, 0] += by
+        return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
+
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
         degree = max(self.degree, other.degree)
         knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
         coefficients = np.concatenate([raised(part.coefficients, degree) for part in (self, other)])
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
+
+
+def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
+    """Joints that stay where they are `[D]`, for a time, s, in pieces of one length."""
+    coefficients = np.zeros((pieces, 2, len(position)))
+    coefficients[:, 0] = position
+    return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
 
 
 def raised(coefficients: np.ndarray, degree: int) -> np.ndarray:

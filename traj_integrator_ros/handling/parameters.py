@@ -11,6 +11,7 @@ from enum import Enum
 import numpy as np
 
 from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+from .ending import LONGEST_BRAKE_S, Braking, brake_durations
 
 ParameterValue = bool | int | float | str | list[str] | list[float]
 
@@ -61,6 +62,7 @@ class ParameterSpec:
 
 
 START_FROM_PREVIOUS = "previous"
+END_STOP = "stop"
 ACTION_REJECT = "reject"
 _MAXIMUM = 1e9
 
@@ -153,8 +155,8 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "start_from",
         ParameterKind.STRING,
         "measured",
-        "Start of sequences that bring none: measured (latest joint state), or previous (what the last published "
-        "trajectory predicts for now; measured once it has ended)",
+        "What trajectories go on from: measured (the latest joint state), or previous (the last published motion, on "
+        "a schedule; measured once it has ended)",
         choices=("measured", START_FROM_PREVIOUS),
     ),
     ParameterSpec(
@@ -237,17 +239,51 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec(
         "publish.end",
         ParameterKind.STRING,
-        "stop",
-        "End of ~/joint_trajectory: stop (at rest, with one more point where needed) or as_planned",
-        choices=("stop", "as_planned"),
+        END_STOP,
+        "End of ~/joint_trajectory: stop (a brake follows where the plan ends in motion) or as_planned",
+        choices=(END_STOP, "as_planned"),
     ),
     ParameterSpec(
         "publish.rest_tolerance",
         ParameterKind.DOUBLE,
         0.01,
-        "End velocity up to which publish.end = stop rounds to 0 instead of adding a point",
+        "End velocity up to which a plan counts as ending at rest: it is taken away instead of braked",
         unit="rad/s or m/s",
         range=(0.0, _MAXIMUM),
+    ),
+    ParameterSpec(
+        "publish.brake_time",
+        ParameterKind.DOUBLE,
+        0.25,
+        "Duration of a brake of joints without limits.jerk (limits.acceleration may prolong it)",
+        unit="s",
+        range=(1e-3, 30.0),
+    ),
+    ParameterSpec(
+        "publish.lead_time",
+        ParameterKind.DOUBLE,
+        0.02,
+        "With start_from = previous: how far ahead trajectories start, so that the way to the controller does not "
+        "count; 0: on arrival",
+        unit="s",
+        range=(0.0, 10.0),
+    ),
+    ParameterSpec(
+        "publish.fade_time",
+        ParameterKind.DOUBLE,
+        0.2,
+        "With start_from = previous: time in which the difference between the motion before and a new plan fades; "
+        "0: it is not carried over",
+        unit="s",
+        range=(0.0, 30.0),
+    ),
+    ParameterSpec(
+        "publish.longest_wait",
+        ParameterKind.DOUBLE,
+        1.0,
+        "With start_from = previous: furthest that the stamp of a sequence may lie ahead",
+        unit="s",
+        range=(0.0, 3600.0),
     ),
     ParameterSpec(
         "diagnostics.period",
@@ -309,9 +345,24 @@ class NodeParameters:
     publish_trajectory_batch: bool
     publish_end: str
     publish_rest_tolerance: float
+    publish_brake_time: float
+    publish_lead_time: float
+    publish_fade_time: float
+    publish_longest_wait: float
     diagnostics_period: float
     service_introspection: str
     autostart: bool
+
+    @property
+    def braking(self) -> Braking:
+        """How motions are brought to rest."""
+        return Braking(
+            self.joint_names,
+            self.publish_rest_tolerance,
+            self.publish_brake_time,
+            self.limits_acceleration,
+            self.limits_jerk,
+        )
 
     @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
@@ -404,7 +455,28 @@ def _check_together(parameters: NodeParameters) -> None:
                 f"warmup: expected at least 1x1 and at most max_batch x max_horizon = "
                 f"{parameters.max_batch}x{parameters.max_horizon}, got {batch}x{horizon}"
             )
+    if parameters.publish_lead_time > parameters.publish_longest_wait:
+        raise InvalidParameters(
+            f"publish.lead_time: expected at most publish.longest_wait ({parameters.publish_longest_wait:g} s), "
+            f"got {parameters.publish_lead_time:g}"
+        )
+    _check_brake(parameters)
     if parameters.publish_row >= parameters.max_batch:
         raise InvalidParameters(
             f"publish.row: expected less than max_batch ({parameters.max_batch}), got {parameters.publish_row}"
+        )
+
+
+def _check_brake(parameters: NodeParameters) -> None:
+    """Check that the largest velocities can be braked within the limits."""
+    velocity = parameters.limits_velocity
+    if velocity is None or parameters.publish_end != END_STOP:
+        return
+    fastest = np.where(np.isfinite(velocity), velocity, 0.0)
+    durations = brake_durations(fastest, None, parameters.braking)
+    joint = int(durations.argmax())
+    if not durations[joint] <= LONGEST_BRAKE_S:
+        raise InvalidParameters(
+            f"limits.acceleration, limits.jerk of {parameters.joint_names[joint]}: expected to stop within "
+            f"{LONGEST_BRAKE_S:g} s from limits.velocity ({velocity[joint]:g}), got {durations[joint]:.3g} s"
         )

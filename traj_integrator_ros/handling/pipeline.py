@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
+from ..execution.motion import State
 from ..kernels import Trajectory
-from .controller_points import TimedPoints, publishable_points
 from .finite import all_finite, require_finite
 from .limits import JointLimits, find_violation
 from .parameters import ACTION_REJECT, START_FROM_PREVIOUS, NodeParameters
-from .position_trajectory import PositionFields, check_positions, differentiate
+from .plan import is_held, plan_of_rows, plan_of_sequence
+from .position_trajectory import PositionFields, plan_of_positions
+from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
-from .start_states import JointStates, MeasuredState, PublishedTrajectory
+from .start_states import JointStates
 from .time_grid import TimeGrid
+from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
 """Takes what was found wrong but let through (limits.action = warn)."""
@@ -53,18 +55,21 @@ class BatchGradient(NamedTuple):
 
 
 class Pipeline:
-    """Holds what requests share (engine, latest joint state, last published trajectory) and answers them.
+    """Holds what requests share (engine, latest joint state, last published motion) and answers them.
 
     Args:
         parameters: the node's configuration.
         engine: built from it.
+        published: what was published last.
         warn: called with violations that are let through.
 
     """
 
-    def __init__(self, parameters: NodeParameters, engine: TrajectoryIntegrator, warn: Warn) -> None:
+    def __init__(
+        self, parameters: NodeParameters, engine: TrajectoryIntegrator, published: PublishedMotion, warn: Warn
+    ) -> None:
         self.joint_states = JointStates(parameters.joint_names)
-        self.published = PublishedTrajectory()
+        self.published = published
         self._warn = warn
         self.reconfigure(parameters, engine)
 
@@ -92,6 +97,7 @@ class Pipeline:
             parameters.limits_acceleration,
             parameters.limits_jerk,
         )
+        self._trajectories = TrajectoryMaker(parameters, self._limits, self.joint_states, self.published, self._warn)
 
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -111,6 +117,7 @@ class Pipeline:
 
         """
         request = check_sequence(fields, self._rules)
+        self._check_clock(now_ns)
         start = self._start(now_ns) if request.start is None else request.start
         space = request.control_map.control_space
         with _device_memory():
@@ -122,19 +129,34 @@ class Pipeline:
         return IntegratedBatch(request, trajectories, self._times(request))
 
     def check_limits(self, batch: IntegratedBatch) -> None:
-        """Check all trajectories of a batch against the limits.
+        """Check all rows of all trajectories of a batch against the limits.
 
         Raises:
             Rejected: limits_violated, where limits.action is reject.
 
         """
-        self._judge_limits(batch.trajectories, batch.request.control_map.start_row)
+        start_row = batch.request.control_map.start_row
+        if self._limits.surely_kept(batch.trajectories, start_row):
+            return
+        violation = find_violation(Trajectory(*batch.trajectories), self._limits, start_row)
+        if violation is None:
+            return
+        finding = Rejected(RejectionReason.LIMITS, str(violation))
+        if self.parameters.limits_action == ACTION_REJECT:
+            raise finding
+        self._warn(finding)
 
-    def points_to_publish(self, batch: IntegratedBatch, now_ns: int) -> TimedPoints:
-        """Check the row publish.row against limits and robot, and arrange it for the controller.
+    def trajectory(self, batch: IntegratedBatch, stamp_ns: int, now_ns: int) -> ExecutableTrajectory:
+        """Make the trajectory that is published of a batch: that of the row publish.row.
+
+        Args:
+            batch: what was integrated.
+            stamp_ns: of the sequence; counts with start_from = previous.
+            now_ns: the node's clock.
 
         Raises:
-            Rejected: size_out_of_range (there is no such row), limits_violated, start_mismatch or invalid_times.
+            Rejected: size_out_of_range (there is no such row), stale_sequence, future_sequence, limits_violated,
+                start_mismatch, brake_impossible, non_finite_result or invalid_times.
 
         """
         row = self.parameters.publish_row
@@ -144,27 +166,25 @@ class Pipeline:
                 f"batch: expected at least {row + 1}, so that there is row {row} (parameter publish.row), "
                 f"got {batch.request.batch}",
             )
-        start_row = batch.request.control_map.start_row
-        single = batch.trajectories[:, row : row + 1]
-        self._judge_limits(single, start_row, row)
-        self._judge_start(single[0, 0, start_row], now_ns)
-        return self._publishable(batch.times.row(row), single)
+        origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
+        if is_held(batch.request):
+            plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
+        else:
+            rows = batch.trajectories[:, row, batch.request.control_map.start_row :].astype(np.float64)
+            times = batch.times.row(row).time_s[batch.request.control_map.start_row :]
+            plan = plan_of_rows(times, rows[0], State(*rows[:3, 0]), origin_ns)
+        return self._trajectories.trajectory(plan, now_ns)
 
-    def position_trajectory(self, fields: PositionFields, now_ns: int) -> TimedPoints:
-        """Check and differentiate positions and times.
+    def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory:
+        """Check positions and times, and make the trajectory through them.
 
         Raises:
             Rejected: with the reason.
 
         """
-        parameters = self.parameters
-        checked = check_positions(fields, parameters.joint_names, parameters.max_horizon, now_ns)
-        result = differentiate(*checked, self._start(now_ns))
-        single = np.stack(result.trajectory)[:, None]
-        _require_finite_result(single, Trajectory._fields, single)
-        self._judge_limits(single, 0)
-        self._judge_start(single[0, 0, 0], now_ns)
-        return self._publishable(TimeGrid(result.time_s), single)
+        self._check_clock(now_ns)
+        plan = plan_of_positions(fields, self.parameters.joint_names, self.parameters.max_horizon, now_ns)
+        return self._trajectories.trajectory(plan, now_ns)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
@@ -212,65 +232,25 @@ class Pipeline:
 
     def _start(self, now_ns: int) -> StartState:
         """Start state of input that brings none, rows `[1, dof]`."""
-        self.joint_states.check_clock(now_ns)
-        if self.joint_states.jumped_back:
-            self.published.clear()
-        if self.parameters.start_from == START_FROM_PREVIOUS:
-            predicted = self.published.state_at(now_ns)
-            if predicted is not None:
-                return predicted
+        self._check_clock(now_ns)
+        predicted = self._trajectories.predicted(now_ns)
+        if predicted is not None:
+            return StartState(*(values[None] for values in predicted))
         state = self.joint_states.latest(now_ns, self.parameters.state_timeout)
         return StartState(state.position[None], state.velocity[None])
+
+    def _check_clock(self, now_ns: int) -> None:
+        """Forget what was measured and published later than now."""
+        self.joint_states.check_clock(now_ns)
+        self.published.check_clock(now_ns)
+        if self.joint_states.jumped_back:
+            self.published.clear()
 
     def _times(self, request: ActionRequest) -> TimeGrid:
         space = request.control_map.control_space
         if request.dt is None or isinstance(request.dt, float):
             return self._uniform_times(request.dt, request.horizon, space)
         return TimeGrid(self.engine.time_from_start(request.dt, request.batch, request.horizon, space))
-
-    def _judge_limits(self, trajectories: np.ndarray, start_row: int, row: int = 0) -> None:
-        if self._limits.surely_kept(trajectories, start_row):
-            return
-        violation = find_violation(Trajectory(*trajectories), self._limits, start_row)
-        if violation is not None:
-            self._judge(Rejected(RejectionReason.LIMITS, str(replace(violation, row=violation.row + row))))
-
-    def _judge_start(self, position: np.ndarray, now_ns: int) -> None:
-        """Compare the start `[dof]` of a trajectory to be published with where the robot is, if that is known."""
-        tolerance = self.parameters.limits_start_deviation
-        measured = self._measured(now_ns)
-        if tolerance <= 0 or measured is None:
-            return
-        deviation = position - measured.position
-        if max(map(abs, deviation.tolist())) > tolerance:
-            joint = int(np.abs(deviation).argmax())
-            self._judge(
-                Rejected(
-                    RejectionReason.START_MISMATCH,
-                    f"start.position of {self.parameters.joint_names[joint]}: expected within {tolerance:g} "
-                    f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
-                    f"got {position[joint]:.6g}",
-                )
-            )
-
-    def _measured(self, now_ns: int) -> MeasuredState | None:
-        try:
-            return self.joint_states.latest(now_ns, self.parameters.state_timeout)
-        except Rejected:
-            return None
-
-    def _judge(self, finding: Rejected) -> None:
-        if self.parameters.limits_action == ACTION_REJECT:
-            raise finding
-        self._warn(finding)
-
-    def _publishable(self, times: TimeGrid, trajectories: np.ndarray) -> TimedPoints:
-        return publishable_points(
-            times,
-            trajectories[:3, 0],
-            end=self.parameters.publish_end,
-            rest_tolerance=self.parameters.publish_rest_tolerance,
-        )
 
 
 @contextmanager

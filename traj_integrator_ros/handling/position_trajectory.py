@@ -1,4 +1,4 @@
-"""Positions and times from a planner that does not use our messages: checked and differentiated. Knows no ROS."""
+"""Positions and times from a planner that does not use our messages: checked, and made a plan. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from ..engine.integrator import StartState
-from ..kernels import Trajectory, differentiate_positions
+from ..execution.motion import State
+from ..execution.rows import Hold
 from .finite import require_finite
 from .joint_order import resolve_subset
+from .plan import Plan
 from .rejection import Rejected, RejectionReason
 
 _NANOSECOND_S = 1e-9
@@ -22,7 +22,7 @@ class PositionFields(NamedTuple):
 
     joint_names: Sequence[str]
     stamp_ns: int
-    """Start; 0 means now."""
+    """When the times begin to count; 0: when the trajectory starts."""
     count: int
     """Number of points; where it is more than are accepted, what follows may be empty."""
     time_ns: Sequence[int]
@@ -30,26 +30,16 @@ class PositionFields(NamedTuple):
     """For each point, one value for each joint name."""
 
 
-class DifferentiatedPositions(NamedTuple):
-    """A trajectory of all joints of the node: times from its start, s `[N]`, and float64 arrays `[N, dof]`."""
+def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_points: int, now_ns: int) -> Plan:
+    """Check a position trajectory, before anything is known of the robot, and return it as a plan.
 
-    time_s: np.ndarray
-    trajectory: Trajectory
-
-
-def check_positions(
-    fields: PositionFields, joint_names: tuple[str, ...], max_points: int, now_ns: int
-) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Check a position trajectory before anything is known of the start.
+    A point at time 0 is where it starts; its velocity is the robot's.
 
     Args:
         fields: the message.
         joint_names: the node's joints.
         max_points: most points that are accepted.
         now_ns: the node's clock.
-
-    Returns:
-        Times, int64 ns `[N]`, positions, float64 `[N, k]`, and the node's column of each of the k joints.
 
     Raises:
         Rejected: the first thing that is wrong, named with what was expected and what was given.
@@ -90,34 +80,11 @@ def check_positions(
     if fields.stamp_ns and fields.stamp_ns + int(time_ns[-1]) <= now_ns:
         ended = (now_ns - fields.stamp_ns - int(time_ns[-1])) * _NANOSECOND_S
         raise Rejected(RejectionReason.INVALID_TIMES, f"header.stamp: the trajectory ended {ended:.3f} s ago")
-    return time_ns, position, columns
-
-
-def differentiate(
-    time_ns: np.ndarray, position: np.ndarray, columns: list[int], start: StartState
-) -> DifferentiatedPositions:
-    """Give a checked position trajectory velocities and accelerations, in float64.
-
-    Joints that it leaves out hold their start position. It begins with the start state: as its first point where that
-    is at time 0, else as one more point before.
-
-    Args:
-        time_ns: `[N]`.
-        position: `[N, k]`, rad.
-        columns: the node's column of each of the k joints.
-        start: one row `[1, dof]`.
-
-    """
-    held = np.asarray(start.position, np.float64)
-    full = np.repeat(held, len(time_ns), axis=0)
-    full[:, columns] = position
-    if time_ns[0] > 0:
-        full = np.concatenate([held, full])
-        time_ns = np.concatenate([np.zeros(1, np.int64), time_ns])
-    time_s = time_ns * _NANOSECOND_S
-    velocity, acceleration = (
-        None if rows is None else torch.from_numpy(np.array(rows[0], np.float64))
-        for rows in (start.velocity, start.acceleration)
-    )
-    result = differentiate_positions(torch.from_numpy(full), torch.from_numpy(time_s), velocity, acceleration)
-    return DifferentiatedPositions(time_s, Trajectory(*(tensor.numpy() for tensor in result)))
+    rows = np.full((count, len(joint_names)), np.nan)
+    rows[:, columns] = position
+    start = None
+    if time_ns[0] == 0:
+        unknown = np.full(len(joint_names), np.nan)
+        start, rows, time_ns = State(rows[0], unknown, unknown), rows[1:], time_ns[1:]
+    steps = np.diff(time_ns, prepend=0) * _NANOSECOND_S
+    return Plan(Hold.POSITION, steps, rows, start, fields.stamp_ns)

@@ -1,4 +1,4 @@
-"""Where trajectories start: the latest joint state, or what the last published trajectory predicts. Knows no ROS."""
+"""The latest joint state, in the node's joint order, and how old it is. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..engine.integrator import StartState
-from .controller_points import TimedPoints, interpolate
 from .finite import require_finite
 from .rejection import Rejected, RejectionReason, shown, shown_names
 
@@ -182,35 +180,3 @@ class JointStates:
     def _drop_for_jump(self) -> None:
         self._state = None
         self._jumped_back = True
-
-
-class PublishedTrajectory:
-    """The last trajectory published, and where it says the robot is by now."""
-
-    def __init__(self) -> None:
-        self._points: TimedPoints | None = None
-        self._start_ns = 0
-        self._recorded_ns = 0
-
-    def record(self, points: TimedPoints, start_ns: int, now_ns: int) -> None:
-        """Keep a trajectory that starts at `start_ns` of the node's clock, which may be still to come."""
-        self._points, self._start_ns, self._recorded_ns = points, start_ns, now_ns
-
-    def state_at(self, now_ns: int) -> StartState | None:
-        """Return the state predicted for now, rows `[1, dof]`; None before the trajectory starts and once it has ended.
-
-        Between two points it follows the quintic that joint_trajectory_controller follows between them.
-        """
-        if self._points is None:
-            return None
-        elapsed_ns = now_ns - self._start_ns
-        if now_ns < self._recorded_ns or elapsed_ns >= int(self._points.time_ns[-1]):
-            self.clear()  # the clock has jumped back, or the motion is over
-            return None
-        if elapsed_ns < 0:
-            return None
-        return StartState(*(value[None] for value in interpolate(self._points, elapsed_ns)))
-
-    def clear(self) -> None:
-        """Forget the trajectory."""
-        self._points = None

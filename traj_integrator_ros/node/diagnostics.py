@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from ..handling.published import ExecutionReport
 from ..handling.rejection import RejectionReason
 from .latency import LatencyRing
 
@@ -37,6 +38,7 @@ class NodeStatus:
     """By reason; topics and services together."""
     warned: dict[RejectionReason, int]
     """Violated limits that were let through."""
+    execution: ExecutionReport
     sequence_latency: LatencyRing
     service_latency: LatencyRing
 
@@ -57,13 +59,17 @@ class Diagnostics:
         self._name = name
         self._rejected: dict[RejectionReason, int] = {}
         self._warned: dict[RejectionReason, int] = {}
+        self._execution = ExecutionReport()
 
     def message(self, status: NodeStatus, stamp: Time) -> DiagnosticArray:
         """Build the message for a status."""
         rejected = _increase(status.rejected, self._rejected)
         warned = _increase(status.warned, self._warned)
         self._rejected, self._warned = dict(status.rejected), dict(status.warned)
-        level, summary = _judge(status, rejected, warned)
+        late = status.execution.late - self._execution.late
+        starved = status.execution.starved - self._execution.starved
+        self._execution = status.execution
+        level, summary = _judge(status, rejected, warned, {"late": late, "starved": starved})
         array = DiagnosticArray()
         array.header.stamp = stamp
         array.status = [
@@ -79,7 +85,10 @@ class Diagnostics:
 
 
 def _judge(
-    status: NodeStatus, rejected: dict[RejectionReason, int], warned: dict[RejectionReason, int]
+    status: NodeStatus,
+    rejected: dict[RejectionReason, int],
+    warned: dict[RejectionReason, int],
+    untimely: dict[str, int],
 ) -> tuple[bytes, str]:
     if status.failure:
         return DiagnosticStatus.ERROR, f"{status.lifecycle_state}: {status.failure}"
@@ -97,6 +106,8 @@ def _judge(
         return DiagnosticStatus.WARN, f"rejected {_listed(rejected)}"
     if warned:
         return DiagnosticStatus.WARN, f"published in spite of {_listed(warned)}"
+    if any(untimely.values()):
+        return DiagnosticStatus.WARN, ", ".join(f"{count} x {what}" for what, count in untimely.items() if count > 0)
     return DiagnosticStatus.OK, "active" if status.state_age_s is not None else "active, no joint state yet"
 
 
@@ -117,9 +128,26 @@ def _values(status: NodeStatus) -> dict[str, str]:
         for percent in (50, 99):
             latency = ring.percentile_ms(percent)
             values[f"{kind}_latency_p{percent}_ms"] = "none" if latency is None else f"{latency:.3f}"
+    values.update(_of_execution(status.execution))
     values.update({f"rejected.{reason.value}": str(count) for reason, count in status.rejected.items()})
     values.update({f"warned.{reason.value}": str(count) for reason, count in status.warned.items()})
     return values
+
+
+def _of_execution(execution: ExecutionReport) -> dict[str, str]:
+    offsets = zip(("position", "velocity", "acceleration"), execution.seam_offset, strict=True)
+    margins = {"least": execution.lead_margin_least_s, "median": execution.lead_margin_median_s}
+    return {
+        **{f"seam_offset_{quantity}": f"{offset:.6g}" for quantity, offset in offsets},
+        **{
+            f"lead_margin_{which}_ms": "none" if margin is None else f"{1e3 * margin:.3f}"
+            for which, margin in margins.items()
+        },
+        "dropped_steps": str(execution.dropped_steps),
+        "late": str(execution.late),
+        "starved": str(execution.starved),
+        "brakes": str(execution.brakes),
+    }
 
 
 def _increase(now: dict[RejectionReason, int], before: dict[RejectionReason, int]) -> dict[RejectionReason, int]:

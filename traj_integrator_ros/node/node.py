@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
@@ -16,16 +17,23 @@ from std_msgs.msg import String
 from traj_integrator_interfaces.srv import ComputeGradient, Integrate
 
 from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
-from ..handling.controller_points import TimedPoints
 from ..handling.parameters import START_FROM_PREVIOUS, NodeParameters
 from ..handling.pipeline import IntegratedBatch, Pipeline
-from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
+from ..handling.published import ExecutableTrajectory, PublishedMotion
+from ..handling.rejection import Rejected, RejectionReason
 from ..handling.urdf_limits import FROM_TOPIC, RobotLimits, UrdfError
 from ..wire import messages
 from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
-from ..wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader, Stamp
+from ..wire.received_messages import (
+    ActionSequenceReader,
+    JointStateReader,
+    PositionTrajectoryReader,
+    Stamp,
+    nanoseconds,
+)
 from ..wire.sequence_gaps import SequenceGaps
 from ..wire.trajectory_batch_cdr import serialize_batch
+from .accounts import Accounts, one_line
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus
 from .entities import (
@@ -37,13 +45,11 @@ from .entities import (
     take_waiting,
 )
 from .latency import LatencyRing
-from .throttled_log import ThrottledLog
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
 _FAILURE = TransitionCallbackReturn.FAILURE
-_LONGEST_LINE = 500
-_NO_STAMP = (0, 0)
+_ACTIVE, _INACTIVE, _UNCONFIGURED, _FINALIZED = "active", "inactive", "unconfigured", "finalized"
 _SECOND_NS = 1_000_000_000
 
 
@@ -63,23 +69,19 @@ class IntegratorNode(LifecycleNode):
         self._entities: Entities | None = None
         self._limits: RobotLimits | None = None
         self._pending: tuple[RobotLimits, TrajectoryIntegrator] | None = None
-        self._active = False
+        self._lifecycle = _UNCONFIGURED
         self._failure = ""
-        self._rejected = RejectionCounters()
-        self._warned = RejectionCounters()
+        self._accounts = Accounts(self)
+        self._executed = PublishedMotion()
         self._gaps = SequenceGaps()
         self._sequence_reader = ActionSequenceReader()
         self._position_reader = PositionTrajectoryReader()
         self._joint_state_reader = JointStateReader()
-        self._joint_trajectories: JointTrajectoryWriter | None = None
+        self._writer: JointTrajectoryWriter | None = None
         self._sequences = self._published = self._service_calls = 0
         self._sequence_latency = LatencyRing()
         self._service_latency = LatencyRing()
-        self._warn = ThrottledLog(lambda line: self.get_logger().warning(line))
-        self._error = ThrottledLog(lambda line: self.get_logger().error(line))
-        self._declared = DeclaredParameters(
-            self, self._prepare_change, self._commit_change, lambda: self._pipeline is not None
-        )
+        self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters("")
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
         self._diagnostics_publisher = create_diagnostics_publisher(self)
@@ -99,9 +101,8 @@ class IntegratorNode(LifecycleNode):
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(_engine_config(parameters))
             self._engine.warm_up(parameters.warmup)
-            self._pipeline = Pipeline(parameters, self._engine, self._on_warning)
-            counts = self._counts_to_warm_up(parameters)
-            self._joint_trajectories = JointTrajectoryWriter(parameters.joint_names, counts)
+            self._pipeline = Pipeline(parameters, self._engine, self._executed, self._accounts.let_through)
+            self._writer = JointTrajectoryWriter(parameters.joint_names, _counts_to_warm_up(parameters))
             self._gaps = SequenceGaps()
             self._entities = Entities(
                 self,
@@ -118,13 +119,13 @@ class IntegratorNode(LifecycleNode):
             self._entities.introspect_services(parameters.service_introspection)
         except Exception as error:
             self._release()
-            self._failure = f"configure failed: {_one_line(error)}"
+            self._failure = f"configure failed: {one_line(error)}"
             if self.context.ok():  # else it failed because the process is being ended
                 self.get_logger().error(self._failure)
                 if not isinstance(error, (ValueError, RuntimeError)):
                     self.get_logger().error(traceback.format_exc())
             return _FAILURE
-        self._failure = ""
+        self._failure, self._lifecycle = "", _INACTIVE
         self._tell_of_unknown_parameters(QOS_OVERRIDES)
         engine = self._engine
         self._say(
@@ -136,13 +137,14 @@ class IntegratorNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accept input and publish."""
-        self._active = True
+        self._lifecycle = _ACTIVE
         self._say("active")
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Drop input from now on."""
-        self._stop()
+        self._lifecycle = _INACTIVE
+        self._executed.clear()
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -153,6 +155,7 @@ class IntegratorNode(LifecycleNode):
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Do as in cleanup, from any state."""
         self._release()
+        self._lifecycle = _FINALIZED
         return super().on_shutdown(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -165,12 +168,6 @@ class IntegratorNode(LifecycleNode):
         self._release()
         super().destroy_node()
 
-    def _counts_to_warm_up(self, parameters: NodeParameters) -> set[int]:
-        """Numbers of points that the shapes of the parameter warmup give, with and without one more at rest."""
-        start_row = self._engine.control_map().start_row
-        counts = {self._engine.output_horizon(horizon) - start_row for _, horizon in parameters.warmup}
-        return counts | {count + 1 for count in counts}
-
     def _say(self, line: str) -> None:
         if self.context.ok():  # else the process is being ended, and there is no topic left for logs
             self.get_logger().info(line)
@@ -179,13 +176,9 @@ class IntegratorNode(LifecycleNode):
         for name in self._declared.unknown_overrides(prefix):
             self.get_logger().warning(f"parameter {name!a} was given but does not exist; it has no effect")
 
-    def _stop(self) -> None:
-        self._active = False
-        if self._pipeline is not None:
-            self._pipeline.published.clear()
-
     def _release(self) -> None:
-        self._stop()
+        self._lifecycle = _UNCONFIGURED
+        self._executed.clear()
         self._pipeline = None
         if self._entities is not None:
             self._entities.destroy()
@@ -198,22 +191,20 @@ class IntegratorNode(LifecycleNode):
 
     def _poll_joint_states(self) -> None:
         """Read the joint states that have arrived; before each use, so that trajectories start from the latest."""
-        try:
+        with self._accounts.guard("joint_states"):
             for message in take_waiting(self._entities.joint_states):
-                self._guarded("joint_states", lambda message=message: self._take_joint_state(message))
-        except Exception as error:
-            self.count_failure("joint_states", error)
-
-    def _take_joint_state(self, message: bytes) -> None:
-        state = self._joint_state_reader.read(message)
-        self._pipeline.take_joint_state(state.names, state.position, state.velocity, state.stamp_ns, self._now_ns())
+                with self._accounts.guard("joint_states"):
+                    state = self._joint_state_reader.read(message)
+                    self._pipeline.take_joint_state(
+                        state.names, state.position, state.velocity, state.stamp_ns, self._now_ns()
+                    )
 
     def _on_robot_description(self, message: String) -> None:
         """Take over the limits of the robot's URDF, which may come at any time, and again."""
         try:
             self._limits = self._limits.described(message.data, ROBOT_DESCRIPTION)
         except UrdfError as error:
-            self._warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
+            self._accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
             return
         self._pipeline.reconfigure(self._limits.parameters, self._engine)
         self._tell_limits()
@@ -222,91 +213,91 @@ class IntegratorNode(LifecycleNode):
         self._say(f"limits from: {self._limits.origins} (limits.action: {self._limits.given.limits_action})")
 
     def _on_action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
-        self._on_sequence("action_sequence", info, lambda: self._integrate_and_publish(message))
+        with self._answering("action_sequence", info):
+            pipeline = self._accepting()
+            parameters = pipeline.parameters
+            now_ns = self._update()
+            sequence = self._sequence_reader.read(message)
+            batch = pipeline.integrate(sequence.fields, now_ns)
+            # Checked before anything is published, so that a sequence is answered on both topics or on none.
+            needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
+            trajectory = pipeline.trajectory(batch, nanoseconds(sequence.stamp), now_ns) if needed else None
+            if parameters.publish_joint_trajectory:
+                self._hand_over(trajectory)  # first, because a robot waits for it
+            publisher = self._entities.trajectory_batch
+            if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
+                publisher.publish(_serialized(batch, sequence.stamp))
+                if trajectory is not None and not parameters.publish_joint_trajectory:
+                    self._hand_over(trajectory, publish=False)  # whoever reads the batch executes it
 
     def _on_position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
-        self._on_sequence("position_trajectory", info, lambda: self._differentiate_and_publish(message))
+        with self._answering("position_trajectory", info):
+            pipeline = self._accepting()
+            now_ns = self._update()
+            received = self._position_reader.read(message, pipeline.parameters.max_horizon)
+            self._hand_over(pipeline.position_trajectory(received.fields, now_ns))
 
-    def _on_sequence(self, topic: str, info: Mapping[str, object], work: Callable[[], None]) -> None:
+    @contextmanager
+    def _answering(self, topic: str, info: Mapping[str, object]) -> Iterator[None]:
+        """Count a message on a topic, those lost before it, and whether it was answered."""
         missed = self._gaps.missed_before(info)
         self._sequences += 1 + missed
         if missed:
-            self._rejected.count(RejectionReason.QUEUE_OVERFLOW, missed)
-            self._warn(
-                (topic, RejectionReason.QUEUE_OVERFLOW), f"{topic}: {missed} pushed out of the queue by newer ones"
-            )
-        if self._guarded(topic, work):
+            self._accounts.lost(topic, missed)
+        with self._accounts.guard(topic) as outcome:
+            yield
+        if outcome.accepted:
             self._published += 1
             received = info.get("received_timestamp")
             if isinstance(received, int) and received > 0:
                 self._sequence_latency.add(max(0, time.time_ns() - received) * 1e-9)
 
-    def _integrate_and_publish(self, message: bytes) -> None:
-        pipeline = self._accepting()
-        parameters = pipeline.parameters
-        now_ns = self._update()
-        sequence = self._sequence_reader.read(message)
-        batch = pipeline.integrate(sequence.fields, now_ns)
-        # Checked before anything is published, so that a sequence is answered on both topics or on none.
-        needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
-        points = pipeline.points_to_publish(batch, now_ns) if needed else None
-        if parameters.publish_joint_trajectory:
-            self._publish(points, now_ns)  # first, because a robot waits for it
-        publisher = self._entities.trajectory_batch
-        if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
-            publisher.publish(_serialized(batch, sequence.stamp))
-            if points is not None and not parameters.publish_joint_trajectory:
-                pipeline.published.record(points, now_ns, now_ns)
-
-    def _differentiate_and_publish(self, message: bytes) -> None:
-        pipeline = self._accepting()
-        now_ns = self._update()
-        received = self._position_reader.read(message, pipeline.parameters.max_horizon)
-        self._publish(pipeline.position_trajectory(received.fields, now_ns), now_ns, received.stamp)
-
-    def _publish(self, points: TimedPoints, now_ns: int, stamp: Stamp = _NO_STAMP) -> None:
-        """Publish for the controller; a zero stamp means from now on."""
-        self._entities.joint_trajectory.publish(self._joint_trajectories.serialize(points, stamp))
-        # Not the time after publishing: what the way to the controller takes is the same for the next trajectory.
-        self._pipeline.published.record(points, stamp[0] * _SECOND_NS + stamp[1] or now_ns, now_ns)
+    def _hand_over(self, trajectory: ExecutableTrajectory, *, publish: bool = True) -> None:
+        """Publish a trajectory for the controller, and go on from it: the one place where either is done."""
+        if publish:
+            stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
+            self._entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
+        self._executed.record(trajectory, self._now_ns())
 
     # Services
 
     def _on_integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
-        def work() -> None:
+        with self._serving("integrate", response):
             pipeline = self._accepting()
             batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update())
             pipeline.check_limits(batch)
             response.trajectory = messages.trajectory_batch(batch, request.actions.header.stamp)
-
-        return self._serve("integrate", work, response)
+        return response
 
     def _on_compute_gradient(
         self, request: ComputeGradient.Request, response: ComputeGradient.Response
     ) -> ComputeGradient.Response:
-        def work() -> None:
+        with self._serving("compute_gradient", response):
             fields = messages.sequence_fields(request.actions)
             gradient = self._accepting().gradient(fields, messages.upstream_fields(request), self._update)
             messages.fill_gradient(response, gradient)
+        return response
 
-        return self._serve("compute_gradient", work, response)
-
-    def _serve(self, service: str, work: Callable[[], None], response: object) -> object:
+    @contextmanager
+    def _serving(self, service: str, response: Integrate.Response | ComputeGradient.Response) -> Iterator[None]:
+        """Count a call, and tell in the response whether it succeeded."""
         started = time.perf_counter()
         self._service_calls += 1
-        failure: list[str] = []
-        response.success = self._guarded(service, work, failure.append)
-        response.message = failure[0] if failure else ""
-        if response.success:
+        with self._accounts.guard(service) as outcome:
+            yield
+        response.success, response.message = outcome.accepted, outcome.reason
+        if outcome.accepted:
             self._service_latency.add(time.perf_counter() - started)
-        return response
 
     # What all input shares
 
+    def count_failure(self, source: str, error: Exception) -> None:
+        """Count and log an error outside the node's own callbacks."""
+        self._accounts.failure(source, error)
+
     def _accepting(self) -> Pipeline:
-        if not self._active or self._pipeline is None:
-            label = self._state_machine.current_state[1]
-            raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {label}")
+        if self._lifecycle != _ACTIVE:
+            raise Rejected(RejectionReason.NOT_ACTIVE, f"node: expected state active, got {self._lifecycle}")
         return self._pipeline
 
     def _update(self) -> int:
@@ -314,42 +305,13 @@ class IntegratorNode(LifecycleNode):
         self._poll_joint_states()
         return self._now_ns()
 
-    def _guarded(self, source: str, work: Callable[[], None], tell: Callable[[str], None] | None = None) -> bool:
-        """Do `work`; count, log and `tell` why not. Return whether it was done."""
-        try:
-            work()
-            return True
-        except Rejected as rejected:
-            self._rejected.count(rejected.reason)
-            self._warn((source, rejected.reason), f"{source} rejected, {rejected}")
-            reason = str(rejected)
-        except Exception as error:
-            reason = self.count_failure(source, error)
-        if tell is not None:
-            tell(reason)
-        return False
-
-    def count_failure(self, source: str, error: Exception) -> str:
-        """Count and log an unexpected error with its traceback; return it as a one-line reason."""
-        # Strings that are no UTF-8 surface while rclpy decodes a message, before any callback.
-        malformed = isinstance(error, UnicodeDecodeError)
-        reason = RejectionReason.MALFORMED_MESSAGE if malformed else RejectionReason.INTERNAL_ERROR
-        self._rejected.count(reason)
-        line = f"{reason.value}: {type(error).__name__}: {_one_line(error)}"
-        if malformed:
-            self._warn((source, reason), f"{source} rejected, {line}")
-        elif self.context.ok():  # else publishers are gone because the process is being ended
-            self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
-        return line
-
-    def _on_warning(self, finding: Rejected) -> None:
-        self._warned.count(finding.reason)
-        self._warn(("warned", finding.reason), f"published in spite of {finding}")
-
     def _now_ns(self) -> int:
         return self.get_clock().now().nanoseconds
 
     # Parameters at run time
+
+    def _is_configured(self) -> bool:
+        return self._pipeline is not None
 
     def _prepare_change(self, parameters: NodeParameters) -> None:
         engine = self._engine.with_changes(
@@ -383,8 +345,9 @@ class IntegratorNode(LifecycleNode):
         pipeline = self._pipeline
         if pipeline is not None:
             self._poll_joint_states()
+        self._executed.observe(self._now_ns())
         status = NodeStatus(
-            lifecycle_state=self._state_machine.current_state[1],
+            lifecycle_state=self._lifecycle,
             failure=self._failure,
             device=str(self._engine.device) if self._engine else "none",
             backend=self._engine.backend if self._engine else "none",
@@ -395,13 +358,15 @@ class IntegratorNode(LifecycleNode):
             sequences=self._sequences,
             published=self._published,
             service_calls=self._service_calls,
-            rejected=self._rejected.snapshot(),
-            warned=self._warned.snapshot(),
+            rejected=self._accounts.rejected.snapshot(),
+            warned=self._accounts.warned.snapshot(),
+            execution=self._executed.report(),
             sequence_latency=self._sequence_latency,
             service_latency=self._service_latency,
         )
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
-        self._guarded("diagnostics", lambda: self._diagnostics_publisher.publish(message))
+        with self._accounts.guard("diagnostics"):
+            self._diagnostics_publisher.publish(message)
 
 
 def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
@@ -427,6 +392,6 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     )
 
 
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
+def _counts_to_warm_up(parameters: NodeParameters) -> set[int]:
+    """Numbers of points that plans of the warmed-up shapes have, which start on arrival and end at rest."""
+    return {horizon for _, horizon in parameters.warmup}

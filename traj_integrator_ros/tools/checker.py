@@ -98,7 +98,7 @@ class Expectation:
         joint_names: the controller's joints.
         at_rest: whether the last velocity must be 0 (allow_nonzero_velocity_at_trajectory_end is the opposite).
         partial: whether some of the joints are enough (allow_partial_joints_goal).
-        complete: whether velocities and accelerations must be there; controllers do without, the node has them.
+        complete: whether velocities must be there; controllers do without, the node has them.
         now_ns: time by the robot's clock, ns; a trajectory that is over by then is refused.
         robot: position of the robot's joints by name, rad or m.
         start_tolerance: largest distance of the first point from `robot`, rad or m.
@@ -226,7 +226,8 @@ def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> list[Findin
         for field in _FIELDS:
             length = len(getattr(point, field))
             # Full in every point or empty in all; positions are needed, as controllers do not integrate.
-            wanted = dof if complete or field == "positions" or len(getattr(first, field)) else 0
+            needed = field == "positions" or (complete and field == "velocities")
+            wanted = dof if needed or len(getattr(first, field)) else 0
             if k == 0 and length not in (wanted, 0):
                 findings.append(Finding(Rule.LENGTHS, field, f"{dof} values or none", str(length), point=k))
             elif length != wanted:

@@ -101,8 +101,8 @@ class PositionTrajectoryReader:
             positions.append(reader.array("points.positions", "f8"))
             for unused in ("points.velocities", "points.accelerations", "points.effort"):
                 reader.array(unused, "f8")
-            time_ns.append(_nanoseconds(reader.time("points.time_from_start")))
-        return ReceivedPositions(stamp, PositionFields(joint_names, _nanoseconds(stamp), count, time_ns, positions))
+            time_ns.append(nanoseconds(reader.time("points.time_from_start")))
+        return ReceivedPositions(stamp, PositionFields(joint_names, nanoseconds(stamp), count, time_ns, positions))
 
 
 class JointStateReader:
@@ -119,7 +119,7 @@ class JointStateReader:
 
         """
         reader = CdrReader(data)
-        stamp_ns = _nanoseconds(reader.time("header.stamp"))
+        stamp_ns = nanoseconds(reader.time("header.stamp"))
         reader.string("header.frame_id")
         names = reader.strings("name", self._names)
         position, velocity = reader.array("position", "f8"), reader.array("velocity", "f8")
@@ -127,5 +127,6 @@ class JointStateReader:
         return ReceivedJointState(stamp_ns, names, position, velocity)
 
 
-def _nanoseconds(time: tuple[int, int]) -> int:
+def nanoseconds(time: Stamp) -> int:
+    """Return a time in nanoseconds."""
     return time[0] * _SECOND_NS + time[1]

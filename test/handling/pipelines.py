@@ -1,0 +1,81 @@
+"""The node's pipeline without a node: what a sequence or plan becomes at a given time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.handling.pipeline import Pipeline
+from traj_integrator_ros.handling.position_trajectory import PositionFields
+from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
+from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.handling.requests import SequenceFields
+from traj_integrator_ros.kernels import ControlSpace
+
+SECOND = 10**9
+NOW_S = 1000.0
+NONE = np.zeros(0, np.float32)
+HELD = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)
+"""Control spaces whose actions are held over a step."""
+
+
+class SimulatedNode:
+    """A pipeline for joints `a`, `b`, ...; times are s of the node's clock."""
+
+    def __init__(self, dof: int = 2, **parameters: object) -> None:
+        values = default_values() | {"joint_names": [chr(ord("a") + i) for i in range(dof)], "device": "cpu"}
+        values |= {name.replace("__", "."): value for name, value in parameters.items()}
+        self.parameters = NodeParameters.from_values(values)
+        self.dof = dof
+        self.warnings: list[Rejected] = []
+        self.published = PublishedMotion()
+        engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
+        self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append)
+
+    def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
+        """Take a joint state measured now."""
+        state = [np.broadcast_to(np.asarray(values, float), self.dof).copy() for values in (position, velocity)]
+        self.pipeline.take_joint_state(self.parameters.joint_names, *state, ns(now), ns(now))
+
+    def send(
+        self,
+        actions: object,
+        *,
+        space: ControlSpace = ControlSpace.POSITION,
+        dt: object = 0.02,
+        now: float = NOW_S,
+        stamp: float = 0.0,
+        start: tuple[object, ...] = (),
+        took: float = 0.0,
+    ) -> ExecutableTrajectory:
+        """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later."""
+        data = np.asarray(actions, np.float32)
+        rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
+        steps = np.atleast_1d(np.asarray(dt, np.float32))
+        fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
+        batch = self.pipeline.integrate(fields, ns(now))
+        trajectory = self.pipeline.trajectory(batch, ns(stamp), ns(now))
+        self.published.record(trajectory, ns(now + took))
+        return trajectory
+
+    def plan(
+        self, times: object, positions: object, *, names: str = "", now: float = NOW_S, stamp: float = 0.0
+    ) -> ExecutableTrajectory:
+        """Make the trajectory of positions `[N, k]` at times, and record it."""
+        time_ns = np.rint(np.asarray(times) * 1e9).astype(np.int64).tolist()
+        joints = list(names) or list(self.parameters.joint_names)
+        fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, list(np.asarray(positions, float)))
+        trajectory = self.pipeline.position_trajectory(fields, ns(now))
+        self.published.record(trajectory, ns(now))
+        return trajectory
+
+
+def ns(time_s: float) -> int:
+    """Nanoseconds."""
+    return round(time_s * 1e9)
+
+
+def at(trajectory: ExecutableTrajectory, time_s: float) -> np.ndarray:
+    """Position, velocity and acceleration at a time of the node's clock, `[3, dof]`."""
+    return np.stack(trajectory.motion.state_at(time_s - trajectory.start_ns * 1e-9)[:3])

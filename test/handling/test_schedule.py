@@ -1,0 +1,300 @@
+"""start_from = previous: trajectories on a schedule, that take over from each other without a seam."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipelines import HELD, NOW_S, SimulatedNode, at, ns
+
+from traj_integrator_ros.handling.published import SETTLING_S
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.kernels import ControlSpace
+
+LEAD = 0.02
+
+
+def moving_node(**parameters: object) -> SimulatedNode:
+    """A node whose robot moves at 1 rad/s, from 0 at NOW_S, for 2 s."""
+    node = SimulatedNode(**{"start_from": "previous", "limits__start_deviation": 0.0} | parameters)
+    node.measure(0.0, 1.0)
+    lead = node.parameters.publish_lead_time
+    start = (np.full(2, lead), np.ones(2))
+    node.send(np.ones((40, 2)), space=ControlSpace.VELOCITY, dt=0.05, start=start, took=0.001)
+    assert np.allclose(at_time(node, NOW_S + 1.0), [[1.0], [1.0], [0.0]], atol=1e-6)
+    return node
+
+
+def at_time(node: SimulatedNode, time_s: float) -> np.ndarray:
+    """What the robot is commanded at a time, `[3, dof]`."""
+    return np.stack(node.published.state_at(ns(time_s)))
+
+
+def positions(begin: float, count: int, dt: float = 0.05, velocity: float = 1.0) -> np.ndarray:
+    """On a line that passes `begin` one step before its first row."""
+    return begin + velocity * dt * np.arange(1, count + 1)[:, None] * np.ones(2)
+
+
+def refused(reason: RejectionReason, node: SimulatedNode, *arguments: object, **options: object) -> str:
+    before = at_time(node, NOW_S + 0.5)
+    with pytest.raises(Rejected) as caught:
+        node.send(*arguments, **options)
+    assert caught.value.reason is reason, caught.value
+    assert (at_time(node, NOW_S + 0.5) == before).all(), "what was published goes on"
+    return caught.value.message
+
+
+# The schedule
+
+
+def test_a_trajectory_starts_in_the_near_future_where_the_one_before_will_be() -> None:
+    node = moving_node()
+    expected = at_time(node, NOW_S + 0.5 + LEAD)
+    trajectory = node.send(positions(0.52, 8), dt=0.05, now=NOW_S + 0.5)
+    assert trajectory.start_ns == trajectory.stamp_ns == ns(NOW_S + 0.5 + LEAD)
+    assert trajectory.points.time_ns[0] == 0
+    assert np.allclose(at(trajectory, NOW_S + 0.5 + LEAD), expected, atol=1e-9)
+
+
+def test_without_lead_time_it_starts_on_arrival() -> None:
+    node = moving_node(publish__lead_time=0.0)
+    trajectory = node.send(positions(0.5, 8), dt=0.05, now=NOW_S + 0.5)
+    assert trajectory.stamp_ns == 0 and trajectory.points.time_ns[0] > 0
+
+
+@pytest.mark.parametrize("space", HELD)
+def test_state_and_motion_are_continuous_at_every_seam(space: ControlSpace) -> None:
+    rng = np.random.default_rng(space.value)
+    node = SimulatedNode(start_from="previous")
+    node.measure(0.0)
+    scale = 0.01 if space is ControlSpace.POSITION else 0.3
+    for k in range(6):
+        now = NOW_S + 0.1 * k + rng.uniform(0, 0.015)
+        stamp = now - rng.uniform(0, 0.15) if k % 2 else 0.0
+        if k:
+            expected = at_time(node, now + LEAD)
+        trajectory = node.send(rng.normal(scale=scale, size=(16, 2)), space=space, dt=0.05, now=now, stamp=stamp)
+        if k:
+            kept = 2 if space is ControlSpace.ACCELERATION else 3
+            assert np.allclose(at(trajectory, now + LEAD)[:kept], expected[:kept], atol=1e-8)
+
+
+def test_the_first_trajectory_and_one_after_a_gap_start_where_the_robot_was_measured() -> None:
+    node = SimulatedNode(start_from="previous")
+    node.measure(0.3)
+    first = node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
+    assert np.allclose(first.motion.state_at(0.0).position, 0.3)
+    later = NOW_S + first.motion.duration + SETTLING_S + 0.1
+    node.measure(0.7, now=later)
+    second = node.send(positions(0.7, 8, velocity=0.1), dt=0.05, now=later)
+    assert np.allclose(second.motion.state_at(0.0).position, 0.7)
+
+
+def test_right_after_an_end_at_rest_commands_go_on_from_there_although_the_joints_lag() -> None:
+    node = moving_node()
+    end = NOW_S + LEAD + 2.0 + 0.25
+    rest = at_time(node, end)
+    node.measure(rest[0] - 0.01, 0.2, now=end + 0.01)
+    trajectory = node.send(positions(rest[0, 0], 8, velocity=0.1), dt=0.05, now=end + 0.01)
+    assert np.allclose(trajectory.motion.state_at(0.0).position, rest[0])
+
+
+# Alignment by the sequence's stamp
+
+
+def test_steps_that_are_over_are_dropped_and_the_rest_of_one_counts() -> None:
+    node = moving_node()
+    stamp = NOW_S + 0.37
+    trajectory = node.send(positions(0.37, 16), dt=0.05, now=NOW_S + 0.5, stamp=stamp)
+    assert trajectory.dropped == 3, "0.15 s of steps are over 0.15 s after the stamp"
+    assert trajectory.points.time_ns[:3].tolist() == [0, 50_000_000, 100_000_000]
+    trajectory = node.send(positions(0.38, 16), dt=0.05, now=NOW_S + 0.51, stamp=NOW_S + 0.39)
+    assert trajectory.dropped == 2 and trajectory.points.time_ns[1] == pytest.approx(10_000_000, abs=10)
+
+
+def test_a_sequence_that_is_on_time_is_followed_as_if_it_had_been_there_from_its_stamp() -> None:
+    node = moving_node()
+    trajectory = node.send(positions(0.35, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.35)
+    for time_s in np.arange(0.55, 1.1, 0.01):
+        assert np.allclose(at(trajectory, NOW_S + time_s)[:2], [[time_s], [1.0]], atol=1e-5)
+
+
+@pytest.mark.parametrize("space", HELD)
+def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace) -> None:
+    """With its own start, a sequence that comes late goes where it would have gone."""
+    rng = np.random.default_rng(5)
+    start, actions = rng.normal(scale=0.1, size=(3, 2)), rng.normal(scale=0.05, size=(16, 2))
+    fresh, late = (SimulatedNode(start_from="previous", limits__start_deviation=0.0) for _ in range(2))
+    for node, now in ((fresh, NOW_S - LEAD), (late, NOW_S + 0.23)):
+        node.measure(start[0], start[1], now=now)
+    options = {"space": space, "dt": 0.05, "start": tuple(start), "stamp": NOW_S}
+    whole = fresh.send(actions, now=NOW_S - LEAD, **options)
+    rest = late.send(actions, now=NOW_S + 0.23, **options)
+    assert rest.dropped == 5
+    for time_s in (0.5, 0.61, 0.79):
+        assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), atol=1e-6)
+
+
+def test_a_sequence_that_is_over_is_refused_with_its_ages() -> None:
+    node = moving_node()
+    message = refused(
+        RejectionReason.STALE_SEQUENCE, node, positions(0.0, 4), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.25
+    )
+    assert "all 4 steps are over" in message and "0.250 s ago" in message and "0.070 s before" in message
+
+
+def test_a_lead_time_longer_than_the_chunk_is_told() -> None:
+    node = moving_node(publish__lead_time=0.3)
+    message = refused(
+        RejectionReason.STALE_SEQUENCE, node, positions(0.0, 4), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5
+    )
+    assert "in 0.300 s, parameter publish.lead_time" in message
+
+
+def test_a_stamp_too_far_ahead_is_refused() -> None:
+    message = refused(
+        RejectionReason.FUTURE_SEQUENCE, moving_node(), positions(0.0, 4), now=NOW_S + 0.5, stamp=NOW_S + 1.6
+    )
+    assert "at most 1 s ahead" in message and "got 1.100 s" in message
+
+
+def test_until_a_stamp_in_the_future_the_robot_goes_on_as_before() -> None:
+    node = moving_node()
+    before = [at_time(node, NOW_S + t) for t in (0.55, 0.7, 0.79)]
+    trajectory = node.send(positions(0.8, 8), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.8)
+    assert trajectory.stamp_ns == ns(NOW_S + 0.5 + LEAD)
+    for time_s, state in zip((0.55, 0.7, 0.79), before, strict=True):
+        assert np.allclose(at(trajectory, NOW_S + time_s), state, atol=1e-8)
+    assert np.allclose(at(trajectory, NOW_S + 1.0)[0], 1.0, atol=1e-5)
+
+
+def test_a_robot_at_rest_waits_for_a_stamp_in_the_future() -> None:
+    node = SimulatedNode(start_from="previous")
+    node.measure(0.0)
+    trajectory = node.send(positions(0.0, 8, velocity=0.2), dt=0.05, stamp=NOW_S + 0.5)
+    assert trajectory.stamp_ns == ns(NOW_S + 0.5) and trajectory.points.time_ns[0] == 0
+
+
+def test_a_robot_that_moves_unguided_cannot_wait() -> None:
+    node = SimulatedNode(start_from="previous")
+    node.measure(0.0, 0.5)
+    with pytest.raises(Rejected, match=r"future_sequence.*nobody knows"):
+        node.send(positions(0.0, 8), dt=0.05, stamp=NOW_S + 0.5)
+
+
+def test_a_chunk_that_overlaps_the_wrong_way_replaces_what_was_to_come() -> None:
+    """An older observation, sent later: it is followed from where the robot is by then, not backwards."""
+    node = moving_node()
+    node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4)
+    trajectory = node.send(positions(0.3, 16), dt=0.05, now=NOW_S + 0.52, stamp=NOW_S + 0.3)
+    assert np.allclose(at(trajectory, NOW_S + 0.9)[0], 0.9, atol=1e-5)
+    assert trajectory.motion.states_at(np.linspace(0, 0.5, 500))[1].min() > 0.9
+
+
+# The difference fades
+
+
+@pytest.mark.parametrize("dt", [0.02, 0.05, 0.1])
+def test_a_difference_is_carried_over_and_gone_after_the_fade_time(dt: float) -> None:
+    node = moving_node()
+    behind = 0.04
+    stamp = NOW_S + 0.5
+    trajectory = node.send(positions(0.5 - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
+    assert np.allclose(at(trajectory, NOW_S + 0.52), [[0.52], [1.0], [0.0]], atol=1e-5)
+    assert np.allclose(trajectory.seam.position, behind, atol=1e-5)
+    faded = NOW_S + 0.52 + 0.2 + dt
+    assert np.allclose(at(trajectory, faded)[0], faded - NOW_S - behind, atol=1e-5)
+    speed = trajectory.motion.states_at(np.linspace(0, 0.5, 1000))[1]
+    assert speed.min() > 0.5, "slower, but never backwards"
+
+
+@given(behind=st.floats(0.0, 0.3), inference=st.floats(0.0, 0.15))
+def test_a_motion_never_turns_back_to_meet_an_old_plan(behind: float, inference: float) -> None:
+    node = moving_node()
+    stamp = NOW_S + 0.5 - inference
+    trajectory = node.send(positions(0.5 - inference - behind, 32), dt=0.05, now=NOW_S + 0.5, stamp=stamp)
+    begin = trajectory.motion.states_at(np.linspace(0, trajectory.brakes_at, 2000))
+    assert begin[1].min() >= -1e-6
+
+
+def test_without_fade_time_the_new_plan_is_taken_as_it_is() -> None:
+    node = moving_node(publish__fade_time=0.0)
+    trajectory = node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5)
+    assert np.allclose(at(trajectory, NOW_S + 0.52)[0], 0.42, atol=1e-5)
+
+
+def test_a_fade_longer_than_a_plan_that_rests_goes_on_at_its_end() -> None:
+    node = moving_node()
+    trajectory = node.send(np.full((4, 2), 0.65), dt=0.02, now=NOW_S + 0.5, stamp=NOW_S + 0.5)
+    assert np.allclose(trajectory.motion.end.position, 0.65, atol=1e-6)
+    assert trajectory.motion.duration >= 0.2
+
+
+# What is told
+
+
+def test_what_happens_at_replacements_is_reported() -> None:
+    node = moving_node()
+    node.published.report()
+    node.send(positions(0.45, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5, took=0.005)
+    node.send(positions(0.45, 16), dt=0.05, now=NOW_S + 0.6, stamp=NOW_S + 0.45, took=0.030)
+    report = node.published.report()
+    assert report.seam_offset[0] == pytest.approx(0.05, abs=1e-3)
+    assert (report.late, report.starved, report.brakes, report.dropped_steps) == (1, 0, 0, 3)
+    assert report.lead_margin_least_s == pytest.approx(-0.010) and report.lead_margin_median_s == pytest.approx(0.0025)
+    assert node.published.report().seam_offset == (0.0, 0.0, 0.0), "since the report before"
+
+
+def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
+    node = moving_node()
+    node.published.observe(ns(NOW_S + 1.9))
+    assert node.published.report().brakes == 0
+    node.published.observe(ns(NOW_S + 2.1))
+    assert (node.published.report().brakes, node.published.report().starved) == (1, 0)
+    trajectory = node.send(positions(2.1, 8), dt=0.05, now=NOW_S + 2.1)
+    assert (node.published.report().brakes, node.published.report().starved) == (1, 1)
+    assert trajectory.motion.state_at(0.0).velocity.min() > 0.1, "the brake is taken back where it has come to"
+
+
+# Clocks
+
+
+def test_a_clock_that_jumps_back_forgets_the_motion() -> None:
+    node = moving_node()
+    node.measure(0.0, now=NOW_S + 0.1)
+    with pytest.raises(Rejected) as caught:
+        node.send(positions(0.0, 8), dt=0.05, now=NOW_S - 100.0)
+    assert caught.value.reason is RejectionReason.CLOCK_JUMPED_BACK
+    node.measure(5.0, now=NOW_S - 99.0)
+    trajectory = node.send(positions(5.0, 8), dt=0.05, now=NOW_S - 99.0)
+    assert np.allclose(trajectory.motion.state_at(0.0).position, 5.0)
+
+
+def test_after_a_clock_jumped_forward_over_the_end_trajectories_start_where_the_robot_is_measured() -> None:
+    node = moving_node(state_timeout=0.5)
+    with pytest.raises(Rejected) as caught:
+        node.send(positions(0.0, 8), dt=0.05, now=NOW_S + 100.0)
+    assert caught.value.reason is RejectionReason.STATE_TOO_OLD
+    node.measure(2.2, now=NOW_S + 100.0)
+    trajectory = node.send(positions(2.2, 8, velocity=0.1), dt=0.05, now=NOW_S + 100.0)
+    assert np.allclose(trajectory.motion.state_at(0.0).position, 2.2)
+    assert not trajectory.points.velocity[-1].any()
+
+
+@given(jumps=st.lists(st.floats(-0.5, 1.0), min_size=1, max_size=6))
+def test_whatever_the_clock_does_the_last_trajectory_ends_at_rest(jumps: list[float]) -> None:
+    node = moving_node()
+    now = NOW_S + 0.3
+    for jump in jumps:
+        now += jump
+        node_state = node.published.state_at(ns(now))
+        position = 0.0 if node_state is None else node_state.position
+        try:
+            node.measure(position, now=now)
+            trajectory = node.send(positions(float(np.max(position)), 8), dt=0.05, now=now, stamp=now - 0.1)
+        except Rejected as refusal:
+            assert refusal.reason in (RejectionReason.CLOCK_JUMPED_BACK, RejectionReason.STALE_SEQUENCE)
+            continue
+        assert not trajectory.points.velocity[-1].any()
+        assert trajectory.start_ns >= ns(now)

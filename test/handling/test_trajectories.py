@@ -1,0 +1,279 @@
+"""What is published for the controller: points of one motion, that starts where the robot is and ends at rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipelines import HELD, NOW_S, SimulatedNode
+
+from traj_integrator_ros.engine.integrator import StartState
+from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.points import motion_of_points
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.kernels import ControlSpace
+
+LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.5 rad/s."""
+MOVING = (np.zeros(2), np.full(2, 0.5), np.zeros(2))
+
+
+def rejected(function: object, *arguments: object, **options: object) -> Rejected:
+    with pytest.raises(Rejected) as caught:
+        function(*arguments, **options)
+    return caught.value
+
+
+# Points of one motion
+
+
+@pytest.mark.parametrize("space", HELD)
+def test_every_action_is_executed_and_has_a_point_at_its_end(space: ControlSpace) -> None:
+    node = SimulatedNode(publish__end="as_planned")
+    trajectory = node.send(np.full((5, 2), 0.01), space=space, start=MOVING, dt=0.02)
+    assert trajectory.points.time_ns.tolist() == [20_000_000 * k for k in range(1, 6)]
+    assert trajectory.motion.duration == pytest.approx(0.1)
+
+
+def test_a_trajectory_that_starts_on_arrival_has_no_point_at_its_start() -> None:
+    node = SimulatedNode()
+    trajectory = node.send(LINE, start=MOVING)
+    assert trajectory.stamp_ns == 0 and trajectory.points.time_ns[0] == 20_000_000
+
+
+def test_one_point_at_time_zero_is_kept() -> None:
+    node = SimulatedNode(limits__start_deviation=0.0)
+    node.measure(0.0)
+    trajectory = node.plan([0.0], [[0.1, 0.2]])
+    assert trajectory.points.time_ns.tolist() == [0]
+    assert trajectory.points.position.tolist() == [[0.1, 0.2]] and not trajectory.points.velocity.any()
+
+
+@pytest.mark.parametrize("space", HELD)
+@pytest.mark.parametrize("finite_difference", ["backward", "central"])
+def test_the_motion_passes_through_the_rows_of_the_map(space: ControlSpace, finite_difference: str) -> None:
+    rng = np.random.default_rng(0)
+    actions, start = rng.normal(scale=0.1, size=(8, 2)), rng.normal(scale=0.1, size=(3, 2))
+    if space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
+        start = start[:2]  # a known acceleration fades over the first rows
+    node = SimulatedNode(finite_difference=finite_difference)
+    trajectory = node.send(actions, space=space, start=tuple(start), dt=0.1)
+    engine = node.pipeline.engine.with_changes(control_space=space, finite_difference=finite_difference)
+    float32 = [row[None].astype(np.float32) for row in start]
+    rows = engine.integrate_array(StartState(*float32), actions[None].astype(np.float32), 0.1)[0, 0]
+    first = engine.control_map().start_row
+    planned = rows[first : first + 8]
+    assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(8))[0], planned, atol=1e-6)
+
+
+@pytest.mark.parametrize("space", HELD)
+def test_the_motion_starts_with_the_start_state(space: ControlSpace) -> None:
+    start = np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]], np.float32)
+    trajectory = SimulatedNode().send(np.full((6, 2), 0.1), space=space, start=tuple(start), dt=0.1)
+    known = 2 if space is ControlSpace.ACCELERATION else 3
+    assert np.allclose(np.stack(trajectory.motion.state_at(0.0))[:known], start[:known])
+
+
+@pytest.mark.parametrize("space", HELD)
+@pytest.mark.parametrize("start_from", ["measured", "previous"])
+def test_a_controller_repeats_the_motion_exactly(space: ControlSpace, start_from: str) -> None:
+    rng = np.random.default_rng(space.value)
+    node = SimulatedNode(start_from=start_from)
+    node.measure(0.0)
+    for k in range(2):  # the second one takes over from the first
+        scale = 0.02 if space is ControlSpace.POSITION else 0.5
+        actions = rng.normal(scale=scale, size=(7, 2))
+        trajectory = node.send(actions, space=space, dt=0.05, now=NOW_S + 0.13 * k, took=0.001)
+    points = trajectory.points
+    played = motion_of_points(points)
+    begin = points.time_ns[0] * 1e-9
+    times = np.linspace(begin, trajectory.motion.duration, 500, endpoint=False)
+    meant, commanded = (motion.states_at(t)[:3] for motion, t in ((trajectory.motion, times), (played, times - begin)))
+    for value, played_value, tolerance in zip(meant, commanded, (1e-9, 1e-8, 1e-6), strict=True):
+        assert np.abs(value - played_value).max() < tolerance  # points of a brake are rounded to nanoseconds
+
+
+@given(steps=st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=30), velocity=st.floats(-10, 10),
+       end=st.sampled_from(["stop", "as_planned"]), space=st.sampled_from(HELD))  # fmt: skip
+def test_times_increase_by_whole_nanoseconds_for_any_steps(
+    steps: list[float], velocity: float, end: str, space: ControlSpace
+) -> None:
+    node = SimulatedNode(publish__end=end)
+    dt = steps * 2 if len(steps) == 1 else steps
+    try:
+        trajectory = node.send(np.full((len(dt), 2), velocity), space=space, start=MOVING, dt=dt)
+    except Rejected as refused:
+        assert refused.reason in (RejectionReason.BRAKE_IMPOSSIBLE, RejectionReason.NON_FINITE_RESULT)
+        return
+    time_ns = trajectory.points.time_ns
+    assert time_ns.dtype == np.int64 and (np.diff(time_ns) > 0).all() and time_ns[0] > 0
+    assert np.isfinite(trajectory.points.position).all()
+    assert end == "as_planned" or not trajectory.points.velocity[-1].any()
+
+
+def test_what_no_message_can_tell_is_rejected() -> None:
+    node = SimulatedNode()
+    node.measure(0.0)
+    late = rejected(node.plan, [0.0, 2.0**31 - 1], [[0.0, 0.0], [1e9, 1e9]])
+    assert late.reason in (RejectionReason.INVALID_TIMES, RejectionReason.BRAKE_IMPOSSIBLE)
+
+
+def test_uneven_positions_of_some_joints_pass_through_their_points_and_the_others_hold() -> None:
+    node = SimulatedNode(3, limits__start_deviation=0.0)
+    node.measure([1.0, 2.0, 3.0], [0.2, 0.0, 0.0])
+    times = np.array([0.1, 0.25, 0.3, 0.6])
+    trajectory = node.plan(times, 1.0 + 0.2 * times[:, None], names="a")
+    state = trajectory.motion.states_at(times)
+    assert np.allclose(state[0][:, 0], 1.0 + 0.2 * times) and np.allclose(state[0][:, 1:], [2.0, 3.0])
+    assert np.allclose(state[1][:-1, 0], 0.2) and np.allclose(state[2][:-1], 0.0, atol=1e-6)
+
+
+def test_a_step_in_the_plan_overshoots_by_at_most_15_percent_and_is_gone_after_6_rows() -> None:
+    node = SimulatedNode(publish__end="as_planned")
+    positions = np.where(np.arange(40) < 20, 0.0, 0.1)[:, None] * np.ones(2)
+    motion = node.send(positions, start=(np.zeros(2),)).motion
+    times = np.linspace(0, motion.duration, 4001)
+    path = motion.states_at(times)[0, :-1, 0]
+    beyond = np.maximum(path - 0.1, -path)
+    assert beyond.max() <= 0.015
+    rise = 20.5 * 0.02
+    assert beyond[np.abs(times[:-1] - rise) > 6.5 * 0.02].max() < 1e-4
+
+
+# The end
+
+
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.VELOCITY])
+def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space: ControlSpace) -> None:
+    positions = 0.01 * np.minimum(np.arange(1, 11), 7)[:, None] * np.ones(2)
+    actions = positions if space is ControlSpace.POSITION else np.diff(positions, axis=0, prepend=0.0) / 0.02
+    trajectory = SimulatedNode().send(actions, space=space, start=MOVING)
+    assert trajectory.brakes_at is None and len(trajectory.points.time_ns) == 10
+    assert not trajectory.points.velocity[-1].any()
+    assert np.allclose(trajectory.points.position[-1], 0.07)
+
+
+@pytest.mark.parametrize("space", [ControlSpace.ACCELERATION, ControlSpace.JERK])
+def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space: ControlSpace) -> None:
+    node = SimulatedNode(publish__rest_tolerance=0.01)
+    start = (np.zeros(2), np.array([0.009, -0.005]), np.zeros(2))
+    trajectory = node.send(np.zeros((50, 2)), space=space, start=start)
+    assert trajectory.brakes_at is None and len(trajectory.points.time_ns) == 50
+    assert not trajectory.points.velocity[-1].any()
+    assert np.allclose(trajectory.points.position[-1], [0.009, -0.005])
+    assert np.abs(extremes(trajectory.motion)[:, 2]).max() < 0.3
+
+
+@pytest.mark.parametrize("space", HELD)
+def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> None:
+    acceleration, jerk = [4.0, 6.0], [60.0, 90.0]
+    node = SimulatedNode(limits__acceleration=acceleration, limits__jerk=jerk)
+    velocity = np.array([1.0, -0.7])
+    actions = {
+        ControlSpace.POSITION: 0.02 * np.arange(1, 21)[:, None] * velocity,
+        ControlSpace.VELOCITY: np.tile(velocity, (20, 1)),
+        ControlSpace.ACCELERATION: np.zeros((20, 2)),
+        ControlSpace.JERK: np.zeros((20, 2)),
+    }[space]
+    trajectory = node.send(actions, space=space, start=(np.zeros(2), velocity, np.zeros(2)))
+    assert not node.warnings
+    assert trajectory.brakes_at == pytest.approx(0.4, abs=1e-6)
+    assert not trajectory.points.velocity[-1].any()
+    least, most = extremes(trajectory.motion)
+    assert (np.maximum(-least, most)[2] <= np.multiply(acceleration, 1 + 1e-5)).all()
+    assert (np.maximum(-least, most)[3] <= np.multiply(jerk, 1 + 1e-5)).all()
+    assert (least[1] >= [-1e-6, -0.7001]).all() and (most[1] <= [1.0001, 1e-6]).all(), "no joint turns back"
+
+
+def test_without_limits_the_brake_takes_its_time() -> None:
+    trajectory = SimulatedNode(publish__brake_time=0.5).send(LINE, start=MOVING)
+    assert trajectory.motion.duration - trajectory.brakes_at == pytest.approx(0.5, abs=0.021)
+
+
+def test_as_planned_leaves_the_end_alone() -> None:
+    trajectory = SimulatedNode(publish__end="as_planned").send(LINE, start=MOVING)
+    assert trajectory.brakes_at is None and len(trajectory.points.time_ns) == 10
+    assert np.allclose(trajectory.points.velocity[-1], 0.5, atol=1e-4)
+
+
+@pytest.mark.parametrize("action", ["warn", "reject"])
+def test_a_brake_that_takes_minutes_is_refused(action: str) -> None:
+    node = SimulatedNode(limits__jerk=[1e-6, 1e-6], limits__action=action)
+    refused = rejected(node.send, LINE, start=MOVING)
+    assert refused.reason is (RejectionReason.BRAKE_IMPOSSIBLE)
+    assert "a moves at 0.5" in refused.message
+
+
+# Limits between the points
+
+
+def test_a_limit_that_is_exceeded_between_points_is_found_with_time_joint_and_value() -> None:
+    # Rows within 0.1 .. 0.2, and in between the way around.
+    rows = np.zeros((10, 2))
+    rows[3:, 1] = 0.1
+    node = SimulatedNode(limits__position_max=[1.0, 0.1005], limits__action="reject")
+    refused = rejected(node.send, rows, start=(np.zeros(2),), dt=0.1)
+    assert refused.reason is RejectionReason.LIMITS
+    assert refused.message.startswith("position of b: limit 0.1005, got 0.11") and refused.message.endswith("s")
+    assert 0.4 < float(refused.message.split()[-2]) < 0.5
+
+
+def test_a_brake_that_would_leave_the_position_limits_says_so() -> None:
+    node = SimulatedNode(limits__position_max=[0.12, 1.0], limits__action="reject")
+    refused = rejected(node.send, LINE, start=MOVING)
+    assert refused.reason is RejectionReason.LIMITS
+    assert "position of a: limit 0.12" in refused.message
+    assert "while braking from the end of the plan at 0.200 s" in refused.message
+
+
+def test_a_gentle_central_difference_keeps_its_limits() -> None:
+    """Its rows end with a hold that is not in the motion."""
+    node = SimulatedNode(
+        finite_difference="central", limits__action="reject", limits__acceleration=[5.0, 5.0], limits__jerk=[100.0] * 2
+    )
+    assert node.send(LINE, start=MOVING).brakes_at == pytest.approx(0.2)
+
+
+def test_a_joint_that_begins_outside_a_limit_may_come_back() -> None:
+    node = SimulatedNode(limits__position_max=[0.0, 1.0], limits__velocity=[0.4, 1.0], limits__action="reject")
+    back = np.linspace(0, -0.01, 10)[:, None] * np.ones(2)
+    node.send(back, start=(np.array([0.0005, 0.0]), np.zeros(2)))
+    refused = rejected(node.send, -back, start=(np.array([0.0005, 0.0]), np.zeros(2)))
+    assert refused.message.startswith("position of a")
+
+
+def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
+    node = SimulatedNode(limits__jerk=[100.0, 100.0], limits__action="reject")
+    actions = np.zeros((10, 2))
+    actions[4:, 1] = 3.0
+    refused = rejected(node.send, actions, space=ControlSpace.ACCELERATION, start=(np.zeros(2),))
+    assert refused.message.startswith("jerk of b: limit 100, got 150 (a step of acceleration) at 0.080 s")
+    actions[4:, 1] = 1.9
+    node.send(actions, space=ControlSpace.ACCELERATION, start=(np.zeros(2),))
+
+
+def test_with_warn_a_violation_is_published_all_the_same() -> None:
+    node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
+    node.send(LINE, start=MOVING)
+    assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]
+
+
+# Where the robot is
+
+
+def test_a_start_away_from_the_robot_is_refused() -> None:
+    node = SimulatedNode(limits__action="reject")
+    node.measure(0.2)
+    assert rejected(node.send, LINE, start=MOVING).reason is RejectionReason.START_MISMATCH
+    node.measure(0.05)
+    node.send(LINE, start=MOVING)
+
+
+def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
+    node = SimulatedNode(start_from="previous", limits__action="reject", publish__lead_time=0.2)
+    node.measure(0.0, 1.0)
+    node.send(0.02 * np.arange(1, 40)[:, None] * np.ones(2), start=(np.full(2, 0.15), np.ones(2)))
+    node.measure(0.0, 0.0)
+    start = (np.full(2, 0.15), np.ones(2))
+    assert rejected(node.send, LINE, start=start).reason is RejectionReason.START_MISMATCH

@@ -1,0 +1,93 @@
+"""The end of a motion: at rest, by a brake where the plan does not stop. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.brake import brake, brake_duration, needed_jerk
+from ..execution.motion import Motion, State
+from ..execution.rest import brought_to_rest
+from .rejection import Rejected, RejectionReason
+
+LONGEST_BRAKE_S = 30.0
+"""What takes longer to stop has limits that are none of a robot's."""
+_SHORTEST_SPACING_S = 1e-3
+"""Of a brake's points: no controller has shorter cycles."""
+_MOST_PIECES = 1000
+
+
+@dataclass(frozen=True)
+class Braking:
+    """How joints are brought to rest."""
+
+    joint_names: tuple[str, ...]
+    rest_tolerance: float
+    """rad/s, up to which an end counts as rest: taken away over the last `time`."""
+    time: float
+    """s, of a brake without limits."""
+    acceleration: np.ndarray | None
+    """Limits `[dof]`; None: none, as for jerk."""
+    jerk: np.ndarray | None
+
+
+class StoppingMotion(NamedTuple):
+    """A motion that ends at rest."""
+
+    motion: Motion
+    brakes_at: float | None
+    """When the plan is over and the brake begins, s; None: the plan stops by itself."""
+
+
+def stopping(motion: Motion, braking: Braking) -> StoppingMotion:
+    """Bring a motion to rest after its end.
+
+    Raises:
+        Rejected: brake_impossible.
+
+    """
+    end = motion.end
+    if motion.ends_at_rest:
+        return StoppingMotion(motion, None)
+    if np.abs(end.velocity).max() <= braking.rest_tolerance:
+        return StoppingMotion(brought_to_rest(motion, braking.time), None)
+    spacing = float(motion.knots[-1] - motion.knots[-2])
+    return StoppingMotion(motion.then(brake_from(end, spacing, braking)), motion.duration)
+
+
+def brake_from(state: State, spacing: float, braking: Braking) -> Motion:
+    """The brake from a state.
+
+    Args:
+        state: rad, rad/s, rad/s^2.
+        spacing: of the plan's points, s.
+        braking: limits and time.
+
+    Raises:
+        Rejected: brake_impossible.
+
+    """
+    durations = brake_durations(state.velocity, state.acceleration, braking)
+    longest = int(durations.argmax())
+    duration = float(durations[longest])
+    if not duration <= LONGEST_BRAKE_S:
+        raise Rejected(
+            RejectionReason.BRAKE_IMPOSSIBLE,
+            f"end: {braking.joint_names[longest]} moves at {state.velocity[longest]:g}, and the brake within "
+            f"limits.acceleration and limits.jerk takes {duration:g} s, expected at most {LONGEST_BRAKE_S:g} s",
+        )
+    spacing = max(spacing, _SHORTEST_SPACING_S, duration / _MOST_PIECES)
+    return brake(state, spacing, acceleration=braking.acceleration, jerk=braking.jerk, brake_time=braking.time)
+
+
+def brake_durations(velocity: np.ndarray, acceleration: np.ndarray | None, braking: Braking) -> np.ndarray:
+    """Time to rest of each joint, s `[dof]`."""
+    a = np.zeros_like(velocity) if acceleration is None else acceleration
+    largest = np.full_like(velocity, np.inf) if braking.acceleration is None else braking.acceleration
+    slope = needed_jerk(velocity, a, braking.time)
+    if braking.jerk is not None:
+        slope = np.where(np.isfinite(braking.jerk), braking.jerk, slope)
+    with np.errstate(all="ignore"):
+        return brake_duration(velocity, a, largest, slope)

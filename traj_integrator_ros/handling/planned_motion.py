@@ -1,0 +1,157 @@
+"""From a plan, and what the robot does when it takes over, to one motion. Knows no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..execution.extremes import bernstein
+from ..execution.fade import join
+from ..execution.motion import Motion, State, resting
+from ..execution.rest import brought_to_rest
+from ..execution.rows import Hold, motion_of_actions
+from ..execution.spline import cubic_spline, rests_at_end
+from .plan import Plan
+
+_LONGER = 1.5
+"""Factor by which a fade is prolonged while it would turn a joint back."""
+_MOST_PIECES_AT_REST = 16
+
+
+@dataclass(frozen=True)
+class Fading:
+    """How the difference between robot and plan is carried over."""
+
+    time: float
+    """s; 0: not at all."""
+    rest_tolerance: float
+    """rad/s."""
+
+
+def started_motion(plan: Plan, robot: State, fading: Fading) -> Motion:
+    """The motion of a plan from its start, which is the robot's state where the plan has none.
+
+    Args:
+        plan: with one step at least.
+        robot: state at the plan's origin.
+        fading: of what the plan lacks of the start's acceleration.
+
+    """
+    start = robot if plan.start is None else _filled(plan.start, robot)
+    actions = np.where(np.isnan(plan.actions), start.position, plan.actions)
+    return motion_of_actions(
+        plan.hold,
+        plan.steps,
+        actions,
+        start,
+        rest_tolerance=fading.rest_tolerance,
+        fade_time=fading.time or plan.duration,
+    )
+
+
+def replacing_motion(plan: Plan, into: float, robot: State, fading: Fading) -> tuple[Motion, State]:
+    """The motion of a plan that takes over from a moving robot.
+
+    What the plan brings no start for is laid to the robot: velocities, accelerations and jerks go on from its state;
+    positions have their own way, seen backwards from where the first of them leads.
+
+    Args:
+        plan: with steps that are not over at `into`.
+        into: s of the plan that are over.
+        robot: state at that time.
+        fading: of the difference between the two.
+
+    Returns:
+        The motion, begun from the robot's state, and what the plan lacks of it there.
+
+    """
+    if plan.start is None:
+        motion = _laid_to(plan, into, robot, fading)
+    else:
+        motion = started_motion(plan, robot, fading)
+        motion = motion.from_time(into) if into else motion
+    return joined(motion, robot, fading)
+
+
+def joined(motion: Motion, robot: State, fading: Fading) -> tuple[Motion, State]:
+    """Begin a motion from the robot's state; also return what it lacks of it.
+
+    A fade that would turn back a joint which the motion itself does not is prolonged as far as the motion goes. One
+    that takes longer than the motion goes on while the joints rest, or is cut off where they would have gone on.
+    """
+    lack = _lack(motion, robot)
+    if fading.time <= 0 or not any(part.any() for part in lack):
+        return motion, lack
+    time = fading.time
+    begun = _faded(motion, robot, time, fading.rest_tolerance)
+    while _turns_back(begun, motion, robot) and time < motion.duration:
+        time *= _LONGER
+        begun = _faded(motion, robot, time, fading.rest_tolerance)
+    return begun, lack
+
+
+def _lack(motion: Motion, robot: State) -> State:
+    """What a motion lacks of a state at its start; of an unknown acceleration, and where it jumps anyway: nothing."""
+    begin = motion.state_at(0.0)
+    acceleration = np.zeros(motion.dof)
+    if robot.acceleration is not None and motion.with_accelerations:
+        acceleration = robot.acceleration - begin.acceleration
+    return State(robot.position - begin.position, robot.velocity - begin.velocity, acceleration)
+
+
+def _laid_to(plan: Plan, into: float, robot: State, fading: Fading) -> Motion:
+    """What is left of a plan without a start of its own."""
+    if plan.hold is Hold.POSITION and len(plan.steps) > 1:
+        # Joints that are left out stop, where they can without turning back.
+        still = robot.position + robot.velocity * (fading.time / 2)
+        rows = np.where(np.isnan(plan.actions), still, plan.actions)
+        rest = rests_at_end(rows, float(plan.steps[-1]), fading.rest_tolerance)
+        spline = cubic_spline(plan.steps[1:], rows, ends_at_rest=rest)
+        later = into - plan.steps[0]
+        return spline.from_time(later) if later >= 0 else spline.begun_earlier(-later)
+    if plan.hold is Hold.VELOCITY:
+        rows = np.vstack([np.zeros(len(robot.position)), (plan.actions * plan.steps[:, None]).cumsum(axis=0)])
+        rest = rests_at_end(rows, float(plan.steps[-1]), fading.rest_tolerance)
+        motion = cubic_spline(plan.steps, rows, ends_at_rest=rest)
+        motion = motion.from_time(into) if into else motion
+        return motion.moved(robot.position - motion.coefficients[0, 0])
+    first = int(np.searchsorted(plan.ends, into, side="right"))
+    steps, actions = plan.steps[first:].copy(), plan.actions[first:]
+    steps[0] = plan.ends[first] - into
+    return started_motion(Plan(plan.hold, steps, actions, None, 0), robot, fading)
+
+
+def _filled(start: State, robot: State) -> State:
+    """A start state, with the robot's where it has NaN."""
+    position = np.where(np.isnan(start.position), robot.position, start.position)
+    velocity = np.where(np.isnan(start.velocity), robot.velocity, start.velocity)
+    acceleration = start.acceleration
+    if acceleration is not None and np.isnan(acceleration).any():
+        acceleration = robot.acceleration
+    return State(position, velocity, acceleration)
+
+
+def _faded(motion: Motion, robot: State, time: float, rest_tolerance: float) -> Motion:
+    missing = time - motion.duration
+    if missing <= 0:
+        return join(motion, robot, time)
+    end = motion.end
+    last_step = float(motion.knots[-1] - motion.knots[-2])
+    if np.abs(end.velocity).max() <= rest_tolerance:
+        motion = motion if motion.ends_at_rest else brought_to_rest(motion, time)
+        step = max(last_step, time / _MOST_PIECES_AT_REST)
+        pieces = int(np.ceil(missing / step))
+        return join(motion.then(resting(end.position, pieces * step, pieces)), robot, time)
+    ongoing = Motion(np.array([0.0, missing]), np.stack([end.position, end.velocity])[None])
+    return join(motion.then(ongoing), robot, time).until(motion.duration)
+
+
+def _turns_back(begun: Motion, motion: Motion, robot: State) -> bool:
+    """Whether a joint changes its direction, where neither the robot does nor the motion that it joins."""
+    velocities, planned = (bernstein(m.coefficients, m.steps, 1) for m in (begun, motion))
+    forward = (planned >= 0).all(axis=(0, 1)) & (robot.velocity > 0)
+    backward = (planned <= 0).all(axis=(0, 1)) & (robot.velocity < 0)
+    slack = 1e-9 + 1e-6 * np.abs(robot.velocity)
+    turned = (forward & (velocities.min(axis=(0, 1)) < -slack)) | (backward & (velocities.max(axis=(0, 1)) > slack))
+    return bool(turned.any())

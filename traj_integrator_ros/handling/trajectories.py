@@ -1,0 +1,267 @@
+"""From plans to trajectories for the controller: scheduled, begun from the robot's state, stopped, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.motion import Motion, State, resting
+from ..execution.points import Points, motion_of_points, points_of
+from .ending import brake_from, stopping
+from .finite import require_finite
+from .limits import JointLimits, find_motion_violation
+from .parameters import ACTION_REJECT, END_STOP, START_FROM_PREVIOUS, NodeParameters
+from .plan import Plan
+from .planned_motion import Fading, joined, replacing_motion, started_motion
+from .published import ExecutableTrajectory, PublishedMotion
+from .rejection import Rejected, RejectionReason
+from .schedule import Schedule, schedule
+from .start_states import JointStates, MeasuredState
+from .time_grid import LONGEST_NS
+
+_NANOSECOND_S = 1e-9
+_MOMENT_S = 1e-3
+_PIECES = 16
+_LONGEST_OUTLOOK_S = 0.5
+"""For so long a measured velocity says how far the robot may have come."""
+
+
+class Robot(NamedTuple):
+    """What the robot does when a trajectory takes over."""
+
+    state: State
+    follows: bool
+    """Whether it follows a published motion; else the state was measured, or there is none."""
+    rests: bool
+    """Whether it rests there, and has since the plan's origin."""
+
+
+class TrajectoryMaker:
+    """Makes the trajectories that are published, one after the other.
+
+    Args:
+        parameters: the node's configuration.
+        limits: of the joints.
+        joint_states: the latest.
+        published: what was published last.
+        warn: called with violations that are let through.
+
+    """
+
+    def __init__(
+        self,
+        parameters: NodeParameters,
+        limits: JointLimits,
+        joint_states: JointStates,
+        published: PublishedMotion,
+        warn: Callable[[Rejected], None],
+    ) -> None:
+        self._parameters = parameters
+        self._limits = limits
+        self._joint_states = joint_states
+        self._published = published
+        self._warn = warn
+        self._replaces = parameters.start_from == START_FROM_PREVIOUS
+        self._fading = Fading(parameters.publish_fade_time, parameters.publish_rest_tolerance)
+        self._braking = parameters.braking
+
+    def earliest_ns(self, now_ns: int) -> int:
+        """The soonest that a trajectory can start."""
+        if not self._replaces:
+            return now_ns
+        return max(now_ns + round(self._parameters.publish_lead_time * 1e9), self._published.earliest_ns)
+
+    def predicted(self, now_ns: int) -> State | None:
+        """State to start from that was not measured: what the robot is commanded at the earliest start; or None."""
+        return self._published.state_at(self.earliest_ns(now_ns)) if self._replaces else None
+
+    def trajectory(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
+        """Make the trajectory of a plan.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        when = self._schedule(plan, now_ns)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return self._checked(plan, self._made(plan, when, now_ns), now_ns)
+
+    def _schedule(self, plan: Plan, now_ns: int) -> Schedule:
+        earliest_ns = self.earliest_ns(now_ns)
+        if self._replaces and len(plan.steps):
+            return schedule(plan, earliest_ns, now_ns, self._parameters.publish_longest_wait)
+        return Schedule(plan.origin_ns or earliest_ns)
+
+    def _made(self, plan: Plan, when: Schedule, now_ns: int) -> ExecutableTrajectory:
+        """The trajectory, not checked yet."""
+        start_ns, before = when.start_ns, None
+        if when.wait:
+            start_ns, before = self._until_plan_begins(plan, when, now_ns)
+        robot = self._robot(plan, plan.origin_ns if when.wait else start_ns, now_ns)
+        motion, seam = self._motion(plan, when, robot)
+        _require_finite_motion(motion)
+        brakes_at = None
+        if self._parameters.publish_end == END_STOP:
+            motion, brakes_at = stopping(motion, self._braking)
+        if before is not None:
+            motion = _continued(before, motion)
+            brakes_at = None if brakes_at is None else brakes_at + before.duration
+        points = points_of(motion)
+        on_arrival = start_ns == now_ns and not (plan.origin_ns and not self._replaces)
+        stamp_ns = 0 if on_arrival else start_ns
+        if not len(plan.steps) and len(motion.coefficients) == 1:
+            points = _rows(points, slice(0, 1))
+        elif on_arrival or (self._replaces and not robot.follows and not when.wait):
+            points = _rows(points, slice(1, None))
+        _require_finite_points(points)
+        _require_times(points.time_ns)
+        return ExecutableTrajectory(motion, points, start_ns, stamp_ns, brakes_at, when.dropped, seam)
+
+    def _motion(self, plan: Plan, when: Schedule, robot: Robot) -> tuple[Motion, State | None]:
+        """The plan's own motion from the robot's state, and what it lacked of that."""
+        if not len(plan.steps):
+            return self._motion_to_one_point(plan, robot)
+        if robot.follows and not robot.rests:
+            return replacing_motion(plan, when.into, robot.state, self._fading)
+        motion = started_motion(plan, robot.state, self._fading)
+        motion = motion.from_time(when.into) if when.into else motion
+        if self._replaces and (when.into or plan.start is not None):
+            return joined(motion, robot.state, self._fading)
+        return motion, None
+
+    def _motion_to_one_point(self, plan: Plan, robot: Robot) -> tuple[Motion, State | None]:
+        """A position trajectory of one point at time 0: to be there, at rest."""
+        position = np.where(np.isnan(plan.start.position), robot.state.position, plan.start.position)
+        if robot.follows:
+            span = max(self._fading.time, _MOMENT_S)
+            return joined(resting(position, span, _PIECES), robot.state, self._fading)
+        if np.abs(robot.state.velocity).max() <= self._fading.rest_tolerance:
+            return resting(position, _MOMENT_S), None
+        return brake_from(State(position, robot.state.velocity), self._braking.time / _PIECES, self._braking), None
+
+    def _robot(self, plan: Plan, time_ns: int, now_ns: int) -> Robot:
+        """What the robot does at a time.
+
+        Raises:
+            Rejected: no_joint_state, state_too_old or clock_jumped_back, where nothing else says so.
+
+        """
+        state = self._published.state_at(time_ns) if self._replaces else None
+        if state is not None:
+            rests = not (state.velocity.any() or state.acceleration.any())
+            if rests and plan.origin_ns and plan.origin_ns < time_ns:
+                origin = self._published.state_at(plan.origin_ns)
+                rests = origin is not None and np.allclose(origin.position, state.position, rtol=0, atol=1e-9)
+            return Robot(state, follows=True, rests=rests)
+        try:
+            measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
+        except Rejected:
+            if plan.start is None or np.isnan(plan.start.velocity).any():
+                raise
+            return Robot(plan.start, follows=False, rests=True)
+        return Robot(State(measured.position, measured.velocity), follows=False, rests=True)
+
+    def _until_plan_begins(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[int, Motion | None]:
+        """When the trajectory of a plan starts that begins later, and what the robot does until then.
+
+        Raises:
+            Rejected: future_sequence, where the robot moves and nobody knows what it does until then.
+
+        """
+        before = self._published.motion_between(when.start_ns, plan.origin_ns)
+        if before is not None:
+            if before.coefficients[:, 1:].any():
+                return when.start_ns, before
+            return plan.origin_ns, None
+        robot = self._robot(plan, when.start_ns, now_ns)
+        speed = np.abs(robot.state.velocity).max()
+        if speed > self._fading.rest_tolerance:
+            raise Rejected(
+                RejectionReason.FUTURE_SEQUENCE,
+                f"header.stamp: the first step begins {when.wait:.3f} s after a trajectory can start, and until then "
+                f"nobody knows what the robot does: it moves ({speed:g}), and no published trajectory lasts so long",
+            )
+        return plan.origin_ns, None
+
+    def _checked(self, plan: Plan, trajectory: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
+        finding = find_motion_violation(trajectory.motion, self._limits, trajectory.brakes_at)
+        if finding:
+            self._judge(Rejected(RejectionReason.LIMITS, finding))
+        measured = self._measured(now_ns)
+        if measured is not None and self._parameters.limits_start_deviation > 0:
+            if plan.start is not None:
+                given = np.where(np.isnan(plan.start.position), measured.position, plan.start.position)
+                self._judge_start("start.position", given, plan.origin_ns or trajectory.start_ns, measured)
+            begin = trajectory.motion.state_at(0.0).position
+            self._judge_start("the trajectory's start", begin, trajectory.start_ns, measured)
+        return trajectory
+
+    def _judge_start(self, what: str, position: np.ndarray, time_ns: int, measured: MeasuredState) -> None:
+        """Compare a position `[dof]` at a time with where the robot is, and may have come to by then."""
+        tolerance = self._parameters.limits_start_deviation
+        until = (time_ns - measured.stamp_ns) * _NANOSECOND_S
+        reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
+        deviation = position - measured.position
+        beyond = np.abs(deviation) - reach
+        joint = int(beyond.argmax())
+        if beyond[joint] > tolerance:
+            self._judge(
+                Rejected(
+                    RejectionReason.START_MISMATCH,
+                    f"{what} of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
+                    f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
+                    f"got {position[joint]:.6g}",
+                )
+            )
+
+    def _measured(self, now_ns: int) -> MeasuredState | None:
+        try:
+            return self._joint_states.latest(now_ns, self._parameters.state_timeout)
+        except Rejected:
+            return None
+
+    def _judge(self, finding: Rejected) -> None:
+        if self._parameters.limits_action == ACTION_REJECT:
+            raise finding
+        self._warn(finding)
+
+
+def _continued(before: Motion, motion: Motion) -> Motion:
+    """One motion after the other; where but one of them is a hold, what a controller makes of their common points."""
+    whole = before.then(motion)
+    if before.with_accelerations == motion.with_accelerations:
+        return whole
+    return motion_of_points(points_of(replace(whole, with_accelerations=True)))
+
+
+def _rows(points: Points, rows: slice) -> Points:
+    return Points(*(None if part is None else part[rows] for part in points))
+
+
+def _require_finite_motion(motion: Motion) -> None:
+    require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+
+
+def _require_finite_points(points: Points) -> None:
+    for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
+        if values is not None:
+            require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
+
+
+def _require_times(time_ns: np.ndarray) -> None:
+    """Check that a message can tell the times of its points.
+
+    Raises:
+        Rejected: invalid_times.
+
+    """
+    if time_ns[-1] >= LONGEST_NS or time_ns[-1] < 0:
+        raise Rejected(
+            RejectionReason.INVALID_TIMES,
+            f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",
+        )
+    if (np.diff(time_ns) <= 0).any():
+        raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")

@@ -1,0 +1,95 @@
+"""What became of input: counted by reason, and logged without flooding the log."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rclpy.node import Node
+
+from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
+from .throttled_log import ThrottledLog
+
+_LONGEST_LINE = 500
+
+
+class Outcome:
+    """What became of one input."""
+
+    reason = ""
+    """Why it was refused, in one line; empty while it was not."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it was answered."""
+        return not self.reason
+
+
+class Accounts:
+    """Counts since the start of the process, and the log lines that go with them.
+
+    Args:
+        node: whose log it is.
+
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.rejected = RejectionCounters()
+        self.warned = RejectionCounters()
+        """Findings that were let through."""
+        self.warn = ThrottledLog(self._log_warning)
+        """Logs a line at level warning, by its key, now and then."""
+        self._error = ThrottledLog(self._log_error)
+
+    @contextmanager
+    def guard(self, source: str) -> Iterator[Outcome]:
+        """Keep what goes wrong with one input to that input: counted, logged, and told in the outcome."""
+        outcome = Outcome()
+        try:
+            yield outcome
+        except Rejected as rejected:
+            self.rejected.count(rejected.reason)
+            self.warn((source, rejected.reason), f"{source} rejected, {rejected}")
+            outcome.reason = str(rejected)
+        except Exception as error:
+            outcome.reason = self.failure(source, error)
+
+    def failure(self, source: str, error: Exception) -> str:
+        """Count and log an error that nobody foresaw, its traceback included; return it as a reason in one line."""
+        # Strings that are no UTF-8 surface while rclpy decodes a message, before any callback.
+        malformed = isinstance(error, UnicodeDecodeError)
+        reason = RejectionReason.MALFORMED_MESSAGE if malformed else RejectionReason.INTERNAL_ERROR
+        self.rejected.count(reason)
+        line = f"{reason.value}: {type(error).__name__}: {one_line(error)}"
+        if malformed:
+            self.warn((source, reason), f"{source} rejected, {line}")
+        elif self._node.context.ok():  # else publishers are gone because the process is being ended
+            self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
+        return line
+
+    def lost(self, source: str, count: int) -> None:
+        """Count messages that newer ones pushed out of the queue."""
+        reason = RejectionReason.QUEUE_OVERFLOW
+        self.rejected.count(reason, count)
+        self.warn((source, reason), f"{source}: {count} pushed out of the queue by newer ones")
+
+    def let_through(self, finding: Rejected) -> None:
+        """Count and log what was found wrong with a trajectory that is published all the same."""
+        self.warned.count(finding.reason)
+        self.warn(("warned", finding.reason), f"published in spite of {finding}")
+
+    # Two places, because rclpy keeps one severity for each place that logs.
+
+    def _log_warning(self, line: str) -> None:
+        self._node.get_logger().warning(line)
+
+    def _log_error(self, line: str) -> None:
+        self._node.get_logger().error(line)
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line of at most 500 characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
