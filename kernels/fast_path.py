@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from .types import Trajectory
 
+if TYPE_CHECKING:
+    from .step_operator import StepOperator
+
 _DT_PER = {"step": False, "trajectory": True}
 
 
 def fast_step(
-    name: str,
+    operator: StepOperator,
     action: Tensor,
     start: Sequence[Tensor | None],
     dt: float | Tensor,
@@ -31,28 +36,63 @@ def fast_step(
     if torch.compiler.is_compiling():
         return None
     per_trajectory = _DT_PER.get(dt_per)
-    native = _native_map(name, *scheme)
-    if native is None or per_trajectory is None:
+    number = map_number(operator, *scheme)
+    if number is None or per_trajectory is None:
         return None
-    step, number, truncate = native
     jerk = start[3] if len(start) == 4 else None
-    return step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
+    truncate = True in scheme
+    return _native().step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
+
+
+def fast_step_with_buffers(operator: StepOperator, scheme: Sequence[object], *arguments: object) -> Trajectory | None:
+    """Call `native.step_with_buffers`; None, having written nothing, where the general way has to take over."""
+    if torch.compiler.is_compiling():
+        return None
+    number = map_number(operator, *scheme)
+    return None if number is None else _native().step_with_buffers(number, *arguments)
 
 
 @functools.cache
-def _native_map(name: str, *scheme: object) -> tuple[Callable[..., Trajectory | None], int, bool] | None:
-    """The extension's step, number of the map and truncate_terminal_gradient; None if it has no such map."""
+def map_number(operator: StepOperator, *scheme: object) -> int | None:
+    """Number of a map in the C++ extension; None where the extension is not there, or has no such map."""
+    native = _native()
+    if native is None:
+        return None
+    parts = [part for part in scheme if isinstance(part, str)]
+    number = native.MAP_NUMBERS.get("_".join([operator.name, *parts]))
+    if number is not None:
+        _OPERATORS[number] = operator, parts
+    return number
+
+
+# What the numbers stand for, for `_general_vjp`.
+_OPERATORS: dict[int, tuple[StepOperator, list[str]]] = {}
+
+
+def _general_vjp(
+    number: int,
+    upstream: Sequence[Tensor | None],
+    start_index: Tensor | None,
+    dt: Tensor,
+    start_rows: int,
+    action_horizon: int,
+    needs: Sequence[bool],
+    truncate: bool,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of a fast step that are differentiated again, batched or traced, by the operator."""
+    operator, parts = _OPERATORS[number]
+    scheme = [truncate] if operator.truncates else parts
+    wanted = list(needs[: operator.starts + 1])
+    return operator.vjp(*upstream, start_index, dt, start_rows, action_horizon, wanted, *scheme, None)
+
+
+@functools.cache
+def _native() -> ModuleType | None:
     try:
         from . import native
     except ImportError as error:
-        _warn(str(error))
+        message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
+        logging.getLogger(__package__).warning(message, error)
         return None
-    parts = [part for part in scheme if isinstance(part, str)]
-    number = native.MAP_NUMBERS.get("_".join([name, *parts]))
-    return None if number is None else (native.step, number, True in scheme)
-
-
-@functools.cache
-def _warn(reason: str) -> None:
-    message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
-    logging.getLogger(__package__).warning(message, reason)
+    native.set_general_vjp(_general_vjp)
+    return native

@@ -3,7 +3,7 @@
 `StepOperator` registers `traj_integrator::<map>_forward` and `traj_integrator::<map>_vjp` with torch: schema,
 shapes (fake), batching (`torch.vmap`) and derivatives of any order in reverse and forward mode. Each is the other's
 derivative, since the maps are linear in everything but dt (`step_derivatives`). What computes them is a backend
-(`backends`); derivatives with respect to dt are computed where they are asked for, by the float64 compositions
+(`backends`); derivatives with respect to dt are computed in float64 where they are asked for, in C++ or by compositions
 (`dt_derivatives`).
 
 The derivatives are registered at torch's autograd key: the operator itself has them, it stays one opaque node for
@@ -74,7 +74,7 @@ class StepOperator:
         self.one_dt_for = one_dt_for
         self.action_name = action_name
         self._integrators = integrators
-        self._truncates = truncates
+        self.truncates = truncates
         self._splines = splines
         # Rows of the start, and of the goal where the map knows one.
         self._ends = (self.starts, self.goals) if goal else (self.starts,)
@@ -144,7 +144,7 @@ class StepOperator:
     ) -> Trajectory:
         """Check the arguments of a public step function and run the forward operator."""
         if backend is None and not self.goals:
-            trajectory = fast_step(self.name, action, start, dt, start_index, dt_per, scheme)
+            trajectory = fast_step(self, action, start, dt, start_index, dt_per, scheme)
             if trajectory is not None:
                 return trajectory
         inputs = prepare_step(
@@ -260,7 +260,7 @@ class StepOperator:
         That is the forward map itself, except that a truncated transpose has never seen the last action but in the
         position.
         """
-        if self._truncates and options[0]:
+        if self.truncates and options[0]:
             yield action, (0,)
             yield torch.cat([action[:, :-1], torch.zeros_like(action[:, -1:])], 1), (1, 2, 3)
         else:
@@ -270,7 +270,7 @@ class StepOperator:
         """Keyword arguments of a launcher from the last arguments of an operator."""
         if self._integrators is not None:
             return {"integrator": self._integrators(options[0])}
-        if self._truncates and vjp:
+        if self.truncates and vjp:
             return {"truncate_terminal_gradient": options[0]}
         if self._splines:
             return {"form": SplineForm(*options[:3])}

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import _engine_run_backward
 
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, clique_step, reference
 from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
+    CliqueTensorStepKernel,
     build_fd_matrix,
     build_start_state_mask,
     jit_backward_pos_clique,
@@ -20,11 +20,15 @@ from traj_integrator_ros.kernels.integration_utils import (
 )
 
 from ..checks import is_close_to, random
+from ..empty_function import empty_function
 from ..registry import Case, Contender, suite
 
 HORIZON, DOF, DT = 32, 7, 0.02
-# Least speed-up over the matrix form, forward and backward, by batch.
-MATRIX_TARGETS = {1: 4.0, 100: 10.0, 1000: 15.0, 10_000: 15.0}
+# Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
+MATRIX_TARGETS = {1: 3.0, 100: 6.0, 1000: 15.0, 10_000: 15.0}
+# The drop-in takes at most 1.3 times as long as the function, and this at B = 1 at most 1.5 times as long as nothing.
+DROPIN_TARGET = 1 / 1.3
+FLOOR_TARGET = 1 / 1.5
 COPY_TARGET = 0.6
 ADD_TARGET = 1 / 8
 
@@ -77,27 +81,29 @@ def ours(action: Tensor, start: Tensor) -> Sequence[Tensor]:
     return clique_step(action, start, dt=DT)
 
 
-def vjp_through_engine(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The four outputs and the gradient of the action, by the autograd engine alone.
-
-    `torch.autograd.grad` checks its arguments in Python first, which takes 20 us for four outputs, whoever made them;
-    the backward of a scalar cost does not pass here. One case measures with it.
-    """
-    outputs = tuple(step(action, start))
-    gradient = _engine_run_backward(outputs, tuple(upstream), False, False, (action,), False, accumulate_grad=False)
-    return (*outputs, *gradient)
-
-
 def vjp_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
     outputs = step(action, start)
     return (*outputs, *torch.autograd.grad(outputs, action, upstream))
 
 
+def vjp_by_cost(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """As an optimizer does it: a scalar cost, quadratic in every output, and its backward."""
+    action.grad = None
+    outputs = step(action, start)
+    sum(torch.linalg.vecdot(output.view(-1), output.view(-1)) for output in outputs).backward()
+    return (*outputs, action.grad)
+
+
+PULLS = {"autograd.grad": vjp_by_grad, "cost.backward()": vjp_by_cost}
+
+
 @suite("cpu_kernels")
 def cpu_kernels(quick: bool) -> Iterator[Case]:
-    for batch in (1, 100, 1000, 10_000):
-        yield forward_and_backward(batch, with_compiled=not quick or batch == 1000)
-    yield forward_and_backward(1, with_compiled=False, pull=vjp_by_grad)
+    for pull in PULLS:
+        for batch in (1, 100, 1000, 10_000):
+            yield forward_and_backward(batch, pull, with_compiled=pull == "autograd.grad" and not quick)
+            yield dropin(batch, pull)
+        yield above_the_floor(pull)
     yield reused_buffers(10_000)
     yield call_overhead()
     for name, kernel in MAPS.items():
@@ -105,36 +111,64 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
             continue  # has a suite of its own
         for batch in (1000,) if quick else (1, 100, 1000, 10_000):
             yield against_torch(name, kernel, batch)
+    for name in ("clique", "velocity", "acceleration_zoh", "jerk"):
+        for dof in (7,) if quick else range(1, 17):
+            yield any_dof(name, dof)
 
 
-def forward_and_backward(batch: int, *, with_compiled: bool, pull: Callable[..., tuple] = vjp_through_engine) -> Case:
-    action, start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
-    upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-    expected = in_double(action, start, upstream)
+class Problem:
+    """Actions, start and upstream gradients of one shape, with what float64 arithmetic makes of them."""
 
-    def contender(name: str, step: Step) -> Contender:
-        return Contender(name, lambda: pull(step, action, start, upstream), is_close_to(*expected))
+    def __init__(self, batch: int, pull: str) -> None:
+        self.action, self.start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
+        self.upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
+        self.pull = PULLS[pull]
+        doubles = self.action.detach().double().requires_grad_(), self.start.double()
+        self.expected = self.pull(ours_in_double, *doubles, [gradient.double() for gradient in self.upstream])
 
-    peers = [contender("matrix form", matrix_form), contender("torch slices", slices)]
+    def contender(self, name: str, step: Step) -> Contender:
+        """One way to solve it."""
+        arguments = step, self.action, self.start, self.upstream
+        return Contender(name, lambda: self.pull(*arguments), is_close_to(*self.expected))
+
+
+def forward_and_backward(batch: int, pull: str, *, with_compiled: bool) -> Case:
+    """The function beside the published matrix form and what users of torch write."""
+    problem = Problem(batch, pull)
+    peers = [problem.contender("matrix form", matrix_form), problem.contender("torch slices", slices)]
     if with_compiled:
-        peers.append(contender("torch.compile", compiled()))
-    through_engine = pull is vjp_through_engine
-    return Case(
-        "clique, forward + backward" if through_engine else "clique, forward + autograd.grad",
-        batch,
-        HORIZON,
-        DOF,
-        contender("ours", ours),
-        tuple(peers),
-        copies(batch, count=2),
-        targets={"matrix form": MATRIX_TARGETS[batch]} if through_engine else {},
-    )
+        peers.append(problem.contender("torch.compile", compiled()))
+    targets = {"matrix form": MATRIX_TARGETS[batch]} if pull == "autograd.grad" else {}
+    mine = problem.contender("ours", ours)
+    case = f"clique, forward + {pull}"
+    return Case(case, batch, HORIZON, DOF, mine, tuple(peers), copies(batch, count=2), targets=targets)
 
 
-def in_double(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What float64 arithmetic makes of the same numbers."""
-    action = action.detach().double().requires_grad_()
-    return vjp_through_engine(ours_in_double, action, start.double(), [gradient.double() for gradient in upstream])
+def dropin(batch: int, pull: str) -> Case:
+    """The drop-in's class with reused buffers beside the function and the matrix form."""
+    problem = Problem(batch, pull)
+    buffers = [torch.empty_like(problem.action, requires_grad=False) for _ in range(4)]
+    gradient = torch.empty_like(problem.action, requires_grad=False)
+    rate = torch.full((HORIZON,), 1 / DT)
+
+    def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+        return CliqueTensorStepKernel.apply(action, start, None, None, *buffers, rate, gradient)
+
+    peers = problem.contender("clique_step", ours), problem.contender("matrix form", matrix_form)
+    mine = problem.contender("ours", step)
+    targets = {"clique_step": DROPIN_TARGET}
+    return Case(f"drop-in clique, forward + {pull}", batch, HORIZON, DOF, mine, peers, targets=targets)
+
+
+def above_the_floor(pull: str) -> Case:
+    """The function at its smallest beside an autograd function that does nothing."""
+    problem = Problem(1, pull)
+    empty = empty_function()
+    arguments = empty, problem.action, problem.start, problem.upstream
+    floor = Contender("empty C++ autograd function", lambda: problem.pull(*arguments), lambda _: None)
+    mine = problem.contender("ours", ours)
+    name = f"clique above the floor, forward + {pull}"
+    return Case(name, 1, HORIZON, DOF, mine, limit=floor, targets={"limit": FLOOR_TARGET})
 
 
 def ours_in_double(action: Tensor, start: Tensor) -> Sequence[Tensor]:
@@ -149,7 +183,8 @@ def reused_buffers(batch: int) -> Case:
     out, gradient = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
     needs = (True, False, False, False)
-    expected = in_double(action, start, upstream)
+    leaf = action.double().requires_grad_()
+    expected = vjp_by_grad(ours_in_double, leaf, start.double(), [gradient.double() for gradient in upstream])
 
     def run() -> tuple[Tensor, ...]:
         native.clique_forward(action, start, None, None, None, dt, out=out)
@@ -205,9 +240,22 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
     return Case(f"{name}, forward + backward", batch, HORIZON, DOF, mine, (peer,), copies(batch, count=2))
 
 
-def copies(batch: int, *, count: int) -> Contender:
+def any_dof(name: str, dof: int) -> Case:
+    """A map forward and backward at 1000 trajectories of `dof` joints, beside a copy of the same bytes."""
+    kernel, batch = MAPS[name], 1000
+    action = random(batch, HORIZON, dof).requires_grad_()
+    start = random(batch, dof)
+    upstream = [random(batch, HORIZON, dof) for _ in range(4)]
+    doubles = action.detach().double().requires_grad_(), start.double(), [gradient.double() for gradient in upstream]
+    expected = vjp_by_grad(lambda u, p: kernel.step(u, p, dt=DT, backend="reference"), *doubles)
+    run = functools.partial(vjp_by_grad, lambda u, p: kernel.step(u, p, dt=DT), action, start, upstream)
+    mine = Contender("ours", run, is_close_to(*expected))
+    return Case(f"{name}, {dof} joints", batch, HORIZON, dof, mine, limit=copies(batch, count=2, dof=dof))
+
+
+def copies(batch: int, *, count: int, dof: int = DOF) -> Contender:
     """Plain copies that move as many bytes as `count` passes, which read one and write four tensors or the reverse."""
-    sources = [random(5 * batch * HORIZON * DOF // 2) for _ in range(count)]
+    sources = [random(5 * batch * HORIZON * dof // 2) for _ in range(count)]
     targets = [torch.empty_like(source) for source in sources]
 
     def run() -> list[Tensor]:

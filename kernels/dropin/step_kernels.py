@@ -1,19 +1,19 @@
-"""The step kernels under the calling convention with caller-owned buffers, on top of the functional steps.
+"""The step kernels under the calling convention with caller-owned buffers, beside the functional steps.
 
 The clique kernels take `traj_dt` as 1 / dt, the acceleration kernels as dt; the steps themselves take seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from ..maps.acceleration import acceleration_step
-from ..maps.clique import clique_step
-from ..maps.clique_central import clique_central_step
-from ..types import Trajectory
+from ..fast_path import fast_step_with_buffers
+from ..maps.acceleration import ACCELERATION, acceleration_step, integrator_name
+from ..maps.clique import CLIQUE, clique_step
+from ..maps.clique_central import CLIQUE_CENTRAL, clique_central_step
+from ..step_operator import StepOperator
+from ..types import AccelerationIntegrator, Trajectory
 from .buffers import with_gradient_buffer, write_trajectory
 
 # What the functional steps call the arguments that have another name here.
@@ -21,15 +21,60 @@ _ARGUMENT_NAMES = {"action": "u_act", "dt": "traj_dt"}
 # Step lengths that came out of different float32 roundings still count as one.
 _UNIFORM_TOLERANCE = 1e-6
 
+_BUFFER_NAMES = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
+
 Start = tuple[Tensor, Tensor | None, Tensor | None]
 
 
-class _StepKernel:
-    """One start state for each trajectory."""
+class _Map:
+    """What a kernel computes: an operator, and what the numbers of traj_dt are."""
+
+    _operator: StepOperator
+    _takes_rate: bool
+    """Whether traj_dt is 1 / dt."""
+
+    @classmethod
+    def _run(
+        cls,
+        u_act: Tensor,
+        start: Start,
+        start_idx: Tensor | None,
+        buffers: tuple[Tensor, Tensor, Tensor, Tensor],
+        traj_dt: Tensor | float,
+        out_grad_position: Tensor | None,
+        named_scheme: dict[str, AccelerationIntegrator | str],
+    ) -> Trajectory:
+        scheme = cls._scheme(**named_scheme)
+        written = fast_step_with_buffers(
+            cls._operator, scheme, cls._takes_rate, u_act, *start, start_idx, traj_dt, *buffers, out_grad_position
+        )
+        if written is not None:
+            return written
+        if not isinstance(u_act, Tensor):
+            raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
+        action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
+        dt = _reciprocal(traj_dt) if cls._takes_rate else traj_dt
+        try:
+            trajectory = cls._step(action, start, start_idx, dt, scheme)
+        except (TypeError, ValueError) as error:
+            raise type(error)(_in_our_names(str(error))) from None
+        return write_trajectory(trajectory, dict(zip(_BUFFER_NAMES, buffers, strict=True)))
 
     @staticmethod
-    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
+    def _scheme() -> tuple[object, ...]:
+        """Scheme arguments of the operator."""
+        return ()
+
+    @staticmethod
+    def _step(
+        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
+    ) -> Trajectory:
+        """Take the step without buffers."""
         raise NotImplementedError
+
+
+class _StepKernel(_Map):
+    """One start state for each trajectory."""
 
     @classmethod
     def apply(
@@ -44,6 +89,7 @@ class _StepKernel:
         out_jerk: Tensor,
         traj_dt: Tensor | float,
         out_grad_position: Tensor | None,
+        **scheme: AccelerationIntegrator | str,
     ) -> Trajectory:
         """Write the trajectory into the buffers and return views of them that carry the gradient.
 
@@ -61,6 +107,7 @@ class _StepKernel:
             out_grad_position: `[B, Ha, D]` contiguous: receives the gradient of u_act in the backward pass and, where
                 u_act is a leaf, is returned as that gradient; valid until the next backward into it. None: torch
                 allocates the gradient.
+            scheme: acceleration kernels alone: `integrator`, "zoh" by default, or "semi_implicit_euler".
 
         Returns:
             Views of the four buffers, in the dtype of u_act. Once a buffer is written again, using its old view
@@ -74,15 +121,11 @@ class _StepKernel:
         """
         start = (start_position, start_velocity, start_acceleration)
         buffers = (out_position, out_velocity, out_acceleration, out_jerk)
-        return _apply(cls, u_act, start, None, buffers, traj_dt, out_grad_position)
+        return cls._run(u_act, start, None, buffers, traj_dt, out_grad_position, scheme)
 
 
-class _IdxStepKernel:
+class _IdxStepKernel(_Map):
     """A pool of start states, one of them picked for each trajectory."""
-
-    @staticmethod
-    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        raise NotImplementedError
 
     @classmethod
     def apply(
@@ -98,6 +141,7 @@ class _IdxStepKernel:
         out_jerk: Tensor,
         traj_dt: Tensor | float,
         out_grad_position: Tensor | None,
+        **scheme: AccelerationIntegrator | str,
     ) -> Trajectory:
         """Write the trajectory into the buffers, as the kernel without Idx does, from a pool of start states.
 
@@ -114,35 +158,59 @@ class _IdxStepKernel:
             out_jerk: as out_position.
             traj_dt: step lengths or their reciprocals.
             out_grad_position: `[B, Ha, D]` or None.
+            scheme: as for the kernel without Idx.
 
         """
         start = (start_position, start_velocity, start_acceleration)
         buffers = (out_position, out_velocity, out_acceleration, out_jerk)
-        return _apply(cls, u_act, start, start_idx, buffers, traj_dt, out_grad_position)
+        return cls._run(u_act, start, start_idx, buffers, traj_dt, out_grad_position, scheme)
 
 
-class _Clique:
+class _Clique(_Map):
     """Position control by backward differences: see `clique_step`."""
 
+    _operator = CLIQUE
+    _takes_rate = True
+
     @staticmethod
-    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        return clique_step(action, *start, dt=_reciprocal(traj_dt), start_index=start_idx)
+    def _step(
+        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
+    ) -> Trajectory:
+        return clique_step(action, *start, dt=dt, start_index=start_idx)
 
 
-class _CliqueCentral:
+class _CliqueCentral(_Map):
     """Position control by central differences: see `clique_central_step`."""
 
-    @staticmethod
-    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        return clique_central_step(action, *start, dt=_uniform(_reciprocal(traj_dt), action), start_index=start_idx)
-
-
-class _Acceleration:
-    """Acceleration control with the zero-order hold: see `acceleration_step`."""
+    _operator = CLIQUE_CENTRAL
+    _takes_rate = True
 
     @staticmethod
-    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        return acceleration_step(action, *start, dt=traj_dt, start_index=start_idx)
+    def _scheme() -> tuple[object, ...]:
+        return (False,)
+
+    @staticmethod
+    def _step(
+        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
+    ) -> Trajectory:
+        return clique_central_step(action, *start, dt=_uniform(dt, action), start_index=start_idx)
+
+
+class _Acceleration(_Map):
+    """Acceleration control: see `acceleration_step`."""
+
+    _operator = ACCELERATION
+    _takes_rate = False
+
+    @staticmethod
+    def _scheme(integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH) -> tuple[object, ...]:
+        return (integrator_name(integrator),)
+
+    @staticmethod
+    def _step(
+        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
+    ) -> Trajectory:
+        return acceleration_step(action, *start, dt=dt, start_index=start_idx, integrator=scheme[0])
 
 
 class CliqueTensorStepKernel(_Clique, _StepKernel):
@@ -151,6 +219,10 @@ class CliqueTensorStepKernel(_Clique, _StepKernel):
 
 class CliqueTensorStepIdxKernel(_Clique, _IdxStepKernel):
     """Position actions to the trajectory by backward differences, starts from a pool; traj_dt is 1 / dt."""
+
+
+class CliqueTensorStepCoalesceKernel(_Clique, _StepKernel):
+    """The same as `CliqueTensorStepKernel`: the published one differs in how its threads read memory alone."""
 
 
 class CliqueTensorStepCentralDifferenceKernel(_CliqueCentral, _StepKernel):
@@ -162,52 +234,11 @@ class CliqueTensorStepIdxCentralDifferenceKernel(_CliqueCentral, _IdxStepKernel)
 
 
 class AccelerationTensorStepKernel(_Acceleration, _StepKernel):
-    """Acceleration actions to the trajectory, held over each step; traj_dt is dt."""
+    """Acceleration actions to the trajectory; traj_dt is dt."""
 
 
 class AccelerationTensorStepIdxKernel(_Acceleration, _IdxStepKernel):
-    """Acceleration actions to the trajectory, held over each step, starts from a pool; traj_dt is dt."""
-
-
-class CliqueTensorStepCoalesceKernel(_StepKernel):
-    """The results of `CliqueTensorStepKernel`, computed on `[B, D, H]`: the steps of one joint lie side by side.
-
-    Arguments and results stay `[B, H, D]`, so the actions and the four outputs are transposed on the way. A layout to
-    compare with; `CliqueTensorStepKernel` spares those copies.
-    """
-
-    @staticmethod
-    def _step(action: Tensor, start: Start, start_idx: Tensor | None, traj_dt: Tensor | float) -> Trajectory:
-        dt = _reciprocal(traj_dt)
-        if not _fits_one_joint_rows(action, start, dt):
-            return clique_step(action, *start, dt=dt)  # which says what is wrong
-        batch, horizon, dof = action.shape
-        if isinstance(dt, Tensor) and dt.dim() == 2 and dt.shape[0] == batch:
-            dt = dt.repeat_interleave(dof, 0)
-        # Every joint of every trajectory becomes a trajectory of one joint.
-        rows = (None if value is None else value.expand(batch, -1).reshape(-1, 1) for value in start)
-        joints = clique_step(action.mT.reshape(batch * dof, horizon, 1), *rows, dt=dt)
-        return Trajectory(*(output.view(batch, dof, horizon).mT for output in joints))
-
-
-def _apply(
-    kernel: type[_StepKernel] | type[_IdxStepKernel],
-    u_act: Tensor,
-    start: Start,
-    start_idx: Tensor | None,
-    buffers: Sequence[Tensor],
-    traj_dt: Tensor | float,
-    out_grad_position: Tensor | None,
-) -> Trajectory:
-    if not isinstance(u_act, Tensor):
-        raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
-    names = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
-    action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
-    try:
-        trajectory = kernel._step(action, start, start_idx, traj_dt)
-    except (TypeError, ValueError) as error:
-        raise type(error)(_in_our_names(str(error))) from None
-    return write_trajectory(trajectory, dict(zip(names, buffers, strict=True)))
+    """Acceleration actions to the trajectory, starts from a pool; traj_dt is dt."""
 
 
 def _in_our_names(message: str) -> str:
@@ -238,12 +269,3 @@ def _uniform(dt: Tensor | float, action: Tensor) -> Tensor | float:
     if not uniform:
         raise ValueError(f"dt: central differences need one step length, got {dt.shape[0]} different ones")
     return mean
-
-
-def _fits_one_joint_rows(action: Tensor, start: Start, dt: Tensor | float) -> bool:
-    if action.dim() != 3:
-        return False
-    batch, _, dof = action.shape
-    shapes = [value.shape if isinstance(value, Tensor) else None for value in start if value is not None]
-    per_trajectory = not isinstance(dt, Tensor) or dt.dim() != 2 or dt.shape[0] in (1, batch)
-    return per_trajectory and all(shape in ((1, dof), (batch, dof)) for shape in shapes)

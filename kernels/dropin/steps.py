@@ -87,8 +87,11 @@ def tensor_step_acc(
 def step_acc_semi_euler(
     state: Tensor, act: Tensor, diag_dt: Tensor | None, n_dofs: int, integrate_matrix: Tensor
 ) -> Tensor:
-    """Return what `tensor_step_acc` writes, as a new tensor `[B, H, 3 D]`; `diag_dt` is not used."""
-    q0, qd0, _ = _start_columns(state, n_dofs)
+    """Return what `tensor_step_acc` writes, as a new tensor `[B, H, 3 D]`; `diag_dt` is not used.
+
+    `state` may also be `[B, H, 3 D]`, as published: every row is then added to its own step.
+    """
+    q0, qd0, _ = _start_columns(state, n_dofs, act.shape[1])
     qd = euler_integrate(qd0, act, diag_dt, integrate_matrix)
     return torch.cat([euler_integrate(q0, qd, diag_dt, integrate_matrix), qd, act], -1)
 
@@ -203,11 +206,14 @@ def tensor_step_pos_clique(
     return state_seq
 
 
-def _start_columns(state: Tensor, n_dofs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Position, velocity and acceleration of the start, each `[B, 1, D]`."""
-    if state.dim() not in (2, 3) or (state.dim() == 3 and state.shape[1] != 1) or state.shape[-1] < 3 * n_dofs:
+def _start_columns(state: Tensor, n_dofs: int, horizon: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """Position, velocity and acceleration of the start, each `[B, 1, D]`, or `[B, horizon, D]`."""
+    fits = state.dim() == 2 or (state.dim() == 3 and state.shape[1] in (1, horizon))
+    if not fits or state.shape[-1] < 3 * n_dofs:
+        rows = "1" if horizon == 1 else f"1 or {horizon}"
         raise ValueError(
-            f"state: expected [batch, 3 * n_dofs = {3 * n_dofs}] or [batch, 1, {3 * n_dofs}], got {list(state.shape)}"
+            f"state: expected [batch, 3 * n_dofs = {3 * n_dofs}] or [batch, {rows}, {3 * n_dofs}], got "
+            f"{list(state.shape)}"
         )
     rows = state if state.dim() == 3 else state.unsqueeze(1)
     return rows[..., :n_dofs], rows[..., n_dofs : 2 * n_dofs], rows[..., 2 * n_dofs : 3 * n_dofs]

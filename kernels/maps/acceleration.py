@@ -1,4 +1,4 @@
-"""Acceleration control: accelerations to velocity and position (docs/kernels.md, section 3)."""
+"""Acceleration control: accelerations to velocity and position (docs/kernels.md)."""
 
 from __future__ import annotations
 
@@ -49,11 +49,17 @@ def acceleration_step(
 
     """
     start = (start_position, start_velocity, start_acceleration)
-    scheme = _integrator_name(integrator)
+    scheme = integrator_name(integrator)
     return ACCELERATION.step(action, start, dt, start_index, dt_per, backend, scheme)
 
 
-def _integrator_name(integrator: AccelerationIntegrator | str) -> str:
+def integrator_name(integrator: AccelerationIntegrator | str) -> str:
+    """Return the name of a scheme.
+
+    Raises:
+        ValueError: not the name of one.
+
+    """
     name = integrator.value if isinstance(integrator, AccelerationIntegrator) else integrator
     if name not in _INTEGRATORS:
         raise ValueError(f"integrator: expected one of {', '.join(map(repr, _INTEGRATORS))}, got {integrator!r}")

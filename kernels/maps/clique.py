@@ -1,4 +1,4 @@
-"""Position control by backward differences (docs/kernels.md, section 1)."""
+"""Position control by backward differences (docs/kernels.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Position control by five-point central differences (docs/kernels.md, section 2)."""
+"""Position control by five-point central differences (docs/kernels.md)."""
 
 from __future__ import annotations
 

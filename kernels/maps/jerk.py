@@ -1,4 +1,4 @@
-"""Jerk control: jerks to acceleration, velocity and position (docs/kernels.md, section 4)."""
+"""Jerk control: jerks to acceleration, velocity and position (docs/kernels.md)."""
 
 from __future__ import annotations
 

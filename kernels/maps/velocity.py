@@ -1,4 +1,4 @@
-"""Velocity control: velocities to position, acceleration and jerk (docs/kernels.md, section 4)."""
+"""Velocity control: velocities to position, acceleration and jerk (docs/kernels.md)."""
 
 from __future__ import annotations
 

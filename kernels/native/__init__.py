@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, End, Trajectory
-from . import batching_rules
 
 _REMEDY = (
     "to build it, install the package again from its sources: pip install -v --no-deps --force-reinstall "
@@ -38,7 +37,6 @@ MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
 
 _C.return_as(Trajectory)
-batching_rules.register()
 
 instruction_set: Callable[[], str] = _C.instruction_set
 """Which loops run on this CPU: "baseline", "avx2" or "avx512"."""
@@ -49,6 +47,15 @@ step: Callable[..., Trajectory | None] = _C.step
 Checks, autograd and loops in one call. Returns None, having done nothing, where anything is out of the ordinary: a
 wrong argument, a tensor elsewhere than on the CPU, a subclass, a transform or tracer at work, a dt that requires grad.
 """
+
+step_with_buffers: Callable[..., Trajectory | None] = _C.step_with_buffers
+"""`step_with_buffers(map, is_reciprocal, u_act, p0, v0, a0, start_index, traj_dt, 4 outputs, out_grad_position)`.
+
+The drop-in's kernels likewise: writes to the four buffers and returns views of them that carry the graph.
+"""
+
+set_general_vjp: Callable[[Callable[..., tuple[Tensor | None, ...]]], None] = _C.set_general_vjp
+"""Sets what computes gradients of the two above that are differentiated again, batched or traced: the operators."""
 
 step_into: Callable[..., bool] = _C.step_into
 """`step_into(map, action, p0, v0, a0, start_index, dt, out)`: a step from arrays into an array, nothing allocated.

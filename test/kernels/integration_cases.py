@@ -22,8 +22,12 @@ class Arguments:
     traj_dt: Tensor
 
     @property
-    def differentiable(self) -> list[Tensor]:
+    def tensors(self) -> list[Tensor]:
         return [self.action, *self.start, self.traj_dt]
+
+    @property
+    def differentiable(self) -> list[Tensor]:
+        return [tensor for tensor in self.tensors if tensor.requires_grad]
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class StepKernel:
         return [torch.full(shape, torch.nan, dtype=action.dtype) for _ in range(4)]
 
     def apply(self, arguments: Arguments, buffers=None, grad_buffer=None):
-        return self(*arguments.differentiable, start_idx=arguments.start_idx, buffers=buffers, grad_buffer=grad_buffer)
+        return self(*arguments.tensors, start_idx=arguments.start_idx, buffers=buffers, grad_buffer=grad_buffer)
 
     def __call__(self, action, p0, v0, a0, traj_dt, *, start_idx=None, buffers=None, grad_buffer=None):
         buffers = self.buffers(action) if buffers is None else buffers

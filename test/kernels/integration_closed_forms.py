@@ -139,8 +139,12 @@ def _():
 
 @closed_form("step_acc_semi_euler")
 def _():
-    result = iu.step_acc_semi_euler(t([STATE_ROW]), t([[[4.0], [6.0]]]), None, 1, t(SUM))
-    assert_close(result, t([[[7.0, 6.0, 4.0], [19.0, 12.0, 6.0]]]))
+    for state in (t([STATE_ROW]), t([[STATE_ROW]]), t([[STATE_ROW, STATE_ROW]])):
+        result = iu.step_acc_semi_euler(state, t([[[4.0], [6.0]]]), None, 1, t(SUM))
+        assert_close(result, t([[[7.0, 6.0, 4.0], [19.0, 12.0, 6.0]]]))
+    # Rows that differ are each added to their own step.
+    result = iu.step_acc_semi_euler(t([[STATE_ROW, [2.0, 4.0, 0.0]]]), t([[[4.0], [6.0]]]), None, 1, t(SUM))
+    assert_close(result, t([[[7.0, 6.0, 4.0], [22.0, 14.0, 6.0]]]))
 
 
 @closed_form("tensor_step_acc_semi_euler")

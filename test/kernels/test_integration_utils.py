@@ -53,7 +53,9 @@ ARGUMENTS = {
     "sum_matrix": "h int_steps tensor_args",
     "interpolate_kernel": "h int_steps tensor_args",
     "action_interpolate_kernel": "h int_steps tensor_args offset",
-    **{case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT}" for case in integration_cases.STEP_KERNELS},
+    **{
+        case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in integration_cases.STEP_KERNELS
+    },
 }
 NO_TENSOR_ARGUMENT = "n/a: takes no tensor"
 NO_OPERATOR = "n/a: no operator"

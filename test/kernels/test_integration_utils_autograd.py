@@ -42,9 +42,9 @@ def test_every_subset_of_inputs_has_the_gradient_it_has_among_all(case, wanted):
     expected = gradients(case, arguments_with_grad(case))
     arguments = case.arguments()
     for place in wanted:
-        arguments.differentiable[place].requires_grad_()
+        arguments.tensors[place].requires_grad_()
     squares(case.apply(arguments)).backward()
-    for place, tensor in enumerate(arguments.differentiable):
+    for place, tensor in enumerate(arguments.tensors):
         if place in wanted:
             assert_close(tensor.grad, expected[place])
         else:
@@ -87,7 +87,7 @@ def test_forward_mode_is_the_map_of_the_tangents(case):
     expected = case.apply(tangents)
     for _ in range(2):  # the second time over buffers that the first has written
         with forward_ad.dual_level():
-            pairs = zip(arguments.differentiable[:4], tangents.differentiable[:4], strict=True)
+            pairs = zip(arguments.tensors[:4], tangents.tensors[:4], strict=True)
             duals = [forward_ad.make_dual(*pair) for pair in pairs]
             outputs = case(*duals, arguments.traj_dt, start_idx=arguments.start_idx, buffers=buffers)
             for output, tangent in zip(outputs, expected, strict=True):
@@ -96,7 +96,7 @@ def test_forward_mode_is_the_map_of_the_tangents(case):
 
 def test_transforms_of_torch_func_agree_with_autograd(case):
     arguments = arguments_with_grad(case)
-    plain = [tensor.detach() for tensor in arguments.differentiable]
+    plain = [tensor.detach() for tensor in arguments.tensors]
     buffers, grad_buffer = case.buffers(plain[0]), torch.empty_like(plain[0])
 
     def loss(*tensors):
@@ -110,7 +110,7 @@ def test_transforms_of_torch_func_agree_with_autograd(case):
 
 def test_jacobians_of_torch_func_agree_with_a_loop(case):
     arguments = arguments_with_grad(case, batch=1, horizon=3, dof=1)
-    plain = [tensor.detach() for tensor in arguments.differentiable]
+    plain = [tensor.detach() for tensor in arguments.tensors]
     outputs = torch.cat([output.flatten() for output in case.apply(arguments)])
     rows = [torch.autograd.grad(value, arguments.action, retain_graph=True)[0] for value in outputs]
 
@@ -144,7 +144,7 @@ def test_strides_of_inputs_and_upstream_gradients_do_not_matter(case):
     upstream[0] = torch.randn_like(outputs[0].mT.contiguous()).mT
     found = torch.autograd.grad(outputs, [action, *strided], upstream)
     contiguous = [gradient.contiguous() for gradient in upstream]
-    expected = torch.autograd.grad(case.apply(arguments), arguments.differentiable[:4], contiguous)
+    expected = torch.autograd.grad(case.apply(arguments), arguments.tensors[:4], contiguous)
     assert_close(found, expected)
 
 
@@ -236,7 +236,7 @@ def test_input_changed_in_place_raises_or_does_not_matter(case, place):
     arguments = arguments_with_grad(case)
     expected = gradients(case, arguments)
     loss = squares(case.apply(arguments))
-    changed = [*arguments.differentiable, arguments.start_idx][place]
+    changed = [*arguments.tensors, arguments.start_idx][place]
     if changed is None:
         return
     with torch.no_grad():
@@ -346,6 +346,6 @@ def test_low_precision_comes_and_goes_as_it_is(case, dtype):
     assert {output.dtype for output in outputs} == {dtype}
     found = torch.autograd.grad(outputs, arguments.differentiable, [torch.ones_like(output) for output in outputs])
     assert {gradient.dtype for gradient in found} == {dtype}
-    double = case(*(x.detach().double() for x in arguments.differentiable), start_idx=arguments.start_idx)
+    double = case(*(x.detach().double() for x in arguments.tensors), start_idx=arguments.start_idx)
     for output, exact in zip(outputs, double, strict=True):
         assert (output - exact).norm() <= 2 * torch.finfo(dtype).eps * exact.norm()

@@ -16,9 +16,13 @@ pytestmark = pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
 OVERWRITTEN = "modified inplace|modified by an inplace operation"
 
 
-@pytest.fixture
-def arguments(case):
-    return case.arguments(requires_grad=True)
+@pytest.fixture(params=["fast path", "gradient of dt"])
+def arguments(case, request):
+    """With a gradient of dt, the step is taken by the operators and copied into the buffers."""
+    arguments = case.arguments(requires_grad=True)
+    if request.param == "fast path":
+        arguments.traj_dt = arguments.traj_dt.detach()
+    return arguments
 
 
 @pytest.fixture
@@ -304,7 +308,7 @@ def test_buffers_that_share_memory_are_refused(case, arguments, buffers, shift):
 )
 def test_bad_argument_is_named_as_the_caller_knows_it(case, change, error, message):
     plain = case.arguments()
-    values = dict(zip(("action", "position", "velocity", "acceleration", "traj_dt"), plain.differentiable, strict=True))
+    values = dict(zip(("action", "position", "velocity", "acceleration", "traj_dt"), plain.tensors, strict=True))
     buffers = case.buffers(plain.action)
     with pytest.raises(error, match=message):
         case(*{**values, **change}.values(), start_idx=plain.start_idx, buffers=buffers)
@@ -356,3 +360,35 @@ def test_steps_of_different_length(case, arguments):
         assert_close(position.diff(dim=1) / dt[1:, None], velocity[:, 1:])
     else:
         assert_close(velocity.diff(dim=1) / dt[1:, None], acceleration[:, 1:])
+
+
+# The fast path ---------------------------------------------------------------------------------------------------
+
+
+def test_steps_into_plain_buffers_take_the_fast_path(case):
+    """One node of the graph behind the outputs, and the leaves: nothing is copied on the way."""
+    arguments = case.arguments(requires_grad=True)
+    assert not takes_the_fast_path(case.apply(arguments))
+    arguments.traj_dt = arguments.traj_dt.detach()
+    buffers, grad_buffer = case.buffers(arguments.action), torch.zeros_like(arguments.action).detach()
+    assert takes_the_fast_path(case.apply(arguments, buffers, grad_buffer))
+    arguments.traj_dt = arguments.traj_dt.item()
+    assert takes_the_fast_path(case.apply(arguments, buffers, grad_buffer))
+
+
+def takes_the_fast_path(outputs) -> bool:
+    return all("traj_integrator" in output.grad_fn.name() for output in outputs)
+
+
+def test_buffers_that_overlap_the_arguments_are_written_after_these_are_read(case, arguments):
+    expected = [output.detach().clone() for output in case.apply(arguments)]
+    if case.extra_horizon:
+        memory = torch.zeros(expected[0].numel(), dtype=torch.float64)
+        action = memory[: arguments.action.numel()].view(arguments.action.shape).copy_(arguments.action.detach())
+        position = memory.view(expected[0].shape)
+    else:
+        position = action = arguments.action.detach().clone()
+    arguments.action = action
+    buffers = [position, *case.buffers(action)[1:]]
+    with torch.no_grad():
+        assert_close(case.apply(arguments, buffers), type(case.apply(arguments))(*expected))

@@ -189,14 +189,6 @@ def test_wrong_arguments_raise_what_the_general_way_raises(wrong):
     assert next(iter(wrong)) in str(short.value)
 
 
-def test_the_operators_pass_torch_s_own_checks():
-    action, position, *_ = leaves()
-    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-    dt = torch.full((1, 1), 0.1, dtype=torch.float64)
-    arguments = (0, action, position, None, None, None, None, dt, False)
-    torch.library.opcheck(torch.ops.traj_integrator_native.step.default, arguments, test_utils=tests)
-
-
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of objects that isinstance looks at
 def test_a_loop_of_steps_leaves_no_tensors_behind():
     def living() -> int:

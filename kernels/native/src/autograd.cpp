@@ -1,12 +1,15 @@
-// Derivatives of the operators. The maps are linear in actions and start rows, so each of the two operators is the
+// Derivatives of the maps. They are linear in actions and start rows, so the step and its vector-Jacobian product are each
 // other's derivative: nothing is saved but dt and the index, and derivatives of any order come for free.
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
+#include "autograd.h"
 
-#include "operators.h"
-#include "problem.h"
+#include <ATen/ops/alias.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "plain.h"
 
 namespace traj_integrator {
 namespace {
@@ -15,217 +18,194 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+GeneralVjp general_vjp = nullptr;
+
 MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
-bool has(const MaybeTensor& tensor) { return tensor.has_value() && tensor->defined(); }
 
-variable_list to_list(StepOutputs&& outputs) {
-  auto& [position, velocity, acceleration, jerk] = outputs;
-  return {std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
+template <class Tensors>
+bool any_defined(const Tensors& tensors) {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.defined()) return true;
+  }
+  return false;
 }
 
-variable_list to_list(StepGradients&& gradients) {
-  auto& [action, position, velocity, acceleration, jerk] = gradients;
-  return {std::move(action), std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
+Gradients launch(const VjpArguments& a, const Tensor& action_into = {}) {
+  return launch_vjp(a.map, a.upstream, a.start_index, a.dt, a.start_rows, a.action_horizon, a.needs,
+                    a.truncate_terminal_gradient, action_into);
 }
 
-// The transpose of the truncated transpose: the last action reaches the positions alone.
-StepOutputs step_for_vjp(int64_t map, const Tensor& action, const MaybeTensor& p0, const MaybeTensor& v0,
-                               const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_index,
-                               const Tensor& dt, bool truncate) {
-  StepOutputs outputs = call_step(map, action, p0, v0, a0, j0, start_index, dt, truncate);
-  if (!truncate) return outputs;
-  const int64_t last = action.size(1) - 1;
-  const Tensor without = at::cat({action.narrow(1, 0, last), at::zeros_like(action.narrow(1, last, 1))}, 1);
-  const StepOutputs cut = call_step(map, without, p0, v0, a0, j0, start_index, dt, truncate);
-  return {std::get<0>(outputs), std::get<1>(cut), std::get<2>(cut), std::get<3>(cut)};
+Gradients differentiable_vjp(const VjpArguments& arguments);
+
+// The gradient of the action in the caller's buffer. It is returned as the gradient where nobody can mistake it for
+// memory of their own: where the action is a leaf, for autograd copies what others hold, too, into `.grad`; behind a
+// non-leaf it may hand on a view. A buffer written since the step is left alone: a gradient that another backward put
+// there may still be waiting to be added up.
+Gradients vjp_into_buffer(const VjpArguments& arguments, const Tensor& buffer, int64_t version, bool is_leaf) {
+  if (static_cast<int64_t>(buffer._version()) != version || !arguments.needs[0]) return differentiable_vjp(arguments);
+  const bool direct = is_leaf && !at::GradMode::is_enabled() && no_mode_is_active();
+  bool apart = direct;
+  for (const Tensor& upstream : arguments.upstream) {
+    if (upstream.defined()) apart = apart && is_plain(upstream) && !share_memory(upstream, buffer);
+  }
+  if (apart) return launch(arguments, buffer);
+  Gradients gradients = differentiable_vjp(arguments);
+  {
+    at::NoGradGuard no_grad;
+    Tensor(buffer).copy_(gradients[0].detach());
+  }
+  if (direct) gradients[0] = buffer;
+  return gradients;
 }
 
 class StepFunction : public torch::autograd::Function<StepFunction> {
  public:
-  // Backward calls dispatched operators alone and takes what it needs from saved variables and saved_data.
+  // Backward calls operators that can be traced and takes what it needs from saved variables and saved_data.
   static constexpr bool is_traceable = true;
 
-  static variable_list forward(AutogradContext* ctx, int64_t map, const Tensor& action, const MaybeTensor& p0,
-                               const MaybeTensor& v0, const MaybeTensor& a0, const MaybeTensor& j0,
-                               const MaybeTensor& start_index, const Tensor& dt, bool truncate) {
+  static variable_list forward(AutogradContext* ctx, const Tensor& action, const MaybeTensor&, const MaybeTensor&,
+                               const MaybeTensor&, const MaybeTensor&, const StepArguments* arguments,
+                               const CallerBuffers* buffers) {
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({dt, start_index.value_or(Tensor())});
-    const auto rows = [](const MaybeTensor& start) { return has(start) ? start->size(0) : 0; };
-    ctx->saved_data["sizes"] =
-        std::vector<int64_t>{map, truncate, action.size(1), rows(p0), rows(v0), rows(a0), rows(j0)};
-    at::AutoDispatchBelowADInplaceOrView below;
-    return to_list(call_step(map, action, p0, v0, a0, j0, start_index, dt, truncate));
+    ctx->save_for_backward({arguments->dt, arguments->start_index});
+    std::vector<int64_t> numbers{static_cast<int64_t>(arguments->map), arguments->truncate_terminal_gradient,
+                                 action.size(1)};
+    for (const Tensor& rows : arguments->start) numbers.push_back(rows.defined() ? rows.size(0) : 0);
+    Outputs outputs = launch_forward(arguments->map, arguments->action, arguments->start, arguments->start_index,
+                                     arguments->dt, buffers == nullptr ? nullptr : &buffers->output);
+    if (buffers != nullptr) {
+      for (Tensor& output : outputs) output = at::alias(output);
+      if (buffers->gradient.defined()) {
+        numbers.push_back(static_cast<int64_t>(buffers->gradient._version()));
+        numbers.push_back(action.is_leaf());
+        // Where the gradient goes, not what it is computed from: save_for_backward would take the write for a mistake.
+        ctx->saved_data["buffer"] = buffers->gradient;
+      }
+    }
+    ctx->saved_data["numbers"] = std::move(numbers);
+    return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& upstream) {
-    variable_list result(9);  // one for each argument of forward
-    bool any = false;
-    for (const Tensor& gradient : upstream) any = any || gradient.defined();
-    if (!any) return result;
+    variable_list result(7);  // one for each argument of forward
+    if (!any_defined(upstream)) return result;
     const variable_list saved = ctx->get_saved_variables();
-    const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
-    std::vector<int64_t> needs(5), rows(4);
+    const std::vector<int64_t> numbers = ctx->saved_data["numbers"].toIntVector();
+    VjpArguments arguments{static_cast<ControlMap>(numbers[0]),
+                           {upstream[0], upstream[1], upstream[2], upstream[3]},
+                           saved[1],
+                           saved[0],
+                           {numbers[3], numbers[4], numbers[5], numbers[6]},
+                           numbers[2],
+                           {},
+                           numbers[1] != 0};
     size_t edge = 0;  // only tensors that were given have one
-    needs[0] = ctx->needs_input_grad(edge++);
+    arguments.needs[0] = ctx->needs_input_grad(edge++);
     for (size_t k = 0; k < 4; ++k) {
-      rows[k] = sizes[3 + k];
-      needs[k + 1] = rows[k] > 0 && ctx->needs_input_grad(edge++);
+      arguments.needs[k + 1] = arguments.start_rows[k] > 0 && ctx->needs_input_grad(edge++);
     }
-    variable_list gradients =
-        to_list(call_step_vjp(sizes[0], maybe(upstream[0]), maybe(upstream[1]), maybe(upstream[2]),
-                                    maybe(upstream[3]), maybe(saved[1]), saved[0], rows, sizes[2], needs, sizes[1]));
-    for (size_t k = 0; k < 5; ++k) result[k + 1] = std::move(gradients[k]);
+    Gradients gradients =
+        numbers.size() > 7
+            ? vjp_into_buffer(arguments, ctx->saved_data["buffer"].toTensor(), numbers[7], numbers[8] != 0)
+            : differentiable_vjp(arguments);
+    for (size_t k = 0; k < 5; ++k) result[k] = std::move(gradients[k]);
     return result;
   }
 };
 
-class StepVjpFunction : public torch::autograd::Function<StepVjpFunction> {
- public:
-  static constexpr bool is_traceable = true;
+// The transpose of the truncated transpose: the last action reaches the positions alone.
+Outputs step_for_vjp(const StepArguments& arguments) {
+  Outputs outputs = differentiable_step(arguments);
+  if (!arguments.truncate_terminal_gradient) return outputs;
+  StepArguments without = arguments;
+  const int64_t last = arguments.action.size(1) - 1;
+  const Tensor none = at::zeros_like(arguments.action.narrow(1, last, 1));
+  without.action = at::cat({arguments.action.narrow(1, 0, last), none}, 1);
+  const Outputs cut = differentiable_step(without);
+  return {outputs[0], cut[1], cut[2], cut[3]};
+}
 
-  static variable_list forward(AutogradContext* ctx, int64_t map, const MaybeTensor& g_position,
-                               const MaybeTensor& g_velocity, const MaybeTensor& g_acceleration,
-                               const MaybeTensor& g_jerk, const MaybeTensor& start_index, const Tensor& dt,
-                               std::vector<int64_t> start_rows, int64_t action_horizon, std::vector<int64_t> needs,
-                               bool truncate) {
+// For C++ without Python.
+class VjpFunction : public torch::autograd::Function<VjpFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const MaybeTensor&, const MaybeTensor&, const MaybeTensor&,
+                               const MaybeTensor&, const VjpArguments* arguments) {
     ctx->set_materialize_grads(false);
-    ctx->save_for_backward({dt, start_index.value_or(Tensor())});
-    const Tensor& like = has(g_position) ? *g_position : has(g_velocity) ? *g_velocity
-                                                     : has(g_acceleration) ? *g_acceleration
-                                                                           : *g_jerk;
-    ctx->saved_data["sizes"] = std::vector<int64_t>{map,           truncate,        like.size(0),       action_horizon,
-                                                    like.size(2),  has(g_position), has(g_velocity),    has(g_acceleration),
-                                                    has(g_jerk)};
-    ctx->saved_data["dtype"] = static_cast<int64_t>(like.scalar_type());
-    at::AutoDispatchBelowADInplaceOrView below;
-    variable_list gradients = to_list(call_step_vjp(map, g_position, g_velocity, g_acceleration, g_jerk, start_index,
-                                                          dt, start_rows, action_horizon, needs, truncate));
-    // Functions return defined tensors: what was not asked for is empty, and undefined again outside.
-    for (Tensor& gradient : gradients) {
-      if (!gradient.defined()) gradient = at::empty({0}, like.options());
+    ctx->save_for_backward({arguments->dt, arguments->start_index});
+    Gradients gradients = launch(*arguments);
+    Tensor like;
+    std::vector<int64_t> numbers{static_cast<int64_t>(arguments->map), arguments->truncate_terminal_gradient,
+                                 arguments->action_horizon};
+    for (const Tensor& gradient : arguments->upstream) {
+      numbers.push_back(gradient.defined());
+      if (gradient.defined()) like = gradient;
     }
-    return gradients;
+    numbers.insert(numbers.end(), {like.size(0), like.size(2), static_cast<int64_t>(like.scalar_type())});
+    ctx->saved_data["numbers"] = std::move(numbers);
+    // Functions return defined tensors: what was not asked for is empty, and undefined again outside.
+    variable_list results;
+    for (Tensor& gradient : gradients) {
+      results.push_back(gradient.defined() ? std::move(gradient) : at::empty({0}, like.options()));
+    }
+    return results;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& upstream) {
-    variable_list result(11);
-    bool any = false;
-    for (const Tensor& gradient : upstream) any = any || gradient.defined();
-    if (!any) return result;
+    variable_list result(5);
+    if (!any_defined(upstream)) return result;
     const variable_list saved = ctx->get_saved_variables();
-    const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
-    Tensor action = upstream[0];
-    if (!action.defined()) {
-      const auto dtype = static_cast<at::ScalarType>(ctx->saved_data["dtype"].toInt());
-      action = at::zeros({sizes[2], sizes[3], sizes[4]}, saved[0].options().dtype(dtype));
+    const std::vector<int64_t> numbers = ctx->saved_data["numbers"].toIntVector();
+    StepArguments arguments{static_cast<ControlMap>(numbers[0]),
+                            upstream[0],
+                            {upstream[1], upstream[2], upstream[3], upstream[4]},
+                            saved[1],
+                            saved[0],
+                            numbers[1] != 0};
+    if (!arguments.action.defined()) {
+      const auto dtype = static_cast<at::ScalarType>(numbers[9]);
+      arguments.action = at::zeros({numbers[7], numbers[2], numbers[8]}, saved[0].options().dtype(dtype));
     }
-    variable_list outputs =
-        to_list(step_for_vjp(sizes[0], action, maybe(upstream[1]), maybe(upstream[2]), maybe(upstream[3]),
-                                   maybe(upstream[4]), maybe(saved[1]), saved[0], sizes[1]));
+    Outputs outputs = step_for_vjp(arguments);
     for (size_t k = 0; k < 4; ++k) {
-      if (sizes[5 + k] != 0) result[k + 1] = std::move(outputs[k]);
+      if (numbers[3 + k] != 0) result[k] = std::move(outputs[k]);
     }
     return result;
   }
 };
 
-const Tensor& tangent_of(const Tensor& tensor) { return tensor._fw_grad(/*level=*/0); }
-bool has_tangent(const Tensor& tensor) { return tensor.defined() && tangent_of(tensor).defined(); }
-bool has_tangent(const MaybeTensor& tensor) { return has(tensor) && has_tangent(*tensor); }
-bool wants_gradient(const MaybeTensor& tensor) { return has(tensor) && tensor->requires_grad(); }
-
-MaybeTensor tangent(const MaybeTensor& tensor) {
-  return has_tangent(tensor) ? MaybeTensor(tangent_of(*tensor)) : std::nullopt;
-}
-
-MaybeTensor primal(const MaybeTensor& tensor) {
-  return has_tangent(tensor) ? MaybeTensor(tensor->_fw_primal(/*level=*/0)) : tensor;
-}
-
-void refuse_dt(const Tensor& dt) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!dt.requires_grad() && !has_tangent(dt),
-                              "dt: the C++ operator has no derivative by dt; detach it, or use the Python functions");
-}
-
-// The maps are linear: the tangent of the outputs is the map of the tangents.
-StepOutputs step_forward_mode(int64_t map, const Tensor& action, const MaybeTensor& p0, const MaybeTensor& v0,
-                              const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_index,
-                              const Tensor& dt, bool truncate) {
-  const Tensor moved = has_tangent(action) ? tangent_of(action) : at::zeros_like(action);
-  variable_list tangents =
-      to_list(call_step(map, moved, tangent(p0), tangent(v0), tangent(a0), tangent(j0), start_index, dt, truncate));
-  const Tensor still = has_tangent(action) ? action._fw_primal(0) : action;
-  StepOutputs outputs =
-      call_step(map, still, primal(p0), primal(v0), primal(a0), primal(j0), start_index, dt, truncate);
-  std::get<0>(outputs)._set_fw_grad(tangents[0], 0, /*is_inplace_op=*/false);
-  std::get<1>(outputs)._set_fw_grad(tangents[1], 0, false);
-  std::get<2>(outputs)._set_fw_grad(tangents[2], 0, false);
-  std::get<3>(outputs)._set_fw_grad(tangents[3], 0, false);
-  return outputs;
-}
-
-StepOutputs step_autograd(int64_t map, const Tensor& action, const MaybeTensor& p0, const MaybeTensor& v0,
-                          const MaybeTensor& a0, const MaybeTensor& j0, const MaybeTensor& start_index, const Tensor& dt,
-                          bool truncate) {
-  refuse_dt(dt);
-  if (has_tangent(action) || has_tangent(p0) || has_tangent(v0) || has_tangent(a0) || has_tangent(j0)) {
-    return step_forward_mode(map, action, p0, v0, a0, j0, start_index, dt, truncate);
+Gradients differentiable_vjp(const VjpArguments& arguments) {
+  bool ordinary = !at::GradMode::is_enabled() && no_mode_is_active();
+  for (const Tensor& gradient : arguments.upstream) {
+    if (gradient.defined()) ordinary = ordinary && is_plain(gradient);
   }
-  const bool recorded = at::GradMode::is_enabled() && (action.requires_grad() || wants_gradient(p0) ||
-                                                       wants_gradient(v0) || wants_gradient(a0) || wants_gradient(j0));
-  if (!recorded) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    return call_step(map, action, p0, v0, a0, j0, start_index, dt, truncate);
-  }
-  variable_list outputs = StepFunction::apply(map, action, p0, v0, a0, j0, start_index, dt, truncate);
-  return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
-}
-
-StepGradients step_vjp_forward_mode(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
-                                          const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
-                                          const MaybeTensor& start_index, const Tensor& dt, at::IntArrayRef start_rows,
-                                          int64_t action_horizon, at::IntArrayRef needs, bool truncate) {
-  const variable_list tangents =
-      to_list(call_step_vjp(map, tangent(g_position), tangent(g_velocity), tangent(g_acceleration),
-                                  tangent(g_jerk), start_index, dt, start_rows, action_horizon, needs, truncate));
-  variable_list g =
-      to_list(call_step_vjp(map, primal(g_position), primal(g_velocity), primal(g_acceleration), primal(g_jerk),
-                                  start_index, dt, start_rows, action_horizon, needs, truncate));
+  if (ordinary) return launch(arguments);
+  if (general_vjp != nullptr) return general_vjp(arguments);
+  const auto& g = arguments.upstream;
+  variable_list results = VjpFunction::apply(maybe(g[0]), maybe(g[1]), maybe(g[2]), maybe(g[3]), &arguments);
+  Gradients gradients;
   for (size_t k = 0; k < 5; ++k) {
-    if (g[k].defined()) g[k]._set_fw_grad(tangents[k], 0, /*is_inplace_op=*/false);
+    if (arguments.needs[k]) gradients[k] = std::move(results[k]);
   }
-  return {std::move(g[0]), std::move(g[1]), std::move(g[2]), std::move(g[3]), std::move(g[4])};
-}
-
-StepGradients step_vjp_autograd(int64_t map, const MaybeTensor& g_position, const MaybeTensor& g_velocity,
-                                      const MaybeTensor& g_acceleration, const MaybeTensor& g_jerk,
-                                      const MaybeTensor& start_index, const Tensor& dt, at::IntArrayRef start_rows,
-                                      int64_t action_horizon, at::IntArrayRef needs, bool truncate) {
-  refuse_dt(dt);
-  if (has_tangent(g_position) || has_tangent(g_velocity) || has_tangent(g_acceleration) || has_tangent(g_jerk)) {
-    return step_vjp_forward_mode(map, g_position, g_velocity, g_acceleration, g_jerk, start_index, dt, start_rows,
-                                       action_horizon, needs, truncate);
-  }
-  const bool recorded = at::GradMode::is_enabled() && (wants_gradient(g_position) || wants_gradient(g_velocity) ||
-                                                       wants_gradient(g_acceleration) || wants_gradient(g_jerk));
-  if (!recorded) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    return call_step_vjp(map, g_position, g_velocity, g_acceleration, g_jerk, start_index, dt, start_rows,
-                               action_horizon, needs, truncate);
-  }
-  variable_list g = StepVjpFunction::apply(map, g_position, g_velocity, g_acceleration, g_jerk, start_index, dt,
-                                                 start_rows.vec(), action_horizon, needs.vec(), truncate);
-  for (size_t k = 0; k < 5; ++k) {
-    if (needs[k] == 0) g[k] = Tensor();
-  }
-  return {std::move(g[0]), std::move(g[1]), std::move(g[2]), std::move(g[3]), std::move(g[4])};
+  return gradients;
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(traj_integrator_native, Autograd, library) {
-  library.impl("step", step_autograd);
-  library.impl("step_vjp", step_vjp_autograd);
+void set_general_vjp(GeneralVjp vjp) { general_vjp = vjp; }
+
+Outputs differentiable_step(const StepArguments& arguments, const CallerBuffers* buffers) {
+  const auto& start = arguments.start;
+  bool recorded = buffers != nullptr;
+  if (at::GradMode::is_enabled()) {
+    recorded = recorded || arguments.action.requires_grad();
+    for (const Tensor& rows : start) recorded = recorded || (rows.defined() && rows.requires_grad());
+  }
+  if (!recorded) {
+    return launch_forward(arguments.map, arguments.action, start, arguments.start_index, arguments.dt);
+  }
+  variable_list outputs = StepFunction::apply(arguments.action, maybe(start[0]), maybe(start[1]), maybe(start[2]),
+                                              maybe(start[3]), &arguments, buffers);
+  return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
 }
 
 }  // namespace traj_integrator

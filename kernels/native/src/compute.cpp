@@ -26,7 +26,7 @@ double* scratch_memory(std::vector<double>& memory, int64_t elements) {
 // come back to a block of rows for each output.
 bool writes_as_it_goes(ControlMap map, const StepLengths& dt, int64_t dof) {
   if (map == ControlMap::kCliqueCentral) return true;
-  return map == ControlMap::kClique ? dt.step_stride == 0 : dof == 6 || dof == 7;
+  return map == ControlMap::kClique ? dt.step_stride == 0 : dof >= 4 && dof <= 8;
 }
 
 template <class Problem>

@@ -176,7 +176,20 @@ void dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tens
   dt_gradient(problem, result);
 }
 
+// One past the last byte.
+const char* end_of(const at::Tensor& tensor) {
+  int64_t last = 0;
+  for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  return static_cast<const char*>(tensor.const_data_ptr()) + (last + 1) * static_cast<int64_t>(tensor.itemsize());
+}
+
 }  // namespace
+
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  return static_cast<const char*>(a.const_data_ptr()) < end_of(b) &&
+         static_cast<const char*>(b.const_data_ptr()) < end_of(a);
+}
 
 Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start,
                        const at::Tensor& index, const at::Tensor& dt, const Outputs* into) {

@@ -12,6 +12,9 @@
 namespace traj_integrator {
 
 using Outputs = std::array<at::Tensor, 4>;         // position, velocity, acceleration, jerk
+// Whether the memory from the first to the last element of two tensors overlaps.
+bool share_memory(const at::Tensor& a, const at::Tensor& b);
+
 using OptionalTensors = std::array<at::Tensor, 4>;  // undefined means 0
 
 // dt is [1 or B, 1 or Ha], s; start rows are [1 or B, D], or a pool [S, D] with start_index [B]. `into`, where defined,

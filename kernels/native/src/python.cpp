@@ -1,20 +1,16 @@
 // Python bindings: the backend's launchers, and one fast call for the public functions.
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/EmptyTensor.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/csrc/utils/object_ptr.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "autograd.h"
 #include "bspline_python.h"
 #include "instruction_set.h"
-#include "launch.h"
 #include "lent_calls.h"
-#include "operators.h"
+#include "python_arguments.h"
 
 namespace traj_integrator {
 namespace {
@@ -22,9 +18,6 @@ namespace {
 using at::Tensor;
 
 PyTypeObject* trajectory_type = nullptr;  // the NamedTuple that `step` returns, owned
-
-// Elements from which on other Python threads may run meanwhile.
-constexpr int64_t kReleaseElements = 4096;
 
 Tensor value(const MaybeTensor& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
 
@@ -51,40 +44,6 @@ std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& up
   return result;
 }
 
-// A CPU tensor with nothing attached to it but, perhaps, a place in autograd's graph.
-bool is_plain(const Tensor& tensor) {
-  static const c10::DispatchKeySet plain =
-      c10::DispatchKeySet(c10::DispatchKey::CPU) |
-      c10::getAutogradRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
-      c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
-      c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
-  return (tensor.key_set() | plain) == plain && tensor.device().is_cpu() && !tensor._fw_grad(0).defined();
-}
-
-// No mode is active that wants to see torch's operators: tracing, torch.func, fake tensors, Python dispatch.
-bool nobody_watches() {
-  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  return (keys.included_ - c10::default_included_set).empty() && !torch::jit::tracer::isTracing() &&
-         !at::impl::torch_function_mode_enabled();
-}
-
-// None counts as an undefined tensor; false where the object is neither that nor a plain tensor.
-bool unpack(PyObject* object, Tensor& tensor) {
-  if (object == Py_None) return true;
-  if (!THPVariable_CheckExact(object)) return false;
-  tensor = THPVariable_Unpack(object);
-  return is_plain(tensor);
-}
-
-// A tuple of at most four.
-bool unpack_all(PyObject* tuple, OptionalTensors& tensors) {
-  if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) > static_cast<Py_ssize_t>(tensors.size())) return false;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k) {
-    if (!unpack(PyTuple_GET_ITEM(tuple, k), tensors[k])) return false;
-  }
-  return true;
-}
-
 bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
   if (PyFloat_CheckExact(object)) {
     const double seconds = PyFloat_AS_DOUBLE(object);
@@ -109,7 +68,7 @@ bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
 // out of the ordinary (wrong arguments, transforms, subclasses, a dt to differentiate by): the general way takes over.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
-  if (count != 10 || !nobody_watches()) Py_RETURN_NONE;
+  if (count != 10 || !no_mode_is_active()) Py_RETURN_NONE;
   const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
   Tensor action, start_index, dt;
   OptionalTensors start;
@@ -126,37 +85,15 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (row_of(map).one_dt && dt.size(1) != 1) Py_RETURN_NONE;
   const bool truncate = args[9] == Py_True;
 
-  bool recorded = false;
-  if (at::GradMode::is_enabled()) {
-    recorded = action.requires_grad();
-    for (const Tensor& row : start) recorded = recorded || (row.defined() && row.requires_grad());
-  }
   Outputs outputs;
   try {
     std::optional<pybind11::gil_scoped_release> released;
     if (action.numel() >= kReleaseElements) released.emplace();
-    if (recorded) {
-      const auto maybe = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
-      auto [position, velocity, acceleration, jerk] =
-          call_step(static_cast<int64_t>(map), action, maybe(start[0]), maybe(start[1]), maybe(start[2]),
-                    maybe(start[3]), maybe(start_index), dt, truncate);
-      outputs = {std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
-    } else {
-      outputs = launch_forward(map, action, start, start_index, dt);
-    }
+    outputs = differentiable_step({map, std::move(action), std::move(start), std::move(start_index), std::move(dt), truncate});
   } catch (const c10::Error&) {
     Py_RETURN_NONE;  // the general way raises it with the names of the Python arguments
   }
-  THPObjectPtr tuple(PyTuple_New(4));
-  if (!tuple) return nullptr;
-  for (size_t k = 0; k < 4; ++k) {
-    PyObject* wrapped = THPVariable_Wrap(std::move(outputs[k]));
-    if (wrapped == nullptr) return nullptr;
-    PyTuple_SET_ITEM(tuple.get(), k, wrapped);
-  }
-  if (trajectory_type == nullptr) return tuple.release();
-  THPObjectPtr packed(PyTuple_Pack(1, tuple.get()));
-  return packed ? PyTuple_Type.tp_new(trajectory_type, packed, nullptr) : nullptr;
+  return wrap_trajectory(std::move(outputs));
   END_HANDLE_TH_ERRORS
 }
 
@@ -165,7 +102,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
 // The gradient of dt, float64; None where the composition has to take over: somebody watches or differentiates it.
 PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
-  if (count != 6 || !nobody_watches()) Py_RETURN_NONE;
+  if (count != 6 || !no_mode_is_active()) Py_RETURN_NONE;
   Tensor action, start_index, dt;
   OptionalTensors upstream, start;
   bool plain = unpack(args[2], action) && unpack(args[4], start_index) && unpack(args[5], dt);
@@ -190,6 +127,45 @@ PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
+PyObject* python_vjp = nullptr;  // owned
+
+// The operators' vjp in Python: (map, upstream, start_index, dt, start_rows, action_horizon, needs, truncate) -> gradients.
+Gradients vjp_in_python(const VjpArguments& a) {
+  namespace py = pybind11;
+  const py::gil_scoped_acquire lock;
+  const auto maybe = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
+  std::array<MaybeTensor, 4> upstream;
+  for (size_t k = 0; k < 4; ++k) upstream[k] = maybe(a.upstream[k]);
+  const int64_t rows = *std::max_element(a.start_rows.begin(), a.start_rows.end());
+  const py::object found = py::reinterpret_borrow<py::object>(python_vjp)(
+      static_cast<int64_t>(a.map), upstream, maybe(a.start_index), a.dt, rows, a.action_horizon, a.needs,
+      a.truncate_terminal_gradient);
+  Gradients gradients;
+  size_t k = 0;
+  for (const py::handle gradient : found) {
+    if (!gradient.is_none()) gradients[k] = gradient.cast<Tensor>();
+    ++k;
+  }
+  return gradients;
+}
+
+}  // namespace
+
+PyObject* wrap_trajectory(Outputs&& outputs) {
+  THPObjectPtr tuple(PyTuple_New(4));
+  if (!tuple) return nullptr;
+  for (size_t k = 0; k < 4; ++k) {
+    PyObject* wrapped = THPVariable_Wrap(std::move(outputs[k]));
+    if (wrapped == nullptr) return nullptr;
+    PyTuple_SET_ITEM(tuple.get(), k, wrapped);
+  }
+  if (trajectory_type == nullptr) return tuple.release();
+  THPObjectPtr packed(PyTuple_Pack(1, tuple.get()));
+  return packed ? PyTuple_Type.tp_new(trajectory_type, packed, nullptr) : nullptr;
+}
+
+namespace {
+
 template <class Function>
 PyCFunction as_method(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
@@ -198,6 +174,8 @@ PyCFunction as_method(Function* function) {
 PyMethodDef fast_methods[] = {
     {"step", as_method(&step), METH_FASTCALL,
      "The public functions in one call; None where the general way has to take over."},
+    {"step_with_buffers", as_method(&step_with_buffers), METH_FASTCALL,
+     "A step into the caller's buffers in one call; None where the general way has to take over."},
     {"dt_gradient", as_method(&dt_gradient), METH_FASTCALL,
      "The gradient of dt; None where the composition has to take over."},
     {"step_into", as_method(&step_into), METH_FASTCALL,
@@ -226,6 +204,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("return_as", [](const py::type& type) {
     trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
   }, "The NamedTuple of four that `step` returns.");
+  module.def("set_general_vjp", [](const py::object& vjp) {
+    python_vjp = vjp.inc_ref().ptr();
+    set_general_vjp(&vjp_in_python);
+  }, "What computes gradients that are differentiated again, batched or traced.");
   for (PyMethodDef& method : fast_methods) {
     PyObject* function = PyCFunction_NewEx(&method, nullptr, nullptr);
     if (function == nullptr) throw py::error_already_set();

@@ -2,11 +2,11 @@
 #include "traj_integrator/step.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 
-#include "launch.h"
-#include "operators.h"
+#include "autograd.h"
 #include "problem.h"
 
 namespace traj_integrator {
@@ -19,7 +19,31 @@ at::Tensor seconds(double dt) {
   return tensor;
 }
 
-MaybeTensor maybe(const at::Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
+const at::Tensor& tangent_of(const at::Tensor& tensor) { return tensor._fw_grad(/*level=*/0); }
+bool has_tangent(const at::Tensor& tensor) { return tensor.defined() && tangent_of(tensor).defined(); }
+at::Tensor tangent(const at::Tensor& tensor) { return tensor.defined() ? tangent_of(tensor) : tensor; }
+at::Tensor primal(const at::Tensor& tensor) { return has_tangent(tensor) ? tensor._fw_primal(/*level=*/0) : tensor; }
+
+bool any_tangent(const StepArguments& arguments) {
+  bool any = has_tangent(arguments.action);
+  for (const at::Tensor& rows : arguments.start) any = any || has_tangent(rows);
+  return any;
+}
+
+// The maps are linear: the tangent of the outputs is the map of the tangents.
+Outputs step_forward_mode(const StepArguments& arguments) {
+  StepArguments moved = arguments, still = arguments;
+  moved.action = has_tangent(arguments.action) ? tangent_of(arguments.action) : at::zeros_like(arguments.action);
+  still.action = primal(arguments.action);
+  for (size_t k = 0; k < 4; ++k) {
+    moved.start[k] = tangent(arguments.start[k]);
+    still.start[k] = primal(arguments.start[k]);
+  }
+  const Outputs tangents = differentiable_step(moved);
+  Outputs outputs = differentiable_step(still);
+  for (size_t k = 0; k < 4; ++k) outputs[k]._set_fw_grad(tangents[k], /*level=*/0, /*is_inplace_op=*/false);
+  return outputs;
+}
 
 void check_start(ControlMap map, const StartState& start) {
   TORCH_CHECK_TYPE(start.position.defined(), "start.position: expected a tensor, got an undefined one");
@@ -40,11 +64,16 @@ at::Tensor as_rows_and_steps(ControlMap map, const at::Tensor& dt) {
 Trajectory step(ControlMap map, const at::Tensor& action, const StartState& start, const at::Tensor& dt,
                 const StepOptions& options) {
   check_start(map, start);
-  auto [position, velocity, acceleration, jerk] =
-      call_step(static_cast<int64_t>(map), action, start.position, maybe(start.velocity), maybe(start.acceleration),
-                maybe(start.jerk), maybe(options.start_index), as_rows_and_steps(map, dt),
-                options.truncate_terminal_gradient);
-  return {std::move(position), std::move(velocity), std::move(acceleration), std::move(jerk)};
+  TORCH_CHECK_NOT_IMPLEMENTED(!dt.requires_grad() && !has_tangent(dt),
+                              "dt: the C++ functions have no derivative by dt; detach it, or use the Python functions");
+  const StepArguments arguments{map,
+                                action,
+                                {start.position, start.velocity, start.acceleration, start.jerk},
+                                options.start_index,
+                                as_rows_and_steps(map, dt),
+                                options.truncate_terminal_gradient};
+  Outputs outputs = any_tangent(arguments) ? step_forward_mode(arguments) : differentiable_step(arguments);
+  return {std::move(outputs[0]), std::move(outputs[1]), std::move(outputs[2]), std::move(outputs[3])};
 }
 
 Trajectory step(ControlMap map, const at::Tensor& action, const StartState& start, double dt,

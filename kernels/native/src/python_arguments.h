@@ -1,0 +1,38 @@
+// Arguments of the fast calls from Python: taken as they are, or not at all.
+#pragma once
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/object_ptr.h>
+
+#include "launch.h"
+#include "plain.h"
+
+namespace traj_integrator {
+
+// Elements from which on other Python threads may run meanwhile.
+constexpr int64_t kReleaseElements = 4096;
+
+// None counts as an undefined tensor; false where the object is neither that nor a plain tensor.
+inline bool unpack(PyObject* object, at::Tensor& tensor) {
+  if (object == Py_None) return true;
+  if (!THPVariable_CheckExact(object)) return false;
+  tensor = THPVariable_Unpack(object);
+  return is_plain(tensor);
+}
+
+// A tuple of at most four.
+inline bool unpack_all(PyObject* tuple, OptionalTensors& tensors) {
+  if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) > static_cast<Py_ssize_t>(tensors.size())) return false;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k) {
+    if (!unpack(PyTuple_GET_ITEM(tuple, k), tensors[k])) return false;
+  }
+  return true;
+}
+
+// A Trajectory of the four; null with a Python error where it cannot be made.
+PyObject* wrap_trajectory(Outputs&& outputs);
+
+// `u_act`, buffers and so on of the drop-in's kernels: see dropin.cpp.
+PyObject* step_with_buffers(PyObject*, PyObject* const* args, Py_ssize_t count);
+
+}  // namespace traj_integrator
