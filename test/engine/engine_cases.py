@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.work import Executor
+from traj_integrator_ros.engine.work import Runner
 from traj_integrator_ros.kernels import MAPS
 
 
@@ -29,9 +29,9 @@ class EngineCase:
     input_dtype: str = "float32"
     seed: int = 0
 
-    def engine(self, executor: Executor | None = None, **fields: object) -> TrajectoryIntegrator:
+    def engine(self, runner: Runner | None = None, **fields: object) -> TrajectoryIntegrator:
         """An engine for these inputs."""
-        return TrajectoryIntegrator(self.config(**fields), executor)
+        return TrajectoryIntegrator(self.config(**fields), runner)
 
     def config(self, **fields: object) -> IntegratorConfig:
         """Its configuration."""

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from traj_integrator_ros.engine import dt as engine_dt
 from traj_integrator_ros.engine.buffers import Buffers
 from traj_integrator_ros.engine.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
-from traj_integrator_ros.engine.staged import StagedExecutor
-from traj_integrator_ros.engine.work import Executor, ForwardWork, VjpWork
+from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.engine.work import ForwardWork, Runner, VjpWork
 
 
 class SmallDevice:
-    """An executor that holds no more than some trajectories at a time."""
+    """An runner that holds no more than some trajectories at a time."""
 
-    def __init__(self, executor: Executor, most: int) -> None:
-        self.executor = executor
+    def __init__(self, runner: Runner, most: int) -> None:
+        self.runner = runner
         self.most = most
         self.tried: list[int] = []
         self.released = 0
@@ -32,23 +32,23 @@ class SmallDevice:
 
     def forward(self, work: ForwardWork) -> None:
         self._check(work.batch)
-        self.executor.forward(work)
+        self.runner.forward(work)
 
     def vjp(self, work: VjpWork) -> None:
         self._check(work.batch)
-        self.executor.vjp(work)
+        self.runner.vjp(work)
 
     def release(self) -> None:
         self.released += 1
-        self.executor.release()
+        self.runner.release()
 
 
-def staged() -> StagedExecutor:
-    return StagedExecutor(torch.device("cpu"), torch.float32, max_graphs=4)
+def staged() -> StagedRunner:
+    return StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4)
 
 
-def default() -> Executor:
-    return EngineCase().engine()._executor
+def default() -> Runner:
+    return EngineCase().engine()._runner
 
 
 @settings(max_examples=120)

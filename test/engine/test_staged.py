@@ -1,4 +1,4 @@
-"""The executor of devices: right results, one recording for each kind of call, the oldest dropped first.
+"""The runner of devices: right results, one recording for each kind of call, the oldest dropped first.
 
 What records is a stand-in on the CPU; the tests marked gpu do it with CUDA graphs.
 """
@@ -16,11 +16,11 @@ import torch
 from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 
-from traj_integrator_ros.engine import launch as engine_launch
+from traj_integrator_ros.engine import kernel_calls
 from traj_integrator_ros.engine import staged as engine_staged
-from traj_integrator_ros.engine.graphs import Replay, Stations
+from traj_integrator_ros.engine.graphs import GraphCache, Replay
 from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.staged import StagedExecutor
+from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import Backend, ControlSpace
 from traj_integrator_ros.kernels.backends import launcher
 
@@ -50,8 +50,8 @@ class BrokenRecorder(CallRecorder):
         raise RuntimeError("operation not permitted when stream is capturing")
 
 
-def staged(recorder: CallRecorder, max_graphs: int = 16) -> StagedExecutor:
-    return StagedExecutor(torch.device("cpu"), torch.float32, max_graphs, recorder)
+def staged(recorder: CallRecorder, max_graphs: int = 16) -> StagedRunner:
+    return StagedRunner(torch.device("cpu"), torch.float32, max_graphs, recorder)
 
 
 @settings(max_examples=100)
@@ -72,10 +72,10 @@ def test_backends_that_make_new_results_serve_too(case):
     """The reference, which runs where nothing else does."""
     expected = case.run(case.engine())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_launch, "default_backend", lambda device: Backend.REFERENCE)
-        patch.setattr(engine_launch, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
-        executor = StagedExecutor(torch.device("cpu"), torch.float32, max_graphs=4)
-        assert_same(case.run(case.engine(executor)), expected, exact=False)
+        patch.setattr(kernel_calls, "default_backend", lambda device: Backend.REFERENCE)
+        patch.setattr(kernel_calls, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
+        runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4)
+        assert_same(case.run(case.engine(runner)), expected, exact=False)
 
 
 def again(case: EngineCase) -> list[EngineCase]:
@@ -101,22 +101,22 @@ DIFFERENT = [
 
 def test_every_kind_of_call_has_a_recording_of_its_own():
     recorder = CallRecorder()
-    executor = staged(recorder, max_graphs=64)
-    engines = [case.engine(executor) for case in DIFFERENT]
+    runner = staged(recorder, max_graphs=64)
+    engines = [case.engine(runner) for case in DIFFERENT]
     for engine in engines[1:]:
         engine._buffers = engines[0]._buffers  # as `with_changes` does
     largest = EngineCase(batch=5, horizon=10)
-    largest.run(largest.engine(executor))
+    largest.run(largest.engine(runner))
     for case, engine in zip(DIFFERENT, engines, strict=True):
         case.run(engine)  # lets the memory for results grow
-    executor.stations.clear()
+    runner.graphs.clear()
     recorder.recorded = 0
     for seed in (1, 2, 3):
         for case, engine in zip(DIFFERENT, engines, strict=True):
             wanted = dataclasses.replace(case, seed=seed)
             assert_same(wanted.run(engine), wanted.run(wanted.engine()), exact=False)
     # Of what distinguishes them, the forward map does not see the upstream gradients, nor the transpose the start.
-    assert recorder.recorded == len(executor.stations) == 2 * len(DIFFERENT) - 2
+    assert recorder.recorded == len(runner.graphs) == 2 * len(DIFFERENT) - 2
 
 
 def test_memory_for_results_that_has_moved_makes_a_new_recording():
@@ -129,7 +129,7 @@ def test_memory_for_results_that_has_moved_makes_a_new_recording():
 
 
 class Counted:
-    """A station that counts its work."""
+    """A repeated call that counts its work."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -140,7 +140,7 @@ class Counted:
 
 def test_the_station_not_used_for_longest_is_dropped_with_its_recording():
     recorder = CallRecorder()
-    stations = Stations(recorder, capacity=2)
+    calls = GraphCache(recorder, capacity=2)
     made: list[str] = []
 
     def visit(name: str) -> None:
@@ -148,14 +148,14 @@ def test_the_station_not_used_for_longest_is_dropped_with_its_recording():
             made.append(name)
             return Counted()
 
-        _, do_work = stations.find(name, make)
+        _, do_work = calls.find(name, make)
         do_work()
 
     for name in "aabbab":
         visit(name)
     assert (made, recorder.recorded, recorder.replayed) == (["a", "b"], 2, 4)
     visit("c")  # drops a
-    assert len(stations) == 2
+    assert len(calls) == 2
     visit("b")
     assert made == ["a", "b", "c"] and recorder.replayed == 5
     visit("a")  # drops c
@@ -193,18 +193,18 @@ def test_where_recording_fails_the_engine_goes_on_eagerly_and_says_so_once(caplo
 def test_large_calls_share_one_memory_and_are_not_recorded(monkeypatch):
     monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", 1000)
     recorder = CallRecorder()
-    executor = staged(recorder)
+    runner = staged(recorder)
     case = EngineCase(batch=50)
-    engine = case.engine(executor)
+    engine = case.engine(runner)
     for other in again(case):
         assert_same(other.run(engine), other.run(other.engine()), exact=False)
-    assert recorder.recorded == len(executor.stations) == 0
+    assert recorder.recorded == len(runner.graphs) == 0
 
 
 def test_without_graphs_nothing_is_kept_but_the_shared_memory():
-    executor = StagedExecutor(torch.device("cpu"), torch.float32, max_graphs=0, recorder=CallRecorder())
-    assert executor.stations is None
-    assert_same(EngineCase().run(EngineCase().engine(executor)), EngineCase().run(EngineCase().engine()), exact=False)
+    runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0, recorder=CallRecorder())
+    assert runner.graphs is None
+    assert_same(EngineCase().run(EngineCase().engine(runner)), EngineCase().run(EngineCase().engine()), exact=False)
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_graphs_replay_with_new_inputs(cuda, space):
     on_cpu = EngineCase(dof=7).engine()
     for seed in range(4):
         assert_same(call(cuda, seed, space=space), call(on_cpu, seed, space=space), exact=False)
-    assert len(cuda._executor.stations) == len(cuda._executor.stations._replays) == 2
+    assert len(cuda._runner.graphs) == len(cuda._runner.graphs._replays) == 2
 
 
 @pytest.mark.gpu
@@ -252,7 +252,7 @@ def test_dropped_graphs_give_their_memory_back(cuda):
         for batch in range(1, 12):
             for seed in range(3):
                 assert_same(call(cuda, seed, batch), call(on_cpu, seed, batch), exact=False)
-        assert len(cuda._executor.stations) == 4
+        assert len(cuda._runner.graphs) == 4
         gc.collect()
         torch.cuda.empty_cache()
         used.append(torch.cuda.memory_allocated())

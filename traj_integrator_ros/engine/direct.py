@@ -1,4 +1,4 @@
-"""The executor of the CPU: the C++ loops read the caller's arrays and write the results, with nothing in between."""
+"""The runner of the CPU: the C++ loops read the caller's arrays and write the results, with nothing in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .types import Array
 from .work import ForwardWork, VjpWork
 
 
-class DirectExecutor:
+class DirectRunner:
     """Calls the C++ kernels on the arrays as they are; converts only what has another dtype or is not contiguous.
 
     Raises:

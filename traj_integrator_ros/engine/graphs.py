@@ -48,69 +48,69 @@ class CudaRecorder:
         return graph.replay
 
 
-class Station(Protocol):
+class RepeatedCall(Protocol):
     """Memory for calls of one kind and shape, and the work on it."""
 
     def enqueue(self) -> None:
         """Copy in, compute, copy out: always the same, on the same memory."""
 
 
-AnyStation = TypeVar("AnyStation", bound=Station)
+AnyCall = TypeVar("AnyCall", bound=RepeatedCall)
 
 
-class Stations:
-    """The stations of the latest kinds of call, and their recordings.
+class GraphCache:
+    """The latest kinds of call with their memory, and their recordings.
 
-    A station records when its kind of call comes for the second time: what comes only once is not worth it.
+    A kind of call is recorded when it comes for the second time: what comes only once is not worth it.
 
     Args:
         recorder: None to record nothing.
-        capacity: how many stations are kept.
+        capacity: how many kinds of call are kept.
 
     """
 
     def __init__(self, recorder: Recorder | None, capacity: int) -> None:
         self._recorder = recorder
         self._capacity = capacity
-        self._stations: OrderedDict[Hashable, Station] = OrderedDict()
+        self._calls: OrderedDict[Hashable, RepeatedCall] = OrderedDict()
         self._replays: dict[Hashable, Replay] = {}
 
-    def find(self, key: Hashable, make: Callable[[], AnyStation]) -> tuple[AnyStation, Replay]:
-        """Return the station of `key`, made if need be, and how to do its work this time."""
-        station = self._stations.get(key)
-        if station is None:
+    def find(self, key: Hashable, make: Callable[[], AnyCall]) -> tuple[AnyCall, Replay]:
+        """Return the memory and work of `key`, made if need be, and how to do its work this time."""
+        call = self._calls.get(key)
+        if call is None:
             self._make_room()
-            station = self._stations[key] = make()
-            return station, station.enqueue
-        self._stations.move_to_end(key)
+            call = self._calls[key] = make()
+            return call, call.enqueue
+        self._calls.move_to_end(key)
         replay = self._replays.get(key)
         if replay is None:
-            replay = self._replays[key] = self._record(station)
-        return station, replay
+            replay = self._replays[key] = self._record(call)
+        return call, replay
 
     def clear(self) -> None:
-        """Drop every station and recording."""
-        self._stations.clear()
+        """Drop all memory and recordings."""
+        self._calls.clear()
         self._replays.clear()
 
     def __len__(self) -> int:
-        """Number of stations."""
-        return len(self._stations)
+        """Number of kinds of call."""
+        return len(self._calls)
 
     def _make_room(self) -> None:
-        while len(self._stations) >= self._capacity:
-            oldest, _ = self._stations.popitem(last=False)
+        while len(self._calls) >= self._capacity:
+            oldest, _ = self._calls.popitem(last=False)
             self._replays.pop(oldest, None)
 
-    def _record(self, station: Station) -> Replay:
+    def _record(self, call: RepeatedCall) -> Replay:
         if self._recorder is None:
-            return station.enqueue
+            return call.enqueue
         try:
-            return self._recorder.record(station.enqueue)
+            return self._recorder.record(call.enqueue)
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
             self._recorder = None
             reason = str(error).splitlines()[0]
             logger.warning("the engine continues without CUDA graphs, since one could not be captured: %s", reason)
-            return station.enqueue
+            return call.enqueue

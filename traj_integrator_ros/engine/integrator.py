@@ -21,11 +21,11 @@ from ..kernels import Backend, ControlMap, ControlSpace, SplineForm, Trajectory,
 from . import split
 from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
-from .direct import DirectExecutor
+from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .results import ForwardResults, VjpResults, gradient_size
-from .staged import StagedExecutor
+from .staged import StagedRunner
 from .types import (
     DTYPES,
     Array,
@@ -38,7 +38,7 @@ from .types import (
     is_out_of_memory,
     resolve_device,
 )
-from .work import Executor, ForwardWork, VjpWork
+from .work import ForwardWork, Runner, VjpWork
 
 __all__ = [
     "Gradient",
@@ -66,20 +66,20 @@ class TrajectoryIntegrator:
 
     Args:
         config: what to integrate, how and where.
-        executor: what does the work; None for the fastest on the device.
+        runner: what does the work; None for the fastest on the device.
 
     Raises:
         ValueError: a device that is not there, named with what is.
 
     """
 
-    def __init__(self, config: IntegratorConfig, executor: Executor | None = None) -> None:
+    def __init__(self, config: IntegratorConfig, runner: Runner | None = None) -> None:
         self.config = config
         self.device = resolve_device(config.device)
         self.dtype = DTYPES[config.dtype]
         self._buffers = Buffers(self.device, self.dtype)
-        self._executor = self._make_executor() if executor is None else executor
-        self._sizes = split.PartSizes(str(self.device), self._executor.release)
+        self._runner = self._make_runner() if runner is None else runner
+        self._sizes = split.PartSizes(str(self.device), self._runner.release)
         self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
         self._steps: dict[float, np.ndarray] = {}
 
@@ -266,7 +266,7 @@ class TrajectoryIntegrator:
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
         same_graphs = changed.config.max_graphs == self.config.max_graphs
         if (changed.device, changed.dtype) == (self.device, self.dtype) and same_graphs:
-            changed._buffers, changed._executor, changed._sizes = self._buffers, self._executor, self._sizes
+            changed._buffers, changed._runner, changed._sizes = self._buffers, self._runner, self._sizes
         return changed
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
@@ -281,13 +281,13 @@ class TrajectoryIntegrator:
     def close(self) -> None:
         """Free the buffers, also those on the device."""
         self._buffers.clear()
-        self._executor.release()
+        self._runner.release()
         self._sizes.forget()
 
-    def _make_executor(self) -> Executor:
+    def _make_runner(self) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
-            return DirectExecutor(self.dtype)
-        return StagedExecutor(self.device, self.dtype, self.config.max_graphs)
+            return DirectRunner(self.dtype)
+        return StagedRunner(self.device, self.dtype, self.config.max_graphs)
 
     def _integrate(
         self,
@@ -311,7 +311,7 @@ class TrajectoryIntegrator:
         shape = (4, batch, kernel.output_horizon(horizon), config.dof)
         results = self._results("trajectory", shape, ForwardResults.of)
         work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor, end.rows, end.index)
-        split.forward(work, self._executor, self._sizes)
+        split.forward(work, self._runner, self._sizes)
         return results
 
     def _vjp(
@@ -352,7 +352,7 @@ class TrajectoryIntegrator:
         if some:
             into = () if replaces else tensors[5 : 5 + goals]
             work = VjpWork(kernel, upstream, index, step, tensors.action, tensors[1:4], into, end.index)
-            split.vjp(work if into else work._replace(goal_index=None), self._executor, self._sizes)
+            split.vjp(work if into else work._replace(goal_index=None), self._runner, self._sizes)
             if replaces:
                 gradient_to_goal(tensors.action, tensors.goal_position, end.index, kernel.goal_place)
         else:

@@ -19,8 +19,8 @@ class SplineCalls:
     """Forward and transposed calls of the maps that know a goal state.
 
     Args:
-        fit: copies an array into the executor's memory of that name, in its dtype, unless it is a tensor that fits.
-        buffers: of the executor.
+        fit: copies an array into the runner's memory of that name, in its dtype, unless it is a tensor that fits.
+        buffers: of the runner.
 
     """
 

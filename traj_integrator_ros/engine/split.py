@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .types import OutOfDeviceMemory, is_out_of_memory
-from .work import Executor, ForwardWork, VjpWork
+from .work import ForwardWork, Runner, VjpWork
 
 Free = Callable[[], None]
 
@@ -56,25 +56,25 @@ class PartSizes:
         self._fitting.clear()
 
 
-def forward(work: ForwardWork, executor: Executor, sizes: PartSizes) -> None:
+def forward(work: ForwardWork, runner: Runner, sizes: PartSizes) -> None:
     """Integrate, in parts where the whole does not fit."""
     kind = ("forward", work.kernel.name, work.out.shape[2])
 
     def part(begin: int, end: int) -> None:
-        executor.forward(work if end - begin == work.batch else work.part(begin, end))
+        runner.forward(work if end - begin == work.batch else work.part(begin, end))
 
     sizes.run(kind, work.batch, part)
 
 
-def vjp(work: VjpWork, executor: Executor, sizes: PartSizes) -> None:
+def vjp(work: VjpWork, runner: Runner, sizes: PartSizes) -> None:
     """Pull back, in parts where the whole does not fit; the gradients of shared start rows are summed in float64."""
     kind = ("vjp", work.kernel.name, work.action.shape[1])
     start, goal = _Sums(work.start, work.sums_rows), _Sums(work.goal, work.sums_goals)
 
     def part(begin: int, end: int) -> None:
         if end - begin == work.batch:
-            return executor.vjp(work)
-        executor.vjp(work.part(begin, end, start.of_part(), goal.of_part()))
+            return runner.vjp(work)
+        runner.vjp(work.part(begin, end, start.of_part(), goal.of_part()))
         start.add()
         goal.add()
 

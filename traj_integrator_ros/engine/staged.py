@@ -1,4 +1,4 @@
-"""The executor of a device with memory of its own: inputs in through pinned memory, kernels, results out.
+"""The runner of a device with memory of its own: inputs in through pinned memory, kernels, results out.
 
 On CUDA all of it is one graph for each kind and shape of call; it serves the CPU too, where nothing is recorded.
 """
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from .buffers import Buffers
-from .graphs import CudaRecorder, Recorder, Stations
-from .launch import launch_forward, launch_vjp
+from .graphs import CudaRecorder, GraphCache, Recorder
+from .kernel_calls import launch_forward, launch_vjp
 from .types import Array
 from .work import ForwardWork, VjpWork
 
@@ -26,7 +26,7 @@ _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.fl
 _STATE = ("position", "velocity", "acceleration")
 
 
-class StagedExecutor:
+class StagedRunner:
     """Copies in, computes and copies out, with all memory made once.
 
     Args:
@@ -45,7 +45,7 @@ class StagedExecutor:
         if recorder is None and device.type == "cuda" and max_graphs > 0:
             recorder = CudaRecorder(device)
         self._shared = Buffers(device, dtype)
-        self.stations = Stations(recorder, max_graphs) if max_graphs > 0 and recorder is not None else None
+        self.graphs = GraphCache(recorder, max_graphs) if max_graphs > 0 and recorder is not None else None
 
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
@@ -57,7 +57,7 @@ class StagedExecutor:
             "goal_index": work.goal_index,
             "dt": work.dt,
         }
-        self._run(_ForwardStation, work, inputs, (work.out,))
+        self._run(_ForwardCall, work, inputs, (work.out,))
 
     def vjp(self, work: VjpWork) -> None:
         """Pull back."""
@@ -68,36 +68,36 @@ class StagedExecutor:
             "goal_index": work.goal_index,
             "dt": work.dt,
         }
-        self._run(_VjpStation, work, inputs, (work.action, *work.start, *work.goal))
+        self._run(_VjpCall, work, inputs, (work.action, *work.start, *work.goal))
 
     def release(self) -> None:
         """Let go of all memory on the device, the graphs' too."""
         self._shared.clear()
-        if self.stations is not None:
-            self.stations.clear()
+        if self.graphs is not None:
+            self.graphs.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _run(
         self,
-        station_type: type[_ForwardStation] | type[_VjpStation],
+        call_type: type[_ForwardCall] | type[_VjpCall],
         work: ForwardWork | VjpWork,
         inputs: dict[str, Array | None],
         results: tuple[Tensor, ...],
     ) -> None:
-        def make(buffers: Buffers | None = None) -> _ForwardStation | _VjpStation:
+        def make(buffers: Buffers | None = None) -> _ForwardCall | _VjpCall:
             memory = _Memory(buffers or Buffers(self._device, self._dtype), self._device)
-            return station_type(work, {name: memory.input(name, value) for name, value in inputs.items()}, memory)
+            return call_type(work, {name: memory.input(name, value) for name, value in inputs.items()}, memory)
 
         moved = sum(result.numel() for result in results) * results[0].element_size()
         with torch.no_grad():
-            if self.stations is None or moved > MOST_RECORDED_BYTES or not results[0].is_contiguous():
-                station = make(self._shared)
-                do_work: Callable[[], None] = station.enqueue
+            if self.graphs is None or moved > MOST_RECORDED_BYTES or not results[0].is_contiguous():
+                call = make(self._shared)
+                do_work: Callable[[], None] = call.enqueue
             else:
-                station, do_work = self.stations.find(_key(station_type, work, inputs, results), make)
+                call, do_work = self.graphs.find(_key(call_type, work, inputs, results), make)
             for name, value in inputs.items():
-                station.inputs[name].fill(value)
+                call.inputs[name].fill(value)
             do_work()
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
@@ -127,7 +127,7 @@ class _Input:
 
 
 class _Memory:
-    """Makes the memory of a station out of named buffers."""
+    """Makes the memory of a call out of named buffers."""
 
     def __init__(self, buffers: Buffers, device: torch.device) -> None:
         self._buffers = buffers
@@ -146,7 +146,7 @@ class _Memory:
         return host if self._same and host.is_contiguous() else self._buffers.view("input", name, tuple(host.shape))
 
 
-class _ForwardStation:
+class _ForwardCall:
     """Memory and work of one kind of forward call."""
 
     def __init__(self, work: ForwardWork, inputs: dict[str, _Input], memory: _Memory) -> None:
@@ -167,7 +167,7 @@ class _ForwardStation:
         _download(self._out, self._host)
 
 
-class _VjpStation:
+class _VjpCall:
     """Memory and work of one kind of transposed call."""
 
     def __init__(self, work: VjpWork, inputs: dict[str, _Input], memory: _Memory) -> None:
@@ -201,9 +201,9 @@ def _download(result: Tensor, host: Tensor) -> None:
 
 
 def _key(
-    station_type: type, work: ForwardWork | VjpWork, inputs: dict[str, Array | None], results: tuple[Tensor, ...]
+    call_type: type, work: ForwardWork | VjpWork, inputs: dict[str, Array | None], results: tuple[Tensor, ...]
 ) -> Hashable:
     """What has to be the same for the same recording: map, shapes, what is given, and where the results go."""
     shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())
     places = tuple((result.data_ptr(), tuple(result.shape)) for result in results)
-    return station_type, work.kernel.name, shapes, places
+    return call_type, work.kernel.name, shapes, places

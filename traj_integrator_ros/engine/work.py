@@ -1,4 +1,4 @@
-"""One call of the engine, checked, as the executors take it: a map, its inputs and the memory for its results."""
+"""One call of the engine, checked, as the runners take it: a map, its inputs and the memory for its results."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class VjpWork(NamedTuple):
         )
 
 
-class Executor(Protocol):
+class Runner(Protocol):
     """Does the work on one device; both methods return when the results have arrived on the host."""
 
     def forward(self, work: ForwardWork) -> None:
