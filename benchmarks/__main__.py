@@ -9,6 +9,7 @@ build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<suite>.j
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from .timing import clock_interleaved, time_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-ALLOWED_LOSS = 0.25
+# Of the median of the kept runs, and below the lowest of them.
+ALLOWED_LOSS, ALLOWED_BELOW = 0.25, 0.1
 REPEATS = 2
 
 
@@ -45,7 +47,9 @@ def main() -> int:
         if arguments.check and measured:
             failures += regressions(measured, kept)
         if arguments.keep and measured:
-            report.write(list({**report.read(kept), **{report.key(row): row for row in measured}}.values()), kept)
+            before = report.read(kept)
+            now = {report.key(row): report.with_runs(row, before.get(report.key(row))) for row in measured}
+            report.write(list({**before, **now}.values()), kept)
         for row in report.missed(rows):
             print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
     print(*failures, sep="\n", file=sys.stderr)
@@ -123,7 +127,7 @@ def regressions(rows: list[report.Row], kept: Path) -> list[str]:
 
 
 def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:
-    """The rows that fell by more than a quarter against the rows `before`, in words.
+    """The rows that fell by more than a quarter against the median of the kept runs, and below all of them, in words.
 
     Where only the peer or the limit has become faster, on a calmer machine, nothing is lost.
     """
@@ -133,10 +137,16 @@ def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row])
         if row.get("ours_us", 1) < old.get("ours_us", 0):
             continue
         for ratio in ("ratio", "of_limit"):
-            if row.get(ratio) and old.get(ratio) and row[ratio] < (1 - ALLOWED_LOSS) * old[ratio]:
+            runs = report.runs(old, ratio)
+            if row.get(ratio) and runs and row[ratio] < least_expected(runs):
                 what = f"{row['case']}, B = {row['B']}, {row['peer']}"
-                lost.append(f"slower: {what}: {ratio} {old[ratio]} -> {row[ratio]}")
+                lost.append(f"slower: {what}: {ratio} {', '.join(map(str, runs))} -> {row[ratio]}")
     return lost
+
+
+def least_expected(runs: list[float]) -> float:
+    """Least ratio that the kept runs let expect: a machine that is now quiet, now busy, has shown its range in them."""
+    return min((1 - ALLOWED_LOSS) * statistics.median(runs), (1 - ALLOWED_BELOW) * min(runs))
 
 
 def _arguments() -> argparse.Namespace:

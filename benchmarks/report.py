@@ -99,6 +99,21 @@ def read(path: Path) -> dict[tuple[object, ...], Row]:
     return {key(row): row for row in rows}
 
 
+KEPT_RUNS = 5
+_RATIOS = ("ratio", "of_limit")
+
+
+def runs(row: Row, ratio: str) -> list[float]:
+    """A ratio in the runs that are kept of a row, the latest last."""
+    return row.get(f"{ratio}_runs") or ([row[ratio]] if row.get(ratio) else [])
+
+
+def with_runs(row: Row, before: Row | None) -> Row:
+    """Return a row together with the ratios of the runs that were kept before it."""
+    ratios = [ratio for ratio in _RATIOS if row.get(ratio)]
+    return {**row, **{f"{ratio}_runs": [*runs(before or {}, ratio), row[ratio]][-KEPT_RUNS:] for ratio in ratios}}
+
+
 def write(rows: list[Row], path: Path) -> None:
     """Write rows as JSON, one line each."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -101,6 +101,25 @@ def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root:
     assert len(program.regressions([{**row(7.0, 0.5), "ours_us": 5.1}], kept)) == 2
 
 
+def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression(tmp_path: Path, monkeypatch):
+    from benchmarks import __main__ as program
+    from benchmarks import report
+
+    def row(ratio: float) -> dict[str, object]:
+        return {"case": "c", "B": 1, "peer": "p", "ratio": ratio}
+
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    kept = tmp_path / "kept.json"
+    before = None
+    for ratio in (90.0, 34.5, 25.0, 33.0, 26.0, 31.0):
+        before = report.with_runs(row(ratio), before)
+    assert before["ratio_runs"] == [34.5, 25.0, 33.0, 26.0, 31.0], "the latest five"
+    report.write([before], kept)
+    assert program.regressions([row(23.3)], kept) == [], "above three quarters of the median"
+    (lost,) = program.regressions([row(22.0)], kept)
+    assert "-> 22.0" in lost
+
+
 def test_the_command_knows_its_suites(project_root: Path):
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--help"], cwd=project_root, capture_output=True, text=True
