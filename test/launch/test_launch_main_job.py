@@ -24,6 +24,7 @@ from scenarios import MAIN_JOB, OTHER_ROBOTS, SCENARIOS, START_UP
 
 
 @pytest.mark.launch_test
+@pytest.mark.timeout(600)  # a node for each robot, one after the other
 @launch_testing.parametrize("scenario", [*SCENARIOS, *OTHER_ROBOTS])
 def generate_test_description(scenario):
     isolate()
