@@ -318,7 +318,9 @@ class _Motion:
         low, high = (np.asarray(parameters.get(f"limits.position_{end}") or [0.0] * dof) for end in ("min", "max"))
         t = DT_S * np.arange(horizon)[:, None]
         velocity, acceleration = np.linspace(0.05, 0.15, dof), np.linspace(0.3, 0.1, dof)
-        position = (low + high) / 2 + velocity * t + acceleration * t**2 / 2
+        # A joint may turn without end.
+        middle = (np.clip(low, -2 * np.pi, None) + np.clip(high, None, 2 * np.pi)) / 2
+        position = middle + velocity * t + acceleration * t**2 / 2
         return cls(position, velocity + acceleration * t, acceleration)
 
     @property
