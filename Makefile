@@ -26,7 +26,7 @@ workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 1 : 8)))
 in_environment = . $(venv)/environment.sh &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test lint clean distclean
+.PHONY: help setup demo bench soak test gpu offline lint clean distclean
 
 help: ## says what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,14 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
 	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
+
+gpu: ## all that only a GPU can show, into build/gpu/: needs a torch with CUDA, no set-up (ARGS="--parts sweep")
+	@$(PYTHON) -m benchmarks.gpu $(ARGS)
+
+offline: setup ## compiles the GPU kernels for all architectures without a GPU, with the oldest and the newest Triton
+	@$(in_environment) python -m benchmarks.triton_accounting --keep
+	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target build/oldest-triton triton==3.2.0
+	@$(in_environment) PYTHONPATH=build/oldest-triton TRITON_CACHE_DIR=build/oldest-triton-cache python -m benchmarks.triton_accounting --quick --keep --no-amd
 
 lint: setup ## ruff
 	@$(in_environment) ruff check .

@@ -68,8 +68,6 @@ _PREFERENCE = {
     "cuda": (Backend.TRITON, Backend.REFERENCE),
 }
 _PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native", Backend.TRITON: ".triton"}
-# Module of a map's Triton launchers, where it is not named for the map.
-_TRITON_MODULES = {"acceleration": "scan", "jerk": "scan"}
 
 
 def backend_info() -> tuple[BackendInfo, ...]:
@@ -103,7 +101,7 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
         obstacle = _obstacle(chosen, device_type)
         if obstacle is not None:
             raise BackendUnavailable(f"backend {chosen.value!r} cannot run on {device_type!r}: {obstacle}")
-    module = _TRITON_MODULES.get(name, name) if chosen is Backend.TRITON else ""
+    module = name if chosen is Backend.TRITON else ""
     return getattr(_import(chosen, module), f"{name}_{direction}")
 
 
@@ -151,7 +149,10 @@ def _obstacle(backend: Backend, device_type: str) -> str | None:
         _import(backend, "clique" if backend is Backend.TRITON else "")
     except Exception as error:  # whatever the import of an optional compiled part may raise is the reason to report
         return f"its import failed: {error}"
-    return None
+    # What is asked for the first time while a graph is captured has to do without: a probe waits for the device.
+    if device_type != "cuda" or not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
+        return None
+    return _import(backend, "probe").probe(torch.device("cuda", torch.cuda.current_device()))
 
 
 def _import(backend: Backend, module: str) -> ModuleType:

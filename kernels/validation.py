@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -239,4 +240,19 @@ def _number_dt(dt: float, device: torch.device) -> Tensor:
         raise TypeError(f"dt: expected a number of seconds or a tensor, got {type(dt).__name__}") from None
     if not (seconds > 0 and math.isfinite(seconds)):
         raise ValueError(f"dt: expected a finite number of seconds > 0, got {seconds}")
+    # On CUDA a fill is a launch, which costs a small call a third of its time.
+    traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+    if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
+        return _kept_dt(seconds, device)
     return torch.full((1, 1), seconds, dtype=torch.float64, device=device)
+
+
+@functools.lru_cache(maxsize=256)
+def _kept_dt(seconds: float, device: torch.device) -> Tensor:
+    """A step length on a device, made once: nobody writes to it.
+
+    It is copied, which waits for the device, so that whatever stream reads it finds it there; and it is no inference
+    tensor, so that a later call may save it for its derivative.
+    """
+    with torch.inference_mode(False):
+        return torch.tensor([[seconds]], dtype=torch.float64).to(device)

@@ -6,8 +6,11 @@ triton_kernels.json, made by `python -m benchmarks.triton_accounting --keep`) is
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import json
+import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -20,17 +23,21 @@ from traj_integrator_ros.kernels.integration_utils import build_fd_matrix, build
 
 from ..checks import is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
-from ..triton_accounting.table import KEPT, table
+from ..triton_accounting.table import KEPT, OLDEST_TRITON, load, table
 from .scaling import copy_of
 
 HORIZON, DOF, DT = 32, 7, 0.02
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of what a device copy of the same bytes reaches.
-BANDWIDTH_TARGETS = {"clique": 0.85, "clique_central": 0.85, "acceleration_zoh": 0.7}
-SMALL_BATCH, REPLAY_MOST_US = 64, 12.0
-LAUNCH_TARGET = 1 / 1.3
+BANDWIDTH_TARGET = 0.9
+SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
+# Launches' worth of host time that forward and gradient may take.
+LAUNCH_TARGET = 1 / 3
 CHECKED = 50
 DEVICE = "cuda"
+BACKEND = None
+"""Of the kernels; the dry run asks for Triton's on the CPU."""
+CUROBO = "curobo.rollout.dynamics_model.integration_utils"
 
 Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
@@ -39,7 +46,7 @@ Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
 def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
     if not quick and KEPT.is_file():
         print("counted from offline compilation, not measured:")
-        print(table(json.loads(KEPT.read_text(encoding="utf-8"))))
+        print(table([row for row in load() if "sm" in row and row["triton"] != OLDEST_TRITON]))
     if not torch.cuda.is_available():
         yield Unmeasured("all cases of cuda_kernels", "no CUDA device")
         return
@@ -73,8 +80,8 @@ class Buffers:
         self._indices = [None] * (operator.vjp_dt_place - 4)
         self._counts = operator.counts((1, -1) if operator.goals else (1,))
         self._needs = (True, *[False] * (operator.starts + operator.goals))
-        self._forward = launcher(operator.name, "forward", None, DEVICE)
-        self._vjp = launcher(operator.name, "vjp", None, DEVICE)
+        self._forward = launcher(operator.name, "forward", BACKEND, DEVICE)
+        self._vjp = launcher(operator.name, "vjp", BACKEND, DEVICE)
 
     def forward(self) -> list[Tensor]:
         """The four outputs."""
@@ -99,6 +106,12 @@ class Buffers:
         """All five."""
         return [*self.forward(), *self.vjp()]
 
+    def through_autograd(self) -> list[Tensor]:
+        """The same as a user calls it: the public function and `torch.autograd.grad`, in fresh memory."""
+        action = self.action.requires_grad_()
+        outputs = self.kernel.step(action, self.start, dt=DT, backend=BACKEND)
+        return [*outputs, *torch.autograd.grad(outputs, action, self.upstream)]
+
     def expected(self) -> list[Tensor]:
         """What float64 arithmetic on the CPU makes of the first trajectories."""
         action = self.action[:CHECKED].cpu().double().requires_grad_()
@@ -118,27 +131,55 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
     elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
     buffers = Buffers(kernel, max(1, elements // (HORIZON * DOF)))
     *outputs, gradient = buffers.expected()
-    target = BANDWIDTH_TARGETS.get(name)
     batch = buffers.action.shape[0]
     moved = 4 * batch * DOF * (HORIZON + 4 * kernel.output_horizon(HORIZON))
-    for direction, run, expected in (
-        ("forward", buffers.forward, outputs),
-        ("vjp", buffers.vjp, [gradient]),
+    for direction, run, expected, stream in (
+        ("forward", buffers.forward, outputs, spread_of(buffers)),
+        ("vjp", buffers.vjp, [gradient], gather_of(buffers)),
     ):
         yield case(
             f"{name}, {direction}",
             batch,
             Contender("ours", run, first_close_to(expected)),
+            () if stream is None else (stream,),
             limit=copy_of(moved, DEVICE),
-            targets={} if target is None else {"limit": target},
+            targets={"limit": BANDWIDTH_TARGET},
         )
 
 
+def spread_of(buffers: Buffers) -> Contender | None:
+    """One tensor read and four written, as a forward pass does, with nothing computed."""
+    if not streams_run():
+        return None
+    from ..streams import spread
+
+    source = buffers.upstream[0]
+    targets = [torch.empty_like(source) for _ in range(4)]
+    return Contender("1 : 4 stream", lambda: spread(source, targets), is_close_to(*[source] * 4))
+
+
+def gather_of(buffers: Buffers) -> Contender | None:
+    """Four tensors read and one written, as a vjp does."""
+    if not streams_run():
+        return None
+    from ..streams import gather
+
+    target = torch.empty_like(buffers.upstream[0])
+    return Contender("4 : 1 stream", lambda: gather(buffers.upstream, target), is_close_to(sum(buffers.upstream)))
+
+
+def streams_run() -> bool:
+    """Whether Triton can run on the device, or interprets."""
+    return importlib.util.find_spec("triton") is not None and (DEVICE == "cuda" or BACKEND is not None)
+
+
 def most_elements() -> int:
-    """Action elements that the device holds: ten tensors of a map, and source and target of a copy, five more."""
+    """Action elements that the device holds: ten tensors of a map, and those of a copy and of a stream, ten more."""
+    if DEVICE != "cuda":
+        return 3 * HORIZON * DOF
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
-    return int(free * 0.8) // (15 * 4)
+    return int(free * 0.8) // (20 * 4)
 
 
 def against_peers(elements: int) -> Case:
@@ -157,19 +198,40 @@ def against_peers(elements: int) -> Case:
 
         return Contender(name, run, first_close_to(expected, limit))
 
-    compiled = torch.compile(in_torch, dynamic=False)
+    compiled = () if BACKEND is not None else ("default", "reduce-overhead")
     # In float32 the peers' own rounding grows with the order of the derivative.
     return case(
         "clique, forward + backward",
         batch,
-        contender("ours", lambda action, start: clique_step(action, start, dt=DT), 5e-6),
+        contender("ours", lambda action, start: clique_step(action, start, dt=DT, backend=BACKEND), 5e-6),
         (
             contender("matrix form", matrix_form, 1e-3),
             contender("torch slices", in_torch, 1e-3),
-            contender("torch.compile", compiled, 1e-3),
+            *(
+                contender(f"torch.compile {mode}", torch.compile(in_torch, dynamic=False, mode=mode), 1e-3)
+                for mode in compiled
+            ),
+            *(contender("cuRobo", step, 1e-3) for step in curobo_step(batch)),
         ),
         copy_of(40 * batch * HORIZON * DOF, DEVICE),
     )
+
+
+def curobo_step(batch: int) -> list[Step]:
+    """Clique kernel of cuRobo itself, where a release with kernels of this name (0.7) is installed; else nothing."""
+    try:
+        kernel = importlib.import_module(CUROBO).CliqueTensorStepKernel
+    except (ImportError, AttributeError) as error:
+        print(f"cuRobo's kernels are not measured: {error}", file=sys.stderr)
+        return []
+    rest = torch.zeros(batch, DOF, device=DEVICE)
+    out = [torch.empty(batch, HORIZON, DOF, device=DEVICE) for _ in range(5)]
+    reciprocal = torch.full((HORIZON,), 1 / DT, device=DEVICE)
+
+    def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
+        return kernel.apply(action, start.expand(batch, -1).contiguous(), rest, rest, *out[:4], reciprocal, out[4])
+
+    return [step]
 
 
 def in_torch(action: Tensor, start: Tensor) -> Sequence[Tensor]:
@@ -195,9 +257,7 @@ def replayed() -> Case:
     buffers = Buffers(MAPS["clique"], SMALL_BATCH)
     buffers.both()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        buffers.both()
+    graph = captured(buffers.both)
 
     def run() -> list[Tensor]:
         graph.replay()
@@ -213,17 +273,32 @@ def replayed() -> Case:
     )
 
 
+def captured(run: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """A graph of what `run` starts."""
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph
+
+
+def dry_cases() -> Iterator[Case]:
+    """The cases that need no device, tiny, for the interpreter."""
+    for case in (*at_full_size("jerk", quick=True), against_peers(3 * HORIZON * DOF), call_overhead()):
+        yield dataclasses.replace(case, rounds=2)
+
+
 def call_overhead() -> Case:
-    """One eager forward call beside the cheapest kernel that Triton launches."""
+    """Forward and gradient as a user calls them beside the cheapest kernel that Triton launches."""
     from ..cheapest_launch import launch
 
     buffers = Buffers(MAPS["clique"], 1)
-    *outputs, _ = buffers.expected()
     target = torch.zeros(1, device=DEVICE)
     return case(
-        "clique, one forward call",
+        "clique, forward + gradient, one eager call",
         1,
-        Contender("ours", buffers.forward, first_close_to(outputs)),
+        Contender("ours", buffers.through_autograd, first_close_to(buffers.expected())),
         (Contender("cheapest Triton launch", lambda: launch(target), is_close_to(torch.ones(1))),),
         targets={"cheapest Triton launch": LAUNCH_TARGET},
     )
@@ -250,5 +325,5 @@ def case(
         device=DEVICE,
         targets=targets or {},
         most_us=most_us,
-        synchronize=torch.cuda.synchronize,
+        synchronize=torch.cuda.synchronize if DEVICE == "cuda" else None,
     )

@@ -1,8 +1,9 @@
 """Count what the Triton kernels need: `python -m benchmarks.triton_accounting [--quick | --keep] [PATTERN ...]`.
 
-Compiles the launches whose names match a pattern (all float32 ones with no pattern; one of each kind with --quick) for
-four architectures without a GPU, and prints one line of JSON for each kernel. --keep prints a table instead and writes
-benchmarks/results/triton_kernels.json.
+Compiles the launches whose names match a pattern (those of the kept table with no pattern; one or two of each kernel
+with --quick) for all architectures, AMD's too, without a GPU, and prints one line of JSON for each kernel. --keep
+prints a table, too, and writes benchmarks/results/triton_kernels.json: all for NVIDIA and AMD with the Triton that is
+imported, and keeps what the file has of the other one (`make offline` compiles with the oldest and the newest).
 """
 
 from __future__ import annotations
@@ -10,48 +11,79 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Sequence
 
 import torch
+import triton
 
-from .compilation import Compiled, compile_all
-from .launches import LAUNCHES, QUICK
-from .occupancy import bandwidth_share, occupancy, resident_programs
-from .table import KEPT, Row, table
+from .compilation import ARCHITECTURES, Compiled, compile_all, compile_for_amd, sources_of
+from .launches import KEPT_LAUNCHES, OTHER_DTYPES, QUICK
+from .occupancy import (
+    occupancy,
+    resident_programs,
+    share_by_double,
+    share_by_issue,
+    share_by_loads,
+)
+from .table import KEPT, Row, load, table
 
 
 def main() -> None:
     """Compile, print, keep."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.triton_accounting", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one launch for each kernel, dtype and kind of dt")
+    parser.add_argument("--quick", action="store_true", help="one or two launches for each kernel")
     parser.add_argument("--keep", action="store_true", help=f"print a table and write {KEPT.name}")
+    parser.add_argument("--sm", type=int, nargs="*", default=ARCHITECTURES, help="architectures of NVIDIA")
+    parser.add_argument("--no-amd", action="store_true", help="nothing for AMD")
     parser.add_argument("patterns", nargs="*", help="regular expressions of launches")
     arguments = parser.parse_args()
-    patterns = arguments.patterns or ["" if arguments.quick else r"\bfloat32\b"]
-    names = [name for name in (QUICK if arguments.quick else LAUNCHES) if any(re.search(p, name) for p in patterns)]
+    patterns = arguments.patterns or [""]
+    known = QUICK if arguments.quick else KEPT_LAUNCHES
     rows = []
-    for compiled in compile_all(names):
-        rows.append(row(compiled))
-        if not arguments.keep:
-            print(json.dumps(rows[-1]), flush=True)
+
+    def matching(names: Sequence[str]) -> list[str]:
+        return [name for name in names if any(re.search(pattern, name) for pattern in patterns)]
+
+    def add(found: Row) -> None:
+        rows.append({"triton": triton.__version__, **found})
+        print(json.dumps(rows[-1]), flush=True)
+
+    for compiled in compile_all(matching(known), arguments.sm):
+        add(row(compiled))
+    for compiled in compile_all(matching(OTHER_DTYPES), [90]) if arguments.keep else ():
+        add(row(compiled))
+    for found in () if arguments.no_amd else compile_for_amd(matching(QUICK)):
+        add(found)
     if arguments.keep:
-        print(table(rows))
-        KEPT.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+        print(table([row for row in rows if "sm" in row]))
+        others = [row for row in load() if row["triton"] != triton.__version__]
+        lines = sorted((json.dumps(row) for row in rows + others), key=lambda line: json.loads(line)["triton"])
+        KEPT.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 
 def row(compiled: Compiled) -> Row:
     """One kernel on one architecture: what it needs, and what follows."""
-    (launch, kernel, _, arguments, options), sm, registers, spilled, shared = compiled
+    (launch, kernel, arguments, options), sm, whole, counted, shared = compiled
     warps = options["num_warps"]
     result: Row = {"launch": launch, "kernel": kernel.fn.__name__, "sm": sm, **options}
-    result |= {"registers": registers, "spilled": spilled, "shared": shared}
-    programs = resident_programs(sm, registers, shared, warps)
+    result |= {"sources": sources_of(kernel), "registers": whole.registers, "spilled": whole.spilled, "shared": shared}
+    programs = resident_programs(sm, whole.registers, shared, warps)
+    result |= {"barriers": counted.barriers, "loads": counted.loads, "waits": counted.waits}
     result |= {"programs_per_multiprocessor": programs, "occupancy": round(occupancy(sm, programs, warps), 3)}
     read, written = _bytes_per_element(arguments)
-    if read:
-        elements = _tile_elements(arguments)
-        share = bandwidth_share(sm, programs * elements * read, read / (read + written))
-        result |= {"bytes_per_element": read + written, "bandwidth_share": round(share, 3)}
-    return result
+    if not read:
+        return result
+    moved = read + written
+    elements = _elements(arguments)
+    instructions, double = (count * warps * 32 / elements for count in (counted.instructions, counted.double))
+    result |= {"bytes_per_element": moved, "instructions": round(instructions, 1), "double": round(double, 2)}
+    under_way = programs * elements * read / max(counted.waits, 1)
+    shares = {
+        "loads": share_by_loads(sm, under_way, read / moved),
+        "issue": share_by_issue(sm, instructions, moved),
+        "double": share_by_double(sm, double, moved),
+    }
+    return result | {f"share_by_{name}": round(share, 3) for name, share in shares.items()}
 
 
 def _bytes_per_element(arguments: dict[str, object]) -> tuple[int, int]:
@@ -67,11 +99,11 @@ def _bytes_per_element(arguments: dict[str, object]) -> tuple[int, int]:
     return read, written
 
 
-def _tile_elements(arguments: dict[str, object]) -> int:
-    """Elements of the action that one program loads at a time."""
+def _elements(arguments: dict[str, object]) -> int:
+    """Elements of the action that one program computes at a time; lanes beyond the rows and joints are not counted."""
     if "ROWS" in arguments:
-        return arguments["ROWS"] * arguments["COLUMNS"]
-    return arguments["LANES"] * arguments["ACCESSES"]
+        return min(arguments["ROWS"], arguments["H"]) * min(arguments["COLUMNS"], arguments["D"])
+    return arguments["LANES"]
 
 
 if __name__ == "__main__":

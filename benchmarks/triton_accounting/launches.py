@@ -9,20 +9,21 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from traj_integrator_ros.kernels.triton.launch import FlatTile
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
 MODULES = tuple(f"{_PACKAGE}.{name}" for name in ("clique", "clique_central", "scan", "start_gradients", "bspline"))
+"""Those that start kernels."""
+SCAN = f"{_PACKAGE}.scan"
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-_B, _POOL = 6, 3
-# Horizon and dof that make tiles of each shape.
-_FLAT_SIZE = (33, 7)
-_SCAN_SIZES = ((128, 7), (32, 7), (256, 1), (32, 32))
+# Many trajectories, so that programs have the size for large batches; a pool that is scanned, and one that is sorted.
+_B, _POOL, _LARGE_POOL = 100_000, 3, 1000
+# Horizon and dof that make programs of each shape: the usual one, two blocks of rows, one joint, as many as they take.
+_FLAT_SIZES = ((32, 7),)
+_SCAN_SIZES = ((32, 7), (128, 7), (256, 1), (32, 32))
 
 
 def _launch(
-    module: str,
     name: str,
     vjp: bool,
     dtype: torch.dtype,
@@ -30,37 +31,32 @@ def _launch(
     size: tuple[int, int],
     scheme: dict[str, object],
 ) -> None:
-    """Start the launcher with everything there: all upstream gradients, a start pool, a dt for each trajectory."""
-    launchers = importlib.import_module(f"{_PACKAGE}.{module}")
+    """Start the launcher with everything there: all upstream gradients, a start pool; on tensors without memory."""
+    launchers = importlib.import_module(f"{_PACKAGE}.{name}")
     central = name == "clique_central"
     horizon, dof = size
-    output_horizon = horizon + 4 * central
     starts = 4 if central else 3
-    idx = torch.zeros(_B, dtype=torch.int32)
-    dt = torch.ones(_B, horizon if per_step else 1, dtype=torch.float64)
-    # On CPU tensors flat programs would have the size for the interpreter.
-    tile = _flat_tile(dtype) if module.startswith("clique") else None
+
+    def empty(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    idx = empty(_B, dtype=torch.int32)
+    dt = empty(1, horizon if per_step else 1, dtype=torch.float64)
     if vjp:
-        upstream = [torch.zeros(_B, output_horizon, dof, dtype=dtype) for _ in range(4)]
-        needs = (True,) * (1 + starts)
-        getattr(launchers, f"{name}_vjp")(
-            *upstream, idx, dt, start_rows=_POOL, action_horizon=horizon, needs=needs, tile=tile, **scheme
-        )
+        upstream = [empty(_B, horizon + 4 * central, dof) for _ in range(4)]
+        options = {"action_horizon": horizon, "needs": (True,) * (1 + starts), **scheme}
+        for pool in (_POOL, _LARGE_POOL):
+            getattr(launchers, f"{name}_vjp")(*upstream, idx, dt, start_rows=pool, **options)
     else:
-        action = torch.zeros(_B, horizon, dof, dtype=dtype)
-        pools = [torch.zeros(_POOL, dof, dtype=dtype) for _ in range(starts)]
-        getattr(launchers, f"{name}_forward")(action, *pools, idx, dt, tile=tile, **scheme)
+        pools = [empty(_POOL, dof) for _ in range(starts)]
+        getattr(launchers, f"{name}_forward")(empty(_B, horizon, dof), *pools, idx, dt, **scheme)
 
 
-def _flat_tile(dtype: torch.dtype) -> FlatTile:
-    return FlatTile(256, 4096 // (256 * torch.empty(0, dtype=dtype).element_size()), 8)
-
-
-def _variants(module: str) -> Iterator[tuple[torch.dtype, bool, tuple[int, int]]]:
+def _variants(name: str) -> Iterator[tuple[torch.dtype, bool, tuple[int, int]]]:
     """Dtype, whether each step has a length of its own (which makes the larger code), horizon and dof."""
-    for size in (_FLAT_SIZE,) if module.startswith("clique") else _SCAN_SIZES:
+    for size in _FLAT_SIZES if name.startswith("clique") else _SCAN_SIZES:
         for dtype in _DTYPES:
-            for per_step in (False,) if module == "clique_central" else (False, True):
+            for per_step in (False,) if name == "clique_central" else (False, True):
                 yield dtype, per_step, size
 
 
@@ -75,20 +71,20 @@ def _name(
 
 
 _MAPS = (
-    ("clique", "clique", {}),
-    ("clique_central", "clique_central", {}),
-    ("scan", "acceleration", {"integrator": AccelerationIntegrator.ZOH}),
-    ("scan", "acceleration", {"integrator": AccelerationIntegrator.SEMI_IMPLICIT_EULER}),
-    ("scan", "jerk", {}),
-    ("velocity", "velocity", {}),
+    ("clique", {}),
+    ("clique_central", {}),
+    ("velocity", {}),
+    ("acceleration", {"integrator": AccelerationIntegrator.ZOH}),
+    ("acceleration", {"integrator": AccelerationIntegrator.SEMI_IMPLICIT_EULER}),
+    ("jerk", {}),
 )
 LAUNCHES: dict[str, Callable[[], object]] = {
     _name(name, scheme, vjp, dtype, per_step, size): functools.partial(
-        _launch, module, name, vjp, dtype, per_step, size, scheme
+        _launch, name, vjp, dtype, per_step, size, scheme
     )
-    for module, name, scheme in _MAPS
+    for name, scheme in _MAPS
     for vjp in (False, True)
-    for dtype, per_step, size in _variants(module)
+    for dtype, per_step, size in _variants(name)
 }
 
 
@@ -98,19 +94,21 @@ def _launch_spline(degree: int, vjp: bool, has_goal: bool, dtype: torch.dtype) -
     from traj_integrator_ros.kernels.triton.bspline import bspline_forward, bspline_vjp
 
     form, points, dof = SplineForm(degree), 16, 7
-    idx = torch.zeros(_B, dtype=torch.int32)
-    dt = torch.ones(_B, 1, dtype=torch.float64)
-    pools = [torch.zeros(_POOL, dof, dtype=dtype) for _ in range(4)]
+
+    def empty(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    idx, dt = empty(_B, dtype=torch.int32), empty(_B, 1, dtype=torch.float64)
+    pools = [empty(_POOL, dof) for _ in range(4)]
     goal, goal_idx = (pools, idx) if has_goal else ([None] * 4, None)
-    tile = _flat_tile(dtype)
     if not vjp:
-        action = torch.zeros(_B, points, dof, dtype=dtype)
-        bspline_forward(action, *pools, idx, *goal, goal_idx, dt, form=form, tile=tile)
+        action = empty(_B, points, dof)
+        bspline_forward(action, *pools, idx, *goal, goal_idx, dt, form=form)
         return
-    upstream = [torch.zeros(_B, form.rows(points), dof, dtype=dtype) for _ in range(4)]
+    upstream = [empty(_B, form.rows(points), dof) for _ in range(4)]
     needs = (True,) * 5 + (has_goal,) * 4
     rows = {"start_rows": _POOL, "goal_rows": _POOL if has_goal else -1, "action_horizon": points}
-    bspline_vjp(*upstream, idx, goal_idx, dt, **rows, needs=needs, form=form, tile=tile)
+    bspline_vjp(*upstream, idx, goal_idx, dt, **rows, needs=needs, form=form)
 
 
 LAUNCHES |= {
@@ -121,9 +119,11 @@ LAUNCHES |= {
     for has_goal in (False, True)
     for dtype in _DTYPES
 }
-# One launch for each kernel, dtype and kind of dt that differs in more than size; the others are for thorough runs.
-QUICK = tuple(
-    name
-    for name in LAUNCHES
-    if re.search("H33|H128", name) and re.search("float32 |float64 dt/step|bfloat16 one|clique.*float64", name)
+KEPT_LAUNCHES = tuple(
+    name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|dt/step H32 D7|degree 4 to a goal)", name)
 )
+"""Those of the kept table."""
+OTHER_DTYPES = tuple(name for name in LAUNCHES if re.search(r"(float64|bfloat16) one dt H32 D7", name))
+"""Kept for one architecture."""
+QUICK = tuple(name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|degree 4 to a goal)", name))
+"""One for each kernel, with and without a carry."""

@@ -6,9 +6,13 @@ wanted. Forward and transpose (vector-Jacobian product) of
 ===================  ===========================================================
 `clique`             positions, backward differences
 `clique_central`     positions, central differences
-`scan`               accelerations (both schemes) and jerks, scans along time
 `velocity`           velocities
+`acceleration`       accelerations, both schemes
+`jerk`               jerks
 ===================  ===========================================================
+
+Each file has launchers and kernels of one map. What they share: `launch` and `scan` (host), `addressing` and `pairs`
+(device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all).
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
 pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is

@@ -1,11 +1,36 @@
 """Device functions that all kernels share: where an element lies, what its start state and step length are.
 
-A tensor `[R, H, D]` is walked flat. Its length may pass 2^31: the place of a program's first element is an int64
-scalar, and only the distance from it is an int32 vector.
+A tensor `[R, H, D]` is walked flat, one element for each thread and access, so that neighbouring threads touch
+neighbouring elements whatever the alignment of the rows (which a dof of 7 spoils for wider accesses). Its length may
+pass 2^31: the place of a program's first element is an int64 scalar, and only the distance from it is an int32 vector.
+
+Kernels do not specialize on the alignment of pointers: a compiler that knows of it gives each thread four neighbours of
+a long vector, and rows that start anywhere then cost four times the transactions. All loads of a program stand before
+its first store, since the compiler may not move one over the other.
 """
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def flat_places(i_program, n_rows, size, n_magic, SHORT: tl.constexpr, LANES: tl.constexpr):
+    """First element (int64) of a program on `[n_rows, size]` and its row, then row and place in it of each lane, mask.
+
+    Rows of the lanes count from the first. One division for a program; the lanes divide by `n_magic` (see
+    `launch.flat_division`), or not at all where a row is longer than a program.
+    """
+    b_lane = tl.arange(0, LANES)
+    i_first = i_program.to(tl.int64) * LANES
+    i_row = i_first // size
+    b_flat = (i_first - i_row * size).to(tl.int32) + b_lane
+    if SHORT:
+        SHIFT: tl.constexpr = 21
+        b_row = ((b_flat.to(tl.uint32) * n_magic.to(tl.uint32)) >> SHIFT).to(tl.int32)
+    else:
+        b_row = (b_flat >= size).to(tl.int32)
+    n_left = tl.minimum(n_rows.to(tl.int64) * size - i_first, LANES).to(tl.int32)
+    return i_first, i_row, b_row, b_flat - b_row * size, b_lane < n_left
 
 
 @triton.jit
@@ -66,7 +91,7 @@ def load_steps(p_dt, n_dt, i_trajectory, b_h, b_mask, DT_PER_TRAJECTORY: tl.cons
     if DT_PER_STEP:
         b_dt = tl.load(p_dt + b_h, mask=b_mask, other=1)
     else:
-        b_dt = tl.load(p_dt + tl.zeros_like(b_h), mask=b_mask, other=1)
+        b_dt = tl.broadcast_to(tl.load(p_dt), b_h.shape)
     return b_dt
 
 
@@ -104,3 +129,22 @@ def difference(b_x, b_y):
 def third_difference(b_d0, b_e0, b_d1, b_e1, b_d2, b_e2):
     """d0 - 2 d1 + d2 of differences d with rests e."""
     return ((b_d0 - b_d1) - (b_d1 - b_d2)) + ((b_e0 - b_e1) - (b_e1 - b_e2))
+
+
+@triton.jit
+def add_carry(b_high, b_low, b_local):
+    """Running sums of a block of rows, on top of the carry of the blocks before."""
+    return b_high[None, :] + (b_low[None, :] + b_local)
+
+
+@triton.jit
+def advance_carry(b_high, b_low, b_sum):
+    """The carry of a running sum after one more block: two numbers, the second what rounding took from the first.
+
+    Sums within a block are a tree over few rows, so that float32 loses no more than some units in the last place of
+    them; what would grow with time is the error of the sum over all blocks, and that one is kept.
+    """
+    b_total = b_high + b_sum
+    b_sum_seen = b_total - b_high
+    b_rest = (b_high - (b_total - b_sum_seen)) + (b_sum - b_sum_seen)
+    return b_total, b_low + b_rest

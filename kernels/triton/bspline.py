@@ -21,7 +21,7 @@ from ..splines.form import SplineForm
 from ..splines.weights import row_weights, state_weights
 from .bspline_fwd import bspline_fwd_kernel
 from .bspline_vjp import bspline_vjp_kernel
-from .launch import FlatTile, Upstream, contiguous, flat_tile, output, outputs, programs_for, run
+from .launch import FlatTile, Upstream, contiguous, output, outputs, programs_for, run
 from .start_gradients import StartGradients
 
 _NAMES = ("position", "velocity", "acceleration", "jerk")
@@ -46,7 +46,7 @@ def bspline_forward(
     rows = form.rows(points)
     trajectory = outputs(out, (batch, rows, dof), action)
     elements = batch * rows * dof
-    tile = tile or flat_tile(elements, action)
+    tile = tile or _tile(action)
     has_goal = goal[0] is not None
     arguments = {
         "p_action": contiguous(action),
@@ -59,10 +59,9 @@ def bspline_forward(
         "D": dof,
         "DTYPE": _arithmetic(action.dtype),
         "LANES": tile.lanes,
-        "ACCESSES": tile.accesses,
     }
     registers = 2 * _REGISTERS - 1 if action.dtype == torch.float64 else _REGISTERS
-    run(bspline_fwd_kernel, programs_for(elements, tile), arguments, tile.warps, registers)
+    run(bspline_fwd_kernel, programs_for(elements, tile.lanes), arguments, tile.warps, registers)
     return trajectory
 
 
@@ -91,12 +90,12 @@ def bspline_vjp(
         )
     has_goal = goal_rows >= 0
     elements = batch * action_horizon * dof
-    tile = tile or flat_tile(elements, like)
+    tile = tile or _tile(like)
     grad_action = output(out, (batch, action_horizon, dof), like, "out") if needs[0] else None
     starts = StartGradients(needs[1:5], start_rows, start_index, batch, dof, like)
     goals = StartGradients(needs[5:9] if has_goal else (False,) * 4, max(goal_rows, 1), goal_index, batch, dof, like)
     wants_ends = any(needs) and ((needs[0] and not has_goal) or any(needs[1:]))
-    end_programs = programs_for(batch * dof, tile) if wants_ends else 0
+    end_programs = programs_for(batch * dof, tile.lanes) if wants_ends else 0
     _, derivatives, states = _tables(form, like.device)
     arguments = {
         **upstream.arguments(),
@@ -110,11 +109,15 @@ def bspline_vjp(
         "D": dof,
         "n_end_programs": end_programs,
         "LANES": tile.lanes,
-        "ACCESSES": tile.accesses,
     }
-    interior = programs_for(elements, tile) if needs[0] else 0
+    interior = programs_for(elements, tile.lanes) if needs[0] else 0
     run(bspline_vjp_kernel, end_programs + interior, arguments, tile.warps, _REGISTERS)
     return (grad_action, *starts.gradients(), *goals.gradients())
+
+
+def _tile(like: Tensor) -> FlatTile:
+    """Size of a program: one element for each thread, more of them for the interpreter."""
+    return FlatTile(1024 if like.device.type == "cpu" else 256, 8)
 
 
 def _state_arguments(end: str, rows: Sequence[Tensor | None], index: Tensor | None) -> dict[str, Tensor | int | None]:

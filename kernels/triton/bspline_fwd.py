@@ -40,84 +40,82 @@ def bspline_fwd_kernel(
     DT_PER_TRAJECTORY: tl.constexpr,
     DTYPE: tl.constexpr,
     LANES: tl.constexpr,
-    ACCESSES: tl.constexpr,
 ):
-    """One element of the four outputs for each lane and access."""
+    """One element of the four outputs for each lane."""
     b_lane = tl.arange(0, LANES)
     n_rows = n_segments * n_steps + 1
     n_elements = n_batch.to(tl.int64) * n_rows * D
-    for i_access in tl.static_range(ACCESSES):
-        i_first = (tl.program_id(0).to(tl.int64) * ACCESSES + i_access) * LANES
-        i_batch, b_batch, b_place = split(i_first, b_lane, n_rows * D)
-        b_in = i_first + b_lane < n_elements
-        b_batch = i_batch + b_batch
-        b_row = b_place // D
-        b_column = b_place - b_row * D
-        b_segment = tl.minimum(b_row // n_steps, n_segments - 1)
-        b_step = b_row - b_segment * n_steps
-        if DT_PER_TRAJECTORY:
-            b_dt = tl.load(p_dt + b_batch, mask=b_in, other=1).to(tl.float64)
-        else:
-            b_dt = tl.load(p_dt + tl.zeros_like(b_lane)).to(tl.float64)
-        b_length = n_steps * b_dt
-        p_weight = p_weights + b_step * (4 * K - 2)
-        b_at = b_batch * n_rows * D + b_place
+    i_first = tl.program_id(0).to(tl.int64) * LANES
+    i_batch, b_batch, b_place = split(i_first, b_lane, n_rows * D)
+    b_in = i_first + b_lane < n_elements
+    b_batch = i_batch + b_batch
+    b_row = b_place // D
+    b_column = b_place - b_row * D
+    b_segment = tl.minimum(b_row // n_steps, n_segments - 1)
+    b_step = b_row - b_segment * n_steps
+    if DT_PER_TRAJECTORY:
+        b_dt = tl.load(p_dt + b_batch, mask=b_in, other=1).to(tl.float64)
+    else:
+        b_dt = tl.load(p_dt + tl.zeros_like(b_lane)).to(tl.float64)
+    b_length = n_steps * b_dt
+    p_weight = p_weights + b_step * (4 * K - 2)
+    b_at = b_batch * n_rows * D + b_place
 
-        # The points in reach, one after the other; each completes one difference of every order.
-        b_last = tl.zeros([LANES], tl.float64)
-        b_d1 = b_last
-        b_d2 = b_last
-        b_position = tl.zeros([LANES], DTYPE)
-        b_velocity = b_position
-        b_acceleration = b_position
-        b_jerk = b_position
-        for m in tl.static_range(K + 1):
-            b_now = _point(
-                b_segment + m,
-                p_action,
-                p_start_p,
-                p_start_v,
-                p_start_a,
-                p_start_j,
-                n_start,
-                p_start_index,
-                p_goal_p,
-                p_goal_v,
-                p_goal_a,
-                p_goal_j,
-                n_goal,
-                p_goal_index,
-                b_batch,
-                b_column,
-                b_length,
-                b_in,
-                n_points,
-                n_used,
-                D,
-                K,
-                HEAD,
-                HAS_JERK,
-                HAS_GOAL,
-            )
-            b_position += tl.load(p_weight + m).to(DTYPE) * b_now.to(DTYPE)
-            b_first = b_now - b_last
-            b_second = b_first - b_d1
-            b_third = b_second - b_d2
-            if m >= 1:
-                b_velocity += tl.load(p_weight + K + m).to(DTYPE) * b_first.to(DTYPE)
-            if m >= 2:
-                b_acceleration += tl.load(p_weight + 2 * K + m - 1).to(DTYPE) * b_second.to(DTYPE)
-            if m >= 3:
-                b_jerk += tl.load(p_weight + 3 * K + m - 3).to(DTYPE) * b_third.to(DTYPE)
-            b_last = b_now
-            b_d1 = b_first
-            b_d2 = b_second
-        b_rate = 1.0 / b_length
-        tl.store(p_position + b_at, narrow(b_position, p_position), mask=b_in)
-        tl.store(p_velocity + b_at, narrow(b_velocity * b_rate.to(DTYPE), p_velocity), mask=b_in)
-        b_rate2 = b_rate * b_rate
-        tl.store(p_acceleration + b_at, narrow(b_acceleration * b_rate2.to(DTYPE), p_acceleration), mask=b_in)
-        tl.store(p_jerk + b_at, narrow(b_jerk * (b_rate2 * b_rate).to(DTYPE), p_jerk), mask=b_in)
+    # The points in reach, one after the other; each completes one difference of every order.
+    b_last = tl.zeros([LANES], tl.float64)
+    b_d1 = b_last
+    b_d2 = b_last
+    b_position = tl.zeros([LANES], DTYPE)
+    b_velocity = b_position
+    b_acceleration = b_position
+    b_jerk = b_position
+    for m in tl.static_range(K + 1):
+        b_now = _point(
+            b_segment + m,
+            p_action,
+            p_start_p,
+            p_start_v,
+            p_start_a,
+            p_start_j,
+            n_start,
+            p_start_index,
+            p_goal_p,
+            p_goal_v,
+            p_goal_a,
+            p_goal_j,
+            n_goal,
+            p_goal_index,
+            b_batch,
+            b_column,
+            b_length,
+            b_in,
+            n_points,
+            n_used,
+            D,
+            K,
+            HEAD,
+            HAS_JERK,
+            HAS_GOAL,
+        )
+        b_position += tl.load(p_weight + m).to(DTYPE) * b_now.to(DTYPE)
+        b_first = b_now - b_last
+        b_second = b_first - b_d1
+        b_third = b_second - b_d2
+        if m >= 1:
+            b_velocity += tl.load(p_weight + K + m).to(DTYPE) * b_first.to(DTYPE)
+        if m >= 2:
+            b_acceleration += tl.load(p_weight + 2 * K + m - 1).to(DTYPE) * b_second.to(DTYPE)
+        if m >= 3:
+            b_jerk += tl.load(p_weight + 3 * K + m - 3).to(DTYPE) * b_third.to(DTYPE)
+        b_last = b_now
+        b_d1 = b_first
+        b_d2 = b_second
+    b_rate = 1.0 / b_length
+    tl.store(p_position + b_at, narrow(b_position, p_position), mask=b_in)
+    tl.store(p_velocity + b_at, narrow(b_velocity * b_rate.to(DTYPE), p_velocity), mask=b_in)
+    b_rate2 = b_rate * b_rate
+    tl.store(p_acceleration + b_at, narrow(b_acceleration * b_rate2.to(DTYPE), p_acceleration), mask=b_in)
+    tl.store(p_jerk + b_at, narrow(b_jerk * (b_rate2 * b_rate).to(DTYPE), p_jerk), mask=b_in)
 
 
 @triton.jit

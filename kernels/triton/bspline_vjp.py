@@ -44,32 +44,54 @@ def bspline_vjp_kernel(
     HAS_GOAL: tl.constexpr,
     DT_PER_TRAJECTORY: tl.constexpr,
     LANES: tl.constexpr,
-    ACCESSES: tl.constexpr,
 ):
     """Start, goal, and without a goal the last control point in the first programs; the points in the others."""
     i_program = tl.program_id(0).to(tl.int64)
     b_lane = tl.arange(0, LANES)
     if i_program < n_end_programs:
         n_elements = n_batch.to(tl.int64) * D
-        for i_access in tl.static_range(ACCESSES):
-            i_first = (i_program * ACCESSES + i_access) * LANES
-            i_batch, b_batch, b_column = split(i_first, b_lane, D)
-            b_in = i_first + b_lane < n_elements
-            b_batch = i_batch + b_batch
-            b_at = b_batch * D + b_column
-            b_length = _length(p_dt, b_batch, b_in, n_steps, DT_PER_TRAJECTORY)
+        i_first = i_program * LANES
+        i_batch, b_batch, b_column = split(i_first, b_lane, D)
+        b_in = i_first + b_lane < n_elements
+        b_batch = i_batch + b_batch
+        b_at = b_batch * D + b_column
+        b_length = _length(p_dt, b_batch, b_in, n_steps, DT_PER_TRAJECTORY)
+        _state_gradient(
+            0,
+            p_grad_position,
+            p_grad_velocity,
+            p_grad_acceleration,
+            p_grad_jerk,
+            p_weights,
+            p_states,
+            p_grad_start_p,
+            p_grad_start_v,
+            p_grad_start_a,
+            p_grad_start_j,
+            b_batch,
+            b_column,
+            b_at,
+            b_in,
+            b_length,
+            n_segments,
+            n_steps,
+            D,
+            K,
+            HEAD,
+        )
+        if HAS_GOAL:
             _state_gradient(
-                0,
+                HEAD + n_used,
                 p_grad_position,
                 p_grad_velocity,
                 p_grad_acceleration,
                 p_grad_jerk,
                 p_weights,
                 p_states,
-                p_grad_start_p,
-                p_grad_start_v,
-                p_grad_start_a,
-                p_grad_start_j,
+                p_grad_goal_p,
+                p_grad_goal_v,
+                p_grad_goal_a,
+                p_grad_goal_j,
                 b_batch,
                 b_column,
                 b_at,
@@ -81,84 +103,59 @@ def bspline_vjp_kernel(
                 K,
                 HEAD,
             )
-            if HAS_GOAL:
-                _state_gradient(
-                    HEAD + n_used,
+        elif p_grad_action is not None:
+            b_sum = tl.zeros([LANES], tl.float64)
+            for m in range(K + 1):
+                b_point = tl.zeros_like(b_lane) + (HEAD + n_points - 1 + m)
+                b_sum += _point_gradient(
+                    b_point,
                     p_grad_position,
                     p_grad_velocity,
                     p_grad_acceleration,
                     p_grad_jerk,
                     p_weights,
-                    p_states,
-                    p_grad_goal_p,
-                    p_grad_goal_v,
-                    p_grad_goal_a,
-                    p_grad_goal_j,
                     b_batch,
                     b_column,
-                    b_at,
                     b_in,
                     b_length,
                     n_segments,
                     n_steps,
                     D,
                     K,
-                    HEAD,
                 )
-            elif p_grad_action is not None:
-                b_sum = tl.zeros([LANES], tl.float64)
-                for m in range(K + 1):
-                    b_point = tl.zeros_like(b_lane) + (HEAD + n_points - 1 + m)
-                    b_sum += _point_gradient(
-                        b_point,
-                        p_grad_position,
-                        p_grad_velocity,
-                        p_grad_acceleration,
-                        p_grad_jerk,
-                        p_weights,
-                        b_batch,
-                        b_column,
-                        b_in,
-                        b_length,
-                        n_segments,
-                        n_steps,
-                        D,
-                        K,
-                    )
-                p_to = p_grad_action + (b_batch * n_points + n_points - 1) * D + b_column
-                tl.store(p_to, narrow(b_sum, p_grad_action), mask=b_in)
+            p_to = p_grad_action + (b_batch * n_points + n_points - 1) * D + b_column
+            tl.store(p_to, narrow(b_sum, p_grad_action), mask=b_in)
     elif p_grad_action is not None:
         n_elements = n_batch.to(tl.int64) * n_points * D
-        for i_access in tl.static_range(ACCESSES):
-            i_first = ((i_program - n_end_programs) * ACCESSES + i_access) * LANES
-            i_batch, b_batch, b_place = split(i_first, b_lane, n_points * D)
-            b_in = i_first + b_lane < n_elements
-            b_batch = i_batch + b_batch
-            b_given = b_place // D
-            b_column = b_place - b_given * D
-            if HAS_GOAL:
-                b_counts = b_in & (b_given < n_used)
-            else:  # the last one is another program's
-                b_in &= b_given < n_points - 1
-                b_counts = b_in
-            b_length = _length(p_dt, b_batch, b_in, n_steps, DT_PER_TRAJECTORY)
-            b_gradient = _point_gradient(
-                HEAD + b_given,
-                p_grad_position,
-                p_grad_velocity,
-                p_grad_acceleration,
-                p_grad_jerk,
-                p_weights,
-                b_batch,
-                b_column,
-                b_counts,
-                b_length,
-                n_segments,
-                n_steps,
-                D,
-                K,
-            )
-            tl.store(p_grad_action + b_batch * n_points * D + b_place, narrow(b_gradient, p_grad_action), mask=b_in)
+        i_first = (i_program - n_end_programs) * LANES
+        i_batch, b_batch, b_place = split(i_first, b_lane, n_points * D)
+        b_in = i_first + b_lane < n_elements
+        b_batch = i_batch + b_batch
+        b_given = b_place // D
+        b_column = b_place - b_given * D
+        if HAS_GOAL:
+            b_counts = b_in & (b_given < n_used)
+        else:  # the last one is another program's
+            b_in &= b_given < n_points - 1
+            b_counts = b_in
+        b_length = _length(p_dt, b_batch, b_in, n_steps, DT_PER_TRAJECTORY)
+        b_gradient = _point_gradient(
+            HEAD + b_given,
+            p_grad_position,
+            p_grad_velocity,
+            p_grad_acceleration,
+            p_grad_jerk,
+            p_weights,
+            b_batch,
+            b_column,
+            b_counts,
+            b_length,
+            n_segments,
+            n_steps,
+            D,
+            K,
+        )
+        tl.store(p_grad_action + b_batch * n_points * D + b_place, narrow(b_gradient, p_grad_action), mask=b_in)
 
 
 @triton.jit
@@ -196,7 +193,7 @@ def _state_gradient(
     HEAD: tl.constexpr,
 ):
     """Gradients of the four rows of a state whose points begin at `i_first`."""
-    if (p_p is not None) or (p_v is not None) or (p_a is not None) or (p_j is not None):
+    if ((p_p is not None) or (p_v is not None)) or ((p_a is not None) or (p_j is not None)):
         b_p = tl.zeros_like(b_length)
         b_v = b_p
         b_a = b_p

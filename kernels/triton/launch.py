@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,29 +11,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_PROGRAM_BYTES = 4096
+START_LANES = 256
+"""Elements of a flat program on the rows that see the start: one for each thread."""
 _MANY_ELEMENTS = 1 << 20
 _WARP = 32
-# Registers a thread at which two programs of 256 threads still run on a multiprocessor at a time.
-_TWO_PROGRAMS = 128
+_SMALL_LANES = 256
+_SCAN_ROWS = 32
+_FAST_DOUBLE = ((8, 0), (9, 0), (10, 0))
 
 
 @dataclass(frozen=True)
 class FlatTile:
-    """Shape of a program that walks over a flat array: `accesses` times `lanes` consecutive elements.
-
-    One element for each thread and access: neighbouring threads then touch neighbouring elements whatever the alignment
-    of the rows, which a dof of 7 spoils for wider accesses.
-    """
+    """Shape of a program that walks over a flat array: `lanes` consecutive elements, at most 1024."""
 
     lanes: int
-    accesses: int
     warps: int
-
-    @property
-    def elements(self) -> int:
-        """Elements of one program."""
-        return self.lanes * self.accesses
 
 
 @dataclass(frozen=True)
@@ -44,30 +37,39 @@ class ScanTile:
     warps: int
 
 
-def flat_tile(elements: int, like: Tensor) -> FlatTile:
-    """Size of a flat program: 4 KiB of each tensor where there is much to do, else one access for each thread.
+def flat_tile(elements: int, lanes: int, device: torch.device) -> FlatTile:
+    """Size of a flat program: four elements for each thread where there is much to do, else one.
 
-    Long programs keep several loads in flight for each thread; short ones spread a small batch over the whole chip.
+    Four keep several loads in flight for each thread; one spreads a small batch over the whole chip.
     """
-    if like.device.type == "cpu":
-        return FlatTile(lanes=4096, accesses=1, warps=4)  # the interpreter: its time goes by programs, not by lanes
-    lanes = 256
-    accesses = _PROGRAM_BYTES // (lanes * like.element_size()) if elements >= _MANY_ELEMENTS else 1
-    return FlatTile(lanes=lanes, accesses=max(1, accesses), warps=lanes // _WARP)
+    if device.type == "cpu":
+        return FlatTile(1024, 8)  # the interpreter: its time goes by programs, not by lanes
+    if elements < _MANY_ELEMENTS:
+        return FlatTile(_SMALL_LANES, _SMALL_LANES // _WARP)
+    return FlatTile(lanes, lanes // (4 * _WARP))
 
 
-def scan_tile(horizon: int, dof: int, registers: int = _TWO_PROGRAMS) -> ScanTile:
-    """Size of a scan program: all joints up to 32, and as many steps as make about 1,024 elements.
+def flat_division(size: int, tile: FlatTile) -> dict[str, int | bool]:
+    """Kernel arguments to divide places of up to `lanes` beyond a row by the row's `size`, without a division.
 
-    Four elements for each thread: of each of the four outputs a warp then has 512 bytes of float32 in flight, and no
-    variant needs more registers than it may have. The row counts are powers of two from 16 to 256, so that at most five
-    variants are ever compiled for one dof. With more than 128 `registers` a thread, a multiprocessor holds one program
-    of 256 threads but three of 128: programs are half as large then.
+    With m = 2^21 // size + 1, x m >> 21 is x // size while x (m size - 2^21) < 2^21: for sizes and lanes up to 1024,
+    x being less than their sum. Longer rows than a program need a comparison only.
     """
-    elements = 1024 if registers <= _TWO_PROGRAMS else 512
-    columns = min(_power_of_two(dof), 32)
-    rows = min(max(_power_of_two(horizon), 16), max(16, min(elements // columns, 256)))
-    return ScanTile(rows, columns, warps=min(max(rows * columns // (4 * _WARP), 1), 8))
+    short = 0 < size <= tile.lanes
+    return {"n_magic": (1 << 21) // size + 1 if short else 0, "SHORT": short}
+
+
+def scan_tile(horizon: int, dof: int, device: torch.device) -> ScanTile:
+    """Size of a scan program: one warp, all joints up to 32, 16 or 32 steps at a time.
+
+    One warp needs no barrier and no shared memory for its sums. Within a block of rows rounding adds up, from block to
+    block it does not (`scan`): blocks are short.
+    """
+    columns = min(_power_of_two(dof), _WARP)
+    if device.type == "cpu":
+        return ScanTile(min(max(_power_of_two(horizon), 16), 128), columns, warps=1)  # the interpreter, as above
+    rows = _SCAN_ROWS if horizon > _SCAN_ROWS // 2 and columns < _WARP else _SCAN_ROWS // 2
+    return ScanTile(rows, columns, warps=1)
 
 
 class Upstream(NamedTuple):
@@ -156,10 +158,27 @@ def dt_arguments(dt: Tensor, batch: int, horizon: int) -> dict[str, Tensor | int
     }
 
 
-def run(kernel: object, programs: int, arguments: dict[str, object], warps: int, registers: int | None = None) -> None:
+@functools.cache
+def has_fast_double(device: torch.device) -> bool:
+    """Whether a device computes float64 at half the rate of float32: the data centre's do, others at 1/64."""
+    if device.type != "cuda" or torch.version.hip:
+        return True
+    return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
+
+
+def run(
+    kernel: object,
+    programs: int,
+    arguments: dict[str, object],
+    warps: int,
+    registers: int | None = None,
+    *,
+    contract: bool = True,
+) -> None:
     """Start `programs` programs of a kernel on the device of its tensors; none, when there is nothing to do.
 
     `registers` per thread is the compiler's bound; left to itself it may prefer a spill to one program less at a time.
+    Without `contract` no product and sum are fused, which rounds once where error-free arithmetic counts on twice.
 
     Raises:
         ValueError: the tensors are not where Triton can reach them.
@@ -175,15 +194,7 @@ def run(kernel: object, programs: int, arguments: dict[str, object], warps: int,
     if device.type != "cuda" and not interpreted(kernel):
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
-
-
-def scan_registers(double: bool, wide_registers: int = _TWO_PROGRAMS) -> int:
-    """Register bound of the scan kernels; arithmetic in float64, all of it or some of it (wide), takes two a number.
-
-    As tight as it goes without a spill.
-    """
-    return 255 if double else wide_registers
+        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers, enable_fp_fusion=contract)
 
 
 def interpreted(kernel: object) -> bool:
@@ -191,9 +202,9 @@ def interpreted(kernel: object) -> bool:
     return type(kernel).__name__ == "InterpretedFunction"
 
 
-def programs_for(elements: int, tile: FlatTile) -> int:
+def programs_for(elements: int, lanes: int) -> int:
     """Programs that cover a flat array."""
-    return -(-elements // tile.elements)
+    return -(-elements // lanes)
 
 
 def _power_of_two(number: int) -> int:

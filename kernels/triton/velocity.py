@@ -23,16 +23,17 @@ import triton.language as tl
 from torch import Tensor
 
 from .addressing import (
+    add_carry,
+    advance_carry,
     load_gradient,
     load_start,
     load_steps,
-    narrow,
     reciprocal,
     reciprocal_double,
     start_row,
 )
 from .launch import ScanTile, Upstream
-from .scan import MANY_REGISTERS, scan_forward, scan_vjp
+from .scan import FORWARD_POINTERS, FORWARD_SCALARS, VJP_POINTERS, VJP_SCALARS, scan_forward, scan_vjp
 
 
 def velocity_forward(
@@ -61,30 +62,21 @@ def velocity_vjp(
     start_index: Tensor | None,
     dt: Tensor,
     *,
-    start_rows: int | Sequence[int],
+    start_rows: int,
     action_horizon: int,
     needs: Sequence[bool] = (True, True, True, True),
     out: Tensor | None = None,
+    start_out: Sequence[Tensor | None] | None = None,
     tile: ScanTile | None = None,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients with respect to action, p0, v0, a0; arguments as for `clique.clique_vjp`."""
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)
     return scan_vjp(
-        velocity_vjp_kernel,
-        upstream,
-        start_index,
-        dt,
-        start_rows,
-        action_horizon,
-        needs,
-        out,
-        tile,
-        {},
-        wide_registers=MANY_REGISTERS,
+        velocity_vjp_kernel, upstream, start_index, dt, start_rows, action_horizon, needs, out, start_out, tile, {}
     )
 
 
-@triton.jit(do_not_specialize=["n_p0", "n_v0", "n_a0", "n_dt", "H", "D", "n_column_programs"])
+@triton.jit(do_not_specialize=FORWARD_SCALARS, do_not_specialize_on_alignment=FORWARD_POINTERS)
 def velocity_fwd_kernel(
     p_action,
     p_idx,
@@ -105,20 +97,20 @@ def velocity_fwd_kernel(
     n_column_programs,
     DT_PER_TRAJECTORY: tl.constexpr,
     DT_PER_STEP: tl.constexpr,
-    HALF: tl.constexpr,
+    SINGLE: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     """One trajectory, a block of its joints: a running sum over blocks of rows, and differences beside it."""
     DOUBLE: tl.constexpr = p_action.dtype.element_ty == tl.float64
     DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
-    SUM: tl.constexpr = tl.float32 if HALF else tl.float64
     INDEXED: tl.constexpr = p_idx is not None
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
     b_in_column = b_column < D
     i_row = start_row(p_idx, i_trajectory)
-    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(SUM)
+    b_p = load_start(p_p0, n_p0, i_row, b_column, D, b_in_column, INDEXED).to(DTYPE)
+    b_p_low = tl.zeros_like(b_p)
     b_v0_wide = load_start(p_v0, n_v0, i_row, b_column, D, b_in_column, INDEXED)
     b_a0_wide = load_start(p_a0, n_a0, i_row, b_column, D, b_in_column, INDEXED)
     b_v0 = b_v0_wide.to(DTYPE)[None, :]
@@ -126,12 +118,14 @@ def velocity_fwd_kernel(
     i_base = i_trajectory * H * D
     if not DT_PER_STEP:
         b_u0 = tl.load(p_action + i_base + b_column, mask=b_in_column, other=0).to(tl.float64)
-        b_r1 = 1.0 / load_steps(p_dt, n_dt, i_trajectory, b_column, b_in_column, DT_PER_TRAJECTORY, False).to(
-            tl.float64
-        )
-        b_j1 = ((b_u0 - b_v0_wide) * b_r1 - b_a0_wide) * b_r1
-        tl.store(p_jerk + i_base + D + b_column, narrow(b_j1, p_jerk), mask=b_in_column & (H > 1))
-    for i_first in range(0, H, ROWS):
+        b_dt1 = load_steps(p_dt, n_dt, i_trajectory, b_column, b_in_column, DT_PER_TRAJECTORY, False)
+        b_r1 = reciprocal(b_dt1, DTYPE)
+        b_j1 = ((b_u0 - b_v0_wide) - b_a0_wide * b_dt1.to(tl.float64)).to(DTYPE) * (b_r1 * b_r1)
+        tl.store(p_jerk + i_base + D + b_column, b_j1, mask=b_in_column & (H > 1))
+    end = H
+    if SINGLE:
+        end = ROWS
+    for i_first in range(0, end, ROWS):
         b_h = i_first + tl.arange(0, ROWS)
         b_in = (b_h < H)[:, None] & b_in_column[None, :]
         b_moved = (b_h > 0)[:, None]
@@ -143,9 +137,9 @@ def velocity_fwd_kernel(
         b_x1 = tl.where(b_later, b_x1, b_v0)
         b_x2 = tl.where((b_h > 2)[:, None], b_x2, b_v0)
         b_step = load_steps(p_dt, n_dt, i_trajectory, b_h, b_h < H, DT_PER_TRAJECTORY, DT_PER_STEP)
-        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(SUM), 0.0)[:, None]
-        b_dp = b_x0.to(SUM) * b_dt
-        b_position = b_p[None, :] + tl.cumsum(b_dp, 0)
+        b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(DTYPE), 0.0)[:, None]
+        b_dp = b_x0 * b_dt
+        b_position = add_carry(b_p, b_p_low, tl.cumsum(b_dp, 0))
         b_d = b_x0 - b_x1
         b_d1 = b_x1 - b_x2
         if DT_PER_STEP:
@@ -164,14 +158,15 @@ def velocity_fwd_kernel(
             b_acceleration = b_d * b_r
             b_jerk = (b_d - b_d1) * (b_r * b_r)
             b_jerk_in = b_in & (b_h != 1)[:, None]
-        tl.store(p_position + i_base + b_at, b_position.to(DTYPE), mask=b_in)
+        tl.store(p_position + i_base + b_at, b_position, mask=b_in)
         tl.store(p_velocity + i_base + b_at, tl.where(b_moved, b_x0, b_v0), mask=b_in)
         tl.store(p_acceleration + i_base + b_at, tl.where(b_moved, b_acceleration, b_a0), mask=b_in)
         tl.store(p_jerk + i_base + b_at, tl.where(b_moved, b_jerk, 0.0), mask=b_jerk_in)
-        b_p += tl.sum(b_dp, 0)
+        if not SINGLE:
+            b_p, b_p_low = advance_carry(b_p, b_p_low, tl.sum(b_dp, 0))
 
 
-@triton.jit(do_not_specialize=["n_dt", "H", "D", "n_column_programs"])
+@triton.jit(do_not_specialize=VJP_SCALARS, do_not_specialize_on_alignment=VJP_POINTERS)
 def velocity_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
@@ -189,6 +184,7 @@ def velocity_vjp_kernel(
     DT_PER_TRAJECTORY: tl.constexpr,
     DT_PER_STEP: tl.constexpr,
     DOUBLE: tl.constexpr,
+    SINGLE: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
@@ -203,7 +199,11 @@ def velocity_vjp_kernel(
     if p_grad_action is not None:
         tl.store(p_grad_action + i_base + (H - 1) * D + b_column, tl.zeros([COLUMNS], DTYPE), mask=b_in_column)
     b_sum_p = tl.zeros([COLUMNS], DTYPE)
-    for i_first in range(0, H, ROWS):
+    b_sum_p_low = tl.zeros([COLUMNS], DTYPE)
+    end = H
+    if SINGLE:
+        end = ROWS
+    for i_first in range(0, end, ROWS):
         b_h = H - 1 - i_first - tl.arange(0, ROWS)
         b_in = (b_h >= 0)[:, None] & b_in_column[None, :]
         b_in1 = b_in & (b_h < H - 1)[:, None]
@@ -249,8 +249,9 @@ def velocity_vjp_kernel(
         b_p = tl.zeros([ROWS, COLUMNS], DTYPE)
         if p_grad_position is not None:
             b_gp = load_gradient(p_grad_position + i_base, b_at, b_in, DTYPE)
-            b_p = b_sum_p[None, :] + tl.cumsum(b_gp, 0)
-            b_sum_p += tl.sum(b_gp, 0)
+            b_p = add_carry(b_sum_p, b_sum_p_low, tl.cumsum(b_gp, 0))
+            if not SINGLE:
+                b_sum_p, b_sum_p_low = advance_carry(b_sum_p, b_sum_p_low, tl.sum(b_gp, 0))
             b_grad += b_p * tl.where(b_h > 0, b_step.to(DTYPE), 0.0)[:, None]
         if p_grad_action is not None:
             tl.store(p_grad_action + i_base + (b_at - D), b_grad, mask=b_moved)

@@ -12,7 +12,7 @@ from traj_integrator_ros.engine.integrator import (
     TrajectoryIntegrator,
     UpstreamGradient,
 )
-from traj_integrator_ros.engine.staged import StagedExecutor
+from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import ControlSpace, SplineForm
 
 # Control space, difference, and form of splines (None: the configured one).
@@ -35,7 +35,7 @@ def states(rows: int, count: int = 3) -> StartState:
 @pytest.mark.parametrize("staged", [False, True], ids=["direct", "staged"])
 def test_goals_give_the_numbers_and_gradients_of_the_public_functions(space, difference, form, pooled, staged):
     config = IntegratorConfig(dof=DOF, dtype="float64", device="cpu", finite_difference=difference)
-    executor = StagedExecutor(torch.device("cpu"), torch.float64, max_graphs=0) if staged else None
+    executor = StagedRunner(torch.device("cpu"), torch.float64, max_graphs=0) if staged else None
     engine = TrajectoryIntegrator(config, executor)
     kernel = engine.control_map(space, form)
     actions = np.random.default_rng(0).standard_normal((BATCH, HORIZON, DOF))

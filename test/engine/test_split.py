@@ -87,14 +87,14 @@ def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_part
 
     def limited(self: Buffers, side: str, size: int, dtype: torch.dtype) -> torch.Tensor:
         if side == "input":
-            device_sizes.append(size)
-            if size > 1000:
-                raise torch.OutOfMemoryError(f"tried to allocate {size} elements")
+            device_sizes.append(size * dtype.itemsize)
+            if device_sizes[-1] > 6000:
+                raise torch.OutOfMemoryError(f"tried to allocate {device_sizes[-1]} bytes")
         return allocate(self, side, size, dtype)
 
     monkeypatch.setattr(Buffers, "_allocate", limited)
     assert_same(case.run(case.engine(staged())), whole, exact=False)
-    assert max(device_sizes) > 1000, "the whole was tried, and refused"
+    assert max(device_sizes) > 6000, "the whole was tried, and refused"
 
 
 def test_what_fits_is_remembered_until_the_engine_is_closed():

@@ -18,9 +18,12 @@ from hypothesis import given, settings
 
 from traj_integrator_ros.engine import kernel_calls
 from traj_integrator_ros.engine import staged as engine_staged
+from traj_integrator_ros.engine.buffers import Buffers
 from traj_integrator_ros.engine.graphs import GraphCache, Replay
 from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.packing import PackedResults
 from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.engine.types import is_out_of_memory
 from traj_integrator_ros.kernels import Backend, ControlSpace
 from traj_integrator_ros.kernels.backends import launcher
 
@@ -178,6 +181,28 @@ def test_warm_up_records():
     assert recorder.recorded == 2
 
 
+@pytest.mark.parametrize("kernel", ["velocity", "clique_central"])
+def test_warm_up_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
+    seen = set()
+
+    def vjp(kernel, upstream, start_index, dt, *rest):
+        seen.add((tuple(g is not None for g in upstream), start_index is not None, dt.shape[1] > 1))
+        launch_vjp(kernel, upstream, start_index, dt, *rest)
+
+    launch_vjp = kernel_calls.launch_vjp
+    monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
+    EngineCase(kernel=kernel).engine(staged(CallRecorder())).warm_up([(4, 8)])
+    assert len({given for given, pool, steps in seen if not (pool or steps)}) == 15
+    assert any(pool for _, pool, _ in seen)
+    assert any(steps for _, _, steps in seen) is (kernel == "velocity")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory\nCUDA kernel errors might")])
+def test_pinned_memory_that_is_not_there_is_known_for_what_it_is(error):
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
+
+
 def test_where_recording_fails_the_engine_goes_on_eagerly_and_says_so_once(caplog):
     recorder = BrokenRecorder()
     case = EngineCase()
@@ -199,6 +224,29 @@ def test_large_calls_share_one_memory_and_are_not_recorded(monkeypatch):
     for other in again(case):
         assert_same(other.run(engine), other.run(other.engine()), exact=False)
     assert recorder.recorded == len(runner.graphs) == 0
+
+
+@pytest.mark.parametrize("start", ["one row", "rows", "pool"])
+def test_large_calls_in_parts_give_what_the_whole_gives(start, monkeypatch):
+    monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", 1000)
+    monkeypatch.setattr(engine_staged, "PART_BYTES", 2000)
+    case = EngineCase(batch=50, start=start, dt="rows")
+    runner = staged(CallRecorder())
+    assert len(runner._parts(50, 4 * 4 * 50 * 6 * 3)) > 4
+    engine = case.engine(runner)
+    for other in again(case):
+        assert_same(other.run(engine), other.run(other.engine()), exact=False)
+
+
+def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
+    host = torch.empty(20)
+    device = torch.device("meta")  # any that is not the CPU
+    together = PackedResults(host.split([12, 8]), Buffers(device, torch.float32), device)
+    assert [tuple(x.shape) for x in together.device] == [(12,), (8,)]
+    assert together._packed is not None
+    assert together._packed[1].data_ptr() == host.data_ptr()
+    apart = PackedResults((host[:5], host[9:]), Buffers(device, torch.float32), device)
+    assert apart._packed is None
 
 
 def test_without_graphs_nothing_is_kept_but_the_shared_memory():

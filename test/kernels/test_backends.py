@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -142,3 +143,17 @@ def test_the_reference_computes_every_action_dtype_in_float64(fresh_choice):
         got = acceleration_step(action.to(dtype), p0.to(dtype), dt=0.1, backend="reference")
         exact = acceleration_step(action.to(dtype).double(), p0.to(dtype).double(), dt=0.1, backend="reference")
         assert all(torch.equal(a, b.to(dtype)) for a, b in zip(got, exact, strict=True))
+
+
+@pytest.mark.parametrize("fault", ["", "triton 3.7.1 cannot run a kernel on Quadro K620 (sm_50): no C compiler"])
+def test_a_device_on_which_no_kernel_runs_is_known_when_the_backend_is_chosen(fault, fresh_choice, monkeypatch):
+    for name, value in (("is_available", True), ("is_current_stream_capturing", False), ("current_device", 0)):
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    original = backends._import
+    stand_in = types.SimpleNamespace(probe=lambda device: fault or None)
+    monkeypatch.setattr(backends, "_import", lambda b, module: stand_in if module == "probe" else original(b, module))
+    pytest.importorskip("triton")
+    info = backend_info()[1]
+    assert info.backend is (Backend.REFERENCE if fault else Backend.TRITON)
+    assert info.unavailable.get(Backend.TRITON, "") == fault
+    assert fault in info.reason

@@ -53,7 +53,7 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
         unneeded=data.draw(st.sampled_from([(), (0,), (1, 2, 3, 4), (2,), (1, 3)]), "unneeded"),
         strided=data.draw(st.booleans(), "strided"),
     )
-    tiles = (FlatTile(64, 2, 2), FlatTile(256, 4, 8)) if kernel.flat else (ScanTile(16, 8, 1), ScanTile(64, 16, 4))
+    tiles = (FlatTile(64, 1), FlatTile(512, 4)) if kernel.flat else (ScanTile(16, 8, 1), ScanTile(64, 16, 4))
     tile = data.draw(st.sampled_from((None, None, *tiles)), "tile") if case.action.numel() < 5000 else None
     assert_matches(kernel, case, TOLERANCE[dtype], tile)
 
@@ -117,6 +117,27 @@ def test_float32_is_within_2e_6_of_float64_arithmetic_on_the_same_inputs(kernel,
         case.start = [wave[n][:1].float().expand(2, -1).to(DEVICE) for n in range(kernel.starts)]
         rows = torch.linspace(0, 3, kernel.output_horizon(horizon), dtype=torch.float64)[:, None]
         case.upstream = [torch.cos(rows + phase + i).float().expand(2, -1, -1).to(DEVICE) for i in range(4)]
+    forward, gradients = launch(kernel, case)
+    wanted_forward, wanted_gradients = expected(kernel, case)
+    assert max(errors(forward, wanted_forward)) <= 2e-6
+    assert max(errors(gradients, wanted_gradients)) <= 2e-6
+
+
+@pytest.mark.parametrize("name", ["velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk"])
+@pytest.mark.parametrize("fast_double", [True, False], ids=["float64", "pairs"])
+def test_float32_sums_of_long_motions_are_within_2e_6_with_and_without_float64(name, fast_double, monkeypatch):
+    if name == "velocity" and not fast_double:
+        pytest.skip("its sums are float32 everywhere")
+    monkeypatch.setattr(scan, "has_fast_double", lambda device: fast_double)
+    kernel, step, horizon = MAPS[name], 0.02, 700
+    case = make_case(kernel, 1, horizon, 3, torch.float32)
+    case.dt = torch.full_like(case.dt, step)
+    time = torch.arange(horizon + 1, dtype=torch.float64)[:, None] * step
+    phase = torch.tensor([[0.3, 1.1, 2.0]], dtype=torch.float64)
+    wave = [0.8 * 1.3**n * torch.sin(1.3 * time + phase + n * torch.pi / 2) for n in range(4)]
+    order = {"velocity": 1, "acceleration": 2, "jerk": 3}[name.split("_")[0]]
+    case.action = wave[order][1:].float()[None].to(DEVICE)
+    case.start = [wave[n][:1].float().to(DEVICE) for n in range(kernel.starts)]
     forward, gradients = launch(kernel, case)
     wanted_forward, wanted_gradients = expected(kernel, case)
     assert max(errors(forward, wanted_forward)) <= 2e-6
@@ -238,32 +259,35 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
         torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.parametrize(("dt", "start"), list(zip(DTS, STARTS, strict=True)))
-def test_clique_with_the_horizon_fastest_equals_the_usual_layout(dt, start):
-    kernel = MAPS["clique"]
-    case = make_case(kernel, 6, 11, 3, dt=dt, start=start)
-    wanted_forward, wanted_gradients = expected(kernel, case)
-
-    def turned(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.transpose(1, 2).contiguous()
-
-    forward = clique.clique_forward(
-        turned(case.action), *case.start, case.start_index, case.dt, horizon_fastest=True, tile=FlatTile(64, 2, 2)
-    )
-    assert max(errors(tuple(map(turned, forward)), wanted_forward)) <= 1e-9
-    case.upstream = [turned(gradient) for gradient in case.upstream]
-    action, *starts = vjp(kernel, case, FlatTile(64, 2, 2), horizon_fastest=True)
-    assert max(errors((turned(action), *starts), wanted_gradients)) <= 1e-9
-
-
-def test_start_rows_are_summed_for_pools_wider_than_a_tile():
-    rows = torch.randn(700, 70, dtype=torch.float64, device=DEVICE)
-    index = torch.arange(700, device=DEVICE, dtype=torch.int32) % 3
-    for parts in (1, 2):
-        result = torch.full((parts, 4, 70), float("nan"), dtype=torch.float64, device=DEVICE)
-        start_gradients._sum_rows(rows, index, result, 4, parts)
-        wanted = torch.zeros(4, 70, dtype=torch.float64, device=DEVICE).index_add(0, index, rows)
-        torch.testing.assert_close(result.sum(0), wanted)
+@pytest.mark.parametrize("most_scanned", [0, 1 << 20], ids=["sorted", "scanned"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(most_scanned, dtype, monkeypatch):
+    monkeypatch.setattr(start_gradients, "MOST_SCANNED", most_scanned)
+    batch, pool, dof = 1500, 5, 70
+    generator = torch.Generator().manual_seed(0)
+    # Rows 1 and 3 of the pool start nothing, row 4 almost all; two trajectories start outside of the pool.
+    index = torch.tensor([0, 2, 4, 4, 4, 4])[torch.randint(0, 6, (batch,), generator=generator)]
+    index[7], index[8] = -1, pool
+    index = index.to(DEVICE, dtype)
+    runs = []
+    for _ in range(2):
+        starts = start_gradients.StartGradients(
+            (True, False, True), pool, index, batch, dof, torch.empty(0, device=DEVICE)
+        )
+        rows = list(starts.arguments("pva").values())
+        assert rows[1] is None
+        rows[0].copy_(torch.randn(batch, dof, generator=torch.Generator().manual_seed(1)))
+        rows[2].copy_(rows[0] * 3 + 1)
+        runs.append(starts.gradients())
+    inside = (index >= 0) & (index < pool)
+    for values, result, again in zip(rows, *runs, strict=True):
+        if values is None:
+            assert result is None
+            continue
+        wanted = torch.zeros(pool, dof, dtype=torch.float64, device=DEVICE)
+        wanted.index_add_(0, index[inside].long(), values[inside].double())
+        assert torch.equal(result, again)
+        assert float((result.double() - wanted).norm() / wanted.norm()) < 2e-7
 
 
 gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")

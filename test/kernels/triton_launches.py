@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from traj_integrator_ros.kernels import reference
-from traj_integrator_ros.kernels.triton import clique, clique_central, scan, velocity
+from traj_integrator_ros.kernels.triton import acceleration, clique, clique_central, jerk, velocity
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
@@ -33,6 +33,9 @@ class Map:
     extra_horizon: int = 0
     uniform_dt_only: bool = False
 
+    def output_horizon(self, action_horizon: int) -> int:
+        return action_horizon + self.extra_horizon
+
     @property
     def flat(self) -> bool:
         return self.forward.__name__.startswith("clique")
@@ -51,13 +54,16 @@ MAPS = {
     "clique_central": _CENTRAL,
     "clique_central_truncated": dataclasses.replace(_CENTRAL, vjp_scheme={"truncate_terminal_gradient": True}),
     "acceleration_zoh": Map(
-        scan.acceleration_forward, scan.acceleration_vjp, reference.acceleration, {"integrator": ZOH}
+        acceleration.acceleration_forward, acceleration.acceleration_vjp, reference.acceleration, {"integrator": ZOH}
     ),
     "acceleration_semi_implicit_euler": Map(
-        scan.acceleration_forward, scan.acceleration_vjp, reference.acceleration, {"integrator": SEMI_IMPLICIT}
+        acceleration.acceleration_forward,
+        acceleration.acceleration_vjp,
+        reference.acceleration,
+        {"integrator": SEMI_IMPLICIT},
     ),
     "velocity": Map(velocity.velocity_forward, velocity.velocity_vjp, reference.velocity),
-    "jerk": Map(scan.jerk_forward, scan.jerk_vjp, reference.jerk),
+    "jerk": Map(jerk.jerk_forward, jerk.jerk_vjp, reference.jerk),
 }
 
 
@@ -113,7 +119,7 @@ def make_case(
         "per step and trajectory": (batch, horizon),
     }[dt]
     index = torch.randint(0, max(rows, 1), (batch,), generator=generator)
-    output_shape = (batch, horizon + kernel.extra_horizon, dof)
+    output_shape = (batch, kernel.output_horizon(horizon), dof)
     starts = [None if i in absent_starts else random(rows, dof) for i in range(kernel.starts)]
     return Case(
         action=random(batch, horizon, dof),

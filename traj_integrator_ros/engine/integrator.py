@@ -9,6 +9,7 @@ device is done in parts (`engine.split`).
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -17,7 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import Backend, ControlMap, ControlSpace, SplineForm, Trajectory, control_map, default_backend
+from ..kernels import (
+    Backend,
+    ControlMap,
+    ControlSpace,
+    SplineForm,
+    Trajectory,
+    backend_info,
+    control_map,
+    default_backend,
+)
 from . import split
 from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
@@ -87,6 +97,14 @@ class TrajectoryIntegrator:
     def backend(self) -> str:
         """What computes on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
         return default_backend(self.device).value
+
+    @property
+    def backend_obstacle(self) -> str:
+        """Why something slower than the device's best computes; empty where the best does."""
+        kind = self.device.type
+        best = Backend.TRITON if kind == "cuda" else Backend.NATIVE
+        unavailable = next((info.unavailable for info in backend_info() if info.device == kind), {})
+        return unavailable.get(best, "")
 
     def control_map(self, control_space: ControlSpace | None = None, spline: SplineForm | None = None) -> ControlMap:
         """Return the map of `control_space` (None: the configured one) under the configured schemes.
@@ -270,10 +288,16 @@ class TrajectoryIntegrator:
         return changed
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
-        """Integrate and differentiate each `(batch, action horizon)`, so that the first real one is no slower."""
+        """Integrate and differentiate each `(batch, action horizon)`, so that the first real one is no slower.
+
+        Where kernels are compiled at their first use, those for every choice of upstream gradients are, and those for
+        step lengths of their own and for a start pool; what has been compiled once is kept on disk.
+        """
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
+            if isinstance(self._runner, StagedRunner):
+                self._compile_variants(start, actions)
             for _ in range(2):  # a kind of call is recorded when it comes for the second time
                 trajectory = self.integrate(start, actions)
                 self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
@@ -283,6 +307,20 @@ class TrajectoryIntegrator:
         self._buffers.clear()
         self._runner.release()
         self._sizes.forget()
+
+    def _compile_variants(self, start: StartState, actions: np.ndarray) -> None:
+        """Do each kind of call that runs other machine code once."""
+        batch, horizon, dof = actions.shape
+        shape = (batch, self.output_horizon(horizon), dof)
+        some = np.zeros(shape, np.float32)
+        for given in itertools.product((None, some), repeat=4):
+            if any(gradient is not None for gradient in given):
+                self.vjp(start, UpstreamGradient(*given), actions=actions)
+        steps = None if self.control_map().uniform_dt_only else np.full(horizon, self.config.dt)
+        pool = StartState(*(np.zeros((2, dof), np.float32) for _ in range(3)))
+        for dt, row, index in ((steps, start, None), (None, pool, np.zeros(batch, np.int64))):
+            self.integrate(row, actions, dt, start_index=index)
+            self.vjp(row, UpstreamGradient(*[some] * 4), actions=actions, dt=dt, start_index=index)
 
     def _make_runner(self) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:

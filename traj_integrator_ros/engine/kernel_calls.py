@@ -62,13 +62,16 @@ def launch_vjp(
         indices.append(goal_index)
         arguments["goal_rows"] = goal[0].shape[0] if goal else -1
     into = {"out": action} if _writes_into(action.device) else {}
+    if default_backend(action.device) is Backend.TRITON and not operator.goals:
+        into["start_out"] = [*start, *[None] * (operator.starts - len(start))]
     gradients = launch(*upstream, *indices, dt, **arguments, **into)
     if not into:
         action.copy_(gradients[0])
     first = 1 + operator.starts
     for targets, rows in ((start, gradients[1:first]), (goal, gradients[first:])):
         for target, row in zip(targets, rows, strict=False):
-            target.copy_(row)
+            if row is not target:
+                target.copy_(row)
 
 
 def _writes_into(device: torch.device) -> bool:

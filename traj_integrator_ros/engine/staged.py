@@ -1,28 +1,31 @@
 """The runner of a device with memory of its own: inputs in through pinned memory, kernels, results out.
 
-On CUDA all of it is one graph for each kind and shape of call; it serves the CPU too, where nothing is recorded.
+One copy takes all inputs in and one the results out. On CUDA a small call is one graph for each kind and shape of it; a
+large one is done in parts, the copies of one beside the kernels of the other. It serves the CPU too, where nothing is
+recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import contextlib
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .buffers import Buffers
 from .graphs import CudaRecorder, GraphCache, Recorder
 from .kernel_calls import launch_forward, launch_vjp
+from .packing import PackedInputs, PackedResults
 from .types import Array
 from .work import ForwardWork, VjpWork
 
 # Calls that move more bytes than this run eagerly in shared memory: their launches cost nothing beside the work, and
 # memory of their own for each kind would be too much.
 MOST_RECORDED_BYTES = 32 << 20
-
-# Of the inputs that do not have the engine's dtype.
-_DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
+PART_BYTES = 16 << 20
+"""Bytes of results in each part of those calls."""
 _STATE = ("position", "velocity", "acceleration")
 
 
@@ -44,164 +47,202 @@ class StagedRunner:
         self._dtype = dtype
         if recorder is None and device.type == "cuda" and max_graphs > 0:
             recorder = CudaRecorder(device)
-        self._shared = Buffers(device, dtype)
+        self._lanes = [_Lane.on(device, dtype) for _ in range(2)]
         self.graphs = GraphCache(recorder, max_graphs) if max_graphs > 0 and recorder is not None else None
 
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
-        inputs = {
-            "actions": work.actions,
-            **dict(zip(_STATE, work.start, strict=True)),
-            **{f"goal_{kind}": rows for kind, rows in zip(_STATE, work.goal, strict=False)},
-            "start_index": work.start_index,
-            "goal_index": work.goal_index,
-            "dt": work.dt,
-        }
-        self._run(_ForwardCall, work, inputs, (work.out,))
+        with torch.no_grad():
+            moved = work.out.nbytes
+            if self._is_recorded(moved, work.out):
+                self._run_recorded(_ForwardCall, work, _forward_inputs(work), (work.out,))
+            else:
+                for lane, begin, end in self._parts(work.batch, moved):
+                    part = work if end - begin == work.batch else work.part(begin, end)
+                    self._run_on(lane, _ForwardCall, part, _forward_inputs(part))
+        self._wait()
 
     def vjp(self, work: VjpWork) -> None:
         """Pull back."""
-        names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
-        inputs = {
-            **dict(zip(names, work.upstream, strict=True)),
-            "start_index": work.start_index,
-            "goal_index": work.goal_index,
-            "dt": work.dt,
-        }
-        self._run(_VjpCall, work, inputs, (work.action, *work.start, *work.goal))
+        with torch.no_grad():
+            moved = sum(gradient.nbytes for gradient in work.upstream if gradient is not None)
+            if self._is_recorded(moved, work.action):
+                self._run_recorded(_VjpCall, work, _vjp_inputs(work), (work.action, *work.start, *work.goal))
+                self._wait()
+                return
+            parts = self._parts(work.batch, moved)
+            starts = self._summands("start summands", work.start, parts, work.sums_rows)
+            goals = self._summands("goal summands", work.goal, parts, work.sums_goals)
+            for i, (lane, begin, end) in enumerate(parts):
+                part = work
+                if len(parts) > 1:
+                    part = work.part(
+                        begin, end, *(None if rows is None else rows[i].unbind() for rows in (starts, goals))
+                    )
+                self._run_on(lane, _VjpCall, part, _vjp_inputs(part))
+            self._wait()
+            for results, summands in ((work.start, starts), (work.goal, goals)):
+                if summands is not None:
+                    for rows, total in zip(results, summands.double().sum(0), strict=True):
+                        rows.copy_(total)
 
     def release(self) -> None:
         """Let go of all memory on the device, the graphs' too."""
-        self._shared.clear()
+        for lane in self._lanes:
+            lane.buffers.clear()
         if self.graphs is not None:
             self.graphs.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _run(
+    def _is_recorded(self, moved: int, result: Tensor) -> bool:
+        return self.graphs is not None and moved <= MOST_RECORDED_BYTES and result.is_contiguous()
+
+    def _run_recorded(
         self,
         call_type: type[_ForwardCall] | type[_VjpCall],
         work: ForwardWork | VjpWork,
         inputs: dict[str, Array | None],
         results: tuple[Tensor, ...],
     ) -> None:
-        def make(buffers: Buffers | None = None) -> _ForwardCall | _VjpCall:
-            memory = _Memory(buffers or Buffers(self._device, self._dtype), self._device)
-            return call_type(work, {name: memory.input(name, value) for name, value in inputs.items()}, memory)
+        def make() -> _ForwardCall | _VjpCall:
+            return self._call(call_type, work, inputs, Buffers(self._device, self._dtype))
 
-        moved = sum(result.numel() for result in results) * results[0].element_size()
-        with torch.no_grad():
-            if self.graphs is None or moved > MOST_RECORDED_BYTES or not results[0].is_contiguous():
-                call = make(self._shared)
-                do_work: Callable[[], None] = call.enqueue
-            else:
-                call, do_work = self.graphs.find(_key(call_type, work, inputs, results), make)
-            for name, value in inputs.items():
-                call.inputs[name].fill(value)
-            do_work()
+        call, do_work = self.graphs.find(_key(call_type, work, inputs, results), make)
+        call.inputs.fill(inputs)
+        do_work()
+
+    def _parts(self, batch: int, moved: int) -> list[tuple[_Lane, int, int]]:
+        """Trajectories of each part and the lane that takes them, turn by turn."""
+        count = min(max(moved // PART_BYTES, 1), batch)
+        size = -(-batch // count)
+        places = range(0, batch, size)
+        return [(self._lanes[i % 2], begin, min(begin + size, batch)) for i, begin in enumerate(places)]
+
+    def _summands(
+        self, name: str, results: tuple[Tensor, ...], parts: list[tuple[_Lane, int, int]], are_summed: bool
+    ) -> Tensor | None:
+        """Memory on the host for what each part adds to rows that several parts share, `[parts, 3, S, dof]`."""
+        if not are_summed or len(parts) == 1:
+            return None
+        return self._lanes[0].buffers.view("output", name, (len(parts), len(results), *results[0].shape))
+
+    def _run_on(
+        self,
+        lane: _Lane,
+        call_type: type[_ForwardCall] | type[_VjpCall],
+        work: ForwardWork | VjpWork,
+        inputs: dict[str, Array | None],
+    ) -> None:
+        lane.wait()  # until then its memory on the host is read
+        with lane.at_work():
+            call = self._call(call_type, work, inputs, lane.buffers)
+            call.inputs.fill(inputs)
+            call.enqueue()
+
+    def _call(
+        self,
+        call_type: type[_ForwardCall] | type[_VjpCall],
+        work: ForwardWork | VjpWork,
+        inputs: dict[str, Array | None],
+        buffers: Buffers,
+    ) -> _ForwardCall | _VjpCall:
+        return call_type(work, PackedInputs(inputs, buffers, self._device, self._dtype), buffers, self._device)
+
+    def _wait(self) -> None:
+        for lane in self._lanes:
+            lane.wait()
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
 
 
-class _Input:
-    """Memory of one input, on the host and on the device, which are the same on the CPU; None if it is absent."""
+class _Lane(NamedTuple):
+    """Memory for one part of a call, and the stream that works on it; none on the CPU."""
 
-    def __init__(self, host: Tensor | None, device: Tensor | None) -> None:
-        self.host = host
-        self.device = device
-        self._array = None if host is None else host.numpy()
+    buffers: Buffers
+    stream: torch.cuda.Stream | None
 
-    def fill(self, value: Array | None) -> None:
-        """Copy a value into the host's memory."""
-        if value is None:
-            return
-        if isinstance(value, np.ndarray):
-            np.copyto(self._array, value, casting="same_kind")
-        else:
-            self.host.copy_(value.detach())
+    @classmethod
+    def on(cls, device: torch.device, dtype: torch.dtype) -> _Lane:
+        stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        return cls(Buffers(device, dtype), stream)
 
-    def upload(self) -> None:
-        """Start the copy to the device."""
-        if self.host is not self.device:
-            self.device.copy_(self.host, non_blocking=True)
+    def at_work(self) -> contextlib.AbstractContextManager:
+        """Start what follows on this lane's stream, behind what is on the current one."""
+        if self.stream is None:
+            return contextlib.nullcontext()
+        self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))
+        return torch.cuda.stream(self.stream)
 
-
-class _Memory:
-    """Makes the memory of a call out of named buffers."""
-
-    def __init__(self, buffers: Buffers, device: torch.device) -> None:
-        self._buffers = buffers
-        self._same = device.type == "cpu"
-
-    def input(self, name: str, value: Array | None) -> _Input:
-        """Memory for an input like `value`."""
-        if value is None:
-            return _Input(None, None)
-        shape, dtype = tuple(value.shape), _DTYPES.get(name)
-        device = self._buffers.view("input", name, shape, dtype)
-        return _Input(device if self._same else self._buffers.view("output", name, shape, dtype), device)
-
-    def result(self, name: str, host: Tensor) -> Tensor:
-        """Device memory for a result that goes to `host`: that itself, where the device can write it."""
-        return host if self._same and host.is_contiguous() else self._buffers.view("input", name, tuple(host.shape))
+    def wait(self) -> None:
+        """Wait for what has been started."""
+        if self.stream is not None:
+            self.stream.synchronize()
 
 
 class _ForwardCall:
     """Memory and work of one kind of forward call."""
 
-    def __init__(self, work: ForwardWork, inputs: dict[str, _Input], memory: _Memory) -> None:
+    def __init__(self, work: ForwardWork, inputs: PackedInputs, buffers: Buffers, device: torch.device) -> None:
         self.inputs = inputs
         self._kernel = work.kernel
-        self._host = work.out
-        self._out = memory.result("out", work.out)
-        self._start = [inputs[name].device for name in _STATE]
-        self._goal = [inputs[f"goal_{kind}"].device for kind in _STATE[: len(work.goal)]]
+        self._goals = len(work.goal)
+        self._results = PackedResults((work.out,), buffers, device)
 
     def enqueue(self) -> None:
         """Copy in, integrate, copy out."""
-        for value in self.inputs.values():
-            value.upload()
-        names = ("actions", "start_index", "goal_index", "dt")
-        actions, index, goal_index, dt = (self.inputs[name].device for name in names)
-        launch_forward(self._kernel, actions, self._start, index, dt, self._out, self._goal, goal_index)
-        _download(self._out, self._host)
+        self.inputs.upload()
+        given = self.inputs.device
+        start = [given[kind] for kind in _STATE]
+        goal = [given[f"goal_{kind}"] for kind in _STATE[: self._goals]]
+        actions, index, goal_index, dt = (given[name] for name in ("actions", "start_index", "goal_index", "dt"))
+        (out,) = self._results.device
+        launch_forward(self._kernel, actions, start, index, dt, out, goal, goal_index)
+        self._results.download()
 
 
 class _VjpCall:
     """Memory and work of one kind of transposed call."""
 
-    def __init__(self, work: VjpWork, inputs: dict[str, _Input], memory: _Memory) -> None:
+    def __init__(self, work: VjpWork, inputs: PackedInputs, buffers: Buffers, device: torch.device) -> None:
         self.inputs = inputs
         self._kernel = work.kernel
-        self._host = (work.action, *work.start, *work.goal)
-        self._starts = 1 + len(work.start)
-        names = ["action", *(f"start_{kind}" for kind in _STATE)]
-        names += [f"goal_{kind}" for kind in _STATE[: len(work.goal)]]
-        self._results = [memory.result(name, host) for name, host in zip(names, self._host, strict=True)]
+        self._first_goal = len(work.start)
+        self._results = PackedResults((work.action, *work.start, *work.goal), buffers, device)
 
     def enqueue(self) -> None:
         """Copy in, pull back, copy out."""
-        for value in self.inputs.values():
-            value.upload()
-        *upstream, index, goal_index, dt = (value.device for value in self.inputs.values())
-        action, start, goal = self._results[0], self._results[1 : self._starts], self._results[self._starts :]
+        self.inputs.upload()
+        *upstream, index, goal_index, dt = self.inputs.device.values()
+        action, *rows = self._results.device
+        start, goal = rows[: self._first_goal], rows[self._first_goal :]
         launch_vjp(self._kernel, upstream, index, dt, action, start, goal, goal_index)
-        for result, host in zip(self._results, self._host, strict=True):
-            _download(result, host)
+        self._results.download()
 
 
-def _download(result: Tensor, host: Tensor) -> None:
-    if result is host:
-        return
-    if host.is_contiguous():
-        host.copy_(result, non_blocking=True)
-        return
-    for part, target in zip(result, host, strict=True):  # some of the trajectories of each output
-        target.copy_(part, non_blocking=True)
+def _forward_inputs(work: ForwardWork) -> dict[str, Array | None]:
+    return {
+        "actions": work.actions,
+        **dict(zip(_STATE, work.start, strict=True)),
+        **{f"goal_{kind}": rows for kind, rows in zip(_STATE, work.goal, strict=False)},
+        "start_index": work.start_index,
+        "goal_index": work.goal_index,
+        "dt": work.dt,
+    }
+
+
+def _vjp_inputs(work: VjpWork) -> dict[str, Array | None]:
+    names = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
+    return {
+        **dict(zip(names, work.upstream, strict=True)),
+        "start_index": work.start_index,
+        "goal_index": work.goal_index,
+        "dt": work.dt,
+    }
 
 
 def _key(
-    call_type: type, work: ForwardWork | VjpWork, inputs: dict[str, Array | None], results: tuple[Tensor, ...]
+    call_type: type, work: ForwardWork | VjpWork, inputs: Mapping[str, Array | None], results: tuple[Tensor, ...]
 ) -> Hashable:
     """What has to be the same for the same recording: map, shapes, what is given, and where the results go."""
     shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())

@@ -14,6 +14,8 @@ from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, Finit
 
 Array = np.ndarray | Tensor
 
+# Of the CPU's allocator, and of CUDA's for pinned memory.
+_HOST_IS_FULL = ("can't allocate memory", "CUDA error: out of memory")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -145,5 +147,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed: torch has a type for it on CUDA only, on the CPU it is known by its text."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+    """Whether an allocation failed: torch has a type for it on devices only, on the host it is known by its text."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return any(text in str(error) for text in _HOST_IS_FULL)

@@ -133,6 +133,8 @@ class IntegratorNode(LifecycleNode):
             f"on {engine.device}"
         )
         self._tell_limits()
+        if engine.backend_obstacle:
+            self.get_logger().warning(f"slower than this device can be: {engine.backend_obstacle}")
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -1,0 +1,78 @@
+"""Numbers as pairs of float32, high and low: sums and products that keep twice the digits without float64.
+
+Many GPUs compute float64 at 1/64 of the rate of float32, where this is the faster way; others at half of it, where it
+is not. Every function takes `PAIRS`; without it the low parts are not looked at, and the high ones may be of any type.
+The error-free transformations (Knuth's sum, Dekker's product) hold only as written: kernels that use them with `PAIRS`
+are compiled without contraction to fused multiply-adds.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(b_high, b_low, b_other, b_other_low, PAIRS: tl.constexpr):
+    """The sum of two numbers."""
+    if PAIRS:
+        b_high, b_low = combine(b_high, b_low, b_other, b_other_low)
+    else:
+        b_high = b_high + b_other
+    return b_high, b_low
+
+
+@triton.jit
+def multiply(b_high, b_low, b_other, b_other_low, PAIRS: tl.constexpr):
+    """The product of two numbers."""
+    b_product = b_high * b_other
+    if PAIRS:
+        b_a, b_a_rest = _halves(b_high)
+        b_b, b_b_rest = _halves(b_other)
+        b_rest = ((b_a * b_b - b_product) + b_a * b_b_rest + b_a_rest * b_b) + b_a_rest * b_b_rest
+        b_low = b_rest + (b_high * b_other_low + b_low * b_other)
+    return b_product, b_low
+
+
+@triton.jit
+def running_sum(b_high, b_low, PAIRS: tl.constexpr):
+    """Sums along the first dimension up to each row."""
+    if PAIRS:
+        b_high, b_low = tl.associative_scan((b_high, b_low), 0, combine)
+    else:
+        b_high = tl.cumsum(b_high, 0)
+    return b_high, b_low
+
+
+@triton.jit
+def whole_sum(b_high, b_low, PAIRS: tl.constexpr):
+    """Sums along the first dimension."""
+    if PAIRS:
+        b_high, b_low = tl.reduce((b_high, b_low), 0, combine)
+    else:
+        b_high = tl.sum(b_high, 0)
+        b_low = tl.zeros_like(b_high)
+    return b_high, b_low
+
+
+@triton.jit
+def rounded(b_high, b_low, PAIRS: tl.constexpr):
+    """The number as one: low parts of sums are what rounding took from high ones, however much that is."""
+    if PAIRS:
+        b_high = b_high + b_low
+    return b_high
+
+
+@triton.jit
+def combine(b_high, b_low, b_other, b_other_low):
+    """The sum of two pairs."""
+    b_sum = b_high + b_other
+    b_seen = b_sum - b_high
+    b_rest = (b_high - (b_sum - b_seen)) + (b_other - b_seen)
+    return b_sum, b_rest + (b_low + b_other_low)
+
+
+@triton.jit
+def _halves(b_x):
+    """Two numbers of 12 digits each, whose products are exact."""
+    b_scaled = b_x * 4097.0
+    b_half = b_scaled - (b_scaled - b_x)
+    return b_half, b_x - b_half
