@@ -48,10 +48,13 @@ def assert_passed(report: dict) -> None:
         assert 0 < error["rms"] <= error["bound"]
     start_up = report["start_up_acceleration"]
     assert 0.1 < start_up["ratio"] <= start_up["bound"]
-    optimizer = report["optimizer"]
-    assert optimizer["cost_at_end"] < 1e-2 * optimizer["cost_at_start"]
-    assert abs(optimizer["cost_at_end"] / optimizer["closed_form_optimum"] - 1) <= 1e-3
-    assert 3 < optimizer["iterations"] < 60 and optimizer["service_calls"] > 2 * optimizer["iterations"]
+    jerks, spline, positions = (report["optimizer"][name] for name in ("jerks", "control points", "positions"))
+    for optimizer in (jerks, spline):
+        assert optimizer["cost_at_end"] < optimizer["cost_at_start"]
+        assert abs(optimizer["cost_at_end"] / optimizer["closed_form_optimum"] - 1) <= 1e-3
+        assert 3 < optimizer["iterations"] < 60 and optimizer["service_calls"] > 2 * optimizer["iterations"]
+    assert spline["goal_missed_by"] == 0.0
+    assert spline["service_calls"] < positions["service_calls"] and spline["relative_gap"] < positions["relative_gap"]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +88,7 @@ def test_planned_motion_passes_and_is_reported(planned):
 @pytest.mark.slow
 def test_figures_are_drawn(planned):
     _, out = planned
-    for name in ("trajectories.png", "optimizer.png"):
+    for name in ("trajectories.png", "optimizer.png", "goal.png"):
         width, height = png_size(out / name)
         assert width >= 1500 and height >= 800
         assert (out / name).stat().st_size > 50_000, "hardly anything is drawn"

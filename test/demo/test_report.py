@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from motions import sine_motion
 
-from traj_integrator_ros.demo.jerk_problem import closed_form, integrate_exactly, problem_from
+from traj_integrator_ros.demo.goal_problem import Steering, closed_form, integrate_exactly, problem_from
 from traj_integrator_ros.demo.metrics import Measured, velocity_bounds
 from traj_integrator_ros.demo.prepare import prepare
 from traj_integrator_ros.kernels import FiniteDifference
@@ -31,12 +31,16 @@ def measured(error: float = 1e-4, start_up: float = 1.0) -> Measured:
     return result
 
 
-def optimized(gap: float = 1e-6) -> OptimizerResult:
-    problem = problem_from(sine_motion())
-    optimum = closed_form(problem)
-    motion = OptimizedMotion(*integrate_exactly(problem, optimum.actions))
-    costs = (1e3, 10.0, optimum.cost * (1 + gap))
-    return OptimizerResult(problem, optimum, costs, len(costs) - 1, 12, 0.3, motion, motion)
+def optimized(gap: float = 1e-6, missed: float = 0.0) -> dict[Steering, OptimizerResult]:
+    results = {}
+    for steering in Steering:
+        problem = problem_from(sine_motion(), steering)
+        optimum = closed_form(problem)
+        motion = OptimizedMotion(*integrate_exactly(problem, optimum.actions))
+        motion.position[-1] += missed
+        costs = (1e3, 10.0, optimum.cost * (1 + gap))
+        results[steering] = OptimizerResult(problem, optimum, costs, len(costs) - 1, 12, 0.3, motion, motion)
+    return results
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ def outcome() -> Outcome:
         unmatched_starts=0,
         restarts=0,
         node={"lifecycle_state": "active", "rejected.not_finite": "1"},
-        optimizer=optimized(),
+        optimized=optimized(),
         kept=[],
     )
 
@@ -83,8 +87,9 @@ def test_good_run_has_no_failures(outcome):
         ({"measured": measured(error=float("nan"))}, "velocity error by central differences nan"),
         ({"measured": Measured()}, "no trajectory by central differences came back"),
         ({"measured": measured(start_up=2.0)}, "start-up acceleration of position/backward"),
-        ({"optimizer": optimized(gap=2e-3)}, "optimizer cost 2.00e-03 from its optimum"),
-        ({"optimizer": optimized(gap=-2e-3)}, "optimizer cost -2.00e-03 from its optimum"),
+        ({"optimized": optimized(gap=2e-3)}, "optimizer over control points: cost 2.00e-03 from its optimum"),
+        ({"optimized": optimized(missed=1e-6)}, "the spline's last row misses the goal state by 1.00e-06"),
+        ({"optimized": optimized(gap=-2e-3)}, "optimizer over jerks: cost -2.00e-03 from its optimum"),
         ({"inconsistency": "velocities do not match"}, "velocities do not match"),
         ({"unknown_answers": 3}, "3 trajectory batches that answer no sequence of ours"),
         ({"faults": {"joint trajectory: does not end at rest": 2}}, "does not end at rest (2 times)"),
@@ -129,7 +134,7 @@ def test_report_is_json_even_with_numbers_that_are_none(outcome, tmp_path):
     write_report(as_json(spoiled, 0, 20.0), tmp_path / "report.json")
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert report["velocity_error_rad_s"]["central"]["rms"] is None and report["latency_ms"]["p99"] is None
-    assert report["optimizer"]["closed_form_optimum"] > 0 and report["wall_s"] == 20.0
+    assert report["optimizer"]["jerks"]["closed_form_optimum"] > 0 and report["wall_s"] == 20.0
 
 
 def test_summary_tells_losses_and_bounds(outcome):

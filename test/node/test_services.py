@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from array import array
+
 import numpy as np
 import pytest
 import torch
@@ -29,13 +32,13 @@ def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
 @pytest.mark.parametrize("space", list(ControlSpace))
 @pytest.mark.parametrize("scheme", ["backward", "central"])
 def test_the_gradient_is_that_of_autograd(client: RosClient, space: ControlSpace, scheme: str) -> None:
-    central = scheme == "central" and space is ControlSpace.POSITION
+    one_step = control_map(space, scheme).uniform_dt_only
     client.set_parameters(finite_difference=scheme)
     try:
         rng = np.random.default_rng(space.value)
         batch, horizon, rows = 4, 6, 2
         kernel = control_map(space, scheme)
-        dt = [0.1] if central else rng.uniform(0.05, 0.1, size=horizon)
+        dt = [0.1] if one_step else rng.uniform(0.05, 0.1, size=horizon)
         start = rng.normal(size=(3, rows, DOF))
         index = [0, 1, 1, 0]
         request = ComputeGradient.Request()
@@ -66,6 +69,71 @@ def test_the_gradient_is_that_of_autograd(client: RosClient, space: ControlSpace
         value = np.asarray(getattr(response, name))
         reference = reference.numpy().reshape(-1)
         assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+
+
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE])
+def test_a_goal_is_reached_and_has_its_gradient(client: RosClient, space: ControlSpace) -> None:
+    rng = np.random.default_rng(3)
+    batch, horizon, index = 3, 5, [1, 0, 1]
+    parts = ("position", "velocity", "acceleration")[: 3 if space is ControlSpace.BSPLINE else 1]
+    actions = sequence(
+        rng.normal(size=(batch, horizon, DOF)), dt=[0.1], control_space=space.value, position=[0.1] * DOF
+    )
+    goals = {part: rng.normal(size=(2, DOF)).astype(np.float32) for part in parts}
+    for part, values in goals.items():
+        setattr(actions.goal, part, floats(values))
+    actions.goal_index = array("I", index)
+    form = {}
+    if space is ControlSpace.BSPLINE:
+        actions.degree, actions.steps = 5, 3
+        form = {"bspline_degree": 5, "bspline_steps": 3}
+    kernel = control_map(space, **form)
+    response = client.integrate(actions)
+    assert response.success, response.message
+    rows = kernel.output_horizon(horizon)
+    for part, values in goals.items():
+        last = table(getattr(response.trajectory, part), batch, DOF)[:, rows - 1]
+        np.testing.assert_allclose(last, values[index], atol=1e-4)
+
+    upstream = rng.normal(size=(batch, rows, DOF)).astype(np.float32)
+    request = ComputeGradient.Request(actions=actions, grad_velocity=floats(upstream))
+    answer = client.compute_gradient(request)
+    assert answer.success, answer.message
+    leaves = [torch.from_numpy(values.astype(np.float64)).requires_grad_() for values in goals.values()]
+    action = torch.from_numpy(np.asarray(actions.data, np.float64).reshape(batch, horizon, DOF)).requires_grad_()
+    start = torch.full((1, DOF), float(np.float32(0.1)), dtype=torch.float64)
+    named = {f"goal_{part}": leaf for part, leaf in zip(parts, leaves, strict=True)}
+    outputs = kernel.step(action, start, dt=float(np.float32(0.1)), **named, goal_index=torch.tensor(index))
+    expected = torch.autograd.grad(outputs.velocity, [action, *leaves], torch.from_numpy(upstream).double())
+    fields = ("grad_action", *(f"grad_goal_{part}" for part in parts))
+    for name, reference in zip(fields, expected, strict=True):
+        value, reference = np.asarray(getattr(answer, name)), reference.numpy().reshape(-1)
+        assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"control_space": 2, "goal": [0.0] * DOF}, "goal_not_supported: goal.position"),
+        ({"control_space": 1, "goal_velocity": [0.0] * DOF}, "goal_not_supported: goal.velocity"),
+        ({"control_space": 5, "goal": [0.0] * (DOF + 1)}, "size_mismatch: goal.position"),
+        ({"control_space": 5, "goal": [math.nan] * DOF}, "not_finite: goal.position"),
+        ({"control_space": 5, "goal": [0.0] * DOF, "goal_index": [0, 1]}, "goal_index_out_of_range: goal_index"),
+        ({"control_space": 5, "degree": 2}, "invalid_spline: degree"),
+        ({"control_space": 3, "steps": 4}, "invalid_spline: steps"),
+        ({"control_space": 5, "dt": [0.1, 0.2, 0.1, 0.1]}, "invalid_dt: dt: bspline"),
+    ],
+)
+def test_a_goal_or_spline_that_cannot_be_is_refused_by_name(client: RosClient, changes: dict, reason: str) -> None:
+    message = sequence(
+        np.zeros((2, 4, DOF)), dt=changes.get("dt", [0.1]), control_space=changes["control_space"], position=[0.0] * DOF
+    )
+    message.goal.position = floats(changes.get("goal", [0.0] * DOF if "goal_velocity" in changes else []))
+    message.goal.velocity = floats(changes.get("goal_velocity", []))
+    message.goal_index = array("I", changes.get("goal_index", []))
+    message.degree, message.steps = changes.get("degree", 0), changes.get("steps", 0)
+    answer = client.integrate(message)
+    assert not answer.success and answer.message.startswith(reason), answer.message
 
 
 def test_a_gradient_without_data_equals_the_one_with_data_but_for_dt(client: RosClient) -> None:

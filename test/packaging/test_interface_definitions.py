@@ -18,6 +18,7 @@ DEFINITIONS = {
             "uint8 VELOCITY=2",
             "uint8 ACCELERATION=3",
             "uint8 JERK=4",
+            "uint8 BSPLINE=5",
             "std_msgs/Header header",
             "string[] joint_names",
             "uint8 control_space",
@@ -27,6 +28,10 @@ DEFINITIONS = {
             "StartState start",
             "uint32[] start_index",
             "float32[] data",
+            "StartState goal",
+            "uint32[] goal_index",
+            "uint8 degree",
+            "uint8 steps",
         ],
     ],
     "msg/TrajectoryBatch.msg": [
@@ -62,6 +67,9 @@ DEFINITIONS = {
             "float32[] grad_start_velocity",
             "float32[] grad_start_acceleration",
             "float32[] grad_dt",
+            "float32[] grad_goal_position",
+            "float32[] grad_goal_velocity",
+            "float32[] grad_goal_acceleration",
         ],
     ],
 }

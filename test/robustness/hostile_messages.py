@@ -30,11 +30,12 @@ LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
 
 
 def good_sequence(**changes: object) -> ActionSequence:
-    """A sequence `[2, 4, 3]` that is all right but for the changed fields; start_* are those of `start`."""
+    """A sequence `[2, 4, 3]` right but for the changed fields; start_* and goal_* are parts of the states."""
     message = sequence(np.full((2, 4, NODE.dof), 0.01), position=np.zeros(NODE.dof), dt=[0.02])
     for name, value in changes.items():
-        if name.startswith("start_") and name != "start_index":
-            setattr(message.start, name[len("start_") :], value)
+        state, _, part = name.partition("_")
+        if state in ("start", "goal") and part != "index":
+            setattr(getattr(message, state), part, value)
         else:
             setattr(message, name, value)
     return message
@@ -85,6 +86,7 @@ SEQUENCES: dict[str, tuple[str, ActionSequence]] = {
         "start index": ("start_index_out_of_range", {"start_index": array("I", [0, 1])}),
         "start index 2^32 - 1": ("start_index_out_of_range", {"start_index": array("I", [0, 2**32 - 1])}),
         "start index length": ("size_mismatch", {"start_index": array("I", [0])}),
+        "goal of velocities": ("goal_not_supported", {"control_space": 2, "goal_position": floats(np.zeros(3))}),
     }.items()
 }  # fmt: skip
 OVERFLOWING = good_sequence(data=floats([3e38] + [0.0] * 23))

@@ -196,7 +196,14 @@ def _sequence_faults(message: ActionSequence, node: Settings, data_optional: boo
         faults.add(("size_mismatch", "start_index"))
     if any(index >= rows for index in message.start_index):
         faults.add(("start_index_out_of_range", "start_index"))
+    faults |= _spline_and_goal_faults(message)
     return faults
+
+
+def _spline_and_goal_faults(message: ActionSequence) -> set[tuple[str, str]]:
+    goal = message.goal
+    given = any(len(values) for values in (goal.position, goal.velocity, goal.acceleration, message.goal_index))
+    return {("goal_not_supported", "goal")} if given else set()
 
 
 def _name_faults(names: Sequence[str], node: Settings) -> set[tuple[str, str]]:

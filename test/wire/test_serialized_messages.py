@@ -156,10 +156,13 @@ def sequences(draw: st.DrawFn) -> ActionSequence:
         joint_names=draw(st.lists(name, max_size=8)), control_space=draw(st.integers(0, 255)), dt=numbers(),
         batch=draw(st.integers(0, 2**32 - 1)), horizon=draw(st.integers(0, 2**32 - 1)), data=numbers(),
         start_index=array("I", rng.integers(0, 2**32, draw(counts)).tolist()),
+        goal_index=array("I", rng.integers(0, 2**32, draw(counts)).tolist()),
+        degree=draw(st.integers(0, 255)), steps=draw(st.integers(0, 255)),
     )  # fmt: skip
     message.header.stamp.sec, message.header.stamp.nanosec = draw(stamps)
     message.header.frame_id = draw(name)
-    message.start.position, message.start.velocity, message.start.acceleration = numbers(), numbers(), numbers()
+    for state in (message.start, message.goal):
+        state.position, state.velocity, state.acceleration = numbers(), numbers(), numbers()
     return message
 
 
@@ -167,19 +170,26 @@ def written_sequence(message: ActionSequence, order: str = "<") -> bytes:
     stamp = message.header.stamp
     writer = CdrWriter(order).header((stamp.sec, stamp.nanosec), message.header.frame_id)
     writer.strings(message.joint_names).numbers("B", message.control_space).numbers("I", message.batch, message.horizon)
-    start = message.start
+    start, goal = message.start, message.goal
     for values in (message.dt, start.position, start.velocity, start.acceleration):
         writer.array("f", values)
-    return bytes(writer.array("I", message.start_index).array("f", message.data).data)
+    writer.array("I", message.start_index).array("f", message.data)
+    for values in (goal.position, goal.velocity, goal.acceleration):
+        writer.array("f", values)
+    return bytes(writer.array("I", message.goal_index).numbers("B", message.degree).numbers("B", message.steps).data)
 
 
 def assert_reads(reader: ActionSequenceReader, data: bytes, message: ActionSequence) -> None:
     stamp, fields = reader.read(data)
-    start = message.start
+    start, goal = message.start, message.goal
     assert stamp == (message.header.stamp.sec, message.header.stamp.nanosec)
     assert fields[:4] == (tuple(message.joint_names), message.control_space, message.batch, message.horizon)
-    expected = (message.dt, start.position, start.velocity, start.acceleration, message.start_index, message.data)
-    for values, wanted in zip(fields[4:], expected, strict=True):
+    expected = (
+        *(message.dt, start.position, start.velocity, start.acceleration, message.start_index, message.data),
+        *(goal.position, goal.velocity, goal.acceleration, message.goal_index),
+    )
+    assert fields[-2:] == (message.degree, message.steps)
+    for values, wanted in zip(fields[4:-2], expected, strict=True):
         assert values.dtype.isnative and values.dtype.char == wanted.typecode
         assert values.tolist() == wanted.tolist()
 
@@ -221,7 +231,7 @@ def test_any_bytes_are_malformed_or_views_of_no_more_than_they_are(
             assert rejected.reason is RejectionReason.MALFORMED_MESSAGE
             assert len(rejected.message) < 300 and rejected.message.isprintable()
         else:
-            assert sum(values.nbytes for values in fields[4:]) < len(damaged)
+            assert sum(values.nbytes for values in fields[4:-2]) < len(damaged)
 
 
 @pytest.mark.parametrize("encoding", [b"\0\2\0\0", b"\0\3\0\0", b"\0\7\0\0", b"\1\0\0\0", b"\0\1", b"\0", b""])

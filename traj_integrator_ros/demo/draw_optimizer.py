@@ -1,67 +1,91 @@
-"""The figure optimizer.png: how the cost approaches its closed-form optimum, and the motion that was found."""
+"""The figures optimizer.png and goal.png: how costs approach their closed-form optimum, and the motions found."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 
-from ..motions.figures import BLUE, JOINT_COLORS, figure, short_name, tight_time, units
+from ..motions.figures import BLUE, JOINT_COLORS, ORANGE, figure, short_name, tight_time, units
+from .goal_problem import POINTS, Steering
 from .optimizer import OptimizerResult
 from .report import OPTIMIZER_GAP
 
 FLOOR = 1e-8
 """Relative; below it lies the rounding of float32 trajectories."""
+_COLORS = {Steering.JERKS: BLUE, Steering.SPLINE: BLUE, Steering.POSITIONS: ORANGE}
 
 
-def draw_optimizer(result: OptimizerResult, path: Path) -> None:
-    """Draw cost above optimum against iterations, and position, velocity, acceleration and jerk of all joints."""
+def draw_optimizer(results: Mapping[Steering, OptimizerResult], path: Path) -> None:
+    """Draw the problem over jerks: cost above optimum against iterations, and the motion of all joints."""
+    result = results[Steering.JERKS]
+    what = f"({result.calls} calls, {result.seconds:.1f} s)"
+    _draw([result], f"Least jerk to a goal at rest, by L-BFGS over ~/integrate and ~/compute_gradient {what}", path)
+
+
+def draw_goal(results: Mapping[Steering, OptimizerResult], path: Path) -> None:
+    """Draw the problem over the control points of a spline that ends in the goal, beside the one over positions."""
+    spline, positions = results[Steering.SPLINE], results[Steering.POSITIONS]
+    title = (
+        f"The same with {POINTS} control points and the goal as part of the sequence ({spline.calls} calls, "
+        f"{spline.seconds:.1f} s), beside {positions.problem.steering.rows} positions ({positions.calls} calls, "
+        f"{positions.seconds:.1f} s)"
+    )
+    _draw([spline, positions], title, path)
+
+
+def _draw(results: Sequence[OptimizerResult], title: str, path: Path) -> None:
+    """Costs of all results, motion of the first."""
     with figure(path, 15, 8) as drawn:
-        drawn.suptitle(
-            f"Least jerk to a goal at rest, by L-BFGS over ~/integrate and ~/compute_gradient ({result.calls} calls, "
-            f"{result.seconds:.1f} s)",
-            fontsize=15,
-        )
+        drawn.suptitle(title, fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1, 1.6])
-        _draw_convergence(left.subplots(), result)
-        _draw_motion(right.subplots(2, 2, sharex=True), result)
+        _draw_convergence(left.subplots(), results)
+        _draw_motion(right.subplots(2, 2, sharex=True), results[0])
 
 
-def _draw_convergence(axes, result: OptimizerResult) -> None:
-    optimum = result.optimum.cost
-    gaps = np.maximum(np.abs(np.array(result.iteration_costs) - optimum) / optimum, FLOOR)
-    axes.semilogy(range(len(gaps)), gaps, "o-", color=BLUE, linewidth=2, markersize=6)
+def _draw_convergence(axes: Axes, results: Sequence[OptimizerResult]) -> None:
+    highest = 1.0
+    for result in results:
+        optimum, steering = result.optimum.cost, result.problem.steering
+        gaps = np.maximum(np.abs(np.array(result.iteration_costs) - optimum) / optimum, FLOOR)
+        highest = max(highest, gaps.max())
+        axes.semilogy(
+            range(len(gaps)), gaps, "o-", color=_COLORS[steering], linewidth=2, markersize=6, label=steering.value
+        )
     axes.axhline(OPTIMIZER_GAP, color="black", linewidth=1, linestyle=(0, (6, 4)))
-    axes.annotate(
-        f"bound {OPTIMIZER_GAP:g}",
-        (0.0, OPTIMIZER_GAP),
-        xycoords=("axes fraction", "data"),
-        xytext=(6, 4),
-        textcoords="offset points",
-        fontsize=11,
+    notes = (
+        (OPTIMIZER_GAP, 4, f"bound {OPTIMIZER_GAP:g}", "black"),
+        (3e-7, 0, "rounding of float32 trajectories", "#555555"),
     )
+    for height, above, text, color in notes:
+        axes.annotate(
+            text,
+            (0.0, height),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, above),
+            textcoords="offset points",
+            fontsize=11,
+            color=color,
+        )
     axes.axhspan(FLOOR / 10, 1e-6, color="#F0F0F0", zorder=0)
-    axes.annotate(
-        "rounding of float32 trajectories",
-        (0.0, 3e-7),
-        xycoords=("axes fraction", "data"),
-        xytext=(6, 0),
-        textcoords="offset points",
-        fontsize=11,
-        color="#555555",
-    )
-    axes.set_ylim(FLOOR / 2, max(10.0, 4 * gaps.max()))
+    axes.set_ylim(FLOOR / 2, 10 * highest)
     axes.set_xlabel("iteration")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("(cost - closed-form optimum) / optimum")
+    first = results[0]
     axes.set_title(
-        f"cost {result.iteration_costs[0]:.3g} to {result.iteration_costs[-1]:.6g}, optimum {optimum:.6g}", loc="left"
+        f"cost {first.iteration_costs[0]:.3g} to {first.iteration_costs[-1]:.6g}, optimum {first.optimum.cost:.6g}",
+        loc="left",
     )
+    if len(results) > 1:
+        axes.legend(frameon=False)
 
 
 def _draw_motion(panels: np.ndarray, result: OptimizerResult) -> None:
     problem = result.problem
-    time = np.arange(problem.horizon) * problem.dt
+    time = np.arange(problem.steering.rows) * problem.steering.dt
     quantities = ("position", "velocity", "acceleration", "jerk")
     # Both units where some joints lift: [rad/s, m/s].
     kinds = sorted({units(name) for name in problem.joint_names}, reverse=True)

@@ -25,7 +25,7 @@ MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
 PLAY_AT_LEAST = 8.0
 """Motions shorter than this [s] are played several times; never longer than asked for."""
-REPORT, TRAJECTORIES, OPTIMIZER = "report.json", "trajectories.png", "optimizer.png"
+REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.png", "optimizer.png", "goal.png"
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
 
 
@@ -151,7 +151,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
     from ..traffic.node_process import NodeProcess, ProcessEnded
 
     options.out.mkdir(parents=True, exist_ok=True)
-    for name in (REPORT, TRAJECTORIES, OPTIMIZER):
+    for name in (REPORT, TRAJECTORIES, OPTIMIZER, GOAL):
         (options.out / name).unlink(missing_ok=True)
     if not options.external_node:
         stay_local()
@@ -181,11 +181,12 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
             code = node.stop().code if node is not None else 0
         if failure is None:
             progress.stage("Drawing")
-            from .draw_optimizer import draw_optimizer
+            from .draw_optimizer import draw_goal, draw_optimizer
             from .draw_trajectories import draw_trajectories
 
             draw_trajectories(outcome, options.out / TRAJECTORIES)
-            draw_optimizer(outcome.optimizer, options.out / OPTIMIZER)
+            draw_optimizer(outcome.optimized, options.out / OPTIMIZER)
+            draw_goal(outcome.optimized, options.out / GOAL)
     if failure is not None:
         print(f"demo: {failure}", file=sys.stderr)
         return EXIT_FAILED
@@ -201,7 +202,7 @@ def _conclude(outcome: Outcome, node_exit_code: int, out: Path, seconds: float) 
     lines = [
         *summary(outcome),
         ("time", f"{seconds:.0f} s"),
-        ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER)) + f" in {out}"),
+        ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER, GOAL)) + f" in {out}"),
     ]
     width = max(len(name) for name, _ in lines)
     print()

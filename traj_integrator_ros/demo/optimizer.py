@@ -11,16 +11,15 @@ import torch
 
 from traj_integrator_interfaces.msg import ActionSequence
 
-from ..kernels.types import ControlSpace
-from ..traffic.messages import batch_arrays, gradient_request, sequence
+from ..traffic.messages import batch_arrays, floats, gradient_request, sequence
 from ..traffic.optimizer import Optimizer
-from .jerk_problem import CostGradient, JerkProblem, Optimum, closed_form
+from .goal_problem import DEGREE, STEPS, CostGradient, GoalProblem, Optimum, Steering, closed_form
 
 MAX_ITERATIONS = 60
 
 
 class OptimizedMotion(NamedTuple):
-    """A trajectory of the problem as ~/integrate returned it, each [horizon, dof]."""
+    """A trajectory of the problem as ~/integrate returned it, each [rows, dof]."""
 
     position: np.ndarray
     velocity: np.ndarray
@@ -32,7 +31,7 @@ class OptimizedMotion(NamedTuple):
 class OptimizerResult:
     """What the optimizer found. Costs are in float64, of trajectories that the node integrated."""
 
-    problem: JerkProblem
+    problem: GoalProblem
     optimum: Optimum
     iteration_costs: tuple[float, ...]
     """Cost of the first guess and after every iteration."""
@@ -47,16 +46,23 @@ class OptimizerResult:
         """Cost at the end above the closed-form optimum, relative to it."""
         return (self.iteration_costs[-1] - self.optimum.cost) / self.optimum.cost
 
+    @property
+    def missed(self) -> float:
+        """Largest distance of the last row from the goal at rest, in rad, rad/s and rad/s²."""
+        ends = (self.found.position[-1] - self.problem.goal, self.found.velocity[-1], self.found.acceleration[-1])
+        return float(max(np.abs(end).max() for end in ends))
 
-def minimize(problem: JerkProblem, services: Optimizer) -> OptimizerResult:
-    """Minimize the problem's cost by L-BFGS from zero jerk.
+
+def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
+    """Minimize the problem's cost by L-BFGS from its guess.
 
     Raises Refused where the node refuses a request, TimeoutError where it does not answer.
     """
     begin, calls = time.monotonic(), services.calls
-    actions = torch.zeros(problem.horizon, problem.dof, dtype=torch.float64)
+    guessed, basis = torch.from_numpy(problem.guess), torch.from_numpy(problem.basis)
+    variables = torch.zeros_like(guessed)
     optimizer = torch.optim.LBFGS(
-        [actions],
+        [variables],
         max_iter=1,
         max_eval=30,
         history_size=20,
@@ -65,56 +71,62 @@ def minimize(problem: JerkProblem, services: Optimizer) -> OptimizerResult:
         tolerance_change=0,
     )
 
+    def trajectory() -> OptimizedMotion:
+        return _trajectory(problem, (guessed + basis @ variables).numpy(), services)
+
     def evaluate() -> float:
-        trajectory = _trajectory(problem, actions.numpy(), services)
-        cost = problem.cost(*trajectory)
-        actions.grad = torch.from_numpy(_action_gradient(problem, cost, services))
+        cost = problem.cost(*trajectory())
+        variables.grad = basis.T @ torch.from_numpy(_action_gradient(problem, cost, services))
         return cost.cost
 
-    guess = _trajectory(problem, actions.numpy(), services)
+    guess = trajectory()
     costs = [problem.cost(*guess).cost]
     # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
     while len(costs) <= MAX_ITERATIONS and not _has_converged(costs):
-        before = actions.clone()
+        before = variables.clone()
         optimizer.step(evaluate)
-        found = _trajectory(problem, actions.numpy(), services)
-        costs.append(problem.cost(*found).cost)
+        costs.append(problem.cost(*trajectory()).cost)
         if costs[-1] > costs[-2]:
             # As low as float32 trajectories go: what is left of the descent is their rounding.
-            actions.copy_(before)
+            variables.copy_(before)
             costs.pop()
             break
-    found = _trajectory(problem, actions.numpy(), services)
+    found = trajectory()
     seconds = time.monotonic() - begin
     return OptimizerResult(
         problem, closed_form(problem), tuple(costs), len(costs) - 1, services.calls - calls, seconds, guess, found
     )
 
 
-def _trajectory(problem: JerkProblem, actions: np.ndarray, services: Optimizer) -> OptimizedMotion:
+def _trajectory(problem: GoalProblem, actions: np.ndarray, services: Optimizer) -> OptimizedMotion:
     arrays = batch_arrays(services.integrate(_sequence(problem, actions)))
     return OptimizedMotion(*(values[0].astype(np.float64) for values in arrays))
 
 
-def _action_gradient(problem: JerkProblem, cost: CostGradient, services: Optimizer) -> np.ndarray:
-    actions = _sequence(problem, np.zeros((problem.horizon, problem.dof)))
+def _action_gradient(problem: GoalProblem, cost: CostGradient, services: Optimizer) -> np.ndarray:
+    actions = _sequence(problem, problem.guess)
     del actions.data[:]  # the map is linear: the gradient does not depend on the actions
     upstream = {name: getattr(cost, name) for name in ("position", "velocity", "acceleration", "jerk")}
     answer = services.gradient(gradient_request(actions, upstream))
-    return np.asarray(answer.grad_action, dtype=np.float64).reshape(problem.horizon, problem.dof)
+    return np.asarray(answer.grad_action, dtype=np.float64).reshape(problem.guess.shape)
 
 
-def _sequence(problem: JerkProblem, actions: np.ndarray) -> ActionSequence:
+def _sequence(problem: GoalProblem, actions: np.ndarray) -> ActionSequence:
     position, velocity, acceleration = problem.start
-    return sequence(
+    steering = problem.steering
+    message = sequence(
         actions[None],
-        dt=[problem.dt],
-        control_space=ControlSpace.JERK,
+        dt=[steering.dt],
+        control_space=steering.control_space,
         joint_names=problem.joint_names,
         position=position,
         velocity=velocity,
         acceleration=acceleration,
     )
+    if steering is Steering.SPLINE:
+        message.goal.position = floats(problem.goal)
+        message.degree, message.steps = DEGREE, STEPS
+    return message
 
 
 def _has_converged(costs: list[float]) -> bool:

@@ -7,12 +7,13 @@ import textwrap
 import time
 from collections.abc import Callable
 
+from ..kernels.types import FiniteDifference
 from ..tools.progress import Progress
 from ..traffic.node_process import NodeProcess
 from ..traffic.optimizer import Optimizer, Refused
 from ..traffic.participant import NODE_NAME, Participant
 from ..traffic.player import MotionPlayer, StatePublisher
-from .jerk_problem import problem_from
+from .goal_problem import Steering, problem_from
 from .metrics import inconsistency, velocity_bounds
 from .optimizer import OptimizerResult, minimize
 from .planner import DemoPlanner
@@ -126,15 +127,22 @@ def _play(player: MotionPlayer, planner: DemoPlanner, progress: Progress) -> Non
     planner.run(player, show)
 
 
-def _optimize(optimizer: Optimizer, prepared: Prepared, progress: Progress) -> OptimizerResult:
+def _optimize(optimizer: Optimizer, prepared: Prepared, progress: Progress) -> dict[Steering, OptimizerResult]:
     progress.stage("Optimizing over the services")
     try:
-        return minimize(problem_from(prepared.planned), optimizer)
+        # The problem over positions counts the rows of backward differences.
+        optimizer.participant.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
+        return {steering: minimize(problem_from(prepared.planned, steering), optimizer) for steering in Steering}
     except (Refused, TimeoutError) as error:
         raise SessionError(f"optimizer: {error}") from None
 
 
-def _outcome(prepared: Prepared, states: StatePublisher, planner: DemoPlanner, optimizer: OptimizerResult) -> Outcome:
+def _outcome(
+    prepared: Prepared,
+    states: StatePublisher,
+    planner: DemoPlanner,
+    optimized: dict[Steering, OptimizerResult],
+) -> Outcome:
     counts = planner.status.total.counts
     return Outcome(
         prepared=prepared,
@@ -152,6 +160,6 @@ def _outcome(prepared: Prepared, states: StatePublisher, planner: DemoPlanner, o
         unmatched_starts=planner.unmatched_starts,
         restarts=planner.restarts,
         node=planner.status.values,
-        optimizer=optimizer,
+        optimized=optimized,
         kept=planner.kept,
     )

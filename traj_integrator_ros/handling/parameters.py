@@ -10,7 +10,7 @@ from enum import Enum
 
 import numpy as np
 
-from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
+from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 from .ending import LONGEST_BRAKE_S, Braking, brake_durations
 
 ParameterValue = bool | int | float | str | list[str] | list[float]
@@ -118,6 +118,27 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "zoh",
         "How accelerations become velocity and position: zoh is exact for accelerations held over a step",
         choices=tuple(scheme.value for scheme in AccelerationIntegrator),
+    ),
+    ParameterSpec(
+        "bspline.degree",
+        ParameterKind.INTEGER,
+        3,
+        "Degree of B-splines where a sequence does not say",
+        range=(3, 5),
+    ),
+    ParameterSpec(
+        "bspline.steps",
+        ParameterKind.INTEGER,
+        4,
+        "Rows in each segment of a B-spline where a sequence does not say",
+        range=(1, 255),
+    ),
+    ParameterSpec(
+        "bspline.layout",
+        ParameterKind.STRING,
+        "tight",
+        "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as there)",
+        choices=tuple(layout.value for layout in BsplineLayout),
     ),
     ParameterSpec(
         "max_batch",
@@ -327,6 +348,9 @@ class NodeParameters:
     dt: float
     finite_difference: FiniteDifference
     acceleration_integrator: AccelerationIntegrator
+    bspline_degree: int
+    bspline_steps: int
+    bspline_layout: BsplineLayout
     max_batch: int
     max_horizon: int
     warmup: tuple[tuple[int, int], ...]
@@ -380,6 +404,7 @@ class NodeParameters:
         converted["control_space"] = ControlSpace[str(values["control_space"]).upper()]
         converted["finite_difference"] = FiniteDifference(values["finite_difference"])
         converted["acceleration_integrator"] = AccelerationIntegrator(values["acceleration_integrator"])
+        converted["bspline_layout"] = BsplineLayout(values["bspline.layout"])
         for quantity in ("position_min", "position_max", "velocity", "acceleration", "jerk"):
             limit = _checked_limit(f"limits.{quantity}", values[f"limits.{quantity}"], names)
             converted[f"limits_{quantity}"] = limit

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from ..execution.motion import State
-from ..kernels import Trajectory
+from ..kernels import SplineForm, Trajectory
 from .finite import all_finite, require_finite
 from .limits import JointLimits, find_violation
 from .parameters import ACTION_REJECT, START_FROM_PREVIOUS, NodeParameters
@@ -27,7 +27,10 @@ from .trajectories import TrajectoryMaker
 Warn = Callable[[Rejected], None]
 """Takes what was found wrong but let through (limits.action = warn)."""
 _TIME_GRIDS_KEPT = 16
-_GRADIENT_FIELDS = ("grad_action", "grad_start_position", "grad_start_velocity", "grad_start_acceleration")
+_GRADIENT_FIELDS = (
+    "grad_action",
+    *(f"grad_{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration")),
+)
 _NO_GRADIENT = np.zeros(0, np.float32)
 
 
@@ -52,6 +55,9 @@ class BatchGradient(NamedTuple):
     start_velocity: np.ndarray
     start_acceleration: np.ndarray
     dt: np.ndarray
+    goal_position: np.ndarray = _NO_GRADIENT
+    goal_velocity: np.ndarray = _NO_GRADIENT
+    goal_acceleration: np.ndarray = _NO_GRADIENT
 
 
 class Pipeline:
@@ -84,10 +90,11 @@ class Pipeline:
             acceleration_integrator=parameters.acceleration_integrator,
             max_batch=parameters.max_batch,
             max_horizon=parameters.max_horizon,
+            spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
         )
         # Steps of one length give every batch the same times.
         self._uniform_times = lru_cache(_TIME_GRIDS_KEPT)(
-            lambda dt, horizon, space: TimeGrid(engine.time_from_start(dt, 1, horizon, space))
+            lambda dt, horizon, space, spline: TimeGrid(engine.time_from_start(dt, 1, horizon, space, spline))
         )
         self._limits = JointLimits(
             parameters.joint_names,
@@ -119,10 +126,16 @@ class Pipeline:
         request = check_sequence(fields, self._rules)
         self._check_clock(now_ns)
         start = self._start(now_ns) if request.start is None else request.start
-        space = request.control_map.control_space
         with _device_memory():
             result = self.engine.integrate_array(
-                start, request.actions, request.dt, control_space=space, start_index=request.start_index
+                start,
+                request.actions,
+                request.dt,
+                control_space=request.control_map.control_space,
+                start_index=request.start_index,
+                goal=request.goal,
+                goal_index=request.goal_index,
+                spline=request.spline,
             )
         trajectories = _narrowed(result)
         _require_finite_result(trajectories, Trajectory._fields, trajectories)
@@ -220,15 +233,20 @@ class Pipeline:
                 dt=request.dt,
                 control_space=request.control_map.control_space,
                 start_index=request.start_index,
+                goal=request.goal,
+                goal_index=request.goal_index,
+                spline=request.spline,
                 want_dt=want_dt,
             )
-        narrowed = [_narrowed(values) for values in result[:4]]
-        _require_finite_result(_narrowed(result.values), _GRADIENT_FIELDS, narrowed)
+        gradients_of = {name: getattr(result, name.removeprefix("grad_")) for name in _GRADIENT_FIELDS}
+        narrowed = {name: _narrowed(values) for name, values in gradients_of.items() if values is not None}
+        _require_finite_result(_narrowed(result.values), tuple(narrowed), narrowed.values())
         dt = _NO_GRADIENT
         if result.dt is not None:
             dt = _narrowed(result.dt)
             require_finite("grad_dt", dt, RejectionReason.NON_FINITE_RESULT)
-        return BatchGradient(*(request.columns.out_of_node(values) for values in narrowed), dt)
+        arranged = {name.removeprefix("grad_"): request.columns.out_of_node(value) for name, value in narrowed.items()}
+        return BatchGradient(**arranged, dt=dt)
 
     def _start(self, now_ns: int) -> StartState:
         """Start state of input that brings none, rows `[1, dof]`."""
@@ -247,10 +265,10 @@ class Pipeline:
             self.published.clear()
 
     def _times(self, request: ActionRequest) -> TimeGrid:
-        space = request.control_map.control_space
+        space, spline = request.control_map.control_space, request.spline
         if request.dt is None or isinstance(request.dt, float):
-            return self._uniform_times(request.dt, request.horizon, space)
-        return TimeGrid(self.engine.time_from_start(request.dt, request.batch, request.horizon, space))
+            return self._uniform_times(request.dt, request.horizon, space, spline)
+        return TimeGrid(self.engine.time_from_start(request.dt, request.batch, request.horizon, space, spline))
 
 
 @contextmanager

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..engine.integrator import StartState, UpstreamGradient
-from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, control_map
+from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
 from .finite import require_finite
 from .joint_order import ColumnOrder, resolve_columns
 from .rejection import Rejected, RejectionReason
+from .state_rows import check_rows, wrong_length
 from .time_grid import DT_MAX_S, DT_MIN_S
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
 """Most that the arrays of a TrajectoryBatch may take: DDS counts bytes in 32 bits, and leaves room for a header."""
+
+_NO_VALUES = np.zeros(0, np.float32)
+USUAL_SPLINE = SplineForm()
 
 
 class SequenceFields(NamedTuple):
@@ -34,6 +37,12 @@ class SequenceFields(NamedTuple):
     start_acceleration: np.ndarray
     start_index: np.ndarray
     data: np.ndarray
+    goal_position: np.ndarray = _NO_VALUES
+    goal_velocity: np.ndarray = _NO_VALUES
+    goal_acceleration: np.ndarray = _NO_VALUES
+    goal_index: np.ndarray = _NO_VALUES
+    degree: int = 0
+    steps: int = 0
 
 
 class UpstreamFields(NamedTuple):
@@ -55,6 +64,8 @@ class RequestRules:
     acceleration_integrator: AccelerationIntegrator
     max_batch: int
     max_horizon: int
+    spline: SplineForm = USUAL_SPLINE
+    """Of B-splines that do not say their own."""
 
     @cached_property
     def dof(self) -> int:
@@ -65,10 +76,36 @@ class RequestRules:
     def maps(self) -> Mapping[int, ControlMap]:
         """What each control space means, by the number that a message gives it; 0 is the configured one."""
         spaces = {0: self.control_space, **{space.value: space for space in ControlSpace}}
-        return {
-            value: control_map(space, self.finite_difference, self.acceleration_integrator)
-            for value, space in spaces.items()
-        }
+        return {value: self._map(space, self.spline) for value, space in spaces.items()}
+
+    def map_of(self, fields: SequenceFields) -> ControlMap:
+        """The control map of a sequence.
+
+        Raises:
+            Rejected: invalid_control_space, or invalid_spline.
+
+        """
+        known = self.maps.get(fields.control_space)
+        if known is None:
+            raise _unknown_control_space(fields.control_space)
+        if not fields.degree and not fields.steps:
+            return known
+        if known.control_space is not ControlSpace.BSPLINE:
+            name, value = ("degree", fields.degree) if fields.degree else ("steps", fields.steps)
+            raise Rejected(
+                RejectionReason.INVALID_SPLINE,
+                f"{name}: expected 0 with control space {known.control_space.name}, got {value}",
+            )
+        try:
+            form = replace(
+                self.spline, degree=fields.degree or self.spline.degree, steps=fields.steps or self.spline.steps
+            )
+        except ValueError as error:
+            raise Rejected(RejectionReason.INVALID_SPLINE, f"{error}") from None
+        return self._map(ControlSpace.BSPLINE, form)
+
+    def _map(self, space: ControlSpace, spline: SplineForm) -> ControlMap:
+        return control_map(space, self.finite_difference, self.acceleration_integrator, *spline.scheme)
 
 
 class ActionRequest(NamedTuple):
@@ -89,6 +126,16 @@ class ActionRequest(NamedTuple):
     """`[batch]`, int64."""
     actions: np.ndarray | None
     """`[batch, horizon, dof]`; None only where a gradient was asked for without them."""
+    goal: StartState | None = None
+    """Rows `[G, dof]`; None where the sequence has no goal."""
+    goal_index: np.ndarray | None = None
+    """`[batch]`, int64."""
+
+    @property
+    def spline(self) -> SplineForm | None:
+        """Form of the spline; None where it is none."""
+        is_spline = self.control_map.control_space is ControlSpace.BSPLINE
+        return SplineForm(*self.control_map.scheme) if is_spline else None
 
     @property
     def output_horizon(self) -> int:
@@ -105,9 +152,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
         Rejected: the first thing that is wrong, named with what was expected and what was given.
 
     """
-    kernel = rules.maps.get(fields.control_space)
-    if kernel is None:
-        raise _unknown_control_space(fields.control_space)
+    kernel = rules.map_of(fields)
     columns = resolve_columns(fields.joint_names, rules.joint_names)
     batch, horizon, dof = fields.batch, fields.horizon, rules.dof
     if not 1 <= batch <= rules.max_batch:
@@ -117,17 +162,20 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     actions = None
     if not (data_optional and fields.data.size == 0):
         if fields.data.size != batch * horizon * dof:
-            raise _wrong_length("data", fields.data.size, {"batch": batch, "horizon": horizon, "dof": dof})
+            raise wrong_length("data", fields.data.size, {"batch": batch, "horizon": horizon, "dof": dof})
         _check_result_size(batch, kernel.output_horizon(horizon), dof)
         actions = columns.into_node(fields.data.reshape(batch, horizon, dof))
     dt = _check_dt(fields.dt, batch, horizon, kernel)
-    start = _check_start(fields, columns, rules)
-    index = None
-    if fields.start_index.size:
-        index = _check_start_index(fields.start_index, batch, 1 if start is None else start.position.shape[0])
+    sizes = {"batch": batch, "most_rows": rules.max_batch, "columns": columns}
+    start, start_index = check_rows(
+        "start", fields.start_position, fields.start_velocity, fields.start_acceleration, fields.start_index, **sizes
+    )
+    goal, goal_index = _check_goal(fields, kernel, sizes)
     if actions is not None:
         require_finite("data", actions)
-    return ActionRequest(columns, kernel, batch, horizon, dt, fields.dt.size, start, index, actions)
+    return ActionRequest(
+        columns, kernel, batch, horizon, dt, fields.dt.size, start, start_index, actions, goal, goal_index
+    )
 
 
 def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGradient:
@@ -164,12 +212,6 @@ def _wrong_size(name: str, value: int, maximum: int) -> Rejected:
     return Rejected(
         RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected 1 to {maximum} (parameter max_{name}), got {value}"
     )
-
-
-def _wrong_length(name: str, length: int, shape: Mapping[str, int]) -> Rejected:
-    product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
-    expected = math.prod(shape.values())
-    return Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {length}")
 
 
 def _check_result_size(batch: int, output_horizon: int, dof: int) -> None:
@@ -221,57 +263,28 @@ def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
     return float(first[0]) if dt.ndim == 1 else first
 
 
-def _check_start(fields: SequenceFields, columns: ColumnOrder, rules: RequestRules) -> StartState | None:
-    position, velocity, acceleration = fields.start_position, fields.start_velocity, fields.start_acceleration
-    if position.size == 0:
-        for name, values in (("start.velocity", velocity), ("start.acceleration", acceleration)):
-            if values.size:
-                raise Rejected(
-                    RejectionReason.SIZE_MISMATCH, f"{name}: expected none without start.position, got {values.size}"
-                )
-        return None
-    if position.size % rules.dof:
+def _check_goal(
+    fields: SequenceFields, kernel: ControlMap, sizes: Mapping[str, object]
+) -> tuple[StartState | None, np.ndarray | None]:
+    parts = {
+        "position": fields.goal_position,
+        "velocity": fields.goal_velocity,
+        "acceleration": fields.goal_acceleration,
+    }
+    unknown = [name for name, values in parts.items() if values.size and name not in kernel.goal]
+    if unknown or (fields.goal_index.size and not kernel.goal):
+        field = f"goal.{unknown[0]}" if unknown else "goal_index"
+        takes = f"{' and '.join(kernel.goal)} only" if kernel.goal else "no goal"
         raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"start.position: expected rows of {rules.dof} values (dof), got {position.size} values",
+            RejectionReason.GOAL_NOT_SUPPORTED,
+            f"{field}: expected none, for control space {kernel.control_space.name} takes {takes}",
         )
-    rows = position.size // rules.dof
-    if rows > max(rules.max_batch, 1):
+    goal, index = check_rows("goal", *parts.values(), fields.goal_index, **sizes)
+    if goal is None and index is not None:
+        raise Rejected(RejectionReason.SIZE_MISMATCH, "goal_index: expected none without goal.position, got one")
+    if goal is not None and fields.horizon < -kernel.goal_place:
         raise Rejected(
             RejectionReason.SIZE_OUT_OF_RANGE,
-            f"start.position: expected at most {rules.max_batch} rows (parameter max_batch), got {rows}",
+            f"horizon: expected at least {-kernel.goal_place} actions with a goal, got {fields.horizon}",
         )
-    if fields.start_index.size == 0 and rows not in (1, fields.batch):
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH,
-            f"start.position: expected 1 row or {fields.batch} (batch) without start_index, got {rows}",
-        )
-    arranged: list[np.ndarray | None] = []
-    for name, values in (
-        ("start.position", position),
-        ("start.velocity", velocity),
-        ("start.acceleration", acceleration),
-    ):
-        if values.size == 0:
-            arranged.append(None)
-            continue
-        if values.size != rows * rules.dof:
-            raise _wrong_length(name, values.size, {"rows": rows, "dof": rules.dof})
-        shaped = values.reshape(rows, rules.dof)
-        require_finite(name, shaped)
-        arranged.append(columns.into_node(shaped))
-    return StartState(*arranged)
-
-
-def _check_start_index(values: np.ndarray, batch: int, rows: int) -> np.ndarray:
-    if values.size != batch:
-        raise Rejected(
-            RejectionReason.SIZE_MISMATCH, f"start_index: expected 0 or {batch} (batch) values, got {values.size}"
-        )
-    largest = int(values.max())
-    if largest >= rows:
-        raise Rejected(
-            RejectionReason.START_INDEX,
-            f"start_index: expected 0 to {rows - 1} ({rows} start rows), got {largest} at [{int(values.argmax())}]",
-        )
-    return values.astype(np.int64)
+    return goal, index

@@ -321,6 +321,9 @@ class IntegratorNode(LifecycleNode):
             control_space=parameters.control_space,
             finite_difference=parameters.finite_difference,
             acceleration_integrator=parameters.acceleration_integrator,
+            bspline_degree=parameters.bspline_degree,
+            bspline_steps=parameters.bspline_steps,
+            bspline_layout=parameters.bspline_layout,
         )
         introspection_state(parameters.service_introspection)  # may refuse the change; committing it cannot
         self._pending = (dataclasses.replace(self._limits, given=parameters), engine)
@@ -377,6 +380,9 @@ def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
         control_space=parameters.control_space,
         finite_difference=parameters.finite_difference,
         acceleration_integrator=parameters.acceleration_integrator,
+        bspline_degree=parameters.bspline_degree,
+        bspline_steps=parameters.bspline_steps,
+        bspline_layout=parameters.bspline_layout,
         dt=parameters.dt,
         device=parameters.device,
         dtype=parameters.dtype,

@@ -36,7 +36,7 @@ class Optimizer(Generic[About]):
         """Calls that were waited for."""
         self.ledger: Ledger[About] = Ledger()
         """Calls that were not."""
-        self._participant = participant
+        self.participant = participant
         self._gradient = participant.client(ComputeGradient, "compute_gradient", DEPTH)
         self._numbers = itertools.count()
 
@@ -71,7 +71,7 @@ class Optimizer(Generic[About]):
 
     def _call(self, service: type, name: str, request: object) -> object:
         self.calls += 1
-        answer = self._participant.call(service, name, request, ANSWER_WITHIN_S, attempts=ATTEMPTS)
+        answer = self.participant.call(service, name, request, ANSWER_WITHIN_S, attempts=ATTEMPTS)
         if not answer.success:
             raise Refused(f"~/{name} refused a request: {answer.message}")
         return answer

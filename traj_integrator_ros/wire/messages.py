@@ -16,7 +16,7 @@ from ..handling.requests import SequenceFields, UpstreamFields
 
 def sequence_fields(message: ActionSequence) -> SequenceFields:
     """Return views of an action sequence."""
-    start = message.start
+    start, goal = message.start, message.goal
     return SequenceFields(
         joint_names=message.joint_names,
         control_space=message.control_space,
@@ -28,6 +28,12 @@ def sequence_fields(message: ActionSequence) -> SequenceFields:
         start_acceleration=np.asarray(start.acceleration),
         start_index=np.asarray(message.start_index),
         data=np.asarray(message.data),
+        goal_position=np.asarray(goal.position),
+        goal_velocity=np.asarray(goal.velocity),
+        goal_acceleration=np.asarray(goal.acceleration),
+        goal_index=np.asarray(message.goal_index),
+        degree=message.degree,
+        steps=message.steps,
     )
 
 
@@ -58,6 +64,9 @@ def fill_gradient(response: ComputeGradient.Response, gradient: BatchGradient) -
     response.grad_start_velocity = float32_array(gradient.start_velocity)
     response.grad_start_acceleration = float32_array(gradient.start_acceleration)
     response.grad_dt = float32_array(gradient.dt)
+    response.grad_goal_position = float32_array(gradient.goal_position)
+    response.grad_goal_velocity = float32_array(gradient.goal_velocity)
+    response.grad_goal_acceleration = float32_array(gradient.goal_acceleration)
     return response
 
 

@@ -69,6 +69,12 @@ class ActionSequenceReader:
             start_acceleration=reader.array("start.acceleration", "f4"),
             start_index=reader.array("start_index", "u4"),
             data=reader.array("data", "f4"),
+            goal_position=reader.array("goal.position", "f4"),
+            goal_velocity=reader.array("goal.velocity", "f4"),
+            goal_acceleration=reader.array("goal.acceleration", "f4"),
+            goal_index=reader.array("goal_index", "u4"),
+            degree=reader.byte("degree"),
+            steps=reader.byte("steps"),
         )
         return ReceivedSequence(stamp, fields)
 

@@ -4,16 +4,22 @@ import numpy as np
 import pytest
 import torch
 
-from traj_integrator_ros.demo.jerk_problem import JerkProblem, closed_form, integrate_exactly, problem_from
-from traj_integrator_ros.kernels import jerk_step
+from traj_integrator_ros.demo.goal_problem import (
+    GoalProblem,
+    Steering,
+    closed_form,
+    integrate_exactly,
+    problem_from,
+    trajectories,
+)
 
 
-@pytest.fixture
-def problem(sine) -> JerkProblem:
-    return problem_from(sine)
+@pytest.fixture(params=list(Steering), ids=lambda steering: steering.value)
+def problem(request, sine) -> GoalProblem:
+    return problem_from(sine, request.param)
 
 
-def cost_of(problem: JerkProblem, actions: np.ndarray) -> float:
+def cost_of(problem: GoalProblem, actions: np.ndarray) -> float:
     return problem.cost(*integrate_exactly(problem, actions)).cost
 
 
@@ -24,7 +30,7 @@ def test_problem_starts_in_motion_and_its_goal_is_elsewhere(problem):
 
 def test_cost_gradient_is_that_of_finite_differences(problem):
     random = np.random.default_rng(0)
-    outputs = [random.standard_normal((problem.horizon, problem.dof)) for _ in range(4)]
+    outputs = [random.standard_normal((problem.steering.rows, problem.dof)) for _ in range(4)]
     result = problem.cost(*outputs)
     for which, gradient in enumerate(result[1:]):
         direction = random.standard_normal(gradient.shape)
@@ -41,20 +47,19 @@ def test_closed_form_is_the_minimum(problem):
     random = np.random.default_rng(1)
     for scale in (1e-3, 1e-1, 10.0):
         assert cost_of(problem, optimum.actions + scale * random.standard_normal(optimum.actions.shape)) > optimum.cost
-    assert optimum.cost < 1e-3 * cost_of(problem, np.zeros_like(optimum.actions))
+    assert optimum.cost < 0.1 * cost_of(problem, problem.guess)
 
 
 def test_gradient_vanishes_at_the_closed_form(problem):
     def gradient(actions: np.ndarray) -> np.ndarray:
         u = torch.from_numpy(actions)[None].requires_grad_(True)
-        start = [torch.from_numpy(row.copy())[None] for row in problem.start]
-        outputs = jerk_step(u, *start, dt=problem.dt)
+        outputs = trajectories(problem.steering, u, problem.start, problem.goal)
         upstream = problem.cost(*[o[0].detach().numpy() for o in outputs])[1:]
         torch.autograd.backward(outputs, [torch.from_numpy(g)[None] for g in upstream])
         return u.grad[0].numpy()
 
     optimum = closed_form(problem).actions
-    assert np.abs(gradient(optimum)).max() < 1e-9 * np.abs(gradient(np.zeros_like(optimum))).max()
+    assert np.abs(gradient(optimum)).max() < 1e-8 * np.abs(gradient(problem.guess)).max()
 
 
 def test_optimal_motion_reaches_the_goal_at_rest(problem):
@@ -62,3 +67,12 @@ def test_optimal_motion_reaches_the_goal_at_rest(problem):
     np.testing.assert_allclose(position[-1], problem.goal, atol=1e-3)
     np.testing.assert_allclose(velocity[-1], 0, atol=1e-2)
     np.testing.assert_allclose(acceleration[-1], 0, atol=5e-2)
+
+
+def test_a_spline_reaches_the_goal_whatever_its_control_points_are(sine):
+    problem = problem_from(sine, Steering.SPLINE)
+    actions = np.random.default_rng(2).standard_normal((problem.steering.actions, problem.dof))
+    position, velocity, acceleration, _ = integrate_exactly(problem, actions)
+    np.testing.assert_allclose(position[-1], problem.goal, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(velocity[-1], 0, atol=1e-13)
+    np.testing.assert_allclose(acceleration[-1], 0, atol=1e-11)

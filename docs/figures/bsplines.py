@@ -1,0 +1,65 @@
+"""Draws docs/figures/bsplines.png: the uniform bases, and what the two layouts make of one start and goal.
+
+Run `python docs/figures/bsplines.py` in the project's environment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from scipy.interpolate import BSpline
+
+from traj_integrator_ros.kernels import bspline_segments, evaluate_bspline
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+POINTS = np.array([0.3, 1.0, 0.6, 1.4, 1.2, 0.8])
+START = {"start_position": [[0.0]], "start_velocity": [[0.5]], "start_acceleration": [[0.0]]}
+GOAL = {"goal_position": [[1.0]], "goal_velocity": [[0.0]], "goal_acceleration": [[0.0]]}
+STEPS, DT = 4, 0.05
+
+
+def main() -> None:
+    """Plot the bases of degree 3 to 5, and position and acceleration of both layouts."""
+    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
+    figure, (basis, position, acceleration) = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
+    for degree, color in ((3, BLUE), (4, ORANGE), (5, GREEN)):
+        x = np.linspace(0, degree + 1, 241)
+        basis.plot(x, BSpline.basis_element(np.arange(degree + 2.0))(x), color=color, label=f"degree {degree}")
+    basis.set(xlabel="segments since a control point begins to count", title="what one control point weighs")
+    for layout, color in (("tight", BLUE), ("curobo", ORANGE)):
+        draw_layout(position, acceleration, layout, color)
+    for axis in (position, acceleration):
+        axis.set(xlabel="time [s]")
+    position.axhline(GOAL["goal_position"][0][0], color=GREY, linewidth=5, alpha=0.25, label="the goal")
+    position.set(ylabel="position [rad]", title="same control points, start and goal")
+    acceleration.set(ylabel="acceleration [rad/s²]", title="acceleration (dots: ends of segments)")
+    for axis in (basis, position, acceleration):
+        axis.legend(frameon=False)
+    figure.savefig(Path(__file__).with_suffix(".png"), dpi=110)
+
+
+def draw_layout(position: Axes, acceleration: Axes, layout: str, color: str) -> None:
+    """Draw one spline, and the ends of its segments, which are what a controller is sent."""
+    ends = {name: np.array(value) for name, value in {**START, **GOAL}.items()}
+    points, form = POINTS[None, :, None], {"dt": DT, "degree": 3, "steps": STEPS, "layout": layout}
+    segments = bspline_segments(points, **ends, **form)
+    times = np.linspace(0, segments.time[-1], 600)
+    tensors = {name: torch.as_tensor(value) for name, value in ends.items()}
+    spline = evaluate_bspline(torch.as_tensor(points), **tensors, **form, times=torch.as_tensor(times))
+    for axis, curve, at_ends in (
+        (position, spline.position, segments.position),
+        (acceleration, spline.acceleration, segments.acceleration),
+    ):
+        axis.plot(times, curve[0, :, 0], color=color, label=layout)
+        axis.plot(segments.time, at_ends[0, :, 0], "o", color=color, markersize=4)
+
+
+if __name__ == "__main__":
+    main()

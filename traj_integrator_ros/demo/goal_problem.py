@@ -1,0 +1,196 @@
+"""The demo optimizer's problem, least jerk from a moving start to a goal at rest, and its closed form. Knows no ROS.
+
+One cost, three ways to steer: jerks, control points of a B-spline, which meets the goal by itself, and positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..kernels import ControlSpace, Trajectory, bspline_step, clique_step, jerk_step
+from .motion import Motion, accelerations
+
+DURATION = 1.575
+"""s, of the motion to the goal."""
+JERKS, POINTS, DEGREE, STEPS = 64, 16, 3, 4
+
+
+class Steering(Enum):
+    """What the optimizer varies."""
+
+    JERKS = "jerks"
+    SPLINE = "control points"
+    POSITIONS = "positions"
+
+    @property
+    def control_space(self) -> ControlSpace:
+        """Of the sequences that it sends."""
+        if self is Steering.JERKS:
+            return ControlSpace.JERK
+        return ControlSpace.BSPLINE if self is Steering.SPLINE else ControlSpace.POSITION
+
+    @property
+    def actions(self) -> int:
+        """Actions of a sequence."""
+        return POINTS if self is Steering.SPLINE else self.rows
+
+    @property
+    def rows(self) -> int:
+        """Rows of the trajectory; positions have as many as the spline."""
+        return JERKS if self is Steering.JERKS else (POINTS + DEGREE) * STEPS + 1
+
+    @property
+    def dt(self) -> float:
+        """Time between rows, s."""
+        return DURATION / (self.rows - 1)
+
+
+@dataclass(frozen=True)
+class CostWeights:
+    """Weights of the cost; goal terms count the last point only."""
+
+    jerk: float = 1e-3
+    """per rad²/s⁵ (squared jerk over time)"""
+    position: float = 2000.0
+    """per rad²"""
+    velocity: float = 200.0
+    """per (rad/s)²"""
+    acceleration: float = 5.0
+    """per (rad/s²)²"""
+
+
+class CostGradient(NamedTuple):
+    """Cost and its gradients by the trajectory (upstream gradients), each [rows, dof]."""
+
+    cost: float
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+
+
+@dataclass(frozen=True)
+class GoalProblem:
+    """Minimize, over actions [n, dof] from a start in motion, the jerk and the distance to a goal at rest:
+
+        w_jerk dt Σ_h |j[h]|²  +  w_position |p[H-1] - goal|²  +  w_velocity |v[H-1]|²  +  w_acceleration |a[H-1]|²
+
+    `start` is [3, dof]: position, velocity, acceleration; `goal` [dof]. float64, in rad, rad/s, rad/s².
+    """
+
+    joint_names: tuple[str, ...]
+    start: np.ndarray
+    goal: np.ndarray
+    steering: Steering = Steering.JERKS
+    weights: CostWeights = CostWeights()
+
+    @property
+    def dof(self) -> int:
+        """Number of joints."""
+        return len(self.joint_names)
+
+    @property
+    def guess(self) -> np.ndarray:
+        """Actions [n, dof] to begin with: no jerk, or the way from start to goal in a straight line."""
+        n = self.steering.actions
+        if self.steering is Steering.JERKS:
+            return np.zeros((n, self.dof))
+        way = np.linspace(0, 1, n + 1)[1:, None]
+        return self.start[0] + way * (self.goal - self.start[0])
+
+    @property
+    def basis(self) -> np.ndarray:
+        """What the optimizer varies, times this [n, n], is added to the guess: it conditions the problem.
+
+        Jerk is the third difference of positions and control points, between fixed ones of the start and of a goal
+        that is met. In this basis the sum of its squares is that of the variables: all of them count alike.
+        """
+        n = self.steering.actions
+        if self.steering is Steering.JERKS:
+            return np.eye(n)
+        fixed_behind = DEGREE if self.steering is Steering.SPLINE else 0
+        differences = np.diff(np.eye(DEGREE + n + fixed_behind), 3, axis=0)[:, DEGREE : DEGREE + n]
+        return np.linalg.inv(np.linalg.cholesky(differences.T @ differences).T)
+
+    def cost(
+        self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray
+    ) -> CostGradient:
+        """Cost of a trajectory, arrays [rows, dof], with its gradient by every output."""
+        w, dt = self.weights, self.steering.dt
+        terms = (position[-1] - self.goal, velocity[-1], acceleration[-1])
+        last = (w.position, w.velocity, w.acceleration)
+        value = w.jerk * dt * float(np.sum(jerk**2))
+        gradients = []
+        for weight, term in zip(last, terms, strict=True):
+            value += weight * float(np.sum(term**2))
+            gradient = np.zeros((self.steering.rows, self.dof))
+            gradient[-1] = 2 * weight * term
+            gradients.append(gradient)
+        return CostGradient(value, *gradients, 2 * w.jerk * dt * jerk)
+
+
+class Optimum(NamedTuple):
+    """The closed-form solution: actions [n, dof] and their cost."""
+
+    actions: np.ndarray
+    cost: float
+
+
+def closed_form(problem: GoalProblem) -> Optimum:
+    """The optimum from the normal equations of the float64 map, which is linear in the actions.
+
+    Row i of the map's matrix is the trajectory of a unit action i. An action that moves nothing has the optimum 0.
+    """
+    steering, w = problem.steering, problem.weights
+    nothing = np.zeros((3, 1))
+    response = trajectories(
+        steering, torch.eye(steering.actions, dtype=torch.float64)[:, :, None], nothing, np.zeros(1)
+    )
+    drift = trajectories(
+        steering, torch.zeros(1, steering.actions, problem.dof, dtype=torch.float64), problem.start, problem.goal
+    )
+    jerk = response.jerk[:, :, 0].numpy().T
+    rows = [np.sqrt(w.jerk * steering.dt) * jerk]
+    right = [-np.sqrt(w.jerk * steering.dt) * drift.jerk[0].numpy()]
+    wanted = (torch.from_numpy(problem.goal), 0.0, 0.0)
+    for weight, name, goal in zip(
+        (w.position, w.velocity, w.acceleration), ("position", "velocity", "acceleration"), wanted, strict=True
+    ):
+        rows.append(np.sqrt(weight) * getattr(response, name)[:, -1, 0].numpy()[None])
+        right.append(-np.sqrt(weight) * (getattr(drift, name)[0, -1] - goal).numpy()[None])
+    # Least squares of the stacked terms: the normal equations, at the square root of their condition number.
+    actions = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right), rcond=None)[0]
+    return Optimum(actions, problem.cost(*integrate_exactly(problem, actions)).cost)
+
+
+def integrate_exactly(problem: GoalProblem, actions: np.ndarray) -> list[np.ndarray]:
+    """Position, velocity, acceleration, jerk, each [rows, dof], of actions in float64."""
+    trajectory = trajectories(problem.steering, torch.from_numpy(actions)[None], problem.start, problem.goal)
+    return [output[0].numpy() for output in trajectory]
+
+
+def problem_from(motion: Motion, steering: Steering = Steering.JERKS) -> GoalProblem:
+    """From where the motion is fastest to a goal at rest: the position it has a second later, or at its end."""
+    speed = np.linalg.norm(motion.velocity, axis=1)
+    early = max(1, int(0.7 * motion.samples))
+    first = int(np.argmax(speed[:early]))
+    goal = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), motion.samples - 1)
+    start = np.stack([motion.position[first], motion.velocity[first], accelerations(motion)[first]])
+    # What the node gets is float32: the closed form starts from the same numbers.
+    given = [values.astype(np.float32).astype(np.float64) for values in (start, motion.position[goal])]
+    return GoalProblem(motion.joint_names, *given, steering)
+
+
+def trajectories(steering: Steering, actions: torch.Tensor, start: np.ndarray, goal: np.ndarray) -> Trajectory:
+    """The trajectories of actions [B, n, dof], float64, differentiably."""
+    state = [torch.from_numpy(np.ascontiguousarray(row))[None] for row in start]
+    if steering is Steering.SPLINE:
+        end = torch.from_numpy(np.ascontiguousarray(goal))[None]
+        return bspline_step(actions, *state, goal_position=end, dt=steering.dt, degree=DEGREE, steps=STEPS)
+    step = jerk_step if steering is Steering.JERKS else clique_step
+    return step(actions, *state, dt=steering.dt)
