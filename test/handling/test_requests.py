@@ -58,7 +58,7 @@ def any_fields(draw: st.DrawFn) -> SequenceFields:
     index = draw(st.sampled_from([0, batch]))
     fitting = SequenceFields(
         joint_names=draw(st.one_of(st.just([]), st.permutations(NAMES))),
-        control_space=draw(st.integers(0, 4)),
+        control_space=draw(st.integers(0, 5)),
         batch=batch,
         horizon=horizon,
         dt=numbers(draw(st.sampled_from([0, 1, horizon, batch * horizon])), 2.0**-10, 1.0),
@@ -73,6 +73,9 @@ def any_fields(draw: st.DrawFn) -> SequenceFields:
         "control_space": st.integers(0, 255),
         "batch": st.one_of(st.integers(0, 8), st.sampled_from([2**31, 2**32 - 1])),
         "horizon": st.one_of(st.integers(0, 8), st.sampled_from([2**31, 2**32 - 1])),
+        "goal_index": st.lists(st.integers(0, 3), max_size=5).map(lambda row: np.asarray(row, np.uint32)),
+        "degree": st.integers(0, 7),
+        "steps": st.integers(0, 5),
         "start_index": st.lists(st.integers(0, 2**32 - 1), max_size=5).map(lambda row: np.asarray(row, np.uint32)),
     }
     floats = some_floats.map(lambda values: np.asarray(values, np.float32))
@@ -98,7 +101,14 @@ def test_any_input_is_rejected_with_a_reason_or_is_one_that_the_engine_takes(
         start = request.start or StartState(np.zeros((1, DOF), np.float32))
         space = request.control_map.control_space
         result = ENGINE.integrate(
-            start, request.actions, request.dt, control_space=space, start_index=request.start_index
+            start,
+            request.actions,
+            request.dt,
+            control_space=space,
+            start_index=request.start_index,
+            goal=request.goal,
+            goal_index=request.goal_index,
+            spline=request.spline,
         )
         assert result.position.shape == (request.batch, request.output_horizon, DOF)
 

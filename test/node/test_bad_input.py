@@ -53,7 +53,7 @@ BAD = {
     "a name with line breaks": Bad("unknown_joint", "joint_names", {"joint_names": ["joint_a", "joint_b", UGLY]}),
     "duplicate joint": Bad("duplicate_joint", "joint_names", {"joint_names": ["joint_a", "joint_b", "joint_b"]}),
     "too few names": Bad("joint_count", "joint_names", {"joint_names": ["joint_a", "joint_b"]}),
-    "control space": Bad("invalid_control_space", "control_space", {"control_space": 5}),
+    "control space": Bad("invalid_control_space", "control_space", {"control_space": 6}),
     "no batch": Bad("size_out_of_range", "batch", {"batch": 0}),
     "no horizon": Bad("size_out_of_range", "horizon", {"horizon": 0}),
     "batch over maximum": Bad("size_out_of_range", "batch", {"batch": 65}),

@@ -55,7 +55,7 @@ SEQUENCES: dict[str, tuple[str, ActionSequence]] = {
         "duplicate joint": ("duplicate_joint", {"joint_names": ["joint_a", "joint_b", "joint_b"]}),
         "joint missing": ("joint_count", {"joint_names": ["joint_a", "joint_b"]}),
         "1,000 names": ("unknown_joint", {"joint_names": [f"joint_{i}" for i in range(1_000)]}),
-        "control space": ("invalid_control_space", {"control_space": 5}),
+        "control space": ("invalid_control_space", {"control_space": 6}),
         "batch 0": ("size_out_of_range", {"batch": 0}),
         "horizon 0": ("size_out_of_range", {"horizon": 0}),
         "batch over maximum": ("size_out_of_range", {"batch": NODE.max_batch + 1}),
@@ -87,6 +87,18 @@ SEQUENCES: dict[str, tuple[str, ActionSequence]] = {
         "start index 2^32 - 1": ("start_index_out_of_range", {"start_index": array("I", [0, 2**32 - 1])}),
         "start index length": ("size_mismatch", {"start_index": array("I", [0])}),
         "goal of velocities": ("goal_not_supported", {"control_space": 2, "goal_position": floats(np.zeros(3))}),
+        "goal with a velocity": ("goal_not_supported", {"goal_velocity": floats(np.zeros(3))}),
+        "goal half a row": ("size_mismatch", {"control_space": 5, "goal_position": floats(np.zeros(4))}),
+        "goal NaN": ("not_finite", {"control_space": 5, "goal_position": spoiled(math.nan, 3)}),
+        "goal index": (
+            "goal_index_out_of_range",
+            {"goal_position": floats(np.zeros(3)), "goal_index": array("I", [0, 2**32 - 1])},
+        ),
+        "goal index alone": ("size_mismatch", {"control_space": 5, "goal_index": array("I", [0, 0])}),
+        "degree 2": ("invalid_spline", {"control_space": 5, "degree": 2}),
+        "degree 255": ("invalid_spline", {"control_space": 5, "degree": 255}),
+        "steps of velocities": ("invalid_spline", {"control_space": 2, "steps": 4}),
+        "steps of two lengths": ("invalid_dt", {"control_space": 5, "dt": floats([0.02, 0.02, 0.03, 0.02])}),
     }.items()
 }  # fmt: skip
 OVERFLOWING = good_sequence(data=floats([3e38] + [0.0] * 23))
@@ -235,9 +247,16 @@ def right_sequences(draw: Draw) -> ActionSequence:
     batch, horizon = draw(st.integers(1, 4)), draw(st.integers(1, 6))
     rows = draw(st.sampled_from((0, 1, batch, 5)))
     message = ActionSequence(batch=batch, horizon=horizon, data=_tame(draw, batch * horizon * NODE.dof))
-    message.control_space = draw(st.integers(0, 4))
+    message.control_space = draw(st.integers(0, 5))
+    is_spline = message.control_space == ActionSequence.BSPLINE
     message.joint_names = draw(st.one_of(st.just([]), st.permutations(NODE.joint_names)))
     message.dt = floats([0.02] * draw(st.sampled_from((0, 1, horizon, batch * horizon))))
+    if is_spline:
+        message.degree, message.steps = draw(st.sampled_from((0, 3, 4, 5))), draw(st.integers(0, 5))
+    if is_spline or (message.control_space < 2 <= horizon and draw(st.booleans())):
+        message.goal.position = _tame(draw, draw(st.sampled_from((0, NODE.dof, batch * NODE.dof))))
+        if is_spline and message.goal.position:
+            message.goal.velocity = _tame(draw, len(message.goal.position))
     if rows:
         message.start.position = _tame(draw, rows * NODE.dof)
         message.start.velocity = _tame(draw, draw(st.sampled_from((0, rows * NODE.dof))))
@@ -283,7 +302,9 @@ def _horizon(draw: Draw, message: ActionSequence) -> None:
 
 
 def _index(draw: Draw, message: ActionSequence) -> None:
-    message.start_index = array("I", draw(st.lists(UINT32, max_size=5)))
+    setattr(
+        message, draw(st.sampled_from(("start_index", "goal_index"))), array("I", draw(st.lists(UINT32, max_size=5)))
+    )
 
 
 def _values(path: str) -> Callable[[Draw, object], None]:

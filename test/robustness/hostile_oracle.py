@@ -16,7 +16,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.msg import ActionSequence, StartState
 from traj_integrator_interfaces.srv import ComputeGradient
 
 SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 1e4  # range of the parameter dt; those of a sequence share it
@@ -83,7 +83,7 @@ def judge_gradient(request: ComputeGradient.Request, node: Settings) -> Verdict:
     """Judge a request for a gradient; its actions may lack data."""
     actions = request.actions
     faults = _sequence_faults(actions, node, data_optional=True)
-    expected = actions.batch * actions.horizon * node.dof
+    expected = actions.batch * _rows(actions) * node.dof
     largest = 0.0
     for name in OUTPUTS:
         values = np.asarray(getattr(request, f"grad_{name}"))
@@ -95,8 +95,9 @@ def judge_gradient(request: ComputeGradient.Request, node: Settings) -> Verdict:
     if faults:
         return Verdict(frozenset(faults), may_pass=False)
     outputs = {("non_finite_result", f"grad_{name}") for name in ("action", "dt")}
-    outputs |= {("non_finite_result", f"grad_start_{name}") for name in OUTPUTS[:3]}
-    data = max(1.0, _largest(actions.data), *(_largest(getattr(actions.start, name)) for name in OUTPUTS[:3]))
+    outputs |= {("non_finite_result", f"grad_{end}_{name}") for end in ("start", "goal") for name in OUTPUTS[:3]}
+    states = (actions.start, actions.goal)
+    data = max(1.0, _largest(actions.data), *(_largest(getattr(s, name)) for s in states for name in OUTPUTS[:3]))
     bound = largest * data * expected * _gain(actions, node) ** 2
     return _by_magnitude((_smallest_gradient(request, node), bound), outputs)
 
@@ -166,7 +167,7 @@ def _sequence_faults(message: ActionSequence, node: Settings, data_optional: boo
     faults = _name_faults(message.joint_names, node)
     if message.joint_names and len(message.joint_names) != node.dof:
         faults.add(("joint_count", "joint_names"))
-    if message.control_space > 4:
+    if message.control_space > ActionSequence.BSPLINE:
         faults.add(("invalid_control_space", "control_space"))
     for name, size, maximum in (("batch", batch, node.max_batch), ("horizon", horizon, node.max_horizon)):
         if not 1 <= size <= maximum:
@@ -178,32 +179,71 @@ def _sequence_faults(message: ActionSequence, node: Settings, data_optional: boo
         faults.add(("size_mismatch", "dt"))
     if (~((dt >= SHORTEST_STEP_S) & (dt <= LONGEST_STEP_S)) & np.isfinite(dt)).any():
         faults.add(("invalid_dt", "dt"))
-    for name, values in (("data", data), ("dt", dt), *((f"start.{n}", getattr(start, n)) for n in OUTPUTS[:3])):
+    for name, values in (("data", data), ("dt", dt)):
         if not np.isfinite(values).all():
             faults.add(("not_finite", name))
-    given = len(start.position)
-    rows = given // node.dof if given else 1
-    if given % node.dof:
-        faults.add(("size_mismatch", "start.position"))
-    if rows > node.max_batch:
-        faults.add(("size_out_of_range", "start.position"))
-    if not message.start_index and rows not in (1, batch):
-        faults.add(("size_mismatch", "start.position"))
-    for name in OUTPUTS[1:3]:
-        if len(getattr(start, name)) not in (0, given):
-            faults.add(("size_mismatch", f"start.{name}"))
-    if len(message.start_index) not in (0, batch):
-        faults.add(("size_mismatch", "start_index"))
-    if any(index >= rows for index in message.start_index):
-        faults.add(("start_index_out_of_range", "start_index"))
-    faults |= _spline_and_goal_faults(message)
+    faults |= _row_faults("start", start, message.start_index, batch, node)
+    faults |= _spline_and_goal_faults(message, node)
     return faults
 
 
-def _spline_and_goal_faults(message: ActionSequence) -> set[tuple[str, str]]:
+def _spline_and_goal_faults(message: ActionSequence, node: Settings) -> set[tuple[str, str]]:
+    """What is wrong with the fields of splines and goals."""
+    faults: set[tuple[str, str]] = set()
+    is_spline = message.control_space == ActionSequence.BSPLINE
+    if is_spline:
+        if message.degree not in (0, 3, 4, 5):
+            faults.add(("invalid_spline", "degree"))
+        dt = np.asarray(message.dt, np.float64)
+        per_trajectory = dt.reshape(message.batch, -1) if dt.size == message.batch * message.horizon > 0 else dt[None]
+        if dt.size and (per_trajectory != per_trajectory[:, :1]).any():
+            faults.add(("invalid_dt", "dt"))
+    else:
+        faults |= {("invalid_spline", name) for name in ("degree", "steps") if getattr(message, name)}
     goal = message.goal
-    given = any(len(values) for values in (goal.position, goal.velocity, goal.acceleration, message.goal_index))
-    return {("goal_not_supported", "goal")} if given else set()
+    given = {name for name in OUTPUTS[:3] if len(getattr(goal, name))}
+    takes = OUTPUTS[:3] if is_spline else OUTPUTS[:1] * (message.control_space <= ActionSequence.POSITION)
+    faults |= {("goal_not_supported", f"goal.{name}") for name in given - set(takes)}
+    if message.goal_index and not takes:
+        faults.add(("goal_not_supported", "goal_index"))
+    if not given:
+        return faults | ({("size_mismatch", "goal_index")} if message.goal_index else set())
+    if not is_spline and message.horizon < 2:
+        faults.add(("size_out_of_range", "horizon"))
+    return faults | _row_faults("goal", goal, message.goal_index, message.batch, node)
+
+
+def _row_faults(
+    field: str, state: StartState, index: Sequence[int], batch: int, node: Settings
+) -> set[tuple[str, str]]:
+    """What is wrong with the rows of a start or a goal."""
+    faults = set()
+    given = len(state.position)
+    rows = given // node.dof if given else 1
+    if given % node.dof:
+        faults.add(("size_mismatch", f"{field}.position"))
+    if rows > node.max_batch:
+        faults.add(("size_out_of_range", f"{field}.position"))
+    if not index and rows not in (1, batch):
+        faults.add(("size_mismatch", f"{field}.position"))
+    for name in OUTPUTS[:3]:
+        values = getattr(state, name)
+        if len(values) not in (0, given):
+            faults.add(("size_mismatch", f"{field}.{name}"))
+        if not np.isfinite(values).all():
+            faults.add(("not_finite", f"{field}.{name}"))
+    if len(index) not in (0, batch):
+        faults.add(("size_mismatch", f"{field}_index"))
+    if any(number >= rows for number in index):
+        faults.add((f"{field}_index_out_of_range", f"{field}_index"))
+    return faults
+
+
+def _rows(message: ActionSequence) -> int:
+    """Rows of each trajectory."""
+    if message.control_space != ActionSequence.BSPLINE:
+        return message.horizon
+    return (message.horizon + (message.degree or 3)) * (message.steps or 4) + 1
 
 
 def _name_faults(names: Sequence[str], node: Settings) -> set[tuple[str, str]]:
@@ -226,10 +266,12 @@ def _by_magnitude(bounds: tuple[float, float], overflow: set[tuple[str, str]]) -
 def _smallest_and_largest_result(message: ActionSequence, node: Settings) -> tuple[float, float]:
     """What the largest magnitude in the trajectory of a faultless sequence certainly reaches, and cannot exceed."""
     data = np.asarray(message.data, np.float64).reshape(message.batch, message.horizon, node.dof)
-    start = max(_largest(getattr(message.start, name)) for name in OUTPUTS[:3])
+    states = (message.start, message.goal)
+    start = max(_largest(getattr(state, name)) for state in states for name in OUTPUTS[:3])
     at_most = max(_largest(message.data), start) * _gain(message, node)
     surely = 0.0
-    if message.control_space in (ActionSequence.DEFAULT, ActionSequence.POSITION, ActionSequence.VELOCITY):
+    differs = (ActionSequence.DEFAULT, ActionSequence.POSITION, ActionSequence.VELOCITY)
+    if message.control_space in differs and not message.goal.position:  # a goal replaces an action
         steps = np.asarray(message.dt if message.dt else [node.dt_s], np.float64)
         # The last action is not used; the longest step gives the smallest difference quotient.
         surely = np.abs(np.diff(data[:, :-1], axis=1)).max(initial=0.0) / steps.max()
