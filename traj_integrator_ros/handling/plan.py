@@ -7,8 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from ..engine.integrator import StartState
 from ..execution.motion import State
 from ..execution.rows import Hold, action_steps
+from ..kernels import SplineForm
 from .requests import ActionRequest
 
 _HOLDS = {
@@ -35,6 +37,10 @@ class Plan:
     """State at the origin; None: wherever the robot is. NaN as in actions."""
     origin_ns: int
     """When the first step begins, on the node's clock; 0: when the trajectory starts."""
+    spline: SplineForm | None = None
+    """Where the actions are control points: of which spline; the steps are its segments, and `hold` says nothing."""
+    goal: State | None = None
+    """Of a spline: the state that it ends in."""
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -61,13 +67,20 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         dt = np.asarray(default_dt)
     else:
         dt = _decimal(np.asarray(request.dt[row] if np.ndim(request.dt) == 2 else request.dt, np.float64))
-    return Plan(
-        _HOLDS[request.control_map.name],
-        np.maximum(np.rint(action_steps(dt, request.horizon) * 1e9), 1) * 1e-9,
-        request.actions[row].astype(np.float64),
-        _start_of(request, row),
-        origin_ns,
-    )
+    actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, request.goal_index, row)
+    start = _state_of(request.start, request.start_index, row)
+    spline = request.spline
+    if spline is not None:
+        segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * dt.ravel()[0]))
+        return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal)
+    if goal is not None:  # what comes after it would only lead away
+        actions[request.control_map.goal_place :] = goal.position
+    steps = _whole_nanoseconds(action_steps(dt, request.horizon))
+    return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns)
+
+
+def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
+    return np.maximum(np.rint(steps * 1e9), 1) * 1e-9
 
 
 def plan_of_rows(times: np.ndarray, positions: np.ndarray, start: State, origin_ns: int) -> Plan:
@@ -95,15 +108,14 @@ def _decimal(dt: np.ndarray) -> np.ndarray:
     return np.rint(dt * scale) / scale
 
 
-def _start_of(request: ActionRequest, row: int) -> State | None:
-    """State that a trajectory starts from; an acceleration that the sequence does not bring is not known."""
-    start = request.start
-    if start is None:
+def _state_of(rows: StartState | None, row_index: np.ndarray | None, row: int) -> State | None:
+    """State of a trajectory among rows; an acceleration that the sequence does not bring is not known."""
+    if rows is None:
         return None
-    index = row if len(start.position) > 1 else 0
-    if request.start_index is not None:
-        index = int(request.start_index[row])
+    index = row if len(rows.position) > 1 else 0
+    if row_index is not None:
+        index = int(row_index[row])
     position, velocity, acceleration = (
-        None if rows is None else np.asarray(rows[index], np.float64) for rows in start.rows
+        None if values is None else np.asarray(values[index], np.float64) for values in rows.rows
     )
     return State(position, np.zeros_like(position) if velocity is None else velocity, acceleration)

@@ -13,6 +13,7 @@ from ..execution.rest import brought_to_rest
 from ..execution.rows import Hold, motion_of_actions
 from ..execution.spline import cubic_spline, rests_at_end
 from .plan import Plan
+from .spline_motion import earlier, spline_motion
 
 _LONGER = 1.5
 """Factor by which a fade is prolonged while it would turn a joint back."""
@@ -39,6 +40,8 @@ def started_motion(plan: Plan, robot: State, fading: Fading) -> Motion:
 
     """
     start = robot if plan.start is None else _filled(plan.start, robot)
+    if plan.spline is not None:
+        return spline_motion(plan, start)
     actions = np.where(np.isnan(plan.actions), start.position, plan.actions)
     return motion_of_actions(
         plan.hold,
@@ -102,6 +105,9 @@ def _lack(motion: Motion, robot: State) -> State:
 
 def _laid_to(plan: Plan, into: float, robot: State, fading: Fading) -> Motion:
     """What is left of a plan without a start of its own."""
+    if plan.spline is not None:
+        motion = spline_motion(plan, earlier(robot, into))
+        return motion.from_time(into) if into else motion
     if plan.hold is Hold.POSITION and len(plan.steps) > 1:
         # Joints that are left out stop, where they can without turning back.
         still = robot.position + robot.velocity * (fading.time / 2)

@@ -1,0 +1,97 @@
+"""B-splines for the controller: the ends of the segments, which it joins to the spline itself; and goals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, at
+
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import motion_of_points
+from traj_integrator_ros.kernels import ControlSpace, bspline_segments
+
+START = tuple(np.array(row, np.float32) for row in ([0.1, -0.2], [0.5, -0.3], [0.4, 0.2]))
+GOAL = {"goal_position": np.array([0.6, 0.3], np.float32)}
+FORMS = [(degree, steps, layout) for degree in (3, 4, 5) for steps, layout in ((4, "tight"), (3, "curobo"))]
+
+
+def control_points(count: int = 6) -> np.ndarray:
+    way = np.linspace(0.1, 0.9, count)[:, None]
+    return (
+        START[0]
+        + way * (GOAL["goal_position"] - START[0])
+        + np.random.default_rng(0).normal(scale=0.05, size=(count, 2))
+    )
+
+
+@pytest.mark.parametrize(("degree", "steps", "layout"), FORMS)
+@pytest.mark.parametrize("goal", [{}, GOAL], ids=["rest", "goal"])
+def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
+    degree: int, steps: int, layout: str, goal: dict
+) -> None:
+    node = SimulatedNode(bspline__layout=layout)
+    points = control_points()
+    trajectory = node.send(points, space=ControlSpace.BSPLINE, dt=0.05, start=START, degree=degree, steps=steps, **goal)
+    segments = len(points) + degree + (layout == "curobo")
+    assert trajectory.points.time_ns.tolist() == [round(k * steps * 0.05e9) for k in range(1, segments + 1)]
+    exact = bspline_segments(
+        points.astype(np.float32)[None], *(row[None] for row in START), dt=0.05, degree=degree, steps=steps, layout=layout,
+        **{name: values[None] for name, values in goal.items()},
+    )  # fmt: skip
+    np.testing.assert_allclose(trajectory.points.position, exact.position[0, 1:], atol=1e-12)
+    np.testing.assert_allclose(trajectory.points.velocity, exact.velocity[0, 1:], atol=1e-12)
+    assert not trajectory.points.velocity[-1].any()
+    commanded = motion_of_points(trajectory.points)
+    times = np.linspace(0, commanded.duration, 301)[:-1]
+    meant = trajectory.motion.states_at(times + steps * 0.05)
+    np.testing.assert_allclose(commanded.states_at(times)[:3], meant[:3], atol=1e-9)
+
+
+def test_a_goal_in_motion_is_braked_after_it() -> None:
+    node = SimulatedNode()
+    goal = {**GOAL, "goal_velocity": np.array([0.3, 0.2], np.float32), "goal_acceleration": np.zeros(2, np.float32)}
+    trajectory = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, start=START, **goal)
+    reached = trajectory.motion.state_at((6 + 3) * 4 * 0.05)
+    np.testing.assert_allclose(reached.position, GOAL["goal_position"], atol=1e-9)
+    np.testing.assert_allclose(reached.velocity, goal["goal_velocity"], atol=1e-9)
+    assert trajectory.brakes_at == pytest.approx(1.8) and not trajectory.points.velocity[-1].any()
+
+
+def test_positions_with_a_goal_end_there() -> None:
+    node = SimulatedNode()
+    way = START[0] + np.linspace(0, 1, 9)[1:, None] * np.array([0.05, 0.05])
+    trajectory = node.send(way, start=START[:2], goal_position=np.array([0.16, -0.14], np.float32))
+    np.testing.assert_allclose(trajectory.motion.end.position, [0.16, -0.14], atol=1e-7)
+    assert trajectory.brakes_at is None
+
+
+def test_a_spline_replaces_a_running_motion_without_a_seam() -> None:
+    node = SimulatedNode(start_from="previous")
+    node.measure(START[0], START[1])
+    first = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, **GOAL)
+    now = NOW_S + 0.5
+    second = node.send(control_points(8), space=ControlSpace.BSPLINE, dt=0.05, now=now, **GOAL)
+    begin = second.start_ns * 1e-9
+    np.testing.assert_allclose(at(second, begin), at(first, begin), atol=1e-6)
+    np.testing.assert_allclose(second.motion.end.position, GOAL["goal_position"], atol=1e-6)
+
+
+@pytest.mark.parametrize("degree", [3, 4, 5])
+def test_a_controller_plays_an_optimized_spline_with_its_own_peaks(jtc, degree: int) -> None:
+    node = SimulatedNode(start_from="previous", publish__lead_time=0.02)
+    node.measure(START[0], START[1])
+    trajectory = node.send(control_points(16), space=ControlSpace.BSPLINE, dt=0.02, start=START, degree=degree, **GOAL)
+    joints, motion = list(node.parameters.joint_names), trajectory.motion
+    controller = jtc.Controller(joints, rate=1000, hard_replacement=True)
+    begin = trajectory.start_ns * 1e-9
+    controller.set_state(*(row.astype(float) for row in State(*START)))
+    points = trajectory.points
+    assert controller.receive(
+        joints, points.time_ns, points.position, points.velocity, points.acceleration, now=begin, stamp=begin
+    ), controller.refusal
+    first = points.time_ns[0] * 1e-9
+    time, *_, acceleration = controller.run(begin + first, begin + motion.duration - 0.001)
+    _, _, meant, jerk = motion.states_at(time - begin)
+    assert np.abs(acceleration).max() == pytest.approx(np.abs(meant).max(), rel=1e-3)
+    commanded_jerk = np.diff(acceleration, axis=0) * 1000
+    assert np.abs(commanded_jerk).max() <= 1.01 * np.abs(jerk).max()

@@ -1,0 +1,41 @@
+"""The motion that control points mean: the spline itself, one polynomial for each segment. Knows no ROS."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..execution.motion import Motion, State
+from ..kernels import bspline_segments
+from .plan import Plan
+
+
+def spline_motion(plan: Plan, start: State) -> Motion:
+    """The spline of a plan with control points, from a start state to its goal, or to rest at the last control point.
+
+    Its pieces are the segments: controllers that join points by quintics repeat each of them from its ends.
+    """
+    form, goal = plan.spline, plan.goal
+    ends: dict[str, np.ndarray | None] = {"goal_position": None, "goal_velocity": None, "goal_acceleration": None}
+    if goal is not None:
+        ends = {f"goal_{name}": _row(values) for name, values in goal._asdict().items()}
+    segments = bspline_segments(
+        plan.actions[None],
+        *(_row(values) for values in start),
+        **ends,
+        dt=plan.steps[0] / form.steps,
+        degree=form.degree,
+        steps=form.steps,
+        layout=form.layout,
+    )
+    knots = np.concatenate([[0.0], plan.ends])
+    return Motion(knots, segments.coefficients[0], ends_at_rest=goal is None or not goal.velocity.any())
+
+
+def earlier(state: State, by: float) -> State:
+    """Where a robot would have been, `by` s before, that has always accelerated as it does."""
+    a = np.zeros_like(state.velocity) if state.acceleration is None else state.acceleration
+    return State(state.position - state.velocity * by + a * (by * by / 2), state.velocity - a * by, state.acceleration)
+
+
+def _row(values: np.ndarray | None) -> np.ndarray | None:
+    return None if values is None else values[None]
