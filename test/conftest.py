@@ -9,9 +9,11 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -157,3 +159,16 @@ def shared_data() -> Callable[[str], Path]:
         return file
 
     return find
+
+
+@pytest.fixture(scope="session")
+def jtc(project_root: Path) -> ModuleType:
+    """The model of joint_trajectory_controller; skips where the shared folder is not there."""
+    path = project_root.parent / "shared" / "jtc" / "jtc.py"
+    if not path.is_file():
+        pytest.skip(f"no model of joint_trajectory_controller: {path} does not exist")
+    spec = importlib.util.spec_from_file_location("jtc", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["jtc"] = module  # its dataclasses look there for their annotations
+    spec.loader.exec_module(module)
+    return module

@@ -35,9 +35,14 @@ def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
     segments = len(points) + degree + (layout == "curobo")
     assert trajectory.points.time_ns.tolist() == [round(k * steps * 0.05e9) for k in range(1, segments + 1)]
     exact = bspline_segments(
-        points.astype(np.float32)[None], *(row[None] for row in START), dt=0.05, degree=degree, steps=steps, layout=layout,
+        points.astype(np.float32)[None],
+        *(row[None] for row in START),
         **{name: values[None] for name, values in goal.items()},
-    )  # fmt: skip
+        dt=0.05,
+        degree=degree,
+        steps=steps,
+        layout=layout,
+    )
     np.testing.assert_allclose(trajectory.points.position, exact.position[0, 1:], atol=1e-12)
     np.testing.assert_allclose(trajectory.points.velocity, exact.velocity[0, 1:], atol=1e-12)
     assert not trajectory.points.velocity[-1].any()

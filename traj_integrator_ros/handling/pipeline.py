@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
-from ..execution.motion import State
 from ..kernels import SplineForm, Trajectory
 from .finite import all_finite, require_finite
 from .limits import JointLimits, find_violation
 from .parameters import ACTION_REJECT, START_FROM_PREVIOUS, NodeParameters
-from .plan import is_held, plan_of_rows, plan_of_sequence
+from .plan import plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
@@ -180,12 +179,7 @@ class Pipeline:
                 f"got {batch.request.batch}",
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
-        if is_held(batch.request):
-            plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
-        else:
-            rows = batch.trajectories[:, row, batch.request.control_map.start_row :].astype(np.float64)
-            times = batch.times.row(row).time_s[batch.request.control_map.start_row :]
-            plan = plan_of_rows(times, rows[0], State(*rows[:3, 0]), origin_ns)
+        plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
         return self._trajectories.trajectory(plan, now_ns)
 
     def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory:

@@ -83,25 +83,6 @@ def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
     return np.maximum(np.rint(steps * 1e9), 1) * 1e-9
 
 
-def plan_of_rows(times: np.ndarray, positions: np.ndarray, start: State, origin_ns: int) -> Plan:
-    """Return rows of a map as a plan of positions, for maps whose actions are not held over a step.
-
-    Args:
-        times: of the rows from the start state on, s `[N]`.
-        positions: rows, `[N, dof]`, the first of which is the start.
-        start: state at the first row.
-        origin_ns: stamp of the sequence.
-
-    """
-    steps = np.maximum(np.rint(np.diff(times) * 1e9), 1) * 1e-9
-    return Plan(Hold.POSITION, steps, positions[1:].astype(np.float64), start, origin_ns)
-
-
-def is_held(request: ActionRequest) -> bool:
-    """Whether each action is held over a step of its own."""
-    return request.control_map.name in _HOLDS
-
-
 def _decimal(dt: np.ndarray) -> np.ndarray:
     """Step lengths that came as float32 by their 7 digits: 0.05 s, and not a nanosecond more."""
     scale = 10.0 ** (6 - np.floor(np.log10(dt)))
