@@ -94,7 +94,7 @@ def test_good_run_has_no_failures(outcome):
         ({"unknown_answers": 3}, "3 trajectory batches that answer no sequence of ours"),
         ({"faults": {"joint trajectory: does not end at rest": 2}}, "does not end at rest (2 times)"),
         ({"joint_trajectories": 99}, "99 joint trajectories for 100 answered sequences"),
-        ({"unmatched_starts": 1}, "1 joint trajectories do not start where their sequence did"),
+        ({"unmatched_starts": 1}, "1 joint trajectories do not begin in a row of their sequence"),
     ],
 )
 def test_every_fault_fails_the_run_by_name(outcome, changes, message):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -33,6 +32,8 @@ BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
 JOINT_TRAJECTORY = "~/joint_trajectory"
 """Where start-up accelerations of joint trajectories are reported."""
+SAME_POSITION = 5e-3
+"""What a sequence lacks of its start's acceleration fades in the joint trajectory, and not in the batch; rad."""
 DRAIN_WITHIN_S = 2.0
 SET_WITHIN_S = 2.0
 RESTART_POLL_S = 0.25
@@ -65,7 +66,8 @@ class DemoPlanner:
         self._participant, self._paths, self._batch = participant, paths, batch
         self._player: MotionPlayer | None = None
         self._random = np.random.default_rng(1)
-        self._starts: Counter[bytes] = Counter()
+        self._unmatched_rows: list[np.ndarray] = []
+        self._unmatched_points: list[np.ndarray] = []
         self._publishers_seen: set[bytes] = set()
         self._set_parameters = participant.client(SetParameters, "set_parameters")
         participant.node.create_timer(RESTART_POLL_S, self._watch_for_restart)
@@ -88,8 +90,8 @@ class DemoPlanner:
 
     @property
     def unmatched_starts(self) -> int:
-        """Joint trajectories that start nowhere where a trajectory batch did."""
-        return -sum(count for count in self._starts.values() if count < 0)
+        """Joint trajectories whose first point is in no trajectory batch, where it belongs."""
+        return len(self._unmatched_points)
 
     def run(self, player: MotionPlayer, show: Callable[[], None]) -> None:
         """Send windows that start where the player is, for as long as it plays; calls `show` between them."""
@@ -175,7 +177,7 @@ class DemoPlanner:
             return "trajectory batch of other joints or size"
         self.measured.add(window, batch)
         row = start_row(window, batch.horizon)
-        self._starts[batch.position[0, row].tobytes()] += 1
+        _match(batch.position[0, row + 1], self._unmatched_points, self._unmatched_rows)
         self.kept.append(Kept(window, _first_rows(batch)))
         return self._start_fault(window, batch.position[:, row])
 
@@ -186,10 +188,18 @@ class DemoPlanner:
         return "" if known else "trajectory starts from no joint state of ours"
 
     def _on_joint_trajectory(self, message: JointTrajectory) -> None:
-        self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[1:4]])
+        self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[:3]])
         self.measured.commanded.add(message)
-        start = np.asarray(message.points[0].positions).astype(np.float32)
-        self._starts[start.tobytes()] -= 1
+        _match(np.array(message.points[0].positions), self._unmatched_rows, self._unmatched_points)
+
+
+def _match(position: np.ndarray, others: list[np.ndarray], own: list[np.ndarray]) -> None:
+    """Take the partner of a position `[dof]` out of the others, or keep it until that comes: topics have no order."""
+    for index, other in enumerate(others):
+        if np.abs(position - other).max() <= SAME_POSITION:
+            del others[index]
+            return
+    own.append(position)
 
 
 def _message(window: Window) -> ActionSequence:

@@ -132,7 +132,7 @@ def failures(outcome: Outcome) -> list[str]:
         found.append(f"{outcome.measured.not_finite} trajectory batches with NaN or Inf")
     found += [f"{fault} ({count} times)" for fault, count in sorted(outcome.faults.items())]
     if outcome.unmatched_starts and not outcome.restarts:
-        found.append(f"{outcome.unmatched_starts} joint trajectories do not start where their sequence did")
+        found.append(f"{outcome.unmatched_starts} joint trajectories do not begin in a row of their sequence")
     return found
 
 
