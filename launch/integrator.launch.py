@@ -15,16 +15,14 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 
+from traj_integrator_ros.wire.fast_dds import PROFILE_VARIABLES, profile_variable
+
 # In the source tree as in share/traj_integrator_ros, config/ lies beside launch/.
 CONFIG = Path(__file__).parent.parent / "config"
 NODE_NAME = "traj_integrator"
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 RESPAWN_DELAY_S = 1.0
-TRANSPORT_VARIABLES = (
-    "FASTDDS_DEFAULT_PROFILES_FILE",
-    "FASTRTPS_DEFAULT_PROFILES_FILE",  # its name until Fast DDS 3
-    "FASTDDS_BUILTIN_TRANSPORTS",
-)
+TRANSPORT_VARIABLES = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS")
 """Users choose transports with these; our profile would override the last one."""
 
 
@@ -115,9 +113,7 @@ def _transport_environment(profile: str) -> dict[str, str]:
     else:
         names = ", ".join([*profiles, "none", "auto"])
         raise ValueError(f"transport_profile: expected one of {names}, or the path of an .xml file; got '{profile}'")
-    # Fast DDS 3 renamed the variable, and warns of the old name.
-    has_fast_dds_2 = os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy")
-    return {"FASTRTPS_DEFAULT_PROFILES_FILE" if has_fast_dds_2 else "FASTDDS_DEFAULT_PROFILES_FILE": str(path)}
+    return {profile_variable(): str(path)}
 
 
 def _existing_file(argument: str, text: str) -> Path:

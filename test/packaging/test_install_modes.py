@@ -88,7 +88,7 @@ def output_of(command: list[object], cwd: Path | None = None, **variables: str) 
 def checkout(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources, so that builds leave nothing in the real ones."""
     copy = tmp_path_factory.mktemp("checkout") / PACKAGE
-    left_out = (".git", ".venv", "build", "dist", "install", "log", "*.so", "*.egg-info", "__pycache__", ".*_cache")
+    left_out = (".git", ".venv*", "build", "dist", "install", "log", "*.so", "*.egg-info", "__pycache__", ".*_cache")
     shutil.copytree(project_root, copy, symlinks=True, ignore=shutil.ignore_patterns(".hypothesis", *left_out))
     return copy
 

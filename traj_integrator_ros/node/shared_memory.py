@@ -12,11 +12,11 @@ import re
 import time
 from pathlib import Path
 
+from ..wire.fast_dds import PROFILE_VARIABLES
+
 FOLDER = Path("/dev/shm")
 SEGMENT_BYTES = 16 * 2**20
 """Size of a segment in the profiles of config/."""
-PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
-"""Name a transport profile to Fast DDS 3 and to Fast DDS 2."""
 _SEGMENT = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}")
 _LOCK_SUFFIX = "_el"
 _OLDEST_START_S = 3.0

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 from ..tools.ros_domain import claim_domain
+from ..wire.fast_dds import PROFILE_VARIABLES, profile_variable
 
 PROFILE = "fastdds_localhost.xml"
-PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
-"""Name a transport profile to Fast DDS 3 and to Fast DDS 2."""
 
 
 def stay_local() -> None:
@@ -37,9 +36,7 @@ def isolate(profile: str | None = PROFILE) -> None:
 def profile_environment(profile: str) -> dict[str, str]:
     """The variable that names a transport profile of config/ to Fast DDS; empty where that file is not installed."""
     file = config_file(profile)
-    # Fast DDS 3 renamed the variable, and warns of the old name.
-    has_fast_dds_2 = os.environ.get("ROS_DISTRO") in ("humble", "iron", "jazzy")
-    return {PROFILE_VARIABLES[has_fast_dds_2]: str(file)} if file is not None else {}
+    return {profile_variable(): str(file)} if file is not None else {}
 
 
 def config_file(name: str) -> Path | None:

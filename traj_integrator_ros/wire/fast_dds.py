@@ -1,0 +1,25 @@
+"""What differs between the Fast DDS of one ROS 2 distribution and another's. Knows no ROS."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
+"""Name a transport profile to Fast DDS 3 (Kilted and later) and to Fast DDS 2 (Humble, Jazzy)."""
+_LIBRARIES = ("libfastdds.so*", "libfastrtps.so*")
+
+
+def profile_variable() -> str:
+    """The environment variable that names a transport profile to the Fast DDS that is installed.
+
+    Fast DDS 3 renamed the variable, and its library: the first prefix of the environment that holds either library
+    decides, and Fast DDS 3 is assumed where none does. Both variables at once would be a warning of the old name.
+    """
+    for prefix in [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]:
+        for variable, library in zip(PROFILE_VARIABLES, _LIBRARIES, strict=True):
+            # Debian's multiarch folders hold the libraries of some installations.
+            if any(Path(prefix).glob(f"lib/{library}")) or any(Path(prefix).glob(f"lib/*-linux-gnu/{library}")):
+                return variable
+    return PROFILE_VARIABLES[0]
