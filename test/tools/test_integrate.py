@@ -119,7 +119,8 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
             header=header, joint_names=list(JOINTS), control_space=3, batch=2, horizon=3,
             dt=np.array([0.1], np.float32), start_index=np.zeros(0, np.uint32),
             start=made["traj_integrator_interfaces/msg/StartState"](start, empty, empty),
-            data=np.arange(12, dtype=np.float32),
+            data=np.arange(12, dtype=np.float32), goal_index=np.zeros(0, np.uint32), degree=0, steps=0,
+            goal=made["traj_integrator_interfaces/msg/StartState"](empty, empty, empty),
         )  # fmt: skip
 
     state = made["sensor_msgs/msg/JointState"](
