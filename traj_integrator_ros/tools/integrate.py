@@ -167,7 +167,7 @@ def _planned(
     with np.errstate(all="ignore"):  # what overflows is told of below
         motions = motions_of(sequence, space, options.acceleration_integrator, options.dt or _default_dt(sequence))
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            motions = [stopped(motion, own) for motion in motions]
+            motions = [stopped(motion, own, sequence.joint_names) for motion in motions]
         result = integrated(sequence, motions)
     if not all(np.isfinite(getattr(result, name)).all() for name in QUANTITIES):
         raise ValueError("expected a finite trajectory, got one that is not")

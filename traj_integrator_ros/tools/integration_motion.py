@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from ..execution.brake import brake
 from ..execution.limits import Limits, first_violation
 from ..execution.motion import Motion, State
 from ..execution.rows import Hold, action_steps, motion_of_actions
+from ..handling.ending import Braking, stopping
 from ..handling.limits import JointLimits
+from ..handling.rejection import Rejected
 from ..motions.samples import QUANTITIES
 from .integration_input import Sequence
 from .integration_output import Integrated
 
 REST_TOLERANCE = 0.01
 """rad/s, up to which a plan counts as at rest in the end: default of the node's publish.rest_tolerance."""
+BRAKE_TIME_S = 0.25
+"""Of a brake without limits of jerk: default of the node's publish.brake_time."""
 _UNITS = dict(zip(QUANTITIES, ("rad", "rad/s", "rad/s^2", "rad/s^3"), strict=True))
 
 
@@ -48,13 +50,16 @@ def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: floa
     ]
 
 
-def stopped(motion: Motion, limits: Limits) -> Motion:
-    """The motion with a brake behind it, within limits, where it does not end at rest."""
-    end = motion.end
-    if np.abs(end.velocity).max() <= REST_TOLERANCE:
-        return replace(motion, ends_at_rest=True)
-    spacing = float(motion.knots[-1] - motion.knots[-2])
-    return motion.then(brake(end, spacing, acceleration=limits.acceleration, jerk=limits.jerk))
+def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Motion:
+    """The motion brought to rest as the node does it, with a brake within limits where that takes one.
+
+    Raises ValueError where the limits allow no brake of reasonable length.
+    """
+    braking = Braking(joint_names, REST_TOLERANCE, BRAKE_TIME_S, limits.acceleration, limits.jerk)
+    try:
+        return stopping(motion, braking).motion
+    except Rejected as refusal:
+        raise ValueError(str(refusal)) from None
 
 
 def integrated(sequence: Sequence, motions: list[Motion]) -> Integrated:
