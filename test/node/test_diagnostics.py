@@ -78,12 +78,13 @@ def test_every_reason_is_listed_with_its_count() -> None:
 
 
 def test_what_was_executed_is_told() -> None:
-    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, dropped_steps=7, late=1, starved=2, brakes=3)
+    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5)
     [told] = Diagnostics("node").message(status(execution=report), Time()).status
     values = {pair.key: pair.value for pair in told.values}
     assert [values[f"seam_offset_{q}"] for q in ("position", "velocity", "acceleration")] == ["0.1", "0.2", "0.3"]
     assert (values["lead_margin_least_ms"], values["lead_margin_median_ms"]) == ("12.300", "15.000")
-    assert [values[key] for key in ("dropped_steps", "late", "starved", "brakes")] == ["7", "1", "2", "3"]
+    counts = ("dropped_steps", "late", "starved", "brakes", "chunks_averaged", "chunks_forgotten")
+    assert [values[key] for key in counts] == ["7", "1", "2", "3", "4", "5"]
 
 
 def test_latency_percentiles_are_of_the_last_thousand() -> None:

@@ -152,11 +152,13 @@ def test_every_parameter_is_declared_with_type_range_and_description(client: Ros
 CHANGES = [
     ("dt", 0.05), ("control_space", "velocity"), ("finite_difference", "central"),
     ("acceleration_integrator", "semi_implicit_euler"), ("state_timeout", 1.0), ("start_from", "previous"),
+    ("bspline.degree", 4), ("bspline.steps", 2), ("bspline.layout", "curobo"),
     ("limits.position_min", [-1.0] * 3), ("limits.position_max", [1.0] * 3), ("limits.velocity", [1.0] * 3),
     ("limits.acceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3), ("limits.start_deviation", 0.5),
     ("limits.action", "warn"), ("publish.row", 1), ("publish.joint_trajectory", False),
     ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
     ("publish.brake_time", 0.5), ("publish.lead_time", 0.05), ("publish.fade_time", 0.1), ("publish.longest_wait", 2.0),
+    ("chunks.ensemble", "weighted"), ("chunks.decay", 0.1), ("chunks.heaviest", "newest"),
     ("diagnostics.period", 0.2), ("service_introspection", "contents"),
 ]  # fmt: skip
 

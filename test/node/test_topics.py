@@ -16,9 +16,12 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
+from traj_integrator_ros.traffic.messages import set_stamp
 
 pytestmark = pytest.mark.ros
 DOF = 3
+SPLINE_STEPS = 4
+"""Parameter bspline.steps."""
 
 
 def in_float64(message: ActionSequence, start: np.ndarray, dt: object, space: ControlSpace) -> list[np.ndarray]:
@@ -44,9 +47,10 @@ def test_numbers_over_the_wire_are_those_of_the_kernels(client: RosClient, space
     for name, reference in zip(("position", "velocity", "acceleration", "jerk"), expected, strict=True):
         value = table(getattr(batch, name), 4, DOF)
         assert np.linalg.norm(value - reference) <= 2e-6 * np.linalg.norm(reference), name
-    assert (batch.batch, batch.horizon, list(batch.joint_names)) == (4, 9, client.joint_names)
+    rows = expected[0].shape[1]
+    assert (batch.batch, batch.horizon, list(batch.joint_names)) == (4, rows, client.joint_names)
     assert batch.header.stamp.sec == 1234
-    assert np.allclose(batch.time_from_start, 0.05 * np.arange(9))
+    assert np.allclose(batch.time_from_start, 0.05 * np.arange(rows))
 
 
 def test_a_sequence_without_start_starts_from_the_latest_joint_state(client: RosClient) -> None:
@@ -93,7 +97,8 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
     # That it is acceptable, the client checks of all that it receives.
     assert trajectory.header.stamp.sec == 0 and trajectory.header.stamp.nanosec == 0
     times = [point.time_from_start.nanosec for point in trajectory.points[:horizon]]
-    assert times == [20_000_000 * (k + 1) for k in range(horizon)], (
+    step_ns = 20_000_000 * (SPLINE_STEPS if space is ControlSpace.BSPLINE else 1)
+    assert times == [step_ns * (k + 1) % 10**9 for k in range(horizon)], (
         "every action is executed, from the controller's own state"
     )
     assert [len(point.accelerations) for point in trajectory.points] == [
@@ -185,6 +190,28 @@ def test_start_from_previous_continues_where_the_last_trajectory_is_by_now(clien
         assert np.allclose(table(batch.position, 1, DOF)[0, 0], 0.7)
     finally:
         client.set_parameters(start_from="measured")
+
+
+def test_chunks_of_a_policy_are_averaged_where_both_cover_a_time(client: RosClient) -> None:
+    settings = {"start_from": "previous", "chunks.ensemble": "weighted", "chunks.decay": 0.5}
+    assert client.set_parameters(**settings, **{"publish.fade_time": 0.0}) == [(True, "")] * 4
+    try:
+        now_ns, trajectories = time.time_ns(), []
+        for value, horizon, origin_ns in ((0.01, 20, now_ns), (0.03, 24, now_ns + 100_000_000)):
+            message = sequence(np.full((1, horizon, DOF), value), control_space=ActionSequence.POSITION, dt=[0.1])
+            set_stamp(message, origin_ns)
+            trajectories.append(client.answer(message)[1])
+        # The row at 1.0 s of the first chunk: the oldest has weight 1, the newest exp(-0.5).
+        begin_s = stamp_s(trajectories[1]) - now_ns * 1e-9
+        times_s = [begin_s + p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in trajectories[1].points]
+        points = {round(10 * time_s): point for time_s, point in zip(times_s, trajectories[1].points, strict=True)}
+        share = np.exp(-0.5) / (1 + np.exp(-0.5))
+        assert np.allclose(points[10].positions, 0.01 + 0.02 * share, atol=1e-6)
+        assert np.allclose(points[24].positions, 0.03, atol=1e-6), "the newest goes on alone"
+        assert client.counts()["chunks_averaged"]
+    finally:
+        client.set_parameters(**{"start_from": "measured", "chunks.ensemble": "latest", "chunks.decay": 0.01})
+        client.set_parameters(**{"publish.fade_time": 0.2})
 
 
 def test_the_published_row_can_be_chosen_and_must_exist(client: RosClient) -> None:

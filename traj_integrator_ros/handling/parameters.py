@@ -63,6 +63,8 @@ class ParameterSpec:
 
 START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
+ENSEMBLE_WEIGHTED = "weighted"
+HEAVIEST_NEWEST = "newest"
 ACTION_REJECT = "reject"
 _MAXIMUM = 1e9
 
@@ -307,6 +309,29 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         range=(0.0, 3600.0),
     ),
     ParameterSpec(
+        "chunks.ensemble",
+        ParameterKind.STRING,
+        "latest",
+        "With start_from = previous: which of the stamped position sequences that cover a time count: latest, or "
+        "weighted (the average of them all, as in ACT's temporal ensembling)",
+        choices=("latest", ENSEMBLE_WEIGHTED),
+    ),
+    ParameterSpec(
+        "chunks.decay",
+        ParameterKind.DOUBLE,
+        0.01,
+        "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: all the same",
+        unit="per chunk",
+        range=(0.0, 1000.0),
+    ),
+    ParameterSpec(
+        "chunks.heaviest",
+        ParameterKind.STRING,
+        "oldest",
+        "With chunks.ensemble = weighted: the chunk that i counts from, by stamp: oldest (as in ACT) or newest",
+        choices=("oldest", HEAVIEST_NEWEST),
+    ),
+    ParameterSpec(
         "diagnostics.period",
         ParameterKind.DOUBLE,
         1.0,
@@ -373,6 +398,9 @@ class NodeParameters:
     publish_lead_time: float
     publish_fade_time: float
     publish_longest_wait: float
+    chunks_ensemble: str
+    chunks_decay: float
+    chunks_heaviest: str
     diagnostics_period: float
     service_introspection: str
     autostart: bool

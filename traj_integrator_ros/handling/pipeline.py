@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,10 +12,11 @@ import numpy as np
 
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from ..kernels import SplineForm, Trajectory
+from .chunks import Weighing
 from .finite import all_finite, require_finite
 from .limits import JointLimits, find_violation
-from .parameters import ACTION_REJECT, START_FROM_PREVIOUS, NodeParameters
-from .plan import plan_of_sequence
+from .parameters import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS, NodeParameters
+from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
@@ -103,6 +105,9 @@ class Pipeline:
             parameters.limits_acceleration,
             parameters.limits_jerk,
         )
+        self._weighing = None
+        if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
+            self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
         self._trajectories = TrajectoryMaker(parameters, self._limits, self.joint_states, self.published, self._warn)
 
     def take_joint_state(
@@ -180,7 +185,13 @@ class Pipeline:
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
         plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
+        if self._weighing is not None and plan.is_chunk:
+            return self._ensembled(plan, self._weighing, now_ns)
         return self._trajectories.trajectory(plan, now_ns)
+
+    def _ensembled(self, chunk: Plan, weighing: Weighing, now_ns: int) -> ExecutableTrajectory:
+        averaged = self.published.chunks.averaged(chunk, weighing)
+        return replace(self._trajectories.trajectory(averaged, now_ns), chunk=chunk)
 
     def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory:
         """Check positions and times, and make the trajectory through them.

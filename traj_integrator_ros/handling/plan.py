@@ -48,6 +48,11 @@ class Plan:
         return self.steps.cumsum()
 
     @property
+    def is_chunk(self) -> bool:
+        """Whether its actions are positions at times of the clock: what others may have said for the same times."""
+        return bool(self.origin_ns) and self.hold is Hold.POSITION and self.spline is None
+
+    @property
     def duration(self) -> float:
         """All steps, s."""
         return float(self.ends[-1]) if len(self.steps) else 0.0

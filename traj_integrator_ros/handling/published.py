@@ -10,6 +10,8 @@ import numpy as np
 
 from ..execution.motion import Motion, State, resting
 from ..execution.points import Points
+from .chunks import ChunkMemory
+from .plan import Plan
 
 SETTLING_S = 0.25
 """For so long after a motion has come to rest, the joints may be on their way to where their commands already are."""
@@ -33,6 +35,8 @@ class ExecutableTrajectory:
     """Steps that were over at its start."""
     seam: State | None = None
     """What the plan lacked of the robot's state at the start; None where it began from that."""
+    chunk: Plan | None = None
+    """Of a policy, to be averaged with those that follow: as it was sent; None: none is."""
 
 
 class ExecutionReport(NamedTuple):
@@ -50,12 +54,18 @@ class ExecutionReport(NamedTuple):
     """Trajectories that came when the one before was already braking, or had come to rest by a brake."""
     brakes: int = 0
     """Brakes that were executed, in part at least."""
+    chunks_averaged: int = 0
+    """Most chunks that were averaged for one time, since the report before."""
+    chunks_forgotten: int = 0
+    """Chunks that were not over when something took over that they are not averaged with."""
 
 
 class PublishedMotion:
     """The last motion published, where it says the robot is at any time, and what happened at its replacements."""
 
     def __init__(self) -> None:
+        self.chunks = ChunkMemory()
+        """What the motion was averaged from."""
         self._last: ExecutableTrajectory | None = None
         self._recorded_ns = 0
         self._brake_counted = False
@@ -75,6 +85,7 @@ class PublishedMotion:
         if trajectory.seam is not None:
             self._seam = np.maximum(self._seam, [np.abs(part).max() for part in trajectory.seam])
         self._last, self._recorded_ns, self._brake_counted = trajectory, now_ns, False
+        self.chunks.take(trajectory.chunk, now_ns)
 
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
@@ -92,7 +103,8 @@ class PublishedMotion:
         seam = tuple(self._seam.tolist())
         self._margins.clear()
         self._seam = np.zeros(3)
-        return ExecutionReport(seam, least, median, self._dropped, self._late, self._starved, self._brakes)
+        counts = (self._dropped, self._late, self._starved, self._brakes)
+        return ExecutionReport(seam, least, median, *counts, self.chunks.most_averaged(), self.chunks.forgotten)
 
     def check_clock(self, now_ns: int) -> None:
         """Forget a motion that was published later than now: the clock has jumped back."""
@@ -141,4 +153,5 @@ class PublishedMotion:
     def clear(self) -> None:
         """Forget the motion."""
         self._last = None
+        self.chunks.clear()
         self._brake_counted = False

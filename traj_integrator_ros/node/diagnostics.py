@@ -147,6 +147,8 @@ def _of_execution(execution: ExecutionReport) -> dict[str, str]:
         "late": str(execution.late),
         "starved": str(execution.starved),
         "brakes": str(execution.brakes),
+        "chunks_averaged": str(execution.chunks_averaged),
+        "chunks_forgotten": str(execution.chunks_forgotten),
     }
 
 
