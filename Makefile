@@ -4,7 +4,7 @@
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
-#   make soak ARGS="--minutes 2"       and to the soak
+#   make soak ARGS="--minutes 2"       and to the soak (--chunks: of a policy and a robot that executes)
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.
 given := $(if $(filter undefined,$(origin PYTHON)),,--python-is-given)

@@ -13,7 +13,7 @@ from traj_integrator_ros.tools.progress import make_progress
 from traj_integrator_ros.tools.robot import load_limits
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
 
-from .judge import LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
+from .judge import LATE_SHARE, LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
 from .motion import Swing
 from .picture import draw
 from .records import Record
@@ -35,10 +35,12 @@ def main() -> int:
     from .session import run_soak
 
     params_file = out / "node_params.yaml"
-    params_file.write_text(_parameters(options.set), encoding="utf-8")
+    params_file.write_text(_parameters(options.set, options.chunks), encoding="utf-8")
     swing = Swing(load_limits(params_file))
     rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
-    record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates)
+    if options.chunks:  # have a rate of their own
+        del rates["planner"]
+    record = Record(warmup_s=options.warmup, duration_s=60 * options.minutes, rates_hz=rates, chunks=options.chunks)
     # Both unwind, so that the node is stopped; a shell ignores SIGINT for what it runs in the background.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -48,7 +50,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    found = violations(record, Limits(options.p99_ratio, options.rss_growth, options.least_rate))
+    found = violations(record, Limits(options.p99_ratio, options.rss_growth, options.least_rate, options.late_share))
     if record.samples:
         draw(record, out / PICTURE)
     write(as_json(record, found), out / REPORT)
@@ -75,6 +77,11 @@ def _options() -> argparse.Namespace:
             f"--{name}-rate", type=_positive, default=default, metavar="HZ", help=f"{what} (default: %(default)s)"
         )
     parser.add_argument(
+        "--chunks", action="store_true",
+        help="instead of batches from a planner: a policy streams chunks at 10 to 25 Hz, with jitter and stops, and a "
+        "robot executes them; nothing commanded at 1 kHz may leave its limits",
+    )  # fmt: skip
+    parser.add_argument(
         "--set", action="append", default=[], metavar="NAME:=VALUE", help="a parameter of the node; may be repeated"
     )
     parser.add_argument(
@@ -89,18 +96,29 @@ def _options() -> argparse.Namespace:
         "--least-rate", type=_positive, default=LEAST_RATE, metavar="X",
         help="share of the rates that must be reached, else it was no soak (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--late-share", type=_positive, default=LATE_SHARE, metavar="X",
+        help="with --chunks: largest share that reaches the robot after its own start (default: %(default)s)",
+    )  # fmt: skip
     options = parser.parse_args()
     if wrong := [text for text in options.set if ":=" not in text]:
         parser.error(f"argument --set: expected NAME:=VALUE, got {wrong[0]!r}")
     return options
 
 
-def _parameters(settings: list[str]) -> str:
+def _parameters(settings: list[str], chunks: bool) -> str:
     """The node's parameter file: that of the Franka robot, with counts four times a second, and the user's settings."""
     content = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
     (section,) = content.values()
     parameters = section["ros__parameters"]
-    for text in ("diagnostics.period:=0.25", "warmup:=['16x32']", "device:=auto", *settings):
+    start_from = "previous" if chunks else "measured"
+    for text in (
+        f"start_from:={start_from}",
+        "diagnostics.period:=0.25",
+        "warmup:=['16x32']",
+        "device:=auto",
+        *settings,
+    ):
         name, _, value = text.partition(":=")
         *groups, last = name.split(".")
         place = parameters

@@ -22,7 +22,7 @@ REPORT_S = 1.0
 GREETING_S = 0.2
 FAULTS_KEPT = 20
 """A second; that many lines are enough to see what is wrong."""
-Row = dict[str, "int | float | list"]
+Row = dict[str, "int | float | list | dict"]
 
 
 class Role:
@@ -46,6 +46,10 @@ class Role:
     def counts(self) -> dict[str, int]:
         """What it has counted since its start."""
         raise NotImplementedError
+
+    def peaks(self) -> dict[str, float]:
+        """The largest it has measured since its start."""
+        return {}
 
 
 def run_client(name: str, role_of: Callable[[Participant], Role]) -> int:
@@ -122,6 +126,7 @@ class _Rows:
         role, counts = self._role, self._role.counts()
         row: Row = {name: count - self._before.get(name, 0) for name, count in counts.items()}
         self._before = counts
+        row["peaks"] = role.peaks()
         row["faults"] = list(role.faults.elements())[:FAULTS_KEPT]
         role.faults.clear()
         if role.ledger is not None:

@@ -13,6 +13,8 @@ P99_RATIO = 1.5
 RSS_GROWTH_MIB = 4.0
 """Of the median of the last minute over that of the first: 52 bytes a request in ten minutes at 150 requests/s."""
 LEAST_RATE = 0.95
+LATE_SHARE = 0.01
+"""Of the chunks that may reach the controller after their start: what it commands then, the machine is to blame for."""
 _FAULTS_SHOWN = 5
 
 
@@ -25,6 +27,8 @@ class Limits:
     rss_growth_mib: float = RSS_GROWTH_MIB
     least_rate: float = LEAST_RATE
     """Share of the rates asked for that must have been reached: else it was no soak."""
+    late_share: float = LATE_SHARE
+    """Of chunks that may reach the controller after their own start."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
@@ -34,7 +38,7 @@ def violations(record: Record, limits: Limits) -> list[str]:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
     if ended:
         return ended  # half a soak has no books to close
-    measured = (check(record, limits) for check in (_rates, _memory, _latency))
+    measured = (check(record, limits) for check in (_rates, _memory, _latency, _late))
     return [*_books(record), *_faults(record), *(line for lines in measured for line in lines)]
 
 
@@ -94,3 +98,19 @@ def _latency(record: Record, limits: Limits) -> list[str]:
                 f"{limits.p99_ratio:g} x that of the first, got {first:.2f} to {last:.2f} ms"
             )
     return found
+
+
+def _late(record: Record, limits: Limits) -> list[str]:
+    """Chunks that came after their start; without any, nobody has executed what was to be judged."""
+    if not record.chunks:
+        return []
+    robot = record.clients["robot"].counts
+    executed, late = robot["executed"], robot["late"]
+    if not executed:
+        return ["robot: expected trajectories to execute, got none"]
+    if late <= limits.late_share * executed:
+        return []
+    return [
+        f"robot: expected at most {100 * limits.late_share:g} % of the trajectories to come after their own start, got "
+        f"{late} of {executed}: a slower machine needs a longer publish.lead_time"
+    ]

@@ -22,21 +22,22 @@ class ClientProcess:
     """A client (`soak.roles`) as a process of its own.
 
     Args:
-        name: of the role.
+        name: of the client.
+        role: what it does.
         rate_hz: of what it sends.
         swing: the robot.
         log: file for its standard error.
 
     """
 
-    def __init__(self, name: str, rate_hz: float, swing: Swing, log: Path) -> None:
+    def __init__(self, name: str, role: str, rate_hz: float, swing: Swing, log: Path) -> None:
         self.name = name
         self.is_ready = self.has_begun = self.has_ended = False
         self._log = log
         self._rows: queue.SimpleQueue[dict] = queue.SimpleQueue()
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "soak.roles", name, str(rate_hz), swing.as_json()],
+                [sys.executable, "-m", "soak.roles", role, str(rate_hz), swing.as_json()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -18,6 +18,8 @@ class ClientRecord:
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0
     """For how long it sent."""
+    peaks: dict[str, float] = field(default_factory=dict)
+    """Largest that it has measured."""
     open: int = 0
     """Sent and not answered, by the last row."""
     faults: list[str] = field(default_factory=list)
@@ -30,6 +32,9 @@ class ClientRecord:
         for name, value in row.items():
             if name == "latencies_ms":
                 self.latency_rows.append((at_s, np.array(value, np.float32)))
+            elif name == "peaks":
+                for what, peak in value.items():
+                    self.peaks[what] = max(peak, self.peaks.get(what, 0.0))
             elif name == "faults":
                 self.fault_count += len(value)
                 self.faults += value[: max(0, FAULTS_KEPT - len(self.faults))]
@@ -75,6 +80,8 @@ class Record:
     """Of that time."""
     rates_hz: dict[str, float]
     """Asked for, by client."""
+    chunks: bool = False
+    """Whether the planner is a policy that streams chunks, and the robot executes what the node makes of them."""
     clients: dict[str, ClientRecord] = field(default_factory=dict)
     counts: NodeCounts = field(default_factory=NodeCounts)
     """The node's, since the beginning."""

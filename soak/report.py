@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ def table(record: Record) -> str:
             f"answered, {optimizer.get('refused', 0)} refused",
         ),
         ("refused because", reasons),
+        *_commanded(record),
         *((f"{what} latency", _latency(record, client)) for what, client in _LATENCIES),
         ("resident memory", f"median of the first {window} {first:.1f} MiB, of the last {last:.1f} MiB"),
         ("CPU of the node", f"{100 * _cpu(record):.0f} % of one core"),
@@ -81,6 +83,8 @@ def as_json(record: Record, found: list[str]) -> dict[str, object]:
         "duration_s": record.duration_s,
         "window_s": record.window_s,
         "rates_hz": record.rates_hz,
+        "chunks": record.chunks,
+        "commanded": {name: _digits(peak) for name, peak in record.clients["robot"].peaks.items()},
         "clients": {name: client.counts for name, client in record.clients.items()},
         "node": {**vars(record.counts), "exit_code": record.exit_code},
         "node_cpu_cores": _digits(_cpu(record)),
@@ -98,6 +102,26 @@ def write(report: dict[str, object], path: Path) -> None:
     """Write the report; one line for each of its parts."""
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in report.items()]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _commanded(record: Record) -> list[tuple[str, str]]:
+    """What the robot commanded between the points; nothing where no robot followed."""
+    if not record.chunks:
+        return []
+    robot = record.clients["robot"]
+    peaks, late = defaultdict(float, robot.peaks), robot.counts.get("late", 0)
+    jump = f", with jumps of up to {peaks['late_jump']:.3g} rad/s^2" if late else ""
+    return [
+        (
+            "commanded at 1 kHz",
+            f"at most {peaks['velocity']:.2f} rad/s, {peaks['acceleration']:.2f} rad/s^2, {peaks['jerk']:.0f} rad/s^3, "
+            f"{100 * peaks['of_limit']:.1f} % of a limit of acceleration (brakes go up to it)",
+        ),
+        (
+            "trajectories executed",
+            f"{robot.counts.get('executed', 0)}, of which {late} came after their own start{jump}",
+        ),
+    ]
 
 
 def _latency(record: Record, client: str) -> str:

@@ -16,6 +16,7 @@ from traj_integrator_ros.traffic.participant import Participant
 from traj_integrator_ros.traffic.player import StatePublisher
 from traj_integrator_ros.traffic.template import Template
 
+from .chunk_roles import Follower, Policy
 from .client import Role, run_client
 from .motion import Swing
 
@@ -164,7 +165,18 @@ class Optimizer(Role):
             self.faults["compute_gradient: expected the finite gradient of the first answer"] += 1
 
 
-ROLES = {"robot": Robot, "controller": Controller, "planner": Planner, "optimizer": Optimizer}
+class ChunkController(Controller):
+    """Checks what the node publishes for a robot that follows it: limits must hold between the points, too."""
+
+    def _expectation(self, now_ns: int) -> Expectation:
+        swing = self._swing
+        return Expectation(swing.joint_names, complete=True, now_ns=now_ns, limits=swing.limits, between_points=True)
+
+
+ROLES = {
+    "robot": Robot, "controller": Controller, "planner": Planner, "optimizer": Optimizer,
+    "follower": Follower, "chunk_controller": ChunkController, "policy": Policy,
+}  # fmt: skip
 
 
 def _gradient_request(swing: Swing, seed: int) -> ComputeGradient.Request:

@@ -21,6 +21,7 @@ READY_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 5.0
 SETTLED_WITHIN_S = 15.0
 SAMPLE_S = 1.0
+CHUNK_ROLES = {"robot": "follower", "controller": "chunk_controller", "planner": "policy"}
 
 
 class SoakFailed(Exception):
@@ -56,7 +57,8 @@ def _clients(record: Record, swing: Swing, out: Path) -> Iterator[dict[str, Clie
     try:
         for name in ("robot", "controller", "planner", "optimizer"):
             rate_hz = record.rates_hz.get(name, 0.0)
-            started[name] = ClientProcess(name, rate_hz, swing, out / f"{name}.log")
+            role = CHUNK_ROLES.get(name, name) if record.chunks else name
+            started[name] = ClientProcess(name, role, rate_hz, swing, out / f"{name}.log")
             record.clients[name] = ClientRecord()
         yield started
     finally:

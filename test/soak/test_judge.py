@@ -95,6 +95,22 @@ def test_a_violation_is_told(record: Record, change: Callable[[Record], None], e
     assert any(expected in line for line in violations(record, Limits())), violations(record, Limits())
 
 
+def chunks(record: Record, late: int, executed: int = 1000) -> Record:
+    record.chunks = True
+    record.clients["robot"].add({"executed": executed, "late": late}, 12.0)
+    return record
+
+
+def test_chunks_that_come_after_their_start_are_few_or_there_is_no_pass(record: Record) -> None:
+    assert violations(chunks(record, late=10), Limits()) == []
+    (line,) = violations(chunks(record, late=11), Limits())
+    assert "at most 1 % of the trajectories to come after their own start, got 21 of 2000" in line
+
+
+def test_chunks_that_nobody_executed_are_no_pass(record: Record) -> None:
+    assert violations(chunks(record, 0, executed=0), Limits()) == ["robot: expected trajectories to execute, got none"]
+
+
 def test_without_a_latency_there_is_no_pass(record: Record) -> None:
     record.clients["planner"].latency_rows.clear()
     assert any(line.startswith("planner latency") for line in violations(record, Limits()))

@@ -40,6 +40,32 @@ def test_a_short_soak_closes_its_books_and_draws(project_root: Path, tmp_path: P
     assert "joint trajectories" in output and "0 unfit" in output
 
 
+@pytest.mark.slow
+def test_a_short_soak_of_chunks_commands_nothing_beyond_limits(project_root: Path, tmp_path: Path) -> None:
+    # So far ahead that a busy machine is in time.
+    busy = ("--chunks", "--set", "publish.lead_time:=0.15", "--late-share", "0.2", "--minutes", "0.1")
+    process = start(project_root, tmp_path, *busy)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, output + errors
+    report = json.loads((tmp_path / "soak.json").read_text())
+    robot, policy = report["clients"]["robot"], report["clients"]["planner"]
+    assert report["chunks"] and report["passed"] and policy["sent"] == report["node"]["sequences"] >= 20
+    assert robot["executed"] >= 20 and policy["answered"] >= 0.9 * policy["sent"]
+    assert 0.1 < report["commanded"]["velocity"] and 1.0 < report["commanded"]["acceleration"], "the robot moves"
+    assert 0.0 < report["commanded"]["of_limit"] <= 1.001
+    assert "commanded at 1 kHz" in output and "trajectories executed" in output
+
+
+@pytest.mark.slow
+def test_limits_that_the_node_does_not_keep_make_the_soak_of_chunks_fail(project_root: Path, tmp_path: Path) -> None:
+    """The clients take the limits from the file; the node warns and publishes all the same."""
+    loose = ("--set", "limits.action:=warn", "--set", "limits.velocity:=[0.05, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]")
+    process = start(project_root, tmp_path, "--chunks", "--late-share", "0.5", "--minutes", "0.1", *loose)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 1, output + errors
+    assert "soak: FAILED: commanded velocity of panda_joint1: expected at most 0.05, got" in errors
+
+
 def test_a_trajectory_that_no_controller_takes_makes_the_soak_fail(project_root: Path, tmp_path: Path) -> None:
     process = start(project_root, tmp_path, "--set", "publish.end:=as_planned")
     output, errors = process.communicate(timeout=120)

@@ -40,14 +40,24 @@ class Planner(Generic[About]):
         self.publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
         self.subscription = participant.subscribe(TrajectoryBatch, "~/trajectory_batch", self._on_batch, DEPTH)
 
-    def send(self, message: ActionSequence | Template, about: About, answer_expected: bool = True) -> None:
-        """Publish a sequence; no answer is expected to one that has to be rejected."""
-        stamp_ns = self._last_stamp_ns = max(time.time_ns(), self._last_stamp_ns + 1)
+    def send(
+        self,
+        message: ActionSequence | Template,
+        about: About,
+        answer_expected: bool = True,
+        observed_ns: int | None = None,
+    ) -> None:
+        """Publish a sequence; no answer is expected to one that has to be rejected.
+
+        `observed_ns`: the stamp, where that is another time than that of sending; later than all before.
+        """
+        now_ns = time.time_ns()
+        stamp_ns = self._last_stamp_ns = max(observed_ns or now_ns, self._last_stamp_ns + 1)
         if isinstance(message, Template):
             message = message.stamped(stamp_ns)
         else:
             set_stamp(message, stamp_ns)
-        self.ledger.send(stamp_ns, about, stamp_ns / SECOND_NS, answer_expected)
+        self.ledger.send(stamp_ns, about, now_ns / SECOND_NS, answer_expected)
         self.publisher.publish(message)
 
     def in_flight(self, within_s: float = 2.0) -> int:

@@ -1,0 +1,121 @@
+"""What a controller commands at 1 kHz of the trajectories that it is sent, and by how much. Knows no ROS.
+
+As joint_trajectory_controller, and examples/simulated_robot.py: a new trajectory replaces the old one in the next
+cycle; from then until its first point, the way leads there from the last command; its last point is held, at rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traj_integrator_ros.execution.motion import Motion, State, resting
+from traj_integrator_ros.execution.points import Points, motion_of_points
+
+CYCLE_NS = 1_000_000
+_CYCLE_S = 1e-3
+_SLACK = 1e-3
+"""Of a limit, for what float64 makes of times since the epoch and float32 of positions."""
+
+
+class Commanded:
+    """The command over time, held against the limits.
+
+    Args:
+        position: where the robot rests at first `[dof]`, rad.
+        joint_names: of the columns.
+        velocity: limits `[dof]`, rad/s.
+        acceleration: limits `[dof]`, rad/s^2.
+        now_ns: when the first cycle is.
+
+    """
+
+    def __init__(
+        self,
+        position: np.ndarray,
+        joint_names: tuple[str, ...],
+        velocity: np.ndarray,
+        acceleration: np.ndarray,
+        now_ns: int,
+    ) -> None:
+        self.faults: list[str] = []
+        """Commands that left a limit, the worst of each trajectory and quantity."""
+        self.peaks = {"velocity": 0.0, "acceleration": 0.0, "jerk": 0.0, "of_limit": 0.0, "late_jump": 0.0}
+        """Largest of any joint, SI units; of_limit: largest acceleration as a share of its joint's limit; late_jump:
+        largest acceleration where a trajectory was taken that came after its own start."""
+        self.taken = self.late = 0
+        """Trajectories executed, and those of them that came after their own start: the machine missed their time."""
+        self._joint_names = joint_names
+        self._limits = {"velocity": velocity, "acceleration": acceleration}
+        self._motion: Motion = resting(position, _CYCLE_S)
+        self._begin_ns = self._judged_ns = now_ns - now_ns % CYCLE_NS
+
+    def at(self, time_ns: int) -> State:
+        """The command for a time."""
+        return self._motion.state_at((time_ns - self._begin_ns) * 1e-9)
+
+    def take(self, stamp_ns: int, points: Points, received_ns: int) -> None:
+        """A trajectory that came at a time; the times must not decrease. One that is over already is left alone.
+
+        Args:
+            stamp_ns: of the message; 0: it begins with the cycle that takes it.
+            points: of the message, in the order of our joints.
+            received_ns: when it came.
+
+        """
+        now_ns = max(-(-received_ns // CYCLE_NS) * CYCLE_NS, self._judged_ns)
+        times_ns = points.time_ns + (stamp_ns or now_ns)
+        if times_ns[-1] < now_ns:
+            return
+        self.judge(now_ns)
+        before = self.at(now_ns)
+        columns = points[1:]
+        if times_ns[0] > now_ns:
+            times_ns = np.append(now_ns, times_ns)
+            columns = [
+                None if column is None else np.vstack([last, column])
+                for last, column in zip(before, columns, strict=True)
+            ]
+        if len(times_ns) == 1:  # to be there now
+            self._motion = resting(columns[0][0], _CYCLE_S)
+        else:
+            self._motion = motion_of_points(Points(times_ns, *columns))
+        self._begin_ns = int(times_ns[0])
+        self.taken += 1
+        self._judge_jump(before, now_ns, is_late=0 < stamp_ns < now_ns - CYCLE_NS)
+
+    def judge(self, until_ns: int) -> None:
+        """Hold the cycles from the last one judged until a time against the limits."""
+        cycles_ns = np.arange(self._judged_ns, until_ns, CYCLE_NS)
+        if not len(cycles_ns):
+            return
+        _, velocity, acceleration, jerk = self._motion.states_at((cycles_ns - self._begin_ns) * 1e-9)
+        self._hold_against("velocity", np.abs(velocity), int(cycles_ns[0]))
+        self._hold_against("acceleration", np.abs(acceleration), int(cycles_ns[0]))
+        self.peaks["jerk"] = max(self.peaks["jerk"], float(np.abs(jerk).max()))
+        self._judged_ns = int(cycles_ns[-1]) + CYCLE_NS
+
+    def _judge_jump(self, before: State, now_ns: int, is_late: bool) -> None:
+        """A command that jumps from one cycle to the next is an acceleration, too."""
+        after = self.at(now_ns)
+        steps = np.abs(after.position - before.position) / _CYCLE_S, np.abs(after.velocity - before.velocity)
+        jump = np.maximum(*steps) / _CYCLE_S
+        if is_late:
+            self.late += 1
+            self.peaks["late_jump"] = max(self.peaks["late_jump"], float(jump.max()))
+        else:
+            self._hold_against("acceleration", jump[None], now_ns, " (a jump)")
+
+    def _hold_against(self, quantity: str, values: np.ndarray, begin_ns: int, what: str = "") -> None:
+        """Values `[cycles, dof]` without sign."""
+        share = values / self._limits[quantity]
+        self.peaks[quantity] = max(self.peaks[quantity], float(values.max()))
+        if quantity == "acceleration":
+            self.peaks["of_limit"] = max(self.peaks["of_limit"], float(share.max()))
+        cycle, joint = np.unravel_index(int(share.argmax()), share.shape)
+        if share[cycle, joint] > 1 + _SLACK:
+            into_s = (begin_ns + cycle * CYCLE_NS - self._begin_ns) * 1e-9
+            self.faults.append(
+                f"commanded {quantity} of {self._joint_names[joint]}: expected at most "
+                f"{self._limits[quantity][joint]:g}, got {values[cycle, joint]:.4g} {into_s:.4f} s into the motion"
+                f"{what}"
+            )
