@@ -11,12 +11,14 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `bspline_step`         control points of a uniform B-spline, to rest or to a goal state
 =====================  ==============================================================
 
-`MAPS` lists them with what a caller must know; `ControlMap.vjp` gives gradients without a forward pass. Each map
-is one torch operator (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under
-`torch.func` transforms, `torch.compile` and `torch.export`. `backend_info()` tells which backend runs where, and why.
+`quadratic_cost` is what their trajectories cost, with gradients, in one pass. `MAPS` lists the maps with what a caller
+must know; `ControlMap.vjp` gives gradients without a forward pass. Each map is one torch operator
+(`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under `torch.func` transforms,
+`torch.compile` and `torch.export`. `backend_info()` tells which backend runs where, and why.
 """
 
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
+from .costs import CostTerm, QuadraticCost, quadratic_cost
 from .divided_differences import differentiate_positions
 from .maps import (
     MAPS,
@@ -45,7 +47,9 @@ __all__ = [
     "BsplineLayout",
     "ControlMap",
     "ControlSpace",
+    "CostTerm",
     "FiniteDifference",
+    "QuadraticCost",
     "SplineForm",
     "SplineSegments",
     "Trajectory",
@@ -61,5 +65,6 @@ __all__ = [
     "evaluate_bspline",
     "fit_bspline",
     "jerk_step",
+    "quadratic_cost",
     "velocity_step",
 ]

@@ -41,7 +41,8 @@ def fast_step(
         return None
     jerk = start[3] if len(start) == 4 else None
     truncate = True in scheme
-    return _native().step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
+    native_step = native_kernels().step
+    return native_step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
 
 
 def fast_step_with_buffers(operator: StepOperator, scheme: Sequence[object], *arguments: object) -> Trajectory | None:
@@ -49,13 +50,13 @@ def fast_step_with_buffers(operator: StepOperator, scheme: Sequence[object], *ar
     if torch.compiler.is_compiling():
         return None
     number = map_number(operator, *scheme)
-    return None if number is None else _native().step_with_buffers(number, *arguments)
+    return None if number is None else native_kernels().step_with_buffers(number, *arguments)
 
 
 @functools.cache
 def map_number(operator: StepOperator, *scheme: object) -> int | None:
     """Number of a map in the C++ extension; None where the extension is not there, or has no such map."""
-    native = _native()
+    native = native_kernels()
     if native is None:
         return None
     parts = [part for part in scheme if isinstance(part, str)]
@@ -87,7 +88,8 @@ def _general_vjp(
 
 
 @functools.cache
-def _native() -> ModuleType | None:
+def native_kernels() -> ModuleType | None:
+    """Return the C++ kernels; None, having said so once, where they cannot be imported."""
     try:
         from . import native
     except ImportError as error:

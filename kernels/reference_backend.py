@@ -42,7 +42,9 @@ def _vjp(composition: Callable[..., vjps.Gradients]) -> Callable[..., tuple[Tens
         for i, row in enumerate(rows, start=1):
             if needs[i]:
                 zero = row is None
-                results[i] = like.new_zeros(start_rows, dof) if zero else _collect(row, start_index, start_rows, like)
+                results[i] = (
+                    like.new_zeros(start_rows, dof) if zero else collect_rows(row, start_index, start_rows, like)
+                )
         return tuple(results)
 
     return vjp
@@ -78,7 +80,7 @@ def bspline_vjp(
             elif row is None:
                 results.append(like.new_zeros(count, like.shape[2]))
             else:
-                results.append(_collect(row, index, count, like))
+                results.append(collect_rows(row, index, count, like))
     return tuple(results)
 
 
@@ -113,7 +115,7 @@ def start_rows(start: Sequence[Tensor | None], start_index: Tensor | None, actio
     return rows
 
 
-def _collect(gradient: Tensor, start_index: Tensor | None, pool: int, like: Tensor) -> Tensor:
+def collect_rows(gradient: Tensor, start_index: Tensor | None, pool: int, like: Tensor) -> Tensor:
     """Sum the rows `[B, D]` of all trajectories that start from the same row of the pool, always in the same order."""
     if start_index is None:
         total = gradient if gradient.shape[0] == pool else gradient.sum(0, keepdim=True)

@@ -31,7 +31,7 @@ if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
     versions = f"for torch {_C.torch_version}, this is torch {torch.__version__}"
     raise ImportError(f"the C++ extension was built {versions}; {_REMEDY}")
 
-from .bspline import bspline_dt_gradient, bspline_forward, bspline_vjp  # noqa: E402, F401  they need the extension
+from .bspline import bspline_dt_gradient, bspline_forward, bspline_vjp, spline_form  # noqa: E402, F401  they need the extension
 
 MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
@@ -70,6 +70,15 @@ vjp_into: Callable[..., bool] = _C.vjp_into
 """`vjp_into(map, grad_p, grad_v, grad_a, grad_j, start_index, dt, truncate_terminal_gradient, action, p0, v0, a0)`.
 
 The transpose likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
+"""
+
+quadratic_cost_into: Callable[..., bool] = _C.quadratic_cost_into
+"""`quadratic_cost_into(map, start, start_index, goal, goal_index, action, dt, terms, cost, grad_action, grad_ends)`.
+
+Map, cost and gradients in one pass, on arrays as above. `map` is a number, or what `spline_form` returns; `start` and
+`goal` are tuples of four, `terms` one of twenty-four: weight, target, terminal weight, limit weight, lower and upper
+limit of position, of velocity and so on. Writes `cost` `[B]`, `grad_action` `[B, Ha, D]` or None, and `grad_ends`,
+eight times `[B, D]` in float64 or None: of start and goal, not summed over a pool.
 """
 
 

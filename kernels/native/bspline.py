@@ -21,7 +21,7 @@ def bspline_forward(
 ) -> tuple[Tensor, ...]:
     """Rows of a spline from control points, start, goal and dt; see `backends`."""
     start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
-    return tuple(_C.spline_forward(_form(form), action, start, start_index, goal, goal_index, dt, out))
+    return tuple(_C.spline_forward(spline_form(form), action, start, start_index, goal, goal_index, dt, out))
 
 
 def bspline_vjp(
@@ -37,7 +37,7 @@ def bspline_vjp(
     *upstream, start_index, goal_index, dt = upstream_indices_dt
     into = (out, *[None] * 8) if isinstance(out, Tensor) else out
     counts = (start_rows, goal_rows, action_horizon)
-    return tuple(_C.spline_vjp(_form(form), upstream, start_index, goal_index, dt, *counts, needs, into))
+    return tuple(_C.spline_vjp(spline_form(form), upstream, start_index, goal_index, dt, *counts, needs, into))
 
 
 def bspline_dt_gradient(
@@ -49,7 +49,7 @@ def bspline_dt_gradient(
     if not _is_plain([tensor for tensor in tensors if tensor is not None]):
         return None
     states = (start.rows, start.index, goal.rows, goal.index)
-    return _C.spline_dt_gradient(_form(form), upstream, action, *states, dt)
+    return _C.spline_dt_gradient(spline_form(form), upstream, action, *states, dt)
 
 
 def _is_plain(tensors: Sequence[Tensor]) -> bool:
@@ -67,8 +67,8 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _form(form: SplineForm) -> _C.SplineForm:
-    """The form with its tables, as the loops take it."""
+def spline_form(form: SplineForm) -> _C.SplineForm:
+    """Return the form with its tables, as the loops take it."""
     weights = np.concatenate(row_weights(form.degree, form.steps), axis=1)
     states = state_weights(form.degree, form.head, form.has_jerk).copy()
     ignores_last = form.layout is BsplineLayout.CUROBO

@@ -30,6 +30,7 @@ WITHIN_KERNELS: dict[str, set[str]] = {
     "maps": {"", "splines"},
     "native": {"", "splines"},
     "triton": {"", "splines"},
+    "costs": {"", "maps", "splines"},
     "dropin": {"", "maps"},
 }
 """The rooms of the kernels in the same way; "" is the machinery that they share, which loads them by name."""

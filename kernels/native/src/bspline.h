@@ -81,4 +81,11 @@ TRAJ_INTEGRATOR_DECLARE_SPLINES(avx512)
 
 #undef TRAJ_INTEGRATOR_DECLARE_SPLINES
 
+template <class Problem>
+using SplineLoop = void (*)(const Problem& problem, int64_t begin, int64_t end, double* scratch);
+
+// The loops for the CPU this runs on: Problem is SplineForward or SplineVjp.
+template <class Problem>
+SplineLoop<Problem> spline_loop();
+
 }  // namespace traj_integrator

@@ -21,9 +21,6 @@ using at::Tensor;
 constexpr int64_t kGrainElements = 32768;
 
 template <class Problem>
-using SplineLoop = void (*)(const Problem& problem, int64_t begin, int64_t end, double* scratch);
-
-template <class Problem>
 struct Loops;
 template <class Scalar>
 struct Loops<SplineForward<Scalar>> {
@@ -50,7 +47,7 @@ struct Loops<SplineVjp<Scalar>> {
 
 template <class Problem>
 void run(const Problem& problem, int64_t batch) {
-  static const SplineLoop<Problem> loop = Loops<Problem>::chosen();
+  static const SplineLoop<Problem> loop = spline_loop<Problem>();
   const SplineShape& shape = problem.shape;
   const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, shape.rows() * shape.dof));
   at::parallel_for(0, batch, grain, [&](int64_t begin, int64_t end) {
@@ -103,20 +100,7 @@ Tensor double_dt(const Tensor& dt, int64_t batch) {
 
 SplineShape shape_of(const SplineForm& form, int64_t points, int64_t dof, bool has_goal, const Tensor& dt) {
   TORCH_CHECK_VALUE(points >= 1, "action: expected at least one control point");
-  SplineShape shape{};
-  shape.degree = static_cast<int>(form.degree);
-  shape.steps = form.steps;
-  shape.points = points;
-  shape.used = points - (has_goal && form.ignores_last);
-  shape.head = form.head;
-  shape.tail = has_goal ? form.head : form.degree;
-  shape.has_goal = has_goal;
-  shape.dof = dof;
-  shape.weights = form.weights.const_data_ptr<double>();
-  shape.state_weights = form.state_weights.const_data_ptr<double>();
-  shape.dt = dt.const_data_ptr<double>();
-  shape.dt_stride = dt.size(0) == 1 ? 0 : 1;
-  return shape;
+  return shape_of(form, points, dof, has_goal, dt.const_data_ptr<double>(), dt.size(0) == 1 ? 0 : 1);
 }
 
 // Contiguous rows in the action's dtype, and how many there are.
@@ -193,6 +177,32 @@ void sum_rows(const double* rows, int64_t batch, int64_t dof, const SplineRows& 
 }
 
 }  // namespace
+
+template <class Problem>
+SplineLoop<Problem> spline_loop() {
+  return Loops<Problem>::chosen();
+}
+
+SplineShape shape_of(const SplineForm& form, int64_t points, int64_t dof, bool has_goal, const double* dt,
+                     int64_t dt_stride) {
+  SplineShape shape{};
+  shape.degree = static_cast<int>(form.degree);
+  shape.steps = form.steps;
+  shape.points = points;
+  shape.used = points - (has_goal && form.ignores_last);
+  shape.head = form.head;
+  shape.tail = has_goal ? form.head : form.degree;
+  shape.has_goal = has_goal;
+  shape.dof = dof;
+  shape.weights = form.weights.const_data_ptr<double>();
+  shape.state_weights = form.state_weights.const_data_ptr<double>();
+  shape.dt = dt;
+  shape.dt_stride = dt_stride;
+  return shape;
+}
+
+template SplineLoop<SplineForward<double>> spline_loop();
+template SplineLoop<SplineVjp<double>> spline_loop();
 
 std::array<Tensor, 4> launch_spline_forward(const SplineForm& form, const Tensor& action, const SplineEnd& start,
                                             const SplineEnd& goal, const Tensor& dt, const std::array<Tensor, 4>& into) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "bspline.h"
+
 namespace traj_integrator {
 
 // Rows of a start or a goal: position, velocity, acceleration, jerk, each [rows, D], undefined for 0; a goal whose
@@ -24,6 +26,10 @@ struct SplineForm {
   at::Tensor weights;        // [steps + 1, 4 degree - 2], float64
   at::Tensor state_weights;  // [head, 4], float64
 };
+
+// What the loops need to know of splines with `points` control points; the form has to outlive it.
+SplineShape shape_of(const SplineForm& form, int64_t points, int64_t dof, bool has_goal, const double* dt,
+                     int64_t dt_stride);
 
 // dt is [1 or B, 1]. `into` are contiguous outputs to write to, or all undefined.
 std::array<at::Tensor, 4> launch_spline_forward(const SplineForm& form, const at::Tensor& action, const SplineEnd& start,

@@ -58,6 +58,14 @@ Loop<VjpProblem<Scalar>> vjp_loop() {
   return baseline::vjp;
 }
 
+CostLoop cost_loop() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  if (chosen() == InstructionSet::kAvx512) return avx512::quadratic_cost;
+  if (chosen() == InstructionSet::kAvx2) return avx2::quadratic_cost;
+#endif
+  return baseline::quadratic_cost;
+}
+
 template Loop<ForwardProblem<float>> forward_loop<float>();
 template Loop<ForwardProblem<double>> forward_loop<double>();
 template Loop<VjpProblem<float>> vjp_loop<float>();

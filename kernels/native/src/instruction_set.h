@@ -14,6 +14,10 @@ Loop<ForwardProblem<Scalar>> forward_loop();
 template <class Scalar>
 Loop<VjpProblem<Scalar>> vjp_loop();
 
+// Cost of the four outputs of one trajectory, `size` numbers each; those that count are overwritten by their gradients.
+using CostLoop = double (*)(const CostTerm* terms, int64_t size, double* const* outputs);
+CostLoop cost_loop();
+
 // "baseline", "avx2" or "avx512".
 const char* instruction_set_name();
 

@@ -89,6 +89,18 @@ inline int64_t staged_trajectories(int64_t batch, int64_t size, int64_t arrays, 
 // Doubles of scratch memory that one thread needs: seven blocks, each with up to eight rows of margin.
 inline int64_t scratch_size(int64_t horizon, int64_t dof) { return 7 * (block_rows(horizon, dof) + 8) * dof; }
 
+// What a quadratic cost says of one output; arrays of one trajectory, [H * D] each. No weight at all: the output does not
+// count. No target: 0. Limits come all three or not at all, and may be infinite.
+struct CostTerm {
+  const double* weight;
+  const double* target;
+  const double* limit_weight;
+  const double* lower;
+  const double* upper;
+
+  bool counts() const { return weight != nullptr || limit_weight != nullptr; }
+};
+
 // One set of loops for each instruction set; `scratch` holds scratch_size() doubles.
 #define TRAJ_INTEGRATOR_DECLARE_LOOPS(instruction_set)                                                          \
   namespace instruction_set {                                                                                   \
@@ -96,6 +108,7 @@ inline int64_t scratch_size(int64_t horizon, int64_t dof) { return 7 * (block_ro
   void forward(const ForwardProblem<double>& problem, int64_t begin, int64_t end, double* scratch);             \
   void vjp(const VjpProblem<float>& problem, int64_t begin, int64_t end, double* scratch);          \
   void vjp(const VjpProblem<double>& problem, int64_t begin, int64_t end, double* scratch);         \
+  double quadratic_cost(const CostTerm* terms, int64_t size, double* const* outputs);                           \
   }
 
 TRAJ_INTEGRATOR_DECLARE_LOOPS(baseline)

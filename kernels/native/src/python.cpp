@@ -8,6 +8,7 @@
 
 #include "autograd.h"
 #include "bspline_python.h"
+#include "cost_call.h"
 #include "instruction_set.h"
 #include "lent_calls.h"
 #include "python_arguments.h"
@@ -181,6 +182,8 @@ PyMethodDef fast_methods[] = {
     {"step_into", as_method(&step_into), METH_FASTCALL,
      "A map on arrays that Python lends, into another; False, having done nothing, where one does not suit."},
     {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its transpose."},
+    {"quadratic_cost_into", as_method(&quadratic_cost_into), METH_FASTCALL,
+     "The quadratic cost of trajectories and its gradients likewise."},
 };
 
 }  // namespace

@@ -1,0 +1,122 @@
+"""The quadratic cost on the CPU: map, cost and gradients in one pass of the C++ loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from ..backends import Backend
+from ..fast_path import map_number, native_kernels
+from ..reference_backend import collect_rows
+from ..splines.form import SplineForm
+from .problem import CostProblem
+
+_ENDS = 4
+"""Kinds of row of start and goal: position, velocity, acceleration, jerk."""
+
+
+def is_fusable(problem: CostProblem) -> bool:
+    """Whether the loops may take over: CPU tensors, no gradient but of actions, start and goal, nobody watching."""
+    if problem.backend not in (None, Backend.NATIVE.value) or torch.compiler.is_compiling():
+        return False
+    action = problem.inputs.action
+    if action.device.type != "cpu" or action.dtype not in (torch.float32, torch.float64) or native_kernels() is None:
+        return False
+    watched = (
+        forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+    )
+    fixed = [problem.inputs.dt, *(part for term in problem.terms for part in term if part is not None)]
+    given = [*fixed, *(rows for rows in problem.variables if rows is not None)]
+    if watched or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in given):
+        return False
+    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in fixed))
+
+
+def fused_cost(problem: CostProblem) -> Tensor:
+    """Return the cost, `[B]` in the action's dtype."""
+    variables = problem.variables
+    if not torch.is_grad_enabled():
+        return _run(problem, [False] * len(variables))[0]
+    return _FusedCost.apply(problem, *variables)
+
+
+class _FusedCost(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, problem: CostProblem, *variables: Tensor | None) -> Tensor:
+        """Compute the cost, and the gradients that will be asked for."""
+        cost, gradients = _run(problem.with_variables(variables), ctx.needs_input_grad[1:])
+        # Not kept with the problem: what is saved is what autograd watches.
+        ctx.problem = problem.with_variables([None] * len(variables))
+        ctx.save_for_backward(*variables, *gradients)
+        return cost
+
+    @staticmethod
+    def backward(ctx, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """Scale the gradients; where they are differentiated again, those of the composition."""
+        saved, count = ctx.saved_tensors, len(ctx.needs_input_grad) - 1
+        variables, gradients = saved[:count], saved[count:]
+        problem, needs = ctx.problem.with_variables(variables), ctx.needs_input_grad[1:]
+        if torch.is_grad_enabled():
+            wanted = [rows for rows, need in zip(variables, needs, strict=True) if need]
+            found = iter(torch.autograd.grad(problem.composed(), wanted, upstream, create_graph=True))
+            return (None, *(next(found) if need else None for need in needs))
+        return (None, *_scaled(problem, upstream, gradients))
+
+
+def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
+    """Cost `[B]`, and the gradients of the variables, those of start and goal in float64, `[B, D]` for each."""
+    native, inputs, kernel = native_kernels(), problem.inputs, problem.kernel
+    action = inputs.action.contiguous()
+    batch, _, dof = action.shape
+    cost = action.new_empty(batch)
+    gradients = [action.new_empty(batch, dof, dtype=torch.float64) if need else None for need in needs]
+    gradients[0] = torch.empty_like(action) if needs[0] else None
+    starts = 1 + len(inputs.start)
+    operator = kernel.operator
+    scheme = () if operator.goals else tuple(part for part in kernel.scheme if isinstance(part, str))
+    number = native.spline_form(SplineForm(*kernel.scheme)) if operator.goals else map_number(operator, *scheme)
+    terms = tuple(part if part is None else _real(part) for term in problem.terms for part in term)
+    done = native.quadratic_cost_into(
+        number,
+        _four([rows if rows is None else rows.contiguous() for rows in inputs.start]),
+        None if inputs.start_index is None else inputs.start_index.contiguous(),
+        _four([rows if rows is None else rows.contiguous() for rows in inputs.goal]),
+        None if inputs.goal_index is None else inputs.goal_index.contiguous(),
+        action,
+        inputs.dt.double().contiguous(),
+        terms,
+        cost,
+        gradients[0],
+        (*_four(gradients[1:starts]), *_four(gradients[starts:])),
+    )
+    if not done:
+        raise IndexError("start_index, goal_index: expected rows of the pools, got others")
+    return cost, gradients
+
+
+def _scaled(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Gradients times those of the cost of their trajectory, summed over the trajectories that share a row."""
+    inputs, like = problem.inputs, problem.inputs.action
+    results = [None if gradients[0] is None else gradients[0] * upstream[:, None, None]]
+    indices = [inputs.start_index] * len(inputs.start) + [inputs.goal_index] * len(inputs.goal)
+    for rows, gradient, index in zip(problem.variables[1:], gradients[1:], indices, strict=True):
+        if gradient is None:
+            results.append(None)
+        else:
+            results.append(collect_rows(gradient * upstream[:, None], index, rows.shape[0], like))
+    return tuple(results)
+
+
+def _real(tensor: Tensor) -> Tensor:
+    wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+    return wide.detach().contiguous()
+
+
+def _four(rows: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    return (*rows, *[None] * (_ENDS - len(rows)))

@@ -1,0 +1,109 @@
+"""A quadratic cost of trajectories as a differentiable function of what makes them (docs/kernels.md)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..backends import Backend, check_backend
+from ..maps.goal import with_goal
+from ..maps.table import MAPS, ControlMap
+from ..validation import prepare_step
+from .fused import fused_cost, is_fusable
+from .problem import CostProblem
+from .terms import QuadraticCost, checked_terms
+
+
+def quadratic_cost(
+    action: Tensor,
+    start_position: Tensor,
+    start_velocity: Tensor | None = None,
+    start_acceleration: Tensor | None = None,
+    start_jerk: Tensor | None = None,
+    *,
+    cost: QuadraticCost,
+    control_map: ControlMap | str,
+    dt: float | Tensor,
+    goal_position: Tensor | None = None,
+    goal_velocity: Tensor | None = None,
+    goal_acceleration: Tensor | None = None,
+    goal_jerk: Tensor | None = None,
+    start_index: Tensor | None = None,
+    goal_index: Tensor | None = None,
+    dt_per: str = "step",
+    backend: Backend | str | None = None,
+) -> Tensor:
+    """Return what the trajectories of `control_map` cost: deviations from targets and excesses over limits, squared.
+
+    On the CPU, map, cost and gradients of actions, start and goal are one pass over a few trajectories at a time, in
+    float64 whatever the dtype: no trajectory is written to memory. The gradients are ready when the cost is.
+    Elsewhere, for a gradient of dt or of the cost's own tensors, for a second derivative and under transforms, the
+    operators of the maps and torch's own are composed. Differentiable in every tensor argument, to any order.
+
+    Args:
+        action: `[B, Ha, D]` as the map takes them; float32, float64, float16 or bfloat16.
+        start_position: `[B, D]`, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
+        start_velocity: like `start_position`; None means 0.
+        start_acceleration: like `start_position`; None means 0.
+        start_jerk: like `start_position`; of maps that take one.
+        cost: weights, targets and limits of the four outputs (`CostTerm`).
+        control_map: of `MAPS`, or its name, or what the function `control_map` returns.
+        dt: step lengths, s, as the map takes them.
+        goal_position: like `start_position`, its pool for `goal_index`; of maps that know a goal, as the others are.
+        goal_velocity: like `goal_position`; None means 0.
+        goal_acceleration: like `goal_position`; None means 0.
+        goal_jerk: like `goal_position`; None means 0.
+        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
+        goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+        dt_per: what a one-dimensional `dt` counts, as for the map.
+        backend: what computes; None for the device's default. "reference" computes all of it in float64.
+
+    Returns:
+        `[B]`, in the action's dtype.
+
+    Raises:
+        TypeError: an argument of a wrong type or dtype, named.
+        ValueError: an argument of a wrong shape, device or value, named.
+        BackendUnavailable: the backend cannot run on this device.
+
+    """
+    kernel = _map_of(control_map)
+    operator = kernel.operator
+    chosen = check_backend(backend)
+    start = (start_position, start_velocity, start_acceleration, start_jerk)
+    goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
+    if operator.starts == 3 and start_jerk is not None:
+        raise ValueError(f"start_jerk: expected None, for {kernel.name} takes none")
+    taken = operator.goals or len(kernel.goal)
+    for name, rows in zip(("position", "velocity", "acceleration", "jerk")[taken:], goal[taken:], strict=True):
+        if rows is not None:
+            raise ValueError(f"goal_{name}: expected None, for {kernel.name} takes none")
+    if kernel.goal_place:
+        if goal_position is not None or goal_index is not None:
+            action = with_goal(action, goal_position, goal_index, kernel.goal_place)
+            goal_index = None
+    elif goal_index is not None and not taken:
+        raise ValueError(f"goal_index: expected None, for {kernel.name} knows no goal")
+    inputs = prepare_step(
+        action,
+        start[: operator.starts],
+        dt,
+        start_index,
+        dt_per,
+        one_dt_for=operator.one_dt_for,
+        goal=goal[: operator.goals],
+        goal_index=goal_index,
+        action_name=operator.action_name,
+    )
+    batch, horizon, dof = action.shape
+    terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
+    problem = CostProblem(kernel, inputs, terms, chosen)
+    return fused_cost(problem) if is_fusable(problem) else problem.composed()
+
+
+def _map_of(control_map: ControlMap | str) -> ControlMap:
+    if isinstance(control_map, ControlMap):
+        return control_map
+    known = MAPS.get(control_map) if isinstance(control_map, str) else None
+    if known is None:
+        raise ValueError(f"control_map: expected a ControlMap or one of {', '.join(MAPS)}, got {control_map!r}")
+    return known

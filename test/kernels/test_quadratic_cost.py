@@ -1,0 +1,317 @@
+"""The quadratic cost: its definition, its gradients, and that the fused loops compute what the composition does."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_cases import MAP, OperatorCalls
+from torch.autograd import gradcheck, gradgradcheck
+
+from traj_integrator_ros.kernels import (
+    MAPS,
+    Backend,
+    ControlMap,
+    CostTerm,
+    QuadraticCost,
+    SplineForm,
+    control_map,
+    default_backend,
+    quadratic_cost,
+)
+
+STATE = ("position", "velocity", "acceleration")
+NATIVE = pytest.mark.skipif(
+    default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ extension is not built here"
+)
+FORMS = {f"degree {degree} {layout}": (degree, layout) for degree in (4, 5) for layout in ("tight", "curobo")}
+KERNELS = {
+    **MAPS,
+    **{name: control_map(5, bspline_degree=d, bspline_steps=3, bspline_layout=x) for name, (d, x) in FORMS.items()},
+}
+
+
+class Case:
+    """Random inputs of one call, float64 unless `dtype` says otherwise."""
+
+    def __init__(self, kernel: ControlMap, batch=2, horizon=4, dof=2, seed=0, rows=None, has_goal=False, dims=3):
+        generator = torch.Generator().manual_seed(seed)
+        self.normal = functools.partial(torch.randn, generator=generator, dtype=torch.float64)
+        self.kernel = kernel
+        pool = batch if rows is None else rows
+        kinds = kernel.goal if has_goal and horizon >= max(1, -kernel.goal_place) else ()
+        self.shape = (batch, kernel.output_horizon(horizon), dof)
+        self.variables = {
+            "action": self.normal(batch, horizon, dof),
+            **{f"start_{kind}": self.normal(pool, dof) for kind in STATE},
+            **{f"goal_{kind}": self.normal(pool, dof) for kind in kinds},
+        }
+        self.options = {"dt": 0.4 + 0.1 * (seed % 7), "control_map": kernel}
+        if rows is not None and rows not in (1, batch):
+            index = torch.randint(rows, (batch,), generator=generator)
+            self.options["start_index"] = index
+            if kinds:
+                self.options["goal_index"] = index.flip(0).int()
+        self.cost = QuadraticCost(*(self.term(dims, k) for k in range(4)))
+
+    def term(self, dims: int, k: int) -> CostTerm:
+        batch, _, dof = self.shape
+        shape = self.shape[3 - dims :]
+        bound = self.normal(dof).abs()
+        terminal = self.normal(batch, dof) if dims == 3 else self.normal(dof)
+        terms = (
+            CostTerm(self.normal(*shape).abs(), self.normal(*shape), terminal.abs()),
+            CostTerm(self.normal(*shape).abs(), None, None, self.normal(dof).abs(), -bound, bound),
+            CostTerm(None, self.normal(*shape), terminal.abs(), self.normal(dof).abs(), None, bound),
+            CostTerm(limit_weight=self.normal(dof).abs(), lower=-bound),
+        )
+        return terms[(k + dims) % 4]
+
+    def to(self, dtype) -> Case:
+        self.variables = {name: value.to(dtype) for name, value in self.variables.items()}
+        return self
+
+    def __call__(self, *values, backend=None, **options):
+        named = dict(zip(self.variables, values or self.variables.values(), strict=True))
+        return quadratic_cost(**named, **{"cost": self.cost, **self.options, "backend": backend, **options})
+
+    def leaves(self):
+        return [value.clone().requires_grad_() for value in self.variables.values()]
+
+
+def by_definition(case: Case) -> torch.Tensor:
+    """The formula of `CostTerm`, element by element."""
+    options = {name: value for name, value in case.options.items() if name != "control_map"}
+    action, *others = case.variables.items()
+    trajectory = case.kernel.step(action[1], **dict(others), **options)
+    total = []
+    for b in range(case.shape[0]):
+        cost = 0.0
+        for output, term in zip(trajectory, case.cost, strict=True):
+            for h in range(case.shape[1]):
+                for d in range(case.shape[2]):
+                    x = output[b, h, d].item()
+
+                    def at(value, rows=(b, h, d), missing=0.0):
+                        return missing if value is None else value[rows[3 - value.dim() :]].item()
+
+                    error = x - at(term.target)
+                    cost += at(term.weight) * error**2
+                    if h == case.shape[1] - 1 and term.terminal_weight is not None:
+                        row = (d,) if term.terminal_weight.dim() == 1 else (b, d)
+                        cost += term.terminal_weight[row].item() * error**2
+                    over = max(0.0, x - at(term.upper, missing=math.inf))
+                    under = max(0.0, at(term.lower, missing=-math.inf) - x)
+                    cost += at(term.limit_weight) * (over**2 + under**2)
+        total.append(cost)
+    return torch.tensor(total, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@MAP
+def test_cost_is_its_definition(kernel, dims):
+    case = Case(kernel, has_goal=True, dims=dims)
+    torch.testing.assert_close(case(), by_definition(case), rtol=1e-11, atol=1e-11)
+
+
+def values_and_gradients(case, backend):
+    leaves = case.leaves()
+    cost = case(*leaves, backend=backend)
+    weights = torch.linspace(0.5, 2.0, cost.shape[0], dtype=cost.dtype)
+    return cost.detach(), torch.autograd.grad(cost, leaves, weights)
+
+
+@NATIVE
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(list(KERNELS)),
+    batch=st.integers(1, 9),
+    horizon=st.integers(1, 40),
+    dof=st.integers(1, 10),
+    dims=st.integers(1, 3),
+    pool=st.sampled_from([None, 1, 3]),
+    has_goal=st.booleans(),
+    single=st.booleans(),
+    seed=st.integers(0, 2**20),
+)
+def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, pool, has_goal, single, seed):
+    case = Case(KERNELS[name], batch, horizon, dof, seed, pool, has_goal, dims)
+    case = case.to(torch.float32) if single else case
+    exact = Case(KERNELS[name], batch, horizon, dof, seed, pool, has_goal, dims)
+    exact.variables = {key: value.double() for key, value in case.variables.items()}
+    tolerance = 2e-6 if single else 1e-11
+    got, got_gradients = values_and_gradients(case, None)
+    cost, gradients = values_and_gradients(exact, Backend.REFERENCE)
+    for result, want in zip((got, *got_gradients), (cost, *gradients), strict=True):
+        assert result.shape == want.shape
+        assert (result.double() - want).norm() <= tolerance * want.norm() + 1e-30
+
+
+@NATIVE
+def test_ordinary_calls_are_fused_and_others_composed():
+    case = Case(MAPS["clique"])
+    with OperatorCalls() as calls:
+        case()  # somebody watches
+    assert calls.calls
+    cost = case(*case.leaves())
+    assert cost.grad_fn.name() == "_FusedCostBackward"
+    assert case(*case.leaves(), backend=Backend.REFERENCE).grad_fn.name() != "_FusedCostBackward"
+    weight = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    assert case(cost=QuadraticCost(CostTerm(weight))).grad_fn.name() != "_FusedCostBackward"
+
+
+@pytest.mark.parametrize("has_goal", [False, True])
+@MAP
+def test_gradients_of_actions_start_and_goal_to_the_second_order(kernel, has_goal):
+    case = Case(kernel, batch=2, horizon=3, dof=2, has_goal=has_goal)
+    leaves = case.leaves()
+    assert gradcheck(case, leaves)
+    assert gradgradcheck(case, leaves)
+
+
+@MAP
+def test_gradients_of_dt_weights_targets_and_limits(kernel):
+    case = Case(kernel, batch=2, horizon=3)
+    dt = torch.full((2, 1), 0.3, dtype=torch.float64, requires_grad=True)
+    given = [[part if part is None else part.requires_grad_() for part in term] for term in case.cost]
+    learned = [part for term in given for part in term if part is not None]
+
+    def of(dt, *parts):
+        left = iter(parts)
+        cost = QuadraticCost(*(CostTerm(*(x if x is None else next(left) for x in term)) for term in given))
+        return case(cost=cost, dt=dt)
+
+    assert gradcheck(of, (dt, *learned))
+
+
+@MAP
+def test_half_precision_costs_what_its_own_trajectory_does(kernel):
+    case = Case(kernel).to(torch.bfloat16)
+    exact = Case(kernel)
+    exact.variables = {name: value.double() for name, value in case.variables.items()}
+    cost = case()
+    assert cost.dtype == torch.bfloat16
+    torch.testing.assert_close(cost.double(), exact(), rtol=0.05, atol=0.05)
+
+
+def test_transforms_see_through_it():
+    case = Case(MAPS["acceleration_zoh"], batch=3, rows=1, dims=2)
+    start = {name: value for name, value in case.variables.items() if name != "action"}
+
+    def of(action):
+        return quadratic_cost(action[None], **start, cost=case.cost._replace(**unbatched), **case.options)[0]
+
+    unbatched = {name: term._replace(terminal_weight=None) for name, term in case.cost._asdict().items()}
+    unbatched = {name: t if t.weight is not None else t._replace(target=None) for name, t in unbatched.items()}
+    action = case.variables["action"]
+    together = torch.func.vmap(torch.func.grad(of))(action)
+    leaf = action.clone().requires_grad_()
+    (one_by_one,) = torch.autograd.grad(sum(of(row) for row in leaf), leaf)
+    torch.testing.assert_close(together, one_by_one)
+
+
+def test_no_trajectories_cost_nothing():
+    case = Case(MAPS["clique"], batch=0, rows=1, dims=2)
+    leaves = case.leaves()
+    cost = case(*leaves)
+    assert cost.shape == (0,)
+    assert all(gradient.abs().sum() == 0 for gradient in torch.autograd.grad(cost.sum(), leaves))
+
+
+def test_a_cost_of_nothing_is_zero_with_zero_gradients():
+    case = Case(MAPS["jerk"])
+    leaves = case.leaves()
+    cost = case(*leaves, cost=QuadraticCost())
+    assert cost.tolist() == [0.0, 0.0]
+    if cost.requires_grad:
+        found = torch.autograd.grad(cost.sum(), leaves, allow_unused=True)
+        assert all(gradient is None or gradient.abs().sum() == 0 for gradient in found)
+
+
+def test_joints_without_a_limit_have_infinite_ones():
+    case = Case(MAPS["velocity"])
+    term = CostTerm(limit_weight=1.0, lower=torch.tensor([-math.inf, 100.0]), upper=math.inf)
+    leaves = case.leaves()
+    cost = case(*leaves, cost=QuadraticCost(position=term))
+    gradients = torch.autograd.grad(cost.sum(), leaves)
+    assert (cost > 0).all()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert gradients[1][:, 0].abs().sum() == 0
+
+
+@NATIVE
+def test_not_a_number_is_never_hidden():
+    case = Case(MAPS["clique"])
+    case.variables["action"][0, 1, 0] = math.nan
+    cost = case(cost=QuadraticCost(position=CostTerm(limit_weight=1.0, upper=1e9)))
+    assert cost.isnan().tolist() == [True, False]
+
+
+def test_a_gradient_after_a_change_of_the_actions_raises():
+    case = Case(MAPS["clique"])
+    leaves = case.leaves()
+    action = leaves[0] * 1
+    cost = case(action, *leaves[1:])
+    with torch.no_grad():
+        action.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(cost.sum(), leaves)
+
+
+@pytest.mark.parametrize(
+    ("term", "error", "message"),
+    [
+        ({"weight": torch.ones(3)}, ValueError, r"position\.weight: expected a number or one of the shapes \[2\], "),
+        ({"weight": torch.ones(2, 5, 2)}, ValueError, r"position\.weight: .* got \[2, 5, 2\]"),
+        ({"weight": "1"}, TypeError, r"position\.weight: expected a number or a tensor, got str"),
+        (
+            {"weight": torch.ones(2, dtype=torch.int64)},
+            TypeError,
+            r"position\.weight: expected one of .* got torch\.int64",
+        ),
+        ({"terminal_weight": torch.ones(4, 2)}, ValueError, r"position\.terminal_weight: .* \[2, 2\], got \[4, 2\]"),
+        ({"target": 1.0}, ValueError, r"position\.target: expected a weight or a terminal_weight beside it"),
+        ({"limit_weight": 1.0}, ValueError, r"position\.limit_weight: expected lower or upper beside it"),
+        ({"lower": -1.0}, ValueError, r"position\.limit_weight: expected a limit_weight beside the limits"),
+    ],
+)
+def test_what_is_wrong_with_a_cost_is_named(term, error, message):
+    with pytest.raises(error, match=message):
+        Case(MAPS["clique"])(cost=QuadraticCost(position=CostTerm(**term)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("velocity", {"goal_position": torch.zeros(1, 2)}, "goal_position: expected None, for velocity takes none"),
+        ("clique", {"goal_velocity": torch.zeros(1, 2)}, "goal_velocity: expected None, for clique takes none"),
+        ("clique", {"start_jerk": torch.zeros(1, 2)}, "start_jerk: expected None, for clique takes none"),
+        (
+            "jerk",
+            {"goal_index": torch.zeros(2, dtype=torch.int64)},
+            "goal_index: expected None, for jerk knows no goal",
+        ),
+        ("clique", {"control_map": "position"}, "control_map: expected a ControlMap or one of clique, "),
+        ("clique", {"dt": -1.0}, "dt: expected a finite number of seconds > 0, got -1.0"),
+    ],
+)
+def test_what_a_map_does_not_take_is_named(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        Case(MAPS[name])(**options)
+
+
+@NATIVE
+def test_rows_that_are_not_in_the_pool_raise():
+    case = Case(MAPS["clique"], batch=4, rows=3)
+    with pytest.raises(IndexError, match="start_index"):
+        case(start_index=torch.tensor([0, 1, 2, 3]))
+
+
+def test_a_spline_of_another_form_is_taken_from_its_map():
+    form = SplineForm(5, 2, "curobo")
+    kernel = control_map(5, "backward", "zoh", *form.scheme)
+    assert Case(kernel, has_goal=True)().shape == (2,)
