@@ -37,14 +37,17 @@ def keys() -> set[str]:
     """What a status of the node holds."""
     from builtin_interfaces.msg import Time
 
+    from traj_integrator_ros.handling.published import ExecutionReport
     from traj_integrator_ros.handling.rejection import RejectionCounters
     from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
     from traj_integrator_ros.node.latency import LatencyRing
 
     counts = RejectionCounters().snapshot()
     status = NodeStatus(
-        "active", "", "cpu", "reference", "float32", 0.0, 0.5, 1, 1, 1, counts, {}, LatencyRing(), LatencyRing()
-    )
+        lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", limits="none",
+        state_age_s=0.0, state_timeout_s=0.5, sequences=1, published=1, service_calls=1, rejected=counts, warned={},
+        execution=ExecutionReport(), sequence_latency=LatencyRing(), service_latency=LatencyRing(),
+    )  # fmt: skip
     return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
 
 
