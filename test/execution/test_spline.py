@@ -7,6 +7,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.fade import settle, taken_up
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline, rests_at_end
@@ -101,3 +102,31 @@ def test_noise_comes_out_no_larger_than_a_c2_cubic_spline_makes_it():
         assert ours[-1] <= np.abs(extremes(spline)[:, 2]).max() * 1.001
         scipys.append(np.abs(CubicSpline(times, positions, bc_type=((1, velocity), "not-a-knot"))(times, 2)).max())
     assert np.mean(ours) <= np.mean(scipys)
+
+
+@pytest.mark.parametrize("step", [0.02, 1 / 30, 0.001])
+@pytest.mark.parametrize("rests", [True, False])
+def test_steps_of_one_length_make_the_motion_that_fades_and_spline_make_of_any(step, rests):
+    random = np.random.default_rng(3)
+    for _ in range(50):  # velocities whose product with the step is rounded among them
+        rows, start = random.normal(size=(11, 4)), State(*random.normal(size=(3, 4)))
+        rows[0], rows[-1] = start.position, rows[-2] if rests else rows[-1]
+        motion = motion_of_positions(np.full(10, step), rows[1:], start)
+        steps = np.full(10, step)
+        expected = taken_up(cubic_spline(steps, rows, start.velocity, ends_at_rest=rests), start.acceleration, 0.2)
+        expected = settle(expected, 0.2) if rests else expected
+        scale = step ** np.arange(6)[:, None]
+        np.testing.assert_allclose(motion.coefficients * scale, expected.coefficients * scale, atol=1e-12)
+        np.testing.assert_array_equal(motion.begin.velocity, start.velocity)
+        np.testing.assert_array_equal(motion.begin.position, start.position)
+
+
+def test_an_acceleration_fades_alike_whatever_the_other_joints_are_rounded_to():
+    random, steps = np.random.default_rng(5), np.full(20, 1 / 30)
+    rows = random.normal(size=(20, 1))
+    for velocity in random.normal(size=(200, 1)):
+        start = State(rows[0] * 0, np.array([0.5]), np.array([3.0]))
+        both = State(*(np.append(part, other) for part, other in zip(start, (0.0, velocity, 1.0), strict=True)))
+        alone = motion_of_positions(steps, rows, start)
+        beside = motion_of_positions(steps, np.hstack([rows, rows * 0.1]), both)
+        np.testing.assert_allclose(beside.coefficients[:, :3, :1], alone.coefficients[:, :3], rtol=1e-9, atol=1e-9)

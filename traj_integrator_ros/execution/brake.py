@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from .motion import Motion, State
@@ -35,16 +38,41 @@ def brake(
         brake_time: s.
 
     """
+    return fastest_brake(state, acceleration=acceleration, jerk=jerk, brake_time=brake_time).on_grid(spacing)
+
+
+@dataclass(frozen=True)
+class FastestBrake:
+    """How fast each joint could stop; its points come on a grid with `on_grid`."""
+
+    state: State
+    largest: np.ndarray
+    """Acceleration, rad/s^2, `[D]`."""
+    jerk: np.ndarray
+    """rad/s^3, `[D]`."""
+    durations: np.ndarray
+    """s, `[D]`."""
+
+    def on_grid(self, spacing: float) -> Motion:
+        """The brake of all joints at the same time; see `brake`."""
+        duration = float(self.durations.max())
+        step = spacing / max(1, math.ceil(spacing * _PIECES / max(duration, 1e-3)))
+        step *= max(1, math.ceil(duration / step / _MOST_PIECES))
+        step = max(round(step * 1e9), 1) * 1e-9  # messages have no times between two nanoseconds
+        return _on_grid(self.state, self.largest, self.jerk, duration, step)
+
+
+def fastest_brake(
+    state: State, *, acceleration: np.ndarray | None = None, jerk: np.ndarray | None = None, brake_time: float = 0.25
+) -> FastestBrake:
+    """How fast each joint comes to rest; arguments as of `brake`."""
     v = np.asarray(state.velocity, np.float64)
     a = np.zeros_like(v) if state.acceleration is None else np.asarray(state.acceleration, np.float64)
     largest = np.full_like(v, np.inf) if acceleration is None else np.asarray(acceleration, np.float64)
-    slope = needed_jerk(v, a, brake_time)
-    if jerk is not None:
-        slope = np.where(np.isfinite(jerk), jerk, slope)
-    duration = float(brake_duration(v, a, largest, slope).max())
-    step = spacing / max(1, np.ceil(spacing * _PIECES / max(duration, 1e-3)))
-    step *= max(1, np.ceil(duration / step / _MOST_PIECES))
-    return _on_grid(State(state.position, v, a), largest, slope, duration, step)
+    if jerk is None or not np.isfinite(jerk).all():
+        slope = needed_jerk(v, a, brake_time)
+        jerk = slope if jerk is None else np.where(np.isfinite(jerk), jerk, slope)
+    return FastestBrake(State(state.position, v, a), largest, jerk, brake_duration(v, a, largest, jerk))
 
 
 def needed_jerk(velocity: np.ndarray, acceleration: np.ndarray, brake_time: float) -> np.ndarray:
@@ -62,13 +90,16 @@ def brake_duration(
 ) -> np.ndarray:
     """Shortest time to rest of each joint, s `[D]`, as ruckig has it in its velocity interface."""
     _, a, need = _towards_rest(velocity, acceleration, jerk)
-    peak = np.sqrt(jerk * need + a * a / 2)  # without a limit on acceleration
-    top = np.maximum(np.minimum(peak, largest_acceleration), 0)
-    down = a > largest_acceleration  # first from beyond the limit down to it
-    ramps = np.where(down, a * a, 2 * top * top - a * a) / (2 * jerk)
+    half = a * a / 2
+    peak = np.sqrt(np.maximum(jerk * need + half, 0))  # without a limit on acceleration
+    cut, down = peak > largest_acceleration, a > largest_acceleration
+    if not (cut.any() or down.any()):
+        return (2 * peak - a) / jerk
+    # Where it is cut: up or down to the limit, held there, and down to 0.
+    top = np.minimum(peak, largest_acceleration)
+    ramps = np.where(down, half, top * top - half) / jerk
     with np.errstate(divide="ignore", invalid="ignore"):
-        hold = np.where(top > 0, np.maximum(need - ramps, 0) / top, 0.0)
-    hold = np.where(peak > largest_acceleration, hold, 0.0)
+        hold = np.where(cut & (top > 0), np.maximum(need - ramps, 0) / top, 0.0)
     return np.where(down, a, 2 * top - a) / jerk + hold
 
 
@@ -89,45 +120,46 @@ def _on_grid(state: State, largest: np.ndarray, jerk: np.ndarray, duration: floa
     than they do; the level that makes the sum of it what is needed lies within the limit if there are enough steps.
     """
     push, a, need = _towards_rest(state.velocity, state.acceleration, jerk)
-    count = max(int(np.ceil(duration / step - 1e-9)), 1)
+    rate = jerk * step
+    total = need / step - a / 2
+    count = max(math.ceil(duration / step - 1e-9), 1)
     while True:
         k = np.arange(1, count)[:, None]
-        rise, fall = k * (jerk * step), (count - k) * (jerk * step)
+        rise, fall = k * rate, k[::-1] * rate
         highest, lowest = np.minimum(a + rise, fall), np.maximum(a - rise, -fall)
-        total = need / step - a / 2
-        if (a <= count * step * jerk * (1 + 1e-9)).all():
-            most = np.clip(largest, lowest, highest).sum(axis=0)
-            least = np.clip(-largest, lowest, highest).sum(axis=0)
-            slack = 1e-10 * (1 + np.abs(total) + count * np.abs(a))  # of rounding
-            if ((total <= most + slack) & (total >= least - slack)).all():
-                break
+        most = np.minimum(highest, np.maximum(lowest, largest)).sum(axis=0)
+        least = np.maximum(lowest, np.minimum(highest, -largest)).sum(axis=0)
+        slack = 1e-10 * (1 + np.abs(total) + count * np.abs(a))  # of rounding
+        reached = (a <= count * rate * (1 + 1e-9)) & (total <= most + slack) & (total >= least - slack)
+        if reached.all():
+            break
         count += 1
-    inner = np.clip(_level(lowest, highest, total), lowest, highest)
-    accelerations = np.vstack([state.acceleration, inner * push, np.zeros_like(a)])
-    slopes = np.diff(accelerations, axis=0) / step
-    begin = accelerations[:-1]
-    velocities = state.velocity + np.vstack(
-        [np.zeros_like(a), ((begin + accelerations[1:]) * (step / 2)).cumsum(axis=0)]
-    )
-    velocities[-1] = 0.0
-    advance = (velocities[:-1] + (begin / 2 + slopes * (step / 6)) * step) * step
-    positions = state.position + np.vstack([np.zeros_like(a), advance.cumsum(axis=0)[:-1]])
-    return Motion(
-        np.arange(count + 1) * step,
-        np.stack([positions, velocities[:-1], begin / 2, slopes / 6], axis=1),
-        ends_at_rest=True,
-    )
+    accelerations = np.empty((count + 1, len(a)))
+    accelerations[0], accelerations[-1] = state.acceleration, 0.0
+    level = _level(lowest, highest, total)
+    accelerations[1:-1] = np.minimum(highest, np.maximum(lowest, level)) * push
+    begin, after = accelerations[:-1], accelerations[1:]
+    pieces = np.empty((count, 4, len(a)))
+    pieces[0, 0], pieces[0, 1] = state.position, state.velocity
+    pieces[:, 2], pieces[:, 3] = begin / 2, (after - begin) / (6 * step)
+    pieces[1:, 1] = state.velocity + ((begin + after) * (step / 2))[:-1].cumsum(axis=0)
+    advance = ((pieces[:-1, 3] * step + pieces[:-1, 2]) * step + pieces[:-1, 1]) * step
+    pieces[1:, 0] = state.position + advance.cumsum(axis=0)
+    return Motion(np.arange(count + 1) * step, pieces, ends_at_rest=True)
 
 
 def _level(lowest: np.ndarray, highest: np.ndarray, total: np.ndarray) -> np.ndarray:
     """For each column the level whose clip(level, lowest, highest) `[N, D]` sums to `total` `[D]`."""
-    if not len(lowest):
+    count, columns = len(lowest), np.arange(len(total))
+    if not count:
         return np.zeros_like(total)
     bends = np.concatenate([lowest, highest])
     order = bends.argsort(axis=0)
-    bends = np.take_along_axis(bends, order, axis=0)
-    rate = np.where(order < len(lowest), 1.0, -1.0).cumsum(axis=0)  # of the sum, behind each bend
-    sums = np.vstack([lowest.sum(axis=0), lowest.sum(axis=0) + (rate[:-1] * np.diff(bends, axis=0)).cumsum(axis=0)])
-    at = np.clip((sums < total).sum(axis=0) - 1, 0, len(bends) - 2)[None]
-    s, r, b = (np.take_along_axis(x, at, axis=0)[0] for x in (sums, rate, bends))
-    return b + np.where(r > 0, (total - s) / np.maximum(r, 1.0), 0.0)
+    bends = bends[order, columns]
+    rate = (1.0 - 2.0 * (order >= count)).cumsum(axis=0)  # of the sum, behind each bend
+    sums = np.empty_like(bends)
+    sums[0] = 0.0
+    (rate[:-1] * (bends[1:] - bends[:-1])).cumsum(axis=0, out=sums[1:])
+    missing = total - lowest.sum(axis=0)
+    at = np.minimum(np.maximum((sums < missing).sum(axis=0) - 1, 0), 2 * count - 2)
+    return bends[at, columns] + (missing - sums[at, columns]) / np.maximum(rate[at, columns], 1.0)

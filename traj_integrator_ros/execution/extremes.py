@@ -56,6 +56,18 @@ def surely_within(coefficients: np.ndarray, longest: float, lows: np.ndarray, hi
     return not ((first.max(axis=0) + reach[0] > highs[0]).any() or (first.min(axis=0) - reach[0] < lows[0]).any())
 
 
+def control_points_within(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
+    """Whether the control points of all derivatives keep bounds `[4, D]`; then so does the motion."""
+    count, size, dof = motion.coefficients.shape
+    matrix, orders = _all_to_bernstein(size - 1)
+    powers = motion.steps ** np.arange(size)[:, None]
+    scaled = np.empty((size, count, dof))
+    np.multiply(motion.coefficients.transpose(1, 0, 2), powers[:, :, None], out=scaled)
+    control = (matrix @ scaled.reshape(size, -1)).reshape(-1, count, dof)
+    control /= powers[orders][:, :, None]
+    return not ((control > highs[orders][:, None]).any() or (control < lows[orders][:, None]).any())
+
+
 def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.ndarray:
     """Control points of a derivative of each piece, `[N, n + 1, D]`: they bound it, the outer are its ends."""
     degree = coefficients.shape[1] - 1
@@ -119,6 +131,14 @@ def _to_bernstein(degree: int, order: int) -> np.ndarray:
         for i in range(k, n + 1):
             matrix[i, k] = comb(i, k) / comb(n, k) * derivative
     return matrix
+
+
+@lru_cache(maxsize=16)
+def _all_to_bernstein(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """From coefficients of all powers to control points of all derivatives that are not 0, and which these are of."""
+    orders = range(min(degree + 1, len(QUANTITIES)))
+    parts = [np.pad(_to_bernstein(degree, order), ((0, 0), (order, 0))) for order in orders]
+    return np.concatenate(parts), np.repeat(orders, [len(part) for part in parts])
 
 
 @lru_cache(maxsize=16)

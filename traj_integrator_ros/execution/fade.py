@@ -39,26 +39,31 @@ def join(motion: Motion, state: State, fade_time: float) -> Motion:
     """
     if fade_time <= 0:
         return motion
-    begin = motion.coefficients[0]
-    lack_p, lack_v = state.position - begin[0], state.velocity - begin[1]
+    begin = motion.begin
+    lack_p, lack_v = state.position - begin.position, state.velocity - begin.velocity
+    if not (lack_p.any() or lack_v.any()):
+        return motion if state.acceleration is None else taken_up(motion, state.acceleration, fade_time)
     ends = _possible_ends(motion.knots, fade_time)
-    parts = []
-    elsewhere = bool(lack_p.any() or lack_v.any())
-    if elsewhere:
-        parts.append((_quintic(lack_p, lack_v, float(ends[-1])), ends[-1]))
+    parts = [(_quintic(lack_p, lack_v, float(ends[-1])), ends[-1])]
     if state.acceleration is not None and motion.with_accelerations:
-        lack = state.acceleration - 2 * begin[2]
-        shortest = min(_STEPS, len(ends)) - 1
-        span = ends[shortest]
-        if elsewhere:
-            carried = fade_time**2 * np.abs(state.acceleration)
-            reached = (ends[1:, None] ** 2 * np.abs(lack) <= carried * (1 + 1e-9)).sum(axis=0)
-            span = ends[np.maximum(reached, shortest)]
+        lack = state.acceleration - begin.acceleration
+        carried = fade_time**2 * np.abs(state.acceleration)
+        reached = (ends[1:, None] ** 2 * np.abs(lack) <= carried * (1 + 1e-9)).sum(axis=0)
+        span = ends[np.maximum(reached, min(_STEPS, len(ends)) - 1)]
         parts.append((_acceleration_quintic(lack, span), span))
-    if not parts:
-        return motion
     touched = slice(0, bisect_left(motion.knots, ends[-1] - _SAME_TIME))
     return _with_fades(motion, parts, touched, motion.knots[touched], sign=1.0)
+
+
+def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
+    """The motion, begun with an acceleration `[D]` as in `join`, by a robot whose position and velocity are its own."""
+    if fade_time <= 0 or not motion.with_accelerations:
+        return motion
+    ends = _possible_ends(motion.knots, fade_time)
+    span = ends[min(_STEPS, len(ends)) - 1]
+    part = _acceleration_quintic(acceleration - motion.begin.acceleration, span), span
+    touched = slice(0, bisect_left(motion.knots, span - _SAME_TIME))
+    return _with_fades(motion, [part], touched, motion.knots[touched], sign=1.0)
 
 
 def settle(motion: Motion, fade_time: float) -> Motion:

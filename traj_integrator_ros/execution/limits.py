@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .extremes import QUANTITIES, bernstein, extremes_of_piece, leaves_bounds, surely_within
+from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_piece, leaves_bounds, surely_within
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-5
@@ -72,6 +72,8 @@ def first_violation(motion: Motion, limits: Limits) -> Violation | None:
     lows, highs = limits.slackened
     steps = motion.steps
     if surely_within(motion.coefficients, float(steps.max()), lows, highs):
+        return None
+    if control_points_within(motion, lows, highs):  # as a brake at its limits does
         return None
     for order, (low, high) in enumerate(zip(lows, highs, strict=True)):
         if not (np.isfinite(low).any() or np.isfinite(high).any()):

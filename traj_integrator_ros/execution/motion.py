@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +57,12 @@ class Motion:
     def steps(self) -> np.ndarray:
         """Length of each piece, s, `[N]`."""
         return self.knots[1:] - self.knots[:-1]
+
+    @property
+    def begin(self) -> State:
+        """Where the first piece begins."""
+        c = self.coefficients[0]
+        return State(c[0], c[1], 2 * c[2] if len(c) > 2 else np.zeros(self.dof))
 
     @cached_property
     def end(self) -> State:
@@ -185,8 +191,9 @@ _HIGHEST_DEGREE = 15
 _TABLES = tuple(_tables(degree) for degree in range(_HIGHEST_DEGREE + 1))
 
 
+@lru_cache(maxsize=64)
 def _derivatives(t: float, degree: int) -> np.ndarray:
-    """From coefficients to value, first and second derivative at t: `[3, K + 1]`."""
+    """From coefficients to value, first and second derivative at t: `[3, K + 1]`; shared, as most steps are alike."""
     powers = [1.0]
     for _ in range(degree):
         powers.append(powers[-1] * t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ class Points(NamedTuple):
     """Points of a trajectory, float64 `[N, D]` each."""
 
     time_ns: np.ndarray
-    """From its start, int64 `[N]`, increasing."""
+    """From its start, int64 `[N]`, increasing; nobody may change them."""
     position: np.ndarray
     velocity: np.ndarray | None
     acceleration: np.ndarray | None
@@ -29,7 +30,7 @@ def points_of(motion: Motion) -> Points:
     Between them joint_trajectory_controller repeats the motion: to rounding where its degree is at most 5 (3 without
     accelerations). The last point has what the last piece arrives with.
     """
-    time_ns = np.rint(motion.knots * _NANOSECONDS).astype(np.int64)
+    time_ns, between = _whole_nanoseconds(motion.knots.tobytes())
     count, end = len(time_ns), motion.end
     state = np.empty((3, count, motion.dof))
     orders = min(motion.degree + 1, 3)
@@ -37,11 +38,18 @@ def points_of(motion: Motion) -> Points:
     state[:orders, :-1] = motion.coefficients[:, :orders].transpose(1, 0, 2)
     state[2] *= 2.0
     state[0, -1], state[1, -1], state[2, -1] = end
-    seconds = time_ns * 1e-9
-    late = seconds - motion.knots
-    if max(late.max(), -late.min()) > _NO_TIME:  # knots between two nanoseconds
-        state[:, 1:-1] = motion.states_at(seconds[1:-1])[:3]
+    if between:
+        state[:, 1:-1] = motion.states_at(time_ns[1:-1] * 1e-9)[:3]
     return Points(time_ns, state[0], state[1], state[2] if motion.with_accelerations else None)
+
+
+@lru_cache(maxsize=16)
+def _whole_nanoseconds(knots: bytes) -> tuple[np.ndarray, bool]:
+    """The times of points, ns, and whether some knots lie between two nanoseconds; kept, as most plans share them."""
+    seconds = np.frombuffer(knots)
+    time_ns = np.rint(seconds * _NANOSECONDS).astype(np.int64)
+    time_ns.flags.writeable = False
+    return time_ns, bool(np.abs(time_ns * 1e-9 - seconds).max() > _NO_TIME)
 
 
 def motion_of_points(points: Points) -> Motion:

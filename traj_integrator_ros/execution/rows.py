@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
-from .fade import join, settle
+from .fade import settle, taken_up
 from .holds import acceleration_hold, jerk_hold
 from .motion import Motion, State
-from .spline import cubic_spline, rests_at_end
+from .spline import cubic_spline, equal_step, equidistant, rests_at_end
 
 DEFAULT_FADE_TIME = 0.2
 
@@ -85,10 +86,36 @@ def motion_of_positions(
     at its end, so does the motion, and its acceleration fades to 0 in the same way.
     """
     steps = np.asarray(steps, np.float64)
-    rows = np.empty((len(steps) + 1, len(start.position)))
+    known = start.acceleration is not None
+    data = np.empty((len(steps) + 2 + known, len(start.position)))
+    rows = data[: len(steps) + 1]
     rows[0], rows[1:] = start.position, positions
+    data[len(rows)] = start.velocity
+    if known:
+        data[-1] = start.acceleration
     rest = rests_at_end(rows, float(steps[-1]), rest_tolerance)
+    step = equal_step(steps)
+    if step is None:
+        return _through(steps, rows, start, rest, fade_time)
+    matrix = _unit_matrix(len(steps), step, known, rest, fade_time)
+    return Motion(equidistant(step, len(steps)), (matrix @ data).reshape(len(steps), -1, data.shape[1]), True, rest)
+
+
+def _through(steps: np.ndarray, rows: np.ndarray, start: State, rest: bool, fade_time: float) -> Motion:
     motion = cubic_spline(steps, rows, start.velocity, ends_at_rest=rest)
     if start.acceleration is not None:
-        motion = join(motion, start, fade_time)
+        motion = taken_up(motion, start.acceleration, fade_time)
     return settle(motion, fade_time) if rest else motion
+
+
+@lru_cache(maxsize=16)
+def _unit_matrix(count: int, step: float, with_acceleration: bool, rest: bool, fade_time: float) -> np.ndarray:
+    """From positions, velocity and perhaps acceleration of the start to all coefficients: `[(K + 1) N, N + 2 or 3]`.
+
+    Its columns are the motions of as many joints, each of which has one datum of 1.
+    """
+    size = count + 2 + with_acceleration
+    unit = np.eye(size)
+    start = State(unit[0], unit[count + 1], unit[count + 2] if with_acceleration else None)
+    motion = _through(np.full(count, step), unit[: count + 1], start, rest, fade_time)
+    return np.ascontiguousarray(motion.coefficients.reshape(-1, size))

@@ -29,16 +29,16 @@ def cubic_spline(
     """
     steps = np.asarray(steps, np.float64)
     count, clamped = len(steps), start_velocity is not None
-    if count > _LONGEST_DENSE or len(set(steps.tolist())) > 1:
+    step = equal_step(steps)
+    if step is None:
         velocities = _velocities(steps, positions, start_velocity, ends_at_rest)
         return hermite(steps, positions, velocities, ends_at_rest=ends_at_rest)
-    step = float(steps[0])
     data = np.empty((count + 2, positions.shape[1]))
     data[0] = start_velocity * step if clamped else 0.0
     data[1:] = positions
     coefficients = (_unit_matrix(count, clamped, ends_at_rest) @ data).reshape(count, 4, -1)
     coefficients *= _powers(1 / step)
-    return Motion(_knots(step, count), coefficients, ends_at_rest=ends_at_rest)
+    return Motion(equidistant(step, count), coefficients, ends_at_rest=ends_at_rest)
 
 
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
@@ -56,8 +56,16 @@ def hermite(steps: np.ndarray, positions: np.ndarray, velocities: np.ndarray, *,
     return Motion(np.concatenate([[0.0], np.cumsum(steps)]), coefficients, ends_at_rest=ends_at_rest)
 
 
+def equal_step(steps: np.ndarray) -> float | None:
+    """The length that all steps have, s; None where they differ, or are too many to keep a matrix for."""
+    if len(steps) > _LONGEST_DENSE or len(set(steps.tolist())) > 1:
+        return None
+    return float(steps[0])
+
+
 @lru_cache(maxsize=32)
-def _knots(step: float, count: int) -> np.ndarray:
+def equidistant(step: float, count: int) -> np.ndarray:
+    """Knots of a motion of `count` steps of one length; shared, so nobody may change them."""
     knots = np.arange(count + 1) * step
     knots.flags.writeable = False
     return knots

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.brake import brake, brake_duration, needed_jerk
+from ..execution.brake import FastestBrake, fastest_brake
 from ..execution.motion import Motion, State
 from ..execution.rest import brought_to_rest
 from .rejection import Rejected, RejectionReason
@@ -69,7 +69,8 @@ def brake_from(state: State, spacing: float, braking: Braking) -> Motion:
         Rejected: brake_impossible.
 
     """
-    durations = brake_durations(state.velocity, state.acceleration, braking)
+    fastest = _fastest(state, braking)
+    durations = fastest.durations
     longest = int(durations.argmax())
     duration = float(durations[longest])
     if not duration <= LONGEST_BRAKE_S:
@@ -79,15 +80,14 @@ def brake_from(state: State, spacing: float, braking: Braking) -> Motion:
             f"limits.acceleration and limits.jerk takes {duration:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     spacing = max(spacing, _SHORTEST_SPACING_S, duration / _MOST_PIECES)
-    return brake(state, spacing, acceleration=braking.acceleration, jerk=braking.jerk, brake_time=braking.time)
+    return fastest.on_grid(spacing)
 
 
-def brake_durations(velocity: np.ndarray, acceleration: np.ndarray | None, braking: Braking) -> np.ndarray:
-    """Time to rest of each joint, s `[dof]`."""
-    a = np.zeros_like(velocity) if acceleration is None else acceleration
-    largest = np.full_like(velocity, np.inf) if braking.acceleration is None else braking.acceleration
-    slope = needed_jerk(velocity, a, braking.time)
-    if braking.jerk is not None:
-        slope = np.where(np.isfinite(braking.jerk), braking.jerk, slope)
+def brake_durations(velocity: np.ndarray, braking: Braking) -> np.ndarray:
+    """Time to rest of each joint, s `[dof]`, that moves without acceleration."""
+    return _fastest(State(np.zeros_like(velocity), velocity), braking).durations
+
+
+def _fastest(state: State, braking: Braking) -> FastestBrake:
     with np.errstate(all="ignore"):
-        return brake_duration(velocity, a, largest, slope)
+        return fastest_brake(state, acceleration=braking.acceleration, jerk=braking.jerk, brake_time=braking.time)

@@ -526,7 +526,7 @@ def _check_brake(parameters: NodeParameters) -> None:
     if velocity is None or parameters.publish_end != END_STOP:
         return
     fastest = np.where(np.isfinite(velocity), velocity, 0.0)
-    durations = brake_durations(fastest, None, parameters.braking)
+    durations = brake_durations(fastest, parameters.braking)
     joint = int(durations.argmax())
     if not durations[joint] <= LONGEST_BRAKE_S:
         raise InvalidParameters(

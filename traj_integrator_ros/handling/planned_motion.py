@@ -96,7 +96,7 @@ def joined(motion: Motion, robot: State, fading: Fading) -> tuple[Motion, State]
 
 def _lack(motion: Motion, robot: State) -> State:
     """What a motion lacks of a state at its start; of an unknown acceleration, and where it jumps anyway: nothing."""
-    begin = motion.state_at(0.0)
+    begin = motion.begin
     acceleration = np.zeros(motion.dof)
     if robot.acceleration is not None and motion.with_accelerations:
         acceleration = robot.acceleration - begin.acceleration

@@ -122,7 +122,7 @@ class PublishedMotion:
             return None
         elapsed = (time_ns - last.start_ns) * _NANOSECOND_S
         if elapsed < 0:
-            begin = last.motion.state_at(0.0)
+            begin = last.motion.begin
             return None if begin.velocity.any() else State(begin.position, *np.zeros((2, last.motion.dof)))
         if elapsed >= last.motion.duration + (SETTLING_S if last.motion.ends_at_rest else 0.0):
             return None
@@ -132,7 +132,7 @@ class PublishedMotion:
     def earliest_ns(self) -> int:
         """The soonest that another motion can take over: not before the last one, if that begins in motion."""
         last = self._last
-        return 0 if last is None or not last.motion.state_at(0.0).velocity.any() else last.start_ns
+        return 0 if last is None or not last.motion.begin.velocity.any() else last.start_ns
 
     def motion_between(self, begin_ns: int, end_ns: int) -> Motion | None:
         """What the robot does between two times; None where that is not known all the while."""

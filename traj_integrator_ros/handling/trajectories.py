@@ -195,7 +195,7 @@ class TrajectoryMaker:
             if plan.start is not None:
                 given = np.where(np.isnan(plan.start.position), measured.position, plan.start.position)
                 self._judge_start("start.position", given, plan.origin_ns or trajectory.start_ns, measured)
-            begin = trajectory.motion.state_at(0.0).position
+            begin = trajectory.motion.begin.position
             self._judge_start("the trajectory's start", begin, trajectory.start_ns, measured)
         return trajectory
 
