@@ -1,13 +1,16 @@
-// A planner in C++ without Python: moves two robots that are already in motion to a goal at rest, by gradient descent on
-// their accelerations through the integrator.
+// Two planners in C++ without Python. Both move two robots that are already in motion to a goal at rest, by gradient
+// descent through the integrator: on accelerations, with a cost that pulls to the goal; and on 16 control points of a
+// B-spline that ends in the goal, so that only smoothness is left to be found.
 //
-// `plan` prints the cost as it falls. `plan --gradients` prints, for every control map, a cost and its gradient by the
-// actions and the start, for comparison with other implementations.
+// `plan` prints the costs as they fall. `plan --gradients` and `plan --spline-gradients` print, for every control map
+// and for splines, a cost and its gradients by all that it depends on, for comparison with other implementations.
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdio>
 #include <cstring>
 
+#include "traj_integrator/spline.h"
 #include "traj_integrator/step.h"
 
 namespace {
@@ -46,6 +49,24 @@ double minimize() {
   return cost;
 }
 
+double minimize_spline() {
+  const StartState start{sines({2, 7}, 0), sines({2, 7}, 100) / 10};
+  const Tensor goal = start.position + 0.3;
+  Tensor points = start.position.unsqueeze(1).repeat({1, 16, 1}).requires_grad_();
+  Tensor momentum = at::zeros_like(points);
+  double away = 0;
+  for (int iteration = 0; iteration <= 300; ++iteration) {
+    const Trajectory motion = traj_integrator::spline(points, start, {goal}, kDt);
+    const Tensor loss = motion.acceleration.square().sum() * kDt;
+    loss.backward();
+    if (iteration % 100 == 0) std::printf("spline %3d  cost %.6f\n", iteration, loss.item<double>());
+    momentum = 0.9 * momentum + points.grad();
+    points = (points.detach() - 2e-5 * momentum).requires_grad_();
+    away = (motion.position.select(1, -1) - goal).abs().max().item<double>();
+  }
+  return away;
+}
+
 void print_numbers(const char* label, const Tensor& tensor) {
   std::printf("%s", label);
   const Tensor flat = tensor.detach().contiguous().view(-1);
@@ -70,6 +91,27 @@ void print_gradients(const char* name, ControlMap map) {
   print_numbers("start_acceleration", acceleration.grad());
 }
 
+void print_spline_gradients(const char* name, const traj_integrator::SplineOptions& options) {
+  Tensor points = sines({2, 5, 3}, 0).requires_grad_();
+  Tensor position = sines({2, 3}, 50).requires_grad_();
+  Tensor velocity = sines({2, 3}, 60).requires_grad_();
+  Tensor goal = sines({1, 3}, 70).requires_grad_();
+  Tensor acceleration = sines({1, 3}, 80).requires_grad_();
+  const Trajectory motion =
+      traj_integrator::spline(points, {position, velocity}, {goal, {}, acceleration}, kDt, options);
+  const Tensor cost = motion.position.square().sum() + motion.velocity.square().sum() +
+                      motion.acceleration.square().sum() + motion.jerk.square().sum();
+  const std::vector<Tensor> leaves{points, position, velocity, goal, acceleration};
+  const std::vector<Tensor> gradients = torch::autograd::grad({cost}, leaves, {}, true, /*create_graph=*/true);
+  Tensor square = gradients[0].square().sum();
+  for (size_t k = 1; k < leaves.size(); ++k) square = square + gradients[k].square().sum();
+  const std::vector<Tensor> second = torch::autograd::grad({square}, leaves);
+  std::printf("%s\n", name);
+  print_numbers("cost", cost);
+  for (const Tensor& gradient : gradients) print_numbers("gradient", gradient);
+  for (const Tensor& gradient : second) print_numbers("second", gradient);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -82,5 +124,13 @@ int main(int count, char** arguments) {
     print_gradients("jerk", ControlMap::kJerk);
     return 0;
   }
-  return minimize() < 0.1 ? 0 : 1;
+  if (count == 2 && std::strcmp(arguments[1], "--spline-gradients") == 0) {
+    using traj_integrator::SplineLayout;
+    print_spline_gradients("3 4 tight", {});
+    print_spline_gradients("4 3 tight", {4, 3});
+    print_spline_gradients("5 2 curobo", {5, 2, SplineLayout::kCurobo});
+    print_spline_gradients("3 1 curobo", {3, 1, SplineLayout::kCurobo});
+    return 0;
+  }
+  return minimize() < 0.1 && minimize_spline() < 1e-12 ? 0 : 1;
 }

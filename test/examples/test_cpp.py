@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.kernels import MAPS, bspline_step
 
 if shutil.which("cmake") is None or shutil.which("c++") is None:
     pytest.skip("cmake or a C++ compiler is missing", allow_module_level=True)
@@ -41,8 +41,10 @@ def sines(*shape: int, first: int) -> torch.Tensor:
 
 
 def test_it_plans(plan):
-    costs = [float(line.split()[-1]) for line in output_of(plan).splitlines()]
+    lines = [line.split() for line in output_of(plan).splitlines()]
+    costs, spline_costs = ([float(line[-1]) for line in lines if line[0] == name] for name in ("iteration", "spline"))
     assert len(costs) == 4 and costs[-1] < 0.01 * costs[0]
+    assert len(spline_costs) == 4 and spline_costs[-1] < 0.1 * spline_costs[0]
 
 
 def test_it_needs_no_python(plan):
@@ -66,3 +68,23 @@ def test_its_gradients_are_those_of_python(plan):
         for label, *numbers in printed:
             got = torch.tensor([float(number) for number in numbers], dtype=torch.float64)
             torch.testing.assert_close(got, expected[label].detach().reshape(-1), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_of_its_splines_are_those_of_python_to_the_second_order(plan):
+    lines = output_of(plan, "--spline-gradients").splitlines()
+    blocks = {lines[i]: [line.split()[1:] for line in lines[i + 1 : i + 12]] for i in range(0, len(lines), 12)}
+    assert len(blocks) == 4
+    for form, printed in blocks.items():
+        degree, steps, layout = form.split()
+        leaves = [sines(2, 5, 3, first=0), sines(2, 3, first=50), sines(2, 3, first=60)]
+        leaves += [sines(1, 3, first=first) for first in (70, 80)]
+        points, *start, goal, acceleration = [leaf.requires_grad_() for leaf in leaves]
+        ends = {"goal_position": goal, "goal_acceleration": acceleration}
+        spline = {"degree": int(degree), "steps": int(steps), "layout": layout}
+        cost = sum(output.square().sum() for output in bspline_step(points, *start, **ends, dt=0.02, **spline))
+        gradients = torch.autograd.grad(cost, leaves, create_graph=True)
+        second = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), leaves)
+        for numbers, expected in zip(printed, (cost, *gradients, *second), strict=True):
+            got = torch.tensor([float(number) for number in numbers], dtype=torch.float64)
+            limit = 1e-11 * float(expected.detach().abs().max())
+            torch.testing.assert_close(got, expected.detach().reshape(-1), rtol=0, atol=limit)
