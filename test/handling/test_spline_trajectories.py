@@ -62,6 +62,17 @@ def test_a_goal_in_motion_is_braked_after_it() -> None:
     assert trajectory.brakes_at == pytest.approx(1.8) and not trajectory.points.velocity[-1].any()
 
 
+def test_a_goal_that_accelerates_is_left_again_where_the_layout_goes_on_behind_it_and_then_braked() -> None:
+    node = SimulatedNode(bspline__layout="curobo")
+    goal = {**GOAL, "goal_velocity": np.zeros(2, np.float32), "goal_acceleration": np.array([1.0, 2.0], np.float32)}
+    trajectory = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, start=START, **goal)
+    length, segments = 4 * 0.05, 6 + 3 + 1
+    np.testing.assert_allclose(trajectory.motion.state_at((segments - 1) * length).velocity, 0, atol=1e-9)
+    behind = trajectory.points.velocity[trajectory.points.time_ns == round(segments * length * 1e9)]
+    np.testing.assert_allclose(behind, [goal["goal_acceleration"] * length], atol=1e-6)
+    assert trajectory.points.time_ns[-1] > segments * length * 1e9 and not trajectory.points.velocity[-1].any()
+
+
 def test_positions_with_a_goal_end_there() -> None:
     node = SimulatedNode()
     way = START[0] + np.linspace(0, 1, 9)[1:, None] * np.array([0.05, 0.05])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tool_runs import JOINTS, Tool, write_table
 
+from traj_integrator_ros.kernels import bspline_step
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.read_npz import read_npz
-from traj_integrator_ros.motions.samples import QUANTITIES, RecordingError, Samples
+from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from traj_integrator_ros.tools.integration_input import read_sequences, sequence_of_states
 from traj_integrator_ros.tools.trajectory_files import read_trajectories
 
@@ -70,6 +74,114 @@ def test_every_action_is_executed_and_the_controller_would_take_what_comes_out(t
     assert stopped.velocity[-1] == 0 and stopped.position[-1] < plan.position[-1]
 
 
+SPLINE_OPTIONS = (
+    *("--control-space", "bspline", "--dt", "0.05", "--degree", "5", "--steps", "2", "--quiet"),
+    *("--start-position", "0.1,0.2", "--start-velocity", "0.5,0", "--goal-position", "1,2", "--goal-velocity", "0.1,0"),
+)
+SPLINE_POINTS = np.array([[0.5, -0.2], [0.5, -0.2], [-1.0, 0.4], [0.3, 0.9]])
+
+
+@pytest.fixture
+def control_points(tmp_path: Path) -> np.ndarray:
+    lines = ["action_arm_a,action_arm_b", *(",".join(map(str, row)) for row in SPLINE_POINTS)]
+    (tmp_path / "points.csv").write_text("\n".join(lines))
+    return SPLINE_POINTS
+
+
+@pytest.mark.parametrize("layout", ["tight", "curobo"])
+def test_control_points_give_the_rows_of_the_kernel_and_the_segments_of_the_motion(
+    tool: Tool, tmp_path: Path, control_points: np.ndarray, layout: str
+) -> None:
+    rows = [torch.tensor([row], dtype=torch.float64) for row in ([0.1, 0.2], [0.5, 0.0])]
+    goal = [torch.tensor([row], dtype=torch.float64) for row in ([1.0, 2.0], [0.1, 0.0])]
+    expected = bspline_step(
+        torch.from_numpy(control_points)[None],
+        *rows,
+        goal_position=goal[0],
+        goal_velocity=goal[1],
+        dt=0.05,
+        degree=5,
+        steps=2,
+        layout=layout,
+    )
+    arguments = ("integrate", "points.csv", *SPLINE_OPTIONS, "--layout", layout, "--out", "out.csv")
+    assert tool(*arguments, "--rows").returncode == 0
+    got = read_samples(tmp_path / "out.csv")
+    np.testing.assert_allclose(got.time, 0.05 * np.arange(expected.position.shape[1]), atol=1e-12)
+    for quantity in QUANTITIES:
+        np.testing.assert_allclose(getattr(got, quantity), getattr(expected, quantity)[0], rtol=1e-11, atol=1e-9)
+
+    assert tool(*arguments, "--end", "as_planned").returncode == 0
+    ends = read_samples(tmp_path / "out.csv")
+    np.testing.assert_allclose(ends.time, got.time[::2], atol=1e-12)
+    for quantity in ("position", "velocity", "acceleration"):
+        np.testing.assert_allclose(getattr(ends, quantity), getattr(got, quantity)[::2], rtol=1e-10, atol=1e-9)
+
+    assert tool(*arguments[:-1], "out_bag" if importlib.util.find_spec("rosbags") else "out.npz").returncode == 0
+    checked = tool("check_trajectory", "out_bag" if importlib.util.find_spec("rosbags") else "out.npz")
+    assert checked.returncode == 0, checked.stdout  # a brake follows the goal's velocity
+
+
+@pytest.mark.parametrize("form", [("--degree", 3), ("--degree", 5, "--steps", 3), ("--layout", "curobo")])
+def test_a_spline_is_found_again_by_its_number_of_control_points(tool: Tool, tmp_path: Path, form: tuple) -> None:
+    rng = np.random.default_rng(5)
+    goal = {"goal_position": rng.normal(size=(1, 2)), "goal_velocity": rng.normal(size=(1, 2))}
+    np.savez(
+        tmp_path / "in.npz",
+        actions=rng.normal(size=(7, 2)),
+        start_position=rng.normal(size=(1, 2)),
+        start_velocity=rng.normal(size=(1, 2)),
+        control_space="bspline",
+        dt=0.03,
+        **goal,
+    )
+    first = tool("integrate", "in.npz", *form, "--out", "motion.csv", "--rows", "--quiet")
+    assert first.returncode == 0, first.stderr
+    arguments = ("--out", "fit.npz", "--plot", "fit.png", "--rows", "--quiet")
+    second = tool("integrate", "motion.csv", "--fit", 7, *form, *arguments)
+    assert second.returncode == 0, second.stderr
+    assert "fit: 7 control points of degree" in second.stdout and "RMS difference position" in second.stdout
+    given, found = np.load(tmp_path / "in.npz"), np.load(tmp_path / "fit.npz")
+    used = 6 if "curobo" in form else 7  # the last one before a goal is not seen there
+    np.testing.assert_allclose(found["actions"][0, :used], given["actions"][:used], atol=1e-7)
+    np.testing.assert_allclose(found["position"][0], read_samples(tmp_path / "motion.csv").position, atol=1e-7)
+    assert (tmp_path / "fit.png").read_bytes()[:4] == b"\x89PNG"
+
+    again = tool("integrate", "fit.npz", "--rows", "--out", "again.npz", "--quiet")
+    assert again.returncode == 0, again.stderr
+    np.testing.assert_allclose(read_npz(tmp_path / "again.npz").position, found["position"][0], atol=1e-12)
+
+
+def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_close(
+    tool: Tool, tmp_path: Path
+) -> None:
+    time = np.sort(np.random.default_rng(2).uniform(0, 2, 200))  # at uneven times
+    time = (time - time[0]) * 2 / (time[-1] - time[0])
+    position = np.stack([np.sin(3 * time), np.cos(2 * time)], axis=1)
+    velocity = np.stack([3 * np.cos(3 * time), -2 * np.sin(2 * time)], axis=1)
+    acceleration = -position * [9, 4]
+    motion = Samples(JOINTS, time, position, velocity, acceleration, None, "made up", "test", Nature.EXACT)
+    write_table(tmp_path / "wave.csv", motion, ("position", "velocity", "acceleration"))
+    told = []
+    for points in (4, 8, 16):
+        result = tool("integrate", "wave.csv", "--fit", points, "--out", "out.csv", "--end", "as_planned", "--quiet")
+        assert result.returncode == 0, result.stderr
+        told.append(float(re.search(r"RMS difference position (\S+) rad", result.stdout).group(1)))
+        ends = read_samples(tmp_path / "out.csv")
+        np.testing.assert_allclose(ends.position[[0, -1]], position[[0, -1]], atol=1e-12)
+        assert len(ends.time) == points + 3 + 1
+    assert told[0] > 5 * told[1] > 25 * told[2] and told[2] < 1e-3
+    at_ends = np.stack([np.sin(3 * ends.time), np.cos(2 * ends.time)], axis=1)
+    assert np.sqrt(np.mean((ends.position - at_ends) ** 2)) < 3 * told[2]
+
+
+def test_a_goal_of_positions_is_their_last_action(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.2\n0.3\n")
+    arguments = ("integrate", "actions.csv", "--goal-position", "0.7", "--out", "out.csv", "--quiet")
+    assert tool(*arguments, "--end", "as_planned").returncode == 0
+    np.testing.assert_allclose(read_samples(tmp_path / "out.csv").position[:, 0], [0, 0.1, 0.2, 0.7], atol=1e-12)
+
+
 def test_limits_are_those_of_the_motion_between_its_points(tool: Tool, tmp_path: Path) -> None:
     """Positions 0, 0.1, 0.1: the motion overshoots between points that keep the limit."""
     (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.1\n0.1\n")
@@ -114,30 +226,37 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
     header = made["std_msgs/msg/Header"](made["builtin_interfaces/msg/Time"](1, 0), "")
     empty = np.zeros(0, np.float32)
 
-    def sequence(start: np.ndarray) -> object:
+    def state_rows(*rows: np.ndarray) -> object:
+        return made["traj_integrator_interfaces/msg/StartState"](*rows, *[empty] * (3 - len(rows)))
+
+    def sequence(start: np.ndarray, control_space: int = 3, goal: np.ndarray = empty) -> object:
         return made["traj_integrator_interfaces/msg/ActionSequence"](
-            header=header, joint_names=list(JOINTS), control_space=3, batch=2, horizon=3,
-            dt=np.array([0.1], np.float32), start_index=np.zeros(0, np.uint32),
-            start=made["traj_integrator_interfaces/msg/StartState"](start, empty, empty),
-            data=np.arange(12, dtype=np.float32), goal_index=np.zeros(0, np.uint32), degree=0, steps=0,
-            goal=made["traj_integrator_interfaces/msg/StartState"](empty, empty, empty),
+            header=header, joint_names=list(JOINTS), control_space=control_space, batch=2, horizon=3,
+            dt=np.array([0.1], np.float32), start_index=np.zeros(0, np.uint32), start=state_rows(start),
+            data=np.arange(12, dtype=np.float32), goal=state_rows(goal, goal),
+            goal_index=np.array([1, 0] if len(goal) else [], np.uint32), degree=4, steps=2,
         )  # fmt: skip
 
     state = made["sensor_msgs/msg/JointState"](
         header, ["arm_b", "arm_a"], np.array([2.0, 1.0]), np.array([0.2, 0.1]), np.zeros(0)
     )
-    messages = (("/s", sequence(np.array([5, 6], np.float32))), ("/joint_states", state), ("/s", sequence(empty)))
+    spline = sequence(empty, 5, np.arange(4, dtype=np.float32))
+    own = sequence(np.array([5, 6], np.float32))
+    messages = (("/s", own), ("/joint_states", state), ("/s", sequence(empty)), ("/s", spline))
     with rosbag2.Writer(tmp_path / "bag", version=9) as writer:
         connections = {
             topic: writer.add_connection(topic, message.__msgtype__, typestore=types) for topic, message in messages[:2]
         }
         for number, (topic, message) in enumerate(messages):
             writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
-    own, measured = read_sequences(tmp_path / "bag", "position", None, {})
+    own, measured, spline = read_sequences(tmp_path / "bag", "position", None, {})
     assert own.control_space == "acceleration" and own.actions.shape == (2, 3, 2)
     np.testing.assert_allclose(own.start_position, [[5, 6]])
     np.testing.assert_allclose(measured.start_position, [[1, 2]])
     np.testing.assert_allclose(measured.start_velocity, [[0.1, 0.2]])
+    assert own.goal is None and (spline.control_space, spline.degree, spline.steps) == ("bspline", 4, 2)
+    np.testing.assert_allclose(spline.goal.velocity, [[0, 1], [2, 3]])
+    np.testing.assert_array_equal(spline.goal.index, [1, 0])
 
 
 def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
@@ -171,6 +290,20 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["nan.npz", "--out", "x.csv"], "actions: expected finite numbers"),
         (["motion.csv", "--out", "x.csv", "--dt", "1e6"], "expected 1e-06 to 10000 s, as the node, got '1e6'"),
         (["long.npz", "--out", "x.csv"], "dt: expected 1e-06 to 10000 s, as the node, got 1e+06"),
+        (["motion.csv", "--out", "x.csv", "--control-space", "bspline"], "--fit N takes a motion as a B-spline"),
+        (
+            ["motion.csv", "--out", "x.csv", "--fit", "32"],
+            "--fit: expected 1 to 31 (the samples) control points, got 32",
+        ),
+        (["motion.csv", "--out", "x.csv", "--fit", "0"], "--fit: expected at least 1, got 0"),
+        (["motion.csv", "--out", "x.csv", "--fit", "4", "--dt", "0.1"], "--dt: expected without --fit"),
+        (["motion.csv", "--out", "x.csv", "--fit", "4", "--goal-position", "1,2"], "--fit: expected without a goal"),
+        (["motion.csv", "--out", "x.csv", "--goal-position", "1,2"], "--goal-position: expected actions, got a motion"),
+        (["actions.csv", "--out", "x.csv", "--degree", "4"], "--degree: expected with --control-space bspline only"),
+        (["actions.csv", "--out", "x.csv", "--goal-position", "1,2"], "--goal-position: expected 1 numbers, got 2"),
+        (["actions.csv", "--out", "x.csv", "--goal-velocity", "1"], "--goal-position: expected with --goal-velocity"),
+        (["spline.npz", "--out", "x.csv"], "dt: B-splines need steps of one length, got 0.1 to 0.2 s"),
+        (["spline.npz", "--out", "x.csv", "--dt", "0.1", "--degree", "3"], "--degree: expected 4, which the file says"),
     ],
 )
 def test_wrong_usage_is_one_line_and_2(
@@ -180,6 +313,7 @@ def test_wrong_usage_is_one_line_and_2(
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
     np.savez(tmp_path / "flat.npz", actions=np.zeros(3))
     np.savez(tmp_path / "nan.npz", actions=np.full((3, 1), np.nan))
+    np.savez(tmp_path / "spline.npz", actions=np.ones((2, 1)), dt=[0.1, 0.2], control_space="bspline", degree=4)
     np.savez(tmp_path / "long.npz", actions=np.zeros((3, 1)), dt=1e6)
     np.savez(tmp_path / "dt.npz", actions=np.zeros((3, 1)), dt=np.full(7, 0.1))
     np.savez(tmp_path / "infinite.npz", actions=np.full((3, 1), 1e308), control_space="acceleration", dt=1e4)

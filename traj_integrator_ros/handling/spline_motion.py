@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..execution.motion import Motion, State
-from ..kernels import bspline_segments
+from ..kernels import BsplineLayout, SplineForm, bspline_segments
 from .plan import Plan
 
 
@@ -28,13 +28,19 @@ def spline_motion(plan: Plan, start: State) -> Motion:
         layout=form.layout,
     )
     knots = np.concatenate([[0.0], plan.ends])
-    return Motion(knots, segments.coefficients[0], ends_at_rest=goal is None or not goal.velocity.any())
+    return Motion(knots, segments.coefficients[0], ends_at_rest=goal is None or _rests_behind(goal, form))
 
 
 def earlier(state: State, by: float) -> State:
     """Where a robot would have been, `by` s before, that has always accelerated as it does."""
     a = np.zeros_like(state.velocity) if state.acceleration is None else state.acceleration
     return State(state.position - state.velocity * by + a * (by * by / 2), state.velocity - a * by, state.acceleration)
+
+
+def _rests_behind(goal: State, form: SplineForm) -> bool:
+    """Whether the spline is at rest at its end, which in the published layout is a segment behind the goal."""
+    parts = (goal.velocity, goal.acceleration if form.layout is BsplineLayout.CUROBO else None)
+    return not any(part is not None and part.any() for part in parts)
 
 
 def _row(values: np.ndarray | None) -> np.ndarray | None:

@@ -3,94 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence as Arguments
-from pathlib import Path
 
 import numpy as np
 
 from ..handling.limits import JointLimits
 from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
-from ..motions.files import ARRAY_SUFFIXES
+from ..motions.files import ARRAY_SUFFIXES, read_samples
 from ..motions.samples import QUANTITIES, Samples
-from .command_line import ToolParser, UserError, count, numbers, positive, run_tool
-from .integration_input import Sequence, read_sequences
-from .integration_motion import integrated, limits_in_order, motions_of, stopped, told_violations
+from .command_line import UserError, run_tool
+from .integration_input import BSPLINE, STATE, Sequence, completed, read_sequences
+from .integration_motion import drawn, integrated, limits_in_order, motions_of, stopped, told_violations
+from .integration_options import NAME, parse
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
 from .progress import Progress, make_progress
 from .robot import limits_of, load_limits
 
-NAME = "integrate"
 DEFAULT_DT_S = 0.02
 SHOWN_VIOLATIONS = 20
-OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
-"""Options that matter with --rows only, and their defaults."""
-EXAMPLES = (
-    (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
-    (f"{NAME} motion.csv --control-space acceleration --out out.npz", "its accelerations, integrated from its start"),
-    (f"{NAME} sequences_bag --out integrated_bag", "every ActionSequence of a bag, to a bag"),
-    (f"{NAME} actions.csv --dt 0.05 --start-position 0.1,0.2,0.3 --out out.csv", "a table of action_<joint> columns"),
-)
 
 
 def main(arguments: Arguments[str] | None = None) -> int:
     """Integrate a file; returns the exit code."""
-    options = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    options = parse(list(sys.argv[1:] if arguments is None else arguments))
     return run_tool(NAME, lambda: _run(options))
-
-
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = ToolParser(
-        NAME,
-        "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
-        "to a controller, but without one: every action is executed, and a brake follows. In: a rosbag2 recording\n"
-        "(ActionSequence messages, else joint states), CSV (action_<joint>, or time, position_<joint> ...), NPZ\n"
-        "(actions, or time, position ...), YAML of a planned trajectory.",
-        EXAMPLES,
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="actions or a motion")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="trajectory: .csv, .npz, or a folder (no suffix) for a bag"
-    )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="figure of one trajectory, with what was recorded")
-    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits")
-    parser.add_argument("--topic", help="topic of a bag (default: the only one of its type)")
-    parser.add_argument(
-        "--control-space", choices=QUANTITIES, default="position", help="what actions are, or which of a motion's"
-        " quantities are taken as actions (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--dt", type=_step, metavar="S", help="time step (default: that of the file, else 0.02)")
-    for name in ("position", "velocity", "acceleration"):
-        parser.add_argument(
-            f"--start-{name}", type=numbers, metavar="A,B", help="start of actions that bring none (default: 0)"
-        )
-    parser.add_argument("--acceleration-integrator", choices=("zoh", "semi_implicit_euler"), default="zoh")
-    parser.add_argument(
-        "--end", choices=("stop", "as_planned"), default="stop", help="brake to rest after the last action, or not"
-    )
-    parser.add_argument(
-        "--rows", action="store_true", help="the rows of ~/trajectory_batch and ~/integrate instead: no brake, and the"
-        " last action leads to none of them",
-    )  # fmt: skip
-    rows = parser.add_argument_group("with --rows")
-    rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
-    rows.add_argument("--device", help="cpu, cuda, cuda:N or auto (default: cpu)")
-    rows.add_argument("--dtype", choices=("float32", "float64"), help="default: float64")
-    parser.add_argument("--sequence", type=count, metavar="N", help="take this message of a bag only")
-    parser.add_argument("--row", type=count, default=0, help="trajectory of a batch for CSV and figure (default: 0)")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    options = parser.parse_args(arguments)
-    for name, default in OF_ROWS.items():
-        if getattr(options, name) is None:
-            setattr(options, name, default)
-        elif not options.rows:
-            parser.error(
-                f"--{name.replace('_', '-')}: expected with --rows only: nothing else goes through the kernels"
-            )
-    return options
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -106,11 +47,9 @@ def _run(options: argparse.Namespace) -> int:
         require("rosbags", "--out: writing bags")
     if options.params is not None:
         load_limits(options.params)  # before the work: it may be wrong
-    start = {name: getattr(options, f"start_{name}") for name in ("position", "velocity", "acceleration")}
     with make_progress(quiet=options.quiet) as progress:
         progress.stage("Reading")
-        given = {name: values for name, values in start.items() if values is not None}
-        sequences = read_sequences(options.file, options.control_space, options.topic, given)
+        sequences = _read(options)
         if options.sequence is not None:
             if options.sequence >= len(sequences):
                 raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
@@ -125,6 +64,23 @@ def _run(options: argparse.Namespace) -> int:
     if len(exceeded) > SHOWN_VIOLATIONS:
         print(f"limit exceeded: ... and {len(exceeded) - SHOWN_VIOLATIONS} more")
     return 0
+
+
+def _read(options: argparse.Namespace) -> list[Sequence]:
+    form = {name: getattr(options, name) for name in ("degree", "steps", "layout") if getattr(options, name)}
+    if options.fit is not None:
+        from .integration_spline import fit  # brings torch with it
+
+        return [fit(read_samples(options.file, options.topic), options.fit, form)]
+    start = _given(options, "start")
+    sequences = read_sequences(options.file, options.control_space, options.topic, start)
+    goal = _given(options, "goal")
+    return [completed(sequence, options.control_space, goal, form) for sequence in sequences]
+
+
+def _given(options: argparse.Namespace, end: str) -> dict[str, list[float]]:
+    values = {name: getattr(options, f"{end}_{name}") for name in STATE}
+    return {name: row for name, row in values.items() if row is not None}
 
 
 def _integrate_all(
@@ -158,17 +114,23 @@ def _integrate_all(
 def _planned(
     sequence: Sequence, limits: JointLimits | None, options: argparse.Namespace
 ) -> tuple[Integrated, list[str]]:
-    space = sequence.control_space or options.control_space
-    for name in ("actions", "start_position", "start_velocity", "start_acceleration"):
-        values = getattr(sequence, name)
-        if values is not None and not np.isfinite(values).all():
+    for name, values in sequence.numbers():
+        if not np.isfinite(values).all():
             raise ValueError(f"{name}: expected finite numbers, got others")
     own = limits_in_order(limits, sequence.joint_names)
+    dt = options.dt or _default_dt(sequence)
     with np.errstate(all="ignore"):  # what overflows is told of below
-        motions = motions_of(sequence, space, options.acceleration_integrator, options.dt or _default_dt(sequence))
+        if sequence.control_space == BSPLINE:
+            from .integration_spline import spline_motions
+
+            motions = spline_motions(sequence, dt)
+        else:
+            motions = motions_of(sequence, sequence.control_space, options.acceleration_integrator, dt)
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
             motions = [stopped(motion, own, sequence.joint_names) for motion in motions]
         result = integrated(sequence, motions)
+        if sequence.control_space == BSPLINE:
+            result = dataclasses.replace(result, curves=tuple(motions))
     if not all(np.isfinite(getattr(result, name)).all() for name in QUANTITIES):
         raise ValueError("expected a finite trajectory, got one that is not")
     return result, list(told_violations(motions, own, sequence.joint_names))
@@ -184,14 +146,6 @@ def _exceeded_in_rows(result: Integrated, limits: JointLimits | None) -> list[st
     from .drawing import violations
 
     return [line for row in range(len(result.position)) for line in violations(result.samples(row, ""), limits)]
-
-
-def _step(text: str) -> float:
-    """An argument that is a time step as the node takes them."""
-    value = positive(text)
-    if not DT_MIN_S <= value <= DT_MAX_S:
-        raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as the node, got {text!r}")
-    return value
 
 
 def _check_steps(sequence: Sequence) -> None:
@@ -221,16 +175,26 @@ def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -
         )
         engines[shape] = TrajectoryIntegrator(config)
     engine = engines[shape]
-    space = ControlSpace[(sequence.control_space or options.control_space).upper()]
+    space, goal = ControlSpace[sequence.control_space.upper()], sequence.goal
     dt = None if options.dt or sequence.dt is None else sequence.dt
+    spline = {}
+    if space is ControlSpace.BSPLINE:
+        from .integration_spline import form_of, spline_steps
+
+        dt = None if dt is None else spline_steps(sequence, None)
+        ends = None if goal is None else StartState(goal.position, goal.velocity, goal.acceleration)
+        spline = {"spline": form_of(sequence), "goal": ends, "goal_index": goal and goal.index}
     dt = float(dt[0]) if dt is not None and dt.shape == (1,) else dt
     start = StartState(sequence.start_position, sequence.start_velocity, sequence.start_acceleration)
-    trajectory = engine.integrate(start, sequence.actions, dt, control_space=space, start_index=sequence.start_index)
+    trajectory = engine.integrate(
+        start, sequence.actions, dt, control_space=space, start_index=sequence.start_index, **spline
+    )
     arrays = [values.numpy().astype(np.float64) for values in trajectory]
     for name, values in zip(QUANTITIES, arrays, strict=True):
         if not np.isfinite(values).all():
             raise ValueError(f"expected a finite trajectory, got a {name} that is not")
-    return Integrated(sequence.joint_names, engine.time_from_start(dt, shape[0], shape[1], space), *arrays)
+    time_s = engine.time_from_start(dt, shape[0], shape[1], space, spline.get("spline"))
+    return Integrated(sequence.joint_names, time_s, *arrays)
 
 
 def differences_of(sequence: Sequence, options: argparse.Namespace) -> bool:
@@ -263,7 +227,7 @@ def _write(
     if options.out is not None and options.out.suffix == ".csv":
         write_table(options.out, chosen)
     elif options.out is not None and options.out.suffix in ARRAY_SUFFIXES:
-        write_archive(options.out, results)
+        write_archive(options.out, results, sequences[0] if options.fit is not None else None)
     elif options.out is not None:
         source = str(options.file)
         samples = [one.samples(row, source) for one in results for row in range(len(one.position))]
@@ -271,7 +235,8 @@ def _write(
     if options.plot is not None:
         from .drawing import draw_motion
 
-        draw_motion(options.plot, chosen, limits, reference=sequences[0].recorded)
+        shown = drawn(results[0], options.row, str(options.file))
+        draw_motion(options.plot, shown, limits, reference=sequences[0].recorded)
 
 
 def _conclude(
@@ -295,7 +260,9 @@ def _conclude(
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
     for note in notes:
         print(f"note: {note}")
-    if first.recorded is not None:
+    if first.fitted:
+        print(f"fit: {first.fitted}")
+    elif first.recorded is not None:
         differences = _differences(results[0].samples(0, ""), first.recorded)
         print(f"RMS difference from the recording: {', '.join(differences)}")
     if options.out is not None and options.out.suffix == ".csv" and trajectories > 1:

@@ -15,16 +15,32 @@ from ..motions.samples import QUANTITIES, RecordingError, Samples
 
 ACTION_SEQUENCE = "traj_integrator_interfaces/msg/ActionSequence"
 JOINT_STATE = "sensor_msgs/msg/JointState"
+BSPLINE = "bspline"
+CONTROL_SPACES = (*QUANTITIES, BSPLINE)
+"""In the order of ActionSequence's constants, from 1 on."""
+STATE = ("position", "velocity", "acceleration")
+_END_ROWS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Where trajectories end: rows [S, D] as of the start, and `index` [B], the row of each trajectory."""
+
+    position: np.ndarray
+    velocity: np.ndarray | None = None
+    acceleration: np.ndarray | None = None
+    index: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Sequence:
     """A batch of action sequences: `actions` [B, Ha, D], `dt` [1], [Ha], [B, 1] or [B, Ha] in s, start rows [S, D].
 
-    `control_space` is one of position, velocity, acceleration, jerk, or empty for the one asked for; `dt` None for
-    that. `recorded` is the motion that the actions were taken from, if they were.
+    `control_space` is one of position, velocity, acceleration, jerk, bspline, or empty for the one asked for; `dt`
+    None, `degree` and `steps` 0 and `layout` empty for those asked for. `recorded` is the motion that the actions were
+    taken from, if they were, and `fitted` says how close control points come to it.
     """
 
     joint_names: tuple[str, ...]
@@ -37,6 +53,20 @@ class Sequence:
     start_index: np.ndarray | None = None
     recorded: Samples | None = None
     note: str = ""
+    goal: Goal | None = None
+    degree: int = 0
+    steps: int = 0
+    layout: str = ""
+    fitted: str = ""
+
+    def numbers(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Actions, start and goal, those that are there, by name."""
+        for name in ("actions", *(f"start_{name}" for name in STATE)):
+            if getattr(self, name) is not None:
+                yield name, getattr(self, name)
+        for name in STATE if self.goal is not None else ():
+            if getattr(self.goal, name) is not None:
+                yield f"goal_{name}", getattr(self.goal, name)
 
 
 def read_sequences(
@@ -65,12 +95,59 @@ def read_sequences(
     return [sequence_of_states(read_samples(path, topic), control_space)]
 
 
+def completed(
+    sequence: Sequence, control_space: str, goal: Mapping[str, list[float]], form: Mapping[str, int | str]
+) -> Sequence:
+    """The sequence with what was asked for beside it: a goal where it has none, and the form of a spline.
+
+    A goal of positions is their last action. Raises RecordingError for what does not fit the sequence.
+    """
+    space = sequence.control_space or control_space
+    for name, asked in form.items():
+        own = getattr(sequence, name)
+        if space != BSPLINE:
+            raise RecordingError(f"--{name}: expected with --control-space {BSPLINE} only, got it with {space}")
+        if own and own != asked:
+            raise RecordingError(f"--{name}: expected {own}, which the file says, got {asked}")
+    sequence = dataclasses.replace(sequence, control_space=space, **form)
+    if goal and sequence.goal is None:
+        if "position" not in goal:
+            raise RecordingError(f"--goal-position: expected with --goal-{next(iter(goal))}, got none")
+        for name, values in goal.items():
+            if sequence.recorded is not None or len(values) != len(sequence.joint_names):
+                wanted = "actions" if sequence.recorded is not None else f"{len(sequence.joint_names)} numbers"
+                got = "a motion" if sequence.recorded is not None else len(values)
+                raise RecordingError(f"--goal-{name}: expected {wanted}, got {got}")
+        sequence = dataclasses.replace(sequence, goal=Goal(**{name: np.array([row]) for name, row in goal.items()}))
+    return _to_goal(sequence) if sequence.goal is not None and space != BSPLINE else sequence
+
+
+def _to_goal(sequence: Sequence) -> Sequence:
+    """The positions with that of the goal as the last one."""
+    goal, (batch, _, dof) = sequence.goal, sequence.actions.shape
+    if sequence.control_space != "position":
+        raise RecordingError(f"goal: expected with control space position or {BSPLINE}, got {sequence.control_space}")
+    index = np.arange(batch) if len(goal.position) == batch else np.zeros(batch, int)
+    index = index if goal.index is None else np.asarray(goal.index)
+    rows = len(goal.position)
+    if goal.position.shape[1:] != (dof,) or index.shape != (batch,) or not (0 <= index.min() <= index.max() < rows):
+        raise RecordingError(
+            f"goal_position: expected a row of {dof} numbers for each of {batch} trajectories, got "
+            f"{list(goal.position.shape)}" + ("" if goal.index is None else f" with goal_index {index.tolist()}")
+        )
+    actions = sequence.actions.copy()
+    actions[:, -1] = goal.position[index]
+    return dataclasses.replace(sequence, actions=actions, goal=None)
+
+
 def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
     """The actions that led through a motion: its own position or velocity after each step, or the acceleration or jerk
     at the beginning of it. Raises RecordingError where the motion has no such quantity.
     """
     if len(samples.time) < 2:
         raise RecordingError(f"{samples.source}: expected at least 2 samples, got 1")
+    if control_space == BSPLINE:
+        raise RecordingError(f"{samples.source}: expected actions; --fit N takes a motion as a B-spline")
     values = getattr(samples, control_space)
     if values is None:
         had = ", ".join(name for name in QUANTITIES if getattr(samples, name) is not None)
@@ -98,18 +175,28 @@ def _start_derivatives(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
 
     Where it has positions alone, the start is taken to be without acceleration.
     """
-    step, notes = samples.time[1] - samples.time[0], []
-    velocity, acceleration = samples.velocity, samples.acceleration
-    if acceleration is None and velocity is not None:
-        acceleration = np.diff(velocity[:2], axis=0) / step
-        notes.append("start acceleration by differences")
-    elif acceleration is None:
-        acceleration = np.zeros_like(samples.position[:1])
-        notes.append("start acceleration 0")
-    if velocity is None:
-        velocity = np.diff(samples.position[:2], axis=0) / step
+    velocity, acceleration = derivatives_at(samples, 0)
+    notes = []
+    if samples.acceleration is None:
+        notes.append(f"start acceleration {'0' if samples.velocity is None else 'by differences'}")
+    if samples.velocity is None:
         notes.append("start velocity by differences")
-    return velocity[:1], acceleration[:1], ", ".join(notes)
+    return velocity, acceleration, ", ".join(notes)
+
+
+def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity and acceleration [1, D] in the first sample (`end` 0) or the last (-1).
+
+    By differences where there are none; without velocities the acceleration is 0.
+    """
+    near = slice(0, 2) if end == 0 else slice(-2, None)
+    step = np.diff(samples.time[near])
+    velocity, acceleration = samples.velocity, samples.acceleration
+    if acceleration is None:
+        acceleration = np.zeros((1, samples.dof)) if velocity is None else np.diff(velocity[near], axis=0) / step
+    if velocity is None:
+        velocity = np.diff(samples.position[near], axis=0) / step
+    return velocity[[end]], acceleration[[end]]
 
 
 def _with_start(
@@ -142,14 +229,16 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str,
     if actions.ndim != 3 or actions.size == 0:
         raise RecordingError(f"{path}: expected actions of shape [Ha, D] or [B, Ha, D], got {list(actions.shape)}")
     dof = actions.shape[2]
+    given = {name: np.atleast_2d(numbers(path, name, arrays[name])) for name in _END_ROWS if name in arrays}
     rows = {name: _start_row(path, name, values, dof) for name, values in start.items()}
-    for name in ("position", "velocity", "acceleration"):
-        if f"start_{name}" in arrays:
-            rows[name] = np.atleast_2d(numbers(path, f"start_{name}", arrays[f"start_{name}"]))
+    rows |= {name: given[f"start_{name}"] for name in STATE if f"start_{name}" in given}
+    ends = {name: given[f"goal_{name}"] for name in STATE if f"goal_{name}" in given}
+    if ends and "position" not in ends:
+        raise RecordingError(f"{path}: expected goal_position with goal_{next(iter(ends))}, got none")
     dt = np.atleast_1d(numbers(path, "dt", arrays["dt"])) if "dt" in arrays else None
     space = str(arrays["control_space"]) if "control_space" in arrays else ""
-    if space not in ("", *QUANTITIES):
-        raise RecordingError(f"{path}: expected control_space one of {', '.join(QUANTITIES)}, got {space!r}")
+    if space not in ("", *CONTROL_SPACES):
+        raise RecordingError(f"{path}: expected control_space one of {', '.join(CONTROL_SPACES)}, got {space!r}")
     return Sequence(
         tuple(joint_names(path, arrays, dof)),
         space,
@@ -159,7 +248,18 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str,
         rows.get("velocity"),
         rows.get("acceleration"),
         arrays.get("start_index"),
+        goal=Goal(**ends, index=arrays.get("goal_index")) if ends else None,
+        degree=_whole(path, arrays, "degree"),
+        steps=_whole(path, arrays, "steps"),
+        layout=str(arrays.get("layout", "")),
     )
+
+
+def _whole(path: Path, arrays: Mapping[str, np.ndarray], name: str) -> int:
+    value = np.asarray(arrays.get(name, 0))
+    if value.ndim or value.dtype.kind not in "iu":
+        raise RecordingError(f"{path}: expected {name} to be a whole number, got {value.tolist()!r}")
+    return int(value)
 
 
 def _in_bag(path: Path, topic: str | None, start: Mapping[str, list[float]]) -> Iterator[Sequence]:
@@ -191,16 +291,19 @@ def _of_message(where: str, message: Any, state: Any, start: Mapping[str, list[f
     names = tuple(message.joint_names) or (tuple(state.name) if state is not None and len(state.name) == dof else ())
     if len(names) not in (0, dof):
         raise RecordingError(f"{where}: expected {dof} joint_names as in data, got {len(names)}")
-    if message.control_space > len(QUANTITIES):
-        raise RecordingError(f"{where}: expected control_space 0 to 4, got {message.control_space}")
+    if message.control_space > len(CONTROL_SPACES):
+        raise RecordingError(f"{where}: expected control_space 0 to {len(CONTROL_SPACES)}, got {message.control_space}")
     dt = np.asarray(message.dt, np.float64)
     sequence = Sequence(
         names or tuple(f"joint_{i}" for i in range(dof)),
-        ("", *QUANTITIES)[message.control_space],
+        ("", *CONTROL_SPACES)[message.control_space],
         np.asarray(message.data, np.float64).reshape(batch, horizon, dof),
         dt.reshape(batch, horizon) if len(dt) == cells and batch > 1 else dt if len(dt) else None,
         np.zeros((1, dof)),
         start_index=np.asarray(message.start_index) if len(message.start_index) else None,
+        goal=_goal_of(where, message, dof),
+        degree=int(getattr(message, "degree", 0)),
+        steps=int(getattr(message, "steps", 0)),
     )
     return dataclasses.replace(sequence, **_start_of(where, message.start, sequence.joint_names, state, start))
 
@@ -221,11 +324,23 @@ def _start_of(
         raise RecordingError(
             f"{where}: it brings no start, and no joint state of its joints came before; give --start-position"
         )
+    return {f"start_{name}": values for name, values in _rows_of(where, "start", fields, dof).items()}
+
+
+def _goal_of(where: str, message: Any, dof: int) -> Goal | None:
+    """The goal of a message; None where it brings none, or was recorded before messages had any."""
+    given = getattr(message, "goal", None)
+    rows = _rows_of(where, "goal", {name: getattr(given, name, ()) for name in STATE}, dof)
+    if not rows:
+        return None
+    if "position" not in rows:
+        raise RecordingError(f"{where}: expected goal.position with goal.{next(iter(rows))}, got none")
+    return Goal(**rows, index=np.asarray(message.goal_index) if len(message.goal_index) else None)
+
+
+def _rows_of(where: str, end: str, fields: Mapping[str, Any], dof: int) -> dict[str, np.ndarray]:
+    """Those fields of a start or goal that are not empty, [rows, dof]."""
     for name, values in fields.items():
         if len(values) % dof:
-            raise RecordingError(f"{where}: expected start.{name} of rows of {dof} numbers, got {len(values)}")
-    return {
-        f"start_{name}": np.asarray(values, np.float64).reshape(-1, dof)
-        for name, values in fields.items()
-        if len(values)
-    }
+            raise RecordingError(f"{where}: expected {end}.{name} of rows of {dof} numbers, got {len(values)}")
+    return {name: np.asarray(values, np.float64).reshape(-1, dof) for name, values in fields.items() if len(values)}

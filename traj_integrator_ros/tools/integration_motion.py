@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..execution.rows import Hold, action_steps, motion_of_actions
 from ..handling.ending import Braking, stopping
 from ..handling.limits import JointLimits
 from ..handling.rejection import Rejected
-from ..motions.samples import QUANTITIES
+from ..motions.samples import QUANTITIES, Samples
 from .integration_input import Sequence
 from .integration_output import Integrated
 
@@ -20,6 +21,7 @@ REST_TOLERANCE = 0.01
 """rad/s, up to which a plan counts as at rest in the end: default of the node's publish.rest_tolerance."""
 BRAKE_TIME_S = 0.25
 """Of a brake without limits of jerk: default of the node's publish.brake_time."""
+DRAWN_PER_PIECE = 8
 _UNITS = dict(zip(QUANTITIES, ("rad", "rad/s", "rad/s^2", "rad/s^3"), strict=True))
 
 
@@ -79,6 +81,19 @@ def integrated(sequence: Sequence, motions: list[Motion]) -> Integrated:
     common = time[0] if np.all(time == time[0]) else time
     with_accelerations = motions[0].with_accelerations
     return Integrated(sequence.joint_names, common, *np.stack(states, axis=1), with_accelerations=with_accelerations)
+
+
+def drawn(result: Integrated, row: int, source: str) -> Samples:
+    """One trajectory for a figure: its points, or what lies between them, too, where that is known."""
+    samples = result.samples(row, source)
+    if not result.curves:
+        return samples
+    motion = result.curves[row]
+    share = np.arange(DRAWN_PER_PIECE) / DRAWN_PER_PIECE
+    time = np.append((motion.knots[:-1, None] + motion.steps[:, None] * share).ravel(), motion.knots[-1])
+    states = motion.states_at(time)
+    states[:3, -1], states[3, -1] = motion.end, states[3, -2]
+    return replace(samples, time=time, **dict(zip(QUANTITIES, states, strict=True)))
 
 
 def limits_in_order(limits: JointLimits | None, joint_names: tuple[str, ...]) -> Limits:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..execution.motion import Motion
 from ..motions.samples import QUANTITIES, Nature, Samples
 from .command_line import UserError
+from .integration_input import Sequence
 
 STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
 _NS = 1_000_000_000
@@ -27,6 +29,8 @@ class Integrated:
     jerk: np.ndarray
     with_accelerations: bool = True
     """Whether a JointTrajectory of it has accelerations: not where they jump at the points."""
+    curves: tuple[Motion, ...] = ()
+    """What lies between the points, where a figure of the points alone would not show it."""
 
     def samples(self, row: int, source: str) -> Samples:
         """One trajectory from its start on: a point before it (central differences have one) is left out."""
@@ -45,8 +49,11 @@ def write_table(path: Path, samples: Samples) -> None:
         writer.writerows(np.concatenate(columns, axis=1).tolist())
 
 
-def write_archive(path: Path, results: list[Integrated]) -> None:
-    """An NPZ of joint_names, time and the quantities [B, H, D], the sequences one after the other in B."""
+def write_archive(path: Path, results: list[Integrated], fitted: Sequence | None = None) -> None:
+    """An NPZ of joint_names, time and the quantities [B, H, D], the sequences one after the other in B.
+
+    `fitted` is what they came of where it is to be kept with them: it can be integrated again.
+    """
     first = results[0]
     for number, one in enumerate(results):
         if one.joint_names != first.joint_names or one.position.shape[1:] != first.position.shape[1:]:
@@ -57,6 +64,9 @@ def write_archive(path: Path, results: list[Integrated]) -> None:
     arrays = {name: np.concatenate([getattr(one, name) for one in results]) for name in QUANTITIES}
     times = [np.broadcast_to(one.time, one.position.shape[:2]) for one in results]
     time = np.concatenate(times)
+    if fitted is not None:
+        arrays |= {name: getattr(fitted, name) for name in ("dt", "control_space", "degree", "steps", "layout")}
+        arrays |= dict(fitted.numbers())
     np.savez_compressed(
         path, joint_names=np.array(first.joint_names), time=time[0] if np.all(time == time[0]) else time, **arrays
     )

@@ -1,0 +1,98 @@
+"""What the tool `integrate` can be told."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..handling.time_grid import DT_MAX_S, DT_MIN_S
+from .command_line import ToolParser, count, numbers, positive
+from .integration_input import BSPLINE, CONTROL_SPACES, STATE
+
+NAME = "integrate"
+OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
+"""Options that matter with --rows only, and their defaults."""
+EXAMPLES = (
+    (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
+    (f"{NAME} motion.csv --control-space acceleration --out out.npz", "its accelerations, integrated from its start"),
+    (f"{NAME} sequences_bag --out integrated_bag", "every ActionSequence of a bag, to a bag"),
+    (f"{NAME} actions.csv --dt 0.05 --start-position 0.1,0.2,0.3 --out out.csv", "a table of action_<joint> columns"),
+    (f"{NAME} motion.csv --fit 16 --out spline.npz --plot spline.png", "as a B-spline with 16 control points"),
+)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options; leaves with one line and exit code 2 where they are wrong."""
+    parser = ToolParser(
+        NAME,
+        "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
+        "to a controller, but without one: every action is executed, and a brake follows. In: a rosbag2 recording\n"
+        "(ActionSequence messages, else joint states), CSV (action_<joint>, or time, position_<joint> ...), NPZ\n"
+        "(actions, or time, position ...), YAML of a planned trajectory.",
+        EXAMPLES,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="actions or a motion")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="trajectory: .csv, .npz, or a folder (no suffix) for a bag"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="figure of one trajectory, with what was recorded")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits")
+    parser.add_argument("--topic", help="topic of a bag (default: the only one of its type)")
+    parser.add_argument(
+        "--control-space", choices=CONTROL_SPACES, default="position", help="what actions are, or which of a motion's"
+        " quantities are taken as actions (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--dt", type=_step, metavar="S", help="time step (default: that of the file, else 0.02)")
+    for name in STATE:
+        parser.add_argument(
+            f"--start-{name}", type=numbers, metavar="A,B", help="start of actions that bring none (default: 0)"
+        )
+        parser.add_argument(
+            f"--goal-{name}", type=numbers, metavar="A,B", help="goal of control points or positions that bring none"
+        )
+    parser.add_argument("--acceleration-integrator", choices=("zoh", "semi_implicit_euler"), default="zoh")
+    parser.add_argument(
+        "--end", choices=("stop", "as_planned"), default="stop", help="brake to rest after the last action, or not"
+    )
+    parser.add_argument(
+        "--rows", action="store_true", help="the rows of ~/trajectory_batch and ~/integrate instead: no brake, and the"
+        " last action leads to none of them",
+    )  # fmt: skip
+    splines = parser.add_argument_group("with --control-space bspline")
+    splines.add_argument("--fit", type=count, metavar="N", help="take a motion as a B-spline with N control points")
+    splines.add_argument("--degree", type=int, choices=(3, 4, 5), help="where the file does not say (default: 3)")
+    splines.add_argument("--steps", type=count, metavar="N", help="rows in a segment, likewise (default: 4)")
+    splines.add_argument("--layout", choices=("tight", "curobo"), help="likewise (default: tight)")
+    rows = parser.add_argument_group("with --rows")
+    rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
+    rows.add_argument("--device", help="cpu, cuda, cuda:N or auto (default: cpu)")
+    rows.add_argument("--dtype", choices=("float32", "float64"), help="default: float64")
+    parser.add_argument("--sequence", type=count, metavar="N", help="take this message of a bag only")
+    parser.add_argument("--row", type=count, default=0, help="trajectory of a batch for CSV and figure (default: 0)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    options = parser.parse_args(arguments)
+    if options.fit is not None:
+        if options.dt is not None:
+            parser.error("--dt: expected without --fit: the motion's time is divided among the segments")
+        if any(getattr(options, f"goal_{name}") is not None for name in STATE):
+            parser.error("--fit: expected without a goal: the spline ends as the motion does")
+        options.control_space = BSPLINE
+    for name in ("fit", "steps"):
+        if getattr(options, name) == 0:
+            parser.error(f"--{name}: expected at least 1, got 0")
+    for name, default in OF_ROWS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+        elif not options.rows:
+            parser.error(
+                f"--{name.replace('_', '-')}: expected with --rows only: nothing else goes through the kernels"
+            )
+    return options
+
+
+def _step(text: str) -> float:
+    """An argument that is a time step as the node takes them."""
+    value = positive(text)
+    if not DT_MIN_S <= value <= DT_MAX_S:
+        raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as the node, got {text!r}")
+    return value

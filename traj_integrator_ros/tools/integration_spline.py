@@ -1,0 +1,142 @@
+"""B-splines for the tool `integrate`: the motion that control points mean, and control points for a recorded motion."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from ..execution.motion import Motion
+from ..kernels import BsplineLayout, SplineForm, bspline_segments, fit_bspline
+from ..motions.samples import RecordingError, Samples
+from .integration_input import BSPLINE, Goal, Sequence, derivatives_at, sequence_of_states
+from .integration_motion import motions_of
+
+
+def form_of(sequence: Sequence) -> SplineForm:
+    """The form of a sequence of control points; what it does not say is as usual. Raises ValueError."""
+    said = {name: getattr(sequence, name) for name in ("degree", "steps", "layout")}
+    return SplineForm(**{name: value for name, value in said.items() if value})
+
+
+def spline_steps(sequence: Sequence, dt: float | None) -> np.ndarray:
+    """The time between two rows of each trajectory, s, `[1]` or `[B, 1]`; `dt` goes before that of the sequence.
+
+    Raises ValueError where it differs along a trajectory, or is of a wrong shape.
+    """
+    batch, points, _ = sequence.actions.shape
+    given = np.array([dt]) if dt is not None or sequence.dt is None else np.asarray(sequence.dt, np.float64)
+    if given.shape not in ((1,), (points,), (batch, 1), (batch, points)):
+        raise ValueError(f"dt: expected a number or one for each of {batch} trajectories, got {list(given.shape)}")
+    if given.size > 1 and (given != given[..., :1]).any():
+        raise ValueError(f"dt: B-splines need steps of one length, got {given.min():g} to {given.max():g} s")
+    return given[..., :1]
+
+
+def spline_motions(sequence: Sequence, dt: float | None) -> list[Motion]:
+    """The spline of each trajectory, a piece for each segment. Raises ValueError for what does not fit together."""
+    form, goal = form_of(sequence), sequence.goal
+    segments = bspline_segments(
+        sequence.actions,
+        *(sequence.start_position, sequence.start_velocity, sequence.start_acceleration),
+        goal_position=goal and goal.position,
+        goal_velocity=goal and goal.velocity,
+        goal_acceleration=goal and goal.acceleration,
+        goal_index=goal and goal.index,
+        start_index=sequence.start_index,
+        dt=spline_steps(sequence, dt),
+        degree=form.degree,
+        steps=form.steps,
+        layout=form.layout,
+    )
+    batch = len(sequence.actions)
+    knots = np.broadcast_to(segments.time, (batch, segments.time.shape[-1]))
+    at_rest = goal is None or not any(rows is not None and rows.any() for rows in (goal.velocity, goal.acceleration))
+    return [Motion(knots[b], segments.coefficients[b], ends_at_rest=at_rest) for b in range(batch)]
+
+
+def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequence:
+    """The control points that come closest to a motion, from its first state to its last; `said` is of their form.
+
+    The motion is taken between its samples, too (the C2 cubic spline through them), at as many rows as it has samples
+    or more. In the layout "curobo" the goal is the state a segment before the end, where such splines pass it.
+
+    Raises RecordingError for a motion that is too short.
+    """
+    count = len(samples.time)
+    if not 1 <= points <= count:
+        raise RecordingError(f"--fit: expected 1 to {count} (the samples) control points, got {points}")
+    recorded = sequence_of_states(samples, "position")
+    (motion,) = motions_of(recorded, "position", "zoh", None)
+    form = SplineForm(**said)
+    segments = form.segments(points)
+    length = samples.duration / segments
+    fine = max(form.steps, -(-(count - 1) // segments))
+    wanted = motion.states_at(np.linspace(0.0, samples.duration, segments * fine + 1))[0]
+    wanted[-1] = samples.position[-1]
+    goal = _passed(samples, motion, length, form)
+    start = (recorded.start_position, recorded.start_velocity, recorded.start_acceleration)
+    control_points = fit_bspline(
+        torch.from_numpy(wanted)[None],
+        *map(_tensor, start),
+        goal_position=_tensor(goal.position),
+        goal_velocity=_tensor(goal.velocity),
+        goal_acceleration=_tensor(goal.acceleration),
+        dt=length / fine,
+        degree=form.degree,
+        steps=fine,
+        layout=form.layout,
+    )
+    fitted = dataclasses.replace(
+        recorded,
+        control_space=BSPLINE,
+        actions=control_points.numpy(),
+        dt=np.array([length / form.steps]),
+        goal=goal,
+        degree=form.degree,
+        steps=form.steps,
+        layout=form.layout.value,
+    )
+    return dataclasses.replace(fitted, fitted=_told_residual(fitted, samples))
+
+
+def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> Goal:
+    """The state that the spline is to pass where its goal is: at the end, or a segment before it."""
+    if form.layout is not BsplineLayout.CUROBO:
+        return Goal(samples.position[-1:], *derivatives_at(samples, -1))
+    time = np.array([samples.duration - length])
+    position, *derived = motion.states_at(time)[:3]
+    recorded = (samples.velocity, samples.acceleration)
+    return Goal(
+        position, *(_between(samples.time, own, time, other) for own, other in zip(recorded, derived, strict=True))
+    )
+
+
+def _between(times: np.ndarray, recorded: np.ndarray | None, time: np.ndarray, derived: np.ndarray) -> np.ndarray:
+    """What was recorded, at a time between two samples; what is derived where nothing was."""
+    if recorded is None:
+        return derived
+    return np.stack([np.interp(time, times, column) for column in recorded.T], axis=1)
+
+
+def _told_residual(fitted: Sequence, samples: Samples) -> str:
+    """How far the spline is from the samples: of all of them, and where the most."""
+    (motion,) = spline_motions(fitted, None)
+    states = motion.states_at(samples.time)
+    states[:3, -1] = motion.end
+    away = np.abs(states[0] - samples.position)
+    row, joint = np.unravel_index(away.argmax(), away.shape)
+    told = [f"position {np.sqrt(np.mean(away**2)):.3g} rad"]
+    if samples.velocity is not None:
+        told.append(f"velocity {np.sqrt(np.mean((states[1] - samples.velocity) ** 2)):.3g} rad/s")
+    return (
+        f"{fitted.actions.shape[1]} control points of degree {fitted.degree} for {len(samples.time)} samples: RMS "
+        f"difference {', '.join(told)}; at most {away[row, joint]:.3g} rad, {samples.joint_names[joint]} at "
+        f"{samples.time[row]:.3f} s"
+    )
+
+
+def _tensor(rows: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.array(rows, np.float64))
