@@ -18,8 +18,10 @@ import pytest
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
 KERNELS = {
-    "clique": {"clique_fwd_kernel", "clique_vjp_kernel"},
-    "clique_central": {"clique_central_fwd_kernel", "clique_central_vjp_kernel"},
+    "clique_fwd": {"clique_fwd_kernel"},
+    "clique_vjp": {"clique_vjp_kernel"},
+    "clique_central_fwd": {"clique_central_fwd_kernel"},
+    "clique_central_vjp": {"clique_central_vjp_kernel"},
     "velocity": {"velocity_fwd_kernel", "velocity_vjp_kernel"},
     "acceleration": {"acceleration_fwd_kernel", "acceleration_vjp_kernel"},
     "jerk": {"jerk_fwd_kernel", "jerk_vjp_kernel"},

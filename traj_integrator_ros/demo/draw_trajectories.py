@@ -157,7 +157,7 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
             time, got = _curve(item, quantity, 0, joint)
             axes.plot(time, got, color=COLORS[scheme], linewidth=1.8, label=f"integrated, {scheme.value}")
             axes.plot(time[0], got[0], "o", color=COLORS[scheme], markersize=8, markeredgecolor="white", zorder=5)
-        axes.set_ylabel(f"{quantity} [{unit}]")
+        axes.set_ylabel(f"{quantity}\n[{unit}]")
         tight_time(axes, begin, end)
     _draw_acceleration_bound(panels[2], outcome.paths.largest_acceleration)
     kind, ratio = outcome.closest_start_up
