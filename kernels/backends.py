@@ -148,6 +148,10 @@ def _obstacle(backend: Backend, device_type: str) -> str | None:
     try:
         _import(backend, "clique" if backend is Backend.TRITON else "")
     except Exception as error:  # whatever the import of an optional compiled part may raise is the reason to report
+        if backend is Backend.NATIVE and isinstance(error, AttributeError):
+            return (
+                f"the C++ extension was built from other sources ({error}): make setup, or pip install, builds it again"
+            )
         return f"its import failed: {error}"
     # What is asked for the first time while a graph is captured has to do without: a probe waits for the device.
     if device_type != "cuda" or not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():

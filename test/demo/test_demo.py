@@ -191,7 +191,8 @@ def is_running(pid: int) -> bool:
 def running(tmp_path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A demo in the middle of its traffic, and the process id of its node."""
     log = (tmp_path / "demo.log").open("w+")
-    process = subprocess.Popen(demo("--out", tmp_path / "out"), stdout=log, stderr=log, text=True)
+    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # where it crashes, the log says in which thread
+    process = subprocess.Popen(demo("--out", tmp_path / "out"), stdout=log, stderr=log, text=True, env=environment)
     try:
         until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
         (node,) = children(process.pid)
@@ -216,8 +217,9 @@ def test_interrupted_demo_stops_its_node(running, tmp_path, number, code):
 def test_death_of_its_node_ends_the_demo_with_the_nodes_log(running, tmp_path):
     process, node = running
     os.kill(node, signal.SIGKILL)
-    assert process.wait(20) == 1
+    code = process.wait(20)
     said = (tmp_path / "demo.log").read_text()
+    assert code == 1, said
     assert "the integrator node ended with exit code -9" in said and "configured: 7 joints" in said
     assert "Traceback" not in said
 

@@ -32,3 +32,21 @@ def test_the_reference_computes_and_says_so_once():
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("CPU tensors are computed by the reference kernels") == 1
     assert "not built for this Python" in done.stderr
+
+
+STALE = """
+import sys, types
+import torch
+stale = types.ModuleType("_C")
+stale.torch_version = torch.__version__
+sys.modules["traj_integrator_ros.kernels.native._C"] = stale
+from traj_integrator_ros.kernels import Backend, backend_info
+info = backend_info()[0]
+assert info.backend is Backend.REFERENCE, info
+assert "built from other sources" in info.reason and "make setup, or pip install" in info.reason, info
+"""
+
+
+def test_an_extension_of_older_sources_is_told_with_its_remedy():
+    done = subprocess.run([sys.executable, "-c", STALE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -132,9 +132,9 @@ def test_limits_are_found_by_the_names_of_joints_in_any_order() -> None:
     assert [(one.rule, one.joint, one.point) for one in check(shuffled, FULL)] == [(Rule.LIMITS, "elbow", 2)]
 
 
-def swinging(velocity: float) -> PlannedTrajectory:
+def swinging(velocity: float, begin_ns: int = 0) -> PlannedTrajectory:
     """Points that keep all limits; between them it swings out by 0.148 x the velocity x 1 s."""
-    points = tuple(Point(k * 10**9, [0.9], [velocity * (k == 0)]) for k in range(2))
+    points = tuple(Point(begin_ns + k * 10**9, [0.9], [velocity * (k == 0)]) for k in range(2))
     return PlannedTrajectory(("shoulder",), 0, points)
 
 
@@ -143,6 +143,8 @@ def test_what_is_commanded_between_the_points_is_held_against_the_limits() -> No
     (found,) = check(swinging(1.0), expectation)
     assert (found.rule, found.joint) == (Rule.COMMANDED, "shoulder")
     assert str(found).startswith("commanded: position between the points of shoulder: expected at most 1 rad, got 1.04")
+    (later,) = check(swinging(1.0, begin_ns=2 * 10**9), expectation)
+    assert float(later.got.split()[-2]) == pytest.approx(2.0 + float(found.got.split()[-2]), abs=1e-3)
     assert check(swinging(0.5), expectation) == []
     assert check(swinging(1.0), dataclasses.replace(expectation, between_points=False)) == []
 

@@ -69,11 +69,11 @@ def draw_commanded(panels: np.ndarray, commanded: Commanded, colors: tuple[str, 
     knots = [point.time_ns * 1e-9 for point in trajectory.points]
     fields = (("velocity", "velocities", "rad/s"), ("acceleration", "accelerations", "rad/s²"))
     for order, (axes, (quantity, field, unit)) in enumerate(zip(panels, fields, strict=True), start=1):
-        _draw(axes, times, states[order, :, joint], colors[0])
+        _draw(axes, knots[0] + times, states[order, :, joint], colors[0])
         values = field_array(trajectory, field)
         if values is not None:
             axes.plot(knots, values[:, joint], "o", color=colors[1], markersize=4, label="points of the message")
-        axes.set_ylabel(f"{quantity} [{unit}]")
+        axes.set_ylabel(f"{quantity}\n[{unit}]")
     peaks = peaks_of(motion, *(field_array(trajectory, field) for _, field, _ in fields))
     panels[0].set_title(
         f"{short_name(trajectory.joint_names[joint])}: commanded between the points, at most "

@@ -289,13 +289,14 @@ def _check_commanded(trajectory: PlannedTrajectory, limits: JointLimits, finding
     motion = motion_between(trajectory)
     if motion is None:
         return []
+    begin = trajectory.points[0].time_ns * 1e-9
     told = {(finding.what, finding.joint) for finding in findings if finding.rule is Rule.LIMITS}
     return [
         Finding(
             Rule.COMMANDED,
             f"{found.quantity} between the points",
             f"{_bound(found)} {_UNITS[found.quantity]}",
-            f"{found.value:g} at {found.time:.4g} s",
+            f"{found.value:g} at {begin + found.time:.4g} s",
             trajectory.joint_names[found.joint],
         )
         for found in violations_between(motion, trajectory.joint_names, limits)
