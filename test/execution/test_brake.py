@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.brake import brake, brake_duration, needed_jerk
 from traj_integrator_ros.execution.extremes import extremes
@@ -54,7 +56,7 @@ def test_keeps_its_limits_between_the_points_and_comes_to_rest_on_the_grid():
         last = motion.states_at(np.array([motion.duration * (1 - 1e-9)]))[1]
         np.testing.assert_allclose(last, 0, atol=1e-6)
         shortest = ruckig_durations(velocity, acceleration, largest, jerk).max()
-        step = motion.knots[1]
+        step = motion.steps.max()  # a release that ends between two points has one of its own
         assert shortest - 1e-9 <= motion.duration <= shortest + 3 * step
         parts = max(spacing / step, step / spacing)  # of a brake that takes for ever, points are further apart
         assert parts == pytest.approx(round(parts))
@@ -104,3 +106,23 @@ def test_all_joints_come_to_rest_together():
     motion = brake(state, 0.02, acceleration=np.full(2, 5.0), jerk=np.full(2, 50.0))
     moving = motion.states_at(motion.knots[1:-1])[1]
     assert (moving > 0).all()
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(data):
+    """Where a time-optimal plan is cut in its last phase: a = sqrt(2 j v), for some of the joints."""
+    dof, jerk, spacing = 3, 50.0, data.draw(st.sampled_from([0.005, 0.02, 0.1]))
+    a = np.array(data.draw(st.lists(st.floats(0.2, 5.0), min_size=dof, max_size=dof)))
+    sides = np.array([1.0, -1.0, 1.0])
+    v = a * a / (2 * jerk) * np.array([1.0, 1.0, data.draw(st.floats(1.0, 3.0))])
+    state = State(np.array([0.3, -1.0, 2.0]), v * sides, -a * sides)
+    motion = brake(state, spacing, acceleration=np.full(dof, 10.0), jerk=np.full(dof, jerk))
+    times = np.linspace(0, motion.duration, 4000, endpoint=False)
+    _, velocity, acceleration, slope = motion.states_at(times)
+    assert (velocity * sides).min() >= -2e-4
+    assert np.abs(slope).max() <= jerk * (1 + 1e-5) and np.abs(acceleration).max() <= 10.0 + 1e-9
+    ends = np.cumsum(motion.steps)[:-1]
+    before, after = motion.states_at(ends - 1e-9), motion.states_at(ends)
+    for order, tolerance in ((0, 1e-7), (1, 1e-4), (2, 1e-2)):
+        assert np.abs(before[order] - after[order]).max() <= tolerance

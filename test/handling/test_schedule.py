@@ -298,3 +298,16 @@ def test_whatever_the_clock_does_the_last_trajectory_ends_at_rest(jumps: list[fl
             continue
         assert not trajectory.points.velocity[-1].any()
         assert trajectory.start_ns >= ns(now)
+
+
+@pytest.mark.parametrize("inference", [0.0, 0.1])
+def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(inference: float) -> None:
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    velocity = np.array([1.0, -0.5])
+    node.measure(velocity * inference, velocity)
+    positions = 0.02 * np.arange(1, 31)[:, None] * velocity
+    trajectory = node.send(positions, stamp=NOW_S - inference)
+    times = trajectory.start_ns * 1e-9 + np.linspace(0, 0.4, 50)
+    states = trajectory.motion.states_at(times - trajectory.start_ns * 1e-9)
+    assert np.allclose(states[0], (times - NOW_S + inference)[:, None] * velocity, atol=1e-5)
+    assert np.abs(states[2]).max() < 0.05

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .motion import Motion, State
+from .motion import Motion, State, taylor_shift
 
 _PIECES = 16
 """Of a brake at least, where the plan's point spacing is long against it."""
 _MOST_PIECES = 1000
 """Of a brake that takes for ever: its points are further apart."""
+_SAME_POINT = 3e-5
+"""s, within which two points become one: what is left of the velocity shows less than rounding would in the jerk."""
+_ROUNDING = 1e-6
+"""Of a velocity."""
 
 
 def brake(
@@ -27,8 +31,9 @@ def brake(
 
     Acceleration is linear between the points, each joint's slope at most its jerk limit: nothing between the points
     exceeds what holds at them, and the controller repeats it exactly. The motion goes on in its direction; it turns
-    back only where the acceleration cannot be taken away before the velocity has changed its sign (where it just can,
-    the grid may leave jerk x step^2 / 8 of it). It takes at most 3 points more than the fastest brake off the grid.
+    back only where the acceleration cannot be taken away before the velocity has changed its sign. Where it just can,
+    velocity and acceleration end together, at a point between those of the grid. It takes at most 3 points more than
+    the fastest brake off the grid.
 
     Args:
         state: where the brake begins; an unknown acceleration is 0.
@@ -59,7 +64,8 @@ class FastestBrake:
         step = spacing / max(1, math.ceil(spacing * _PIECES / max(duration, 1e-3)))
         step *= max(1, math.ceil(duration / step / _MOST_PIECES))
         step = max(round(step * 1e9), 1) * 1e-9  # messages have no times between two nanoseconds
-        return _on_grid(self.state, self.largest, self.jerk, duration, step)
+        motion = _on_grid(self.state, self.largest, self.jerk, duration, step)
+        return _with_releases(motion, self.state, self.jerk, step)
 
 
 def fastest_brake(
@@ -146,6 +152,32 @@ def _on_grid(state: State, largest: np.ndarray, jerk: np.ndarray, duration: floa
     advance = ((pieces[:-1, 3] * step + pieces[:-1, 2]) * step + pieces[:-1, 1]) * step
     pieces[1:, 0] = state.position + advance.cumsum(axis=0)
     return Motion(np.arange(count + 1) * step, pieces, ends_at_rest=True)
+
+
+def _with_releases(motion: Motion, state: State, jerk: np.ndarray, step: float) -> Motion:
+    """The brake, with a straight release of the acceleration for joints that this alone stops.
+
+    On the grid it would take until the next point, and leave up to jerk x step^2 / 8 of velocity backwards.
+    """
+    v, a = state.velocity, state.acceleration
+    left = np.abs(v) - a * a / (2 * jerk)  # by the steepest release
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = np.rint(np.where(v * a < 0, -2 * v / a, np.inf) * 1e9) * 1e-9
+    releases = (ends <= motion.duration) & (left >= -_ROUNDING * np.abs(v)) & (left < jerk * step**2 / 8)
+    if not releases.any():
+        return motion
+    between = [end for end in np.unique(ends[releases]) if np.abs(motion.knots - end).min() > _SAME_POINT]
+    knots = np.union1d(motion.knots, between)
+    pieces = np.clip(np.searchsorted(motion.knots, knots[:-1], side="right") - 1, 0, len(motion.coefficients) - 1)
+    shift = taylor_shift(knots[:-1] - motion.knots[pieces], motion.degree)
+    coefficients = shift @ motion.coefficients[pieces]
+    for joint in np.flatnonzero(releases):
+        end, slope = ends[joint], -a[joint] / ends[joint]
+        cubic = np.array([state.position[joint], v[joint], a[joint] / 2, slope / 6])
+        released = knots[:-1] < end - _SAME_POINT
+        coefficients[:, :, joint] = taylor_shift(np.minimum(knots[:-1], end), 3) @ cubic
+        coefficients[~released, 1:, joint] = 0.0
+    return Motion(knots, coefficients, ends_at_rest=True)
 
 
 def _level(lowest: np.ndarray, highest: np.ndarray, total: np.ndarray) -> np.ndarray:

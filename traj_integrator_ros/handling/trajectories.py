@@ -124,7 +124,7 @@ class TrajectoryMaker:
         """The plan's own motion from the robot's state, and what it lacked of that."""
         if not len(plan.steps):
             return self._motion_to_one_point(plan, robot)
-        if robot.follows and not robot.rests:
+        if not robot.rests and (robot.follows or when.into):
             return replacing_motion(plan, when.into, robot.state, self._fading)
         motion = started_motion(plan, robot.state, self._fading)
         motion = motion.from_time(when.into) if when.into else motion
@@ -162,7 +162,10 @@ class TrajectoryMaker:
             if plan.start is None or np.isnan(plan.start.velocity).any():
                 raise
             return Robot(plan.start, follows=False, rests=True)
-        return Robot(State(measured.position, measured.velocity), follows=False, rests=True)
+        # A robot that moves goes on until the trajectory starts.
+        position = measured.position + measured.velocity * (max(time_ns - now_ns, 0) * _NANOSECOND_S)
+        rests = bool(np.abs(measured.velocity).max() <= self._fading.rest_tolerance)
+        return Robot(State(position, measured.velocity), follows=False, rests=rests)
 
     def _until_plan_begins(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[int, Motion | None]:
         """When the trajectory of a plan starts that begins later, and what the robot does until then.

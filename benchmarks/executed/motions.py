@@ -1,0 +1,100 @@
+"""Motions that are meant: jerk-limited ones, a plan that goes on for ever, and recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from scipy.interpolate import BPoly, CubicSpline
+
+from traj_integrator_ros.demo.planned import planned_motion
+from traj_integrator_ros.demo.recordings import RecordingError, load_recording
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.kernels import ControlSpace
+
+ACCELERATION, JERK = 5.0, 50.0
+"""Limits of the jerk-limited motions."""
+PLAN_ACCELERATION = 2.0
+"""Largest of the plan, once it is on its way."""
+RAMP_S = 1.5
+"""For so long the plan gets under way."""
+SHORTEST_STEP = 0.02
+"""s, of the chunks that recordings are cut into."""
+_SUFFIXES = ".csv", ".yml", ".db3"
+
+
+def jerk_limited(seed: int, dt: float, dof: int = 7) -> np.ndarray:
+    """Position, velocity and acceleration `[3, H + 1, dof]` of a time-optimal motion, moving start, to rest."""
+    import ruckig
+
+    random = np.random.default_rng(seed)
+    inputs = ruckig.InputParameter(dof)
+    inputs.current_position = random.uniform(-1, 1, dof).tolist()
+    inputs.current_velocity = random.uniform(-1, 1, dof).tolist()
+    inputs.current_acceleration = random.uniform(-3, 3, dof).tolist()
+    inputs.target_position = random.uniform(-2, 2, dof).tolist()
+    inputs.max_velocity, inputs.max_acceleration = [2.0] * dof, [ACCELERATION] * dof
+    inputs.max_jerk = [JERK] * dof
+    trajectory = ruckig.Trajectory(dof)
+    assert ruckig.Ruckig(dof).calculate(inputs, trajectory) >= 0
+    times = np.arange(int(np.ceil(trajectory.duration / dt)) + 2) * dt
+    states = np.array([trajectory.at_time(min(t, trajectory.duration)) for t in times.tolist()])
+    return states.transpose(1, 0, 2)
+
+
+def actions_of(states: np.ndarray, space: ControlSpace, dt: float) -> np.ndarray:
+    """What leads from row to row: positions, or mean velocities, accelerations and jerks of the steps."""
+    if space is ControlSpace.POSITION:
+        return states[0, 1:]
+    order = {ControlSpace.VELOCITY: 0, ControlSpace.ACCELERATION: 1, ControlSpace.JERK: 2}[space]
+    return np.diff(states[order], axis=0) / dt
+
+
+def plan(time: np.ndarray | float) -> np.ndarray:
+    """Two joints, one against the other: from rest at 0, and from RAMP_S on at 0.5 to 2.5 rad/s and 2 rad/s^2."""
+    time = np.asarray(time, np.float64)
+    position = _PLAN(np.clip(time, 0, RAMP_S)) + np.where(time > RAMP_S, _going_on(time) - _going_on(RAMP_S), 0.0)
+    return np.stack([position, -position], axis=-1)
+
+
+def plan_state(time: float) -> State:
+    """The plan's state at a time, s."""
+    if time <= RAMP_S:
+        states = [_PLAN(max(time, 0.0), order) for order in range(3)]
+    else:
+        states = [plan(time)[0], 1.5 + np.sin(2 * time), 2 * np.cos(2 * time)]
+    return State(*(np.array([1.0, -1.0]) * state for state in states))
+
+
+def _going_on(time: np.ndarray | float) -> np.ndarray:
+    return 1.5 * np.asarray(time) - np.cos(2 * np.asarray(time)) / 2
+
+
+def _ramp() -> BPoly:
+    """From rest to where the plan goes on, its jerk without a jump."""
+    end = np.array([1.5 + np.sin(2 * RAMP_S), 2 * np.cos(2 * RAMP_S), -4 * np.sin(2 * RAMP_S)])
+    return BPoly.from_derivatives([0, RAMP_S], [[0, 0, 0], end]).antiderivative()
+
+
+_PLAN = _ramp()
+
+
+def recorded(folder: Path | None) -> Iterator[tuple[str, float, np.ndarray]]:
+    """Name, step, s, and positions `[N, dof]` on an even grid, of each recording in a folder, or a planned motion."""
+    if folder is None:
+        motions = [("planned, jerk-limited", planned_motion())]
+    else:
+        motions = []
+        for file in sorted(path for suffix in _SUFFIXES for path in folder.rglob(f"*{suffix}")):
+            try:
+                motions.append((file.relative_to(folder).as_posix(), load_recording(file)))
+            except RecordingError as unreadable:
+                print(f"left out: {unreadable}")
+    for name, motion in motions:
+        time, first = np.unique(motion.time, return_index=True)
+        fresh = ~motion.repeated[first]
+        spline = CubicSpline(time[fresh], motion.position[first][fresh])
+        step = max(round(float(np.median(np.diff(time))), 3), SHORTEST_STEP)
+        times = np.arange(int((time[-1] - time[0]) / step)) * step + time[0]
+        yield name, step, spline(times)

@@ -1,0 +1,141 @@
+"""Who turns actions into joint trajectories: the node, and the node as it was, which published the rows of the maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.handling.pipeline import Pipeline
+from traj_integrator_ros.handling.position_trajectory import PositionFields
+from traj_integrator_ros.handling.published import PublishedMotion
+from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.handling.requests import SequenceFields
+from traj_integrator_ros.kernels import ControlSpace, control_map
+
+from .controller import Message
+
+_NONE = np.zeros(0, np.float32)
+
+
+class Node:
+    """The node's pipeline, from the numbers of a message to those of another.
+
+    Args:
+        dof: joints.
+        parameters: of the node, `__` for dots.
+
+    """
+
+    def __init__(self, dof: int, **parameters: object) -> None:
+        values = default_values() | {"joint_names": [f"joint{i}" for i in range(dof)], "device": "cpu"}
+        values |= {name.replace("__", "."): value for name, value in parameters.items()}
+        self._parameters = NodeParameters.from_values(values)
+        self._published = PublishedMotion()
+        self.warnings: list[Rejected] = []
+        engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
+        self._pipeline = Pipeline(self._parameters, engine, self._published, self.warnings.append)
+
+    def measure(self, state: State, now_ns: int) -> None:
+        """A joint state."""
+        self._pipeline.take_joint_state(self._parameters.joint_names, *state[:2], now_ns, now_ns)
+
+    def send(
+        self,
+        actions: np.ndarray,
+        *,
+        dt: float,
+        now_ns: int,
+        stamp_ns: int = 0,
+        space: ControlSpace = ControlSpace.POSITION,
+        start: State | None = None,
+    ) -> Message:
+        """What it publishes of actions `[H, dof]`."""
+        rows = [] if start is None else [np.asarray(row, np.float32) for row in start if row is not None]
+        rows += [_NONE] * (3 - len(rows))
+        data = np.asarray(actions, np.float32)
+        steps = np.array([dt], np.float32)
+        fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
+        batch = self._pipeline.integrate(fields, now_ns)
+        return self._publish(self._pipeline.trajectory(batch, stamp_ns, now_ns), now_ns)
+
+    def plan(self, time_ns: np.ndarray, positions: np.ndarray, now_ns: int) -> Message:
+        """What it publishes of a position trajectory."""
+        names, rows = list(self._parameters.joint_names), list(np.asarray(positions, float))
+        fields = PositionFields(names, 0, len(time_ns), time_ns.tolist(), rows)
+        return self._publish(self._pipeline.position_trajectory(fields, now_ns), now_ns)
+
+    def _publish(self, trajectory, now_ns: int) -> Message:
+        self._published.record(trajectory, now_ns)
+        return Message(trajectory.stamp_ns, trajectory.points)
+
+
+class RowsAsPoints:
+    """The same, as the node was at first: the rows are the points, and start on arrival.
+
+    An end in motion is followed by a point that rests there, a step later; a trajectory starts where the last message
+    says that the robot is by now.
+    """
+
+    def __init__(self, dof: int, **parameters: object) -> None:
+        self._replaces = parameters.get("start_from") == "previous"
+        self._stops = parameters.get("publish__end", "stop") == "stop"
+        self._dof = dof
+        self._measured: State | None = None
+        self._last: tuple[int, Points] | None = None
+
+    def measure(self, state: State, now_ns: int) -> None:
+        """A joint state."""
+        self._measured = state
+
+    def send(
+        self,
+        actions: np.ndarray,
+        *,
+        dt: float,
+        now_ns: int,
+        stamp_ns: int = 0,
+        space: ControlSpace = ControlSpace.POSITION,
+        start: State | None = None,
+    ) -> Message:
+        """Leaves out the actions that are over by the stamp, as senders did."""
+        over = round((now_ns - stamp_ns) * 1e-9 / dt) if stamp_ns else 0
+        begin = start or self._state(now_ns)
+        rows = [
+            torch.from_numpy(np.array(part, np.float32)[None])
+            for part in (begin[0], begin[1], np.zeros(self._dof) if begin[2] is None else begin[2])
+        ]
+        data = torch.from_numpy(np.asarray(actions[over:], np.float32)[None])
+        trajectory = control_map(space).step(data, *rows, dt=dt)
+        return self._publish(np.stack([part[0].numpy().astype(float) for part in trajectory[:3]]), dt, now_ns)
+
+    def plan(self, time_ns: np.ndarray, positions: np.ndarray, now_ns: int) -> Message:
+        """Backward differences of the positions."""
+        times = np.append(0.0, time_ns * 1e-9) if time_ns[0] else time_ns * 1e-9
+        rows = np.zeros((3, len(times), self._dof))
+        rows[:, 0] = np.stack(self._measured)
+        rows[0, -len(positions) :] = positions
+        steps = np.diff(times)[:, None]
+        for order in (1, 2):
+            rows[order, 1:] = np.diff(rows[order - 1], axis=0) / steps
+        return self._publish(rows, float(steps[-1, 0]), now_ns, np.rint(times * 1e9).astype(np.int64))
+
+    def _state(self, now_ns: int) -> State:
+        if not self._replaces or self._last is None:
+            return self._measured
+        begin_ns, points = self._last
+        return State(*motion_of_points(points).states_at(np.array([(now_ns - begin_ns) * 1e-9]))[:3, 0])
+
+    def _publish(self, rows: np.ndarray, dt: float, now_ns: int, time_ns: np.ndarray | None = None) -> Message:
+        if time_ns is None:
+            time_ns = np.rint(np.arange(rows.shape[1]) * dt * 1e9).astype(np.int64)
+        if self._stops and np.abs(rows[1, -1]).max() > 0:
+            last = np.stack([rows[0, -1], *np.zeros((2, self._dof))])
+            rows = np.concatenate([rows, last[:, None]], axis=1)
+            time_ns = np.append(time_ns, time_ns[-1] + round(dt * 1e9))
+        points = Points(time_ns, *rows)
+        self._last = now_ns, points
+        return Message(0, points)
