@@ -1,7 +1,8 @@
 """A policy that emits overlapping action chunks: every 0.3 s, 16 actions of 50 ms, of which about 6 are executed.
 
-Start the node and a robot (examples/simulated_robot.py), then `python examples/action_chunks.py`. With the node's
-parameter start_from = previous each trajectory begins where the one before it has come to.
+Start a robot (examples/simulated_robot.py), the node with the parameter start_from = previous, then
+`python examples/action_chunks.py`. Each chunk carries the stamp of its observation: the node leaves out the actions
+whose time passed while the policy was thinking, and carries over what the robot does by then.
 """
 
 import argparse
@@ -12,85 +13,116 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.time import Time
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 
-HORIZON, STEP, PERIOD = 16, 0.05, 0.3  # actions in a chunk, s for each, s between two chunks
-REACH, PACE, SWITCH = 0.15, 0.8, 3.0  # rad, s, s between two goals
+HORIZON, STEP, PERIOD = 16, 0.05, 0.3  # actions in a chunk, s for each, s between two observations
+REACH, PACE, SWITCH = 0.15, 3.0, 3.0  # rad, 1/s, s between two goals
+PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 
 
-def policy(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Stand in for a network: joint positions `[horizon, dof]` that approach the goal from where the robot was seen."""
-    share = 1 - np.exp(-STEP * np.arange(1, HORIZON + 1) / PACE)
-    return position + share[:, None] * (goal - position)
+def policy(position: np.ndarray, velocity: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Stand in for a network: joint positions `[horizon, dof]` that come to the goal from where the robot was seen."""
+    time = STEP * np.arange(1, HORIZON + 1)[:, None]
+    away = position - goal
+    return goal + (away + (velocity + PACE * away) * time) * np.exp(-PACE * time)
 
 
 class ActionChunks(Node):
-    """Observes, runs the policy, sends what it says as positions, velocities or increments."""
+    """Observes, runs the policy, sends what it says as positions or increments."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         super().__init__("action_chunks")
-        self.kind = kind
+        self.options = options
+        self.joints = options.joints.split(",")
+        self.random = np.random.default_rng(0)
         self.state: JointState | None = None
         self.home = np.zeros(0)
-        self.sent = 0
+        self.observed = self.sent = self.executed = 0
         self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.on_trajectory, 1)
-        self.create_timer(PERIOD, self.send_chunk)
+        self.create_timer(PERIOD, self.observe)
 
     def on_joint_state(self, state: JointState) -> None:
-        """Remember the newest; what was first is home."""
+        """Remember the newest with all joints that the policy moves; others in it, such as fingers, do not matter."""
+        if not set(self.joints) <= set(state.name):
+            self.get_logger().info(f"joint_states without some of {self.joints}", throttle_duration_sec=2.0)
+            return
         if self.state is None:
-            self.home = np.asarray(state.position)
+            self.home = self.of_policy(state, state.position)  # what was first
         self.state = state
 
-    def send_chunk(self) -> None:
-        """Run the policy on the newest observation and send what of its chunk is still to come."""
+    def of_policy(self, state: JointState, values: array) -> np.ndarray:
+        """Values of the policy's joints in its order; 0 where the robot does not tell them."""
+        return np.array([values[state.name.index(name)] if len(values) else 0.0 for name in self.joints])
+
+    def observe(self) -> None:
+        """Run the policy on the newest observation; the answer takes the time of its inference."""
         if self.state is None:
             self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
             return
-        position = np.asarray(self.state.position)
-        to_goal = int(self.sent * PERIOD / SWITCH) % 2 == 0
-        chunk = policy(position, self.home + REACH * to_goal)
-        # Actions whose time passed while the policy was thinking are left out.
-        age = (self.get_clock().now() - Time.from_msg(self.state.header.stamp)).nanoseconds * 1e-9
-        late = min(max(0, round(age / STEP)), HORIZON - 2)
-        if self.kind == "position":
-            space, data = ActionSequence.POSITION, chunk[late:]
+        state = self.state
+        position, velocity = self.of_policy(state, state.position), self.of_policy(state, state.velocity)
+        to_goal = int(self.observed * PERIOD / SWITCH) % 2 == 0
+        self.observed += 1
+        chunk = policy(position, velocity, self.home + REACH * to_goal)
+        if self.options.kind == "position":
+            space, data = ActionSequence.POSITION, chunk
         else:  # increments over a step are velocities, and need no start to be summed from
-            increments = np.diff(chunk, axis=0, prepend=position[None])
-            space, data = ActionSequence.VELOCITY, increments[late:] / STEP
+            space, data = ActionSequence.VELOCITY, np.diff(chunk, axis=0, prepend=position[None]) / STEP
         sequence = ActionSequence(
-            joint_names=self.state.name,
+            joint_names=self.joints,
             control_space=space,
             batch=1,
-            horizon=len(data),
-            dt=array("f", [STEP]),  # start stays empty: the node's parameter start_from decides
-            data=array("f", data.astype(np.float32).tobytes()),
+            horizon=HORIZON,  # all of them: the node knows by the stamp which are over
+            dt=array("f", [STEP]),
+            data=array("f", data.astype(np.float32).tobytes()),  # start stays empty: the node knows what the robot does
         )
-        sequence.header.stamp = self.state.header.stamp  # of the observation
+        sequence.header.stamp = state.header.stamp  # of the observation: there the first action begins
+        thinking = self.options.inference + self.random.uniform(0, self.options.jitter)
+        answer = self.create_timer(thinking, lambda: self.send(sequence, answer))
+
+    def send(self, sequence: ActionSequence, answer: object) -> None:
+        """Send what the policy has found."""
+        self.destroy_timer(answer)
         self.actions.publish(sequence)
         self.sent += 1
 
     def on_trajectory(self, trajectory: JointTrajectory) -> None:
-        """Say how fast the chunk starts."""
+        """Say how the chunk starts."""
+        self.executed += 1
+        stamp = trajectory.header.stamp.sec * 10**9 + trajectory.header.stamp.nanosec
+        if not stamp:
+            self.get_logger().warning(
+                "trajectories start on arrival, chunks by the measured state: set the node's parameter start_from to "
+                "previous",
+                once=True,
+            )
+        ahead = (stamp - self.get_clock().now().nanoseconds) * 1e-6 if stamp else 0.0
         speed = np.abs(trajectory.points[0].velocities).max()
-        self.get_logger().info(f"chunk {self.sent}: {len(trajectory.points)} points, starts at {speed:.3f} rad/s")
+        self.get_logger().info(
+            f"chunk {self.executed} of {self.sent}: {len(trajectory.points)} points, starts at {speed:.3f} rad/s "
+            f"in {ahead:.1f} ms"
+        )
 
 
 def main() -> None:
     """Run until Ctrl-C."""
     parser = argparse.ArgumentParser(description="Sends overlapping action chunks, as a learned policy does.")
     parser.add_argument("--kind", choices=("position", "increment"), default="position", help="what an action is")
+    parser.add_argument("--inference", type=float, default=0.1, help="s that the policy thinks (default: 0.1)")
+    parser.add_argument("--jitter", type=float, default=0.03, help="most that it thinks longer, s (default: 0.03)")
+    parser.add_argument(
+        "--joints", default=PANDA, help="that the policy moves, with commas (default: those of a Panda)"
+    )
     options = parser.parse_args(remove_ros_args()[1:])
     rclpy.init()
     try:
-        rclpy.spin(ActionChunks(options.kind))
+        rclpy.spin(ActionChunks(options))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits

@@ -1,7 +1,8 @@
 """A simulated robot: follows joint trajectories as joint_trajectory_controller does, publishes joint_states.
 
 Start the node, then `python examples/simulated_robot.py`. With `--lag 0.04` the joints follow their commands 40 ms
-late, as real ones do. Other robots: `--joints a,b --position 0.0,0.5`.
+late, as real ones do; `--hand` adds the fingers of a Franka Hand to joint_states. Other robots: `--joints a,b
+--position 0.0,0.5`.
 """
 
 import argparse
@@ -15,8 +16,10 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-RATE = 200  # joint states a second
+RATE = 200  # cycles and joint states a second
+CYCLE_NS = 10**9 // RATE
 PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
+FINGERS, FINGER_OPEN = ["panda_finger_joint1", "panda_finger_joint2"], 0.04  # m
 READY = "0.0,-0.785,0.0,-2.356,0.0,1.571,0.785"  # rad
 
 
@@ -49,8 +52,9 @@ def between(left: np.ndarray, right: np.ndarray, span: float, t: float) -> np.nd
 class Playback:
     """Plays trajectories as joint_trajectory_controller does: a new one replaces the old one in the next cycle.
 
-    From then until its first point, the way leads there from the last command; so a trajectory that is scheduled ahead
-    and begins where the old one would have been continues it. Its last point is held.
+    From then until its first point, the way leads there from where the joints are measured (its parameter
+    interpolate_from_desired_state = false) or from the last command (true), which the controller takes for the command
+    of the time that it was computed at: one cycle too early. Its last point is held.
     """
 
     def __init__(self, position: np.ndarray) -> None:
@@ -58,6 +62,7 @@ class Playback:
         self.times = np.zeros(0, np.int64)  # ns, of the points and of the command that they were joined from
         self.points: list[np.ndarray] = []
         self.waiting: tuple[int, np.ndarray, list[np.ndarray]] | None = None
+        self.computed = 0  # ns, when the last command was
 
     def take(self, stamp: int, times: np.ndarray, points: list[np.ndarray], now: int) -> None:
         """A new trajectory: its stamp, ns (0: now), the times of its points from there, and [K, dof] for each.
@@ -67,15 +72,19 @@ class Playback:
         if not stamp or stamp + times[-1] >= now:
             self.waiting = stamp, times, points
 
-    def command(self, now: int, until: int) -> np.ndarray:
-        """One cycle at `now`, ns: the state [3, dof] that is commanded for `until`."""
+    def command(self, now: int, until: int, measured: np.ndarray | None = None) -> np.ndarray:
+        """One cycle at `now`, ns: the state [3, dof] that is commanded for `until`.
+
+        Measured are [K, dof]: position, and where it is known velocity and acceleration; None: joined from the command.
+        """
         if self.waiting is not None:
             stamp, times, points = self.waiting
             self.waiting = None
             times = times + (stamp or now)
             joined = times[0] > now  # else the first point is over or due
-            self.times = np.append(now, times) if joined else times
-            self.points = [self.state.copy(), *points] if joined else points
+            before, since = (self.state.copy(), self.computed or now) if measured is None else (measured, now)
+            self.times = np.append(since, times) if joined else times
+            self.points = [before, *points] if joined else points
         if len(self.times):
             left = int(np.searchsorted(self.times, until, side="right")) - 1
             if left + 1 < len(self.times):
@@ -85,6 +94,7 @@ class Playback:
             else:
                 self.state = np.zeros_like(self.state)
                 self.state[: len(self.points[-1])] = self.points[-1]
+            self.computed = now
         return self.state
 
 
@@ -96,7 +106,9 @@ class SimulatedRobot(Node):
         self.joints = options.joints.split(",")
         self.position = np.array([float(value) for value in options.position.split(",")])
         self.playback = Playback(self.position)
-        self.lag = options.lag
+        self.velocity = np.zeros_like(self.position)
+        self.lag, self.from_command = options.lag, options.interpolate_from_desired_state
+        self.fingers = FINGERS if options.hand else []
         self.states = self.create_publisher(JointState, "joint_states", 10)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.follow, 10)
         self.create_timer(1 / RATE, self.step)
@@ -116,11 +128,15 @@ class SimulatedRobot(Node):
     def step(self) -> None:
         """Move by one step and publish where the joints are."""
         now = self.get_clock().now()
-        command = self.playback.command(now.nanoseconds, now.nanoseconds)[0]
+        measured = None if self.from_command else np.stack([self.position, self.velocity])
+        command = self.playback.command(now.nanoseconds, now.nanoseconds + CYCLE_NS, measured)[0]
         share = 1.0 if self.lag == 0 else 1 - np.exp(-1 / (RATE * self.lag))
         before, self.position = self.position, self.position + share * (command - self.position)
-        state = JointState(name=self.joints, position=array("d", self.position))
-        state.velocity = array("d", (self.position - before) * RATE)
+        self.velocity = (self.position - before) * RATE
+        still = np.zeros(len(self.fingers))
+        state = JointState(name=[*self.joints, *self.fingers])
+        state.position = array("d", np.append(self.position, still + FINGER_OPEN))
+        state.velocity = array("d", np.append(self.velocity, still))
         state.header.stamp = now.to_msg()
         self.states.publish(state)
 
@@ -131,6 +147,12 @@ def main() -> None:
     parser.add_argument("--joints", default=PANDA, help="names, with commas (default: those of a Panda)")
     parser.add_argument("--position", default=READY, help="where they are at first, rad (default: its ready pose)")
     parser.add_argument("--lag", type=float, default=0.0, help="s behind the command (default: 0)")
+    parser.add_argument("--hand", action="store_true", help="joint_states have the fingers of a Franka Hand too")
+    parser.add_argument(
+        "--interpolate-from-desired-state",
+        action="store_true",
+        help="trajectories are joined from the last command, not from the measured state: the controller's parameter",
+    )
     options = parser.parse_args(remove_ros_args()[1:])
     rclpy.init()
     try:

@@ -1,126 +1,156 @@
-"""Draws docs/figures/action_chunks.png: what a robot is told while a policy's action chunks replace each other.
+"""Draws docs/figures/action_chunks.png: what a controller at 1 kHz commands while action chunks replace each other.
 
-Runs the node, examples/simulated_robot.py (40 ms behind its commands) and examples/action_chunks.py once for each
-setting. Run `python docs/figures/action_chunks.py` in the project's environment.
+The policy of examples/action_chunks.py, joints that lag 40 ms and the controller of examples/simulated_robot.py, cycle
+by cycle: with the node as it is, and as it was when it published the rows of the maps as points. Run
+`python docs/figures/action_chunks.py` in the project's environment.
 """
 
 from __future__ import annotations
 
-import time
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
-from recording_session import example, isolated_environment, running
-from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory
+import torch
 
-from traj_integrator_ros.execution.motion import Motion
-from traj_integrator_ros.execution.points import Points, motion_of_points
-from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "test" / "handling")]
 
-LAG, JOINT, SECONDS = 0.04, "panda_joint2", 2.4
-SETTINGS = (
-    ("positions, start_from: measured", ORANGE, "position", "measured"),
-    ("positions, start_from: previous", BLUE, "position", "previous"),
-    ("increments, start_from: previous", GREEN, "increment", "previous"),
+from action_chunks import PACE, PERIOD, REACH, STEP, SWITCH, policy  # noqa: E402
+from pipelines import NOW_S, SimulatedNode, ns  # noqa: E402
+from simulated_robot import Playback, between  # noqa: E402
+
+from traj_integrator_ros.kernels import ControlSpace, control_map  # noqa: E402
+from traj_integrator_ros.motions.figures import BLUE, GREEN, MOTION_GREY, ORANGE, figure  # noqa: E402
+
+LAG, SECONDS, CYCLE = 0.04, 6.0, 0.001  # s
+INFERENCE, JITTER, TRANSPORT = 0.1, 0.03, (0.001, 0.004)  # s
+PAIRINGS = (
+    ("positions, start_from: measured", ORANGE, ControlSpace.POSITION, "measured"),
+    ("positions, start_from: previous", BLUE, ControlSpace.POSITION, "previous"),
+    ("increments, start_from: previous", GREEN, ControlSpace.VELOCITY, "previous"),
 )
+Trajectory = tuple[int, np.ndarray, list[np.ndarray]]
+"""Stamp, ns, times of the points, ns, and position, velocity and acceleration `[K, dof]` of each."""
 
 
 def main() -> None:
-    """Record each setting and draw them side by side."""
-    isolated_environment()
-    runs = [record(kind, start_from) for _, _, kind, start_from in SETTINGS]
+    """Command each pairing before and after, and draw the accelerations."""
+    time = CYCLE * np.arange(round(SECONDS / CYCLE))
     with figure(Path(__file__).with_suffix(".png"), 15, 6.4) as drawn:
-        panels = drawn.subplots(2, len(runs), sharex=True, sharey="row")
-        for column, ((title, color, *_), run) in enumerate(zip(SETTINGS, runs, strict=True)):
-            starts, command, measured = run
-            grid = np.arange(starts[0], starts[0] + SECONDS, 0.002)
-            positions, velocities = np.array([command(t) for t in grid]).T
-            upper, lower = panels[:, column]
-            upper.plot(measured[0] - starts[0], measured[1], color=MOTION_GREY, linewidth=4, label="measured")
-            upper.plot(grid - starts[0], positions, color=color, linewidth=1.6, label="command")
-            lower.plot(grid - starts[0], velocities, color=color, linewidth=1.6)
-            for axes in (upper, lower):
-                for start in starts[starts < grid[-1]]:
-                    axes.axvline(start - starts[0], color="#BBBBBB", linewidth=0.8, linestyle=(0, (2, 3)), zorder=0)
-            jumps = np.abs(np.array([command(t)[0] - command(t - 1e-6)[0] for t in starts[1:] if t < grid[-1]]))
-            upper.set_title(f"{title}\nlargest jump of the command: {1e3 * jumps.max():.1f} mrad", loc="left")
-            upper.legend(loc="lower right")
-            lower.set_xlabel("time [s]")
-            lower.set_xlim(0, SECONDS)
-        panels[0, 0].set_ylabel("position [rad]")
-        panels[1, 0].set_ylabel("velocity [rad/s]")
+        panels = drawn.subplots(2, len(PAIRINGS), sharex=True, sharey=True)
+        for column, (title, color, space, start_from) in enumerate(PAIRINGS):
+            nodes = (("rows as points (0dbb915)", RowsAsPoints), ("points of one motion", PointsOfOneMotion))
+            for axes, (when, node) in zip(panels[:, column], nodes, strict=True):
+                commanded, meant = command(node(space, start_from), space)
+                acceleration = np.diff(commanded, 2) / CYCLE**2
+                axes.plot(time[1:-1], acceleration, color=color, linewidth=0.9, label="commanded")
+                axes.plot(time, meant, color=MOTION_GREY, linewidth=2.5, label="meant by the policy")
+                peak = np.abs(acceleration).max()
+                axes.set_title(f"{title}\n{when}: {peak:,.{0 if peak > 20 else 1}f} rad/s²", loc="left")
+                axes.set_yscale("symlog", linthresh=1)
+                axes.set_yticks([-1e4, -1e2, -1, 1, 1e2, 1e4])
+                axes.set_xlim(0, SECONDS)
+                print(f"{title}; {when}: {peak:.2f} rad/s^2, meant {np.abs(meant).max():.2f}")
+        panels[0, 0].legend(loc="lower right")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("acceleration [rad/s²]")
+        for axes in panels[1]:
+            axes.set_xlabel("time [s]")
 
 
-def record(kind: str, start_from: str) -> tuple[np.ndarray, object, np.ndarray]:
-    """Run node, robot and policy; return the chunks' arrivals, the command over time, and times and positions measured.
+class PointsOfOneMotion:
+    """The node as it is, with a lead-in."""
 
-    The command maps a time, s, to position and velocity, as the controller interpolates them.
+    def __init__(self, space: ControlSpace, start_from: str) -> None:
+        self.space = space
+        parameters = {"publish__lead_in": True, "limits__start_deviation": 0.0}
+        self.node = SimulatedNode(1, start_from=start_from, **parameters)
+
+    def trajectory(
+        self, actions: np.ndarray, state: tuple[np.ndarray, np.ndarray], now: float, seen: float
+    ) -> Trajectory:
+        """What is published of a chunk."""
+        self.node.measure(*state, now=NOW_S + now)
+        made = self.node.send(actions, space=self.space, dt=STEP, now=NOW_S + now, stamp=NOW_S + seen)
+        fields = [part for part in made.points[1:] if part is not None]
+        return made.stamp_ns, made.points.time_ns, [np.stack(point) for point in zip(*fields, strict=True)]
+
+
+class RowsAsPoints:
+    """The node as it was at 0dbb915: rows of the map from the start on, the last one held for a step, no stamp.
+
+    The policy left out the actions whose time had passed.
     """
-    with running({"start_from": start_from}), example("simulated_robot.py", "--lag", str(LAG)):
-        trajectories, states = listen(kind)
-    motions = [timed(message) for _, message in trajectories]
-    # A trajectory takes over at its first point.
-    arrivals = np.array([begin_of(message, arrival) for arrival, message in trajectories])
 
-    def command(t: float) -> tuple[float, float]:
-        index = max(0, int(np.searchsorted(arrivals, t, side="right")) - 1)
-        state = motions[index].state_at(max(0.0, t - arrivals[index]))
-        return state.position[0], state.velocity[0]
+    def __init__(self, space: ControlSpace, start_from: str) -> None:
+        self.space, self.previous = space, start_from == "previous"
+        self.last: Trajectory | None = None
 
-    return arrivals, command, np.array(states).T
+    def trajectory(
+        self, actions: np.ndarray, state: tuple[np.ndarray, np.ndarray], now: float, seen: float
+    ) -> Trajectory:
+        """What was published of a chunk."""
+        start = np.stack([*state, np.zeros(1)])
+        if self.previous and self.last is not None:
+            start = self._state_at(now, start)
+        data = torch.from_numpy(actions[round((now - seen) / STEP) :][None])
+        rows = control_map(self.space).step(data, *(torch.from_numpy(part[None]) for part in start), dt=STEP)
+        points = [np.stack(point) for point in zip(*(part[0].numpy() for part in rows[:3]), strict=True)]
+        points.append(np.stack([points[-1][0], np.zeros(1), np.zeros(1)]))
+        self.last = ns(now), ns(STEP) * np.arange(len(points)), points
+        return 0, *self.last[1:]
 
-
-def listen(kind: str) -> tuple[list[tuple[float, JointTrajectory]], list[tuple[float, float]]]:
-    """Start the policy once the robot is heard; return trajectories and positions with their times of arrival, s."""
-    rclpy.init()
-    node = rclpy.create_node("listener")
-    trajectories: list[tuple[float, JointTrajectory]] = []
-    states: list[tuple[float, float]] = []
-    node.create_subscription(
-        JointTrajectory,
-        "traj_integrator/joint_trajectory",
-        lambda message: trajectories.append((time.time(), message)),
-        10,
-    )
-    node.create_subscription(
-        JointState,
-        "joint_states",
-        lambda message: states.append((time.time(), message.position[message.name.index(JOINT)])),
-        10,
-    )
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    while not states:
-        executor.spin_once(timeout_sec=0.05)
-    with example("action_chunks.py", "--kind", kind):
-        while not trajectories or time.time() < trajectories[0][0] + SECONDS + 0.2:
-            executor.spin_once(timeout_sec=0.05)
-    rclpy.shutdown()
-    return trajectories, states
+    def _state_at(self, now: float, measured: np.ndarray) -> np.ndarray:
+        begun, times, points = self.last
+        left = int(np.searchsorted(times, ns(now) - begun, side="right")) - 1
+        if left + 1 >= len(points):
+            return measured
+        return between(points[left], points[left + 1], STEP, (ns(now) - begun - times[left]) * 1e-9)
 
 
-def begin_of(message: JointTrajectory, arrival: float) -> float:
-    """When the first point is due, s; without a stamp, times count from the arrival."""
-    stamp, first = message.header.stamp, message.points[0].time_from_start
-    begin = stamp.sec + 1e-9 * stamp.nanosec or arrival
-    return begin + first.sec + 1e-9 * first.nanosec
+def command(node: PointsOfOneMotion | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
+    """Positions that the controller commands, and the acceleration that the chunk it follows was meant to have."""
+    random = np.random.default_rng(0)
+    playback, position, velocity = Playback(np.zeros(1)), np.zeros(1), np.zeros(1)
+    coming: list[tuple[float, Callable[[], None]]] = []
+    commanded, meant, acceleration_of = [], [], lambda now: 0.0
+    observed, next_observation = 0, 0.1
+    for cycle in range(round(SECONDS / CYCLE)):
+        now = cycle * CYCLE
+        if now >= next_observation:
+            goal = REACH * (int(observed * PERIOD / SWITCH) % 2 == 0)
+            observed, next_observation = observed + 1, next_observation + PERIOD
+            coming.append((now + INFERENCE + random.uniform(0, JITTER), ("send", now, position, velocity, goal)))
+        for due, what in [event for event in coming if event[0] <= now]:
+            coming.remove((due, what))
+            if what[0] == "arrive":
+                stamp, times, points = what[1]
+                playback.take(stamp, times, points, ns(NOW_S + now))
+                continue
+            _, seen, seen_position, seen_velocity, goal = what
+            chunk = policy(seen_position, seen_velocity, goal)
+            acceleration_of = meant_acceleration(seen, seen_position, seen_velocity, goal)
+            if space is ControlSpace.VELOCITY:
+                chunk = np.diff(chunk, axis=0, prepend=seen_position[None]) / STEP
+            made = node.trajectory(chunk, (position, velocity), now, seen)
+            coming.append((now + random.uniform(*TRANSPORT), ("arrive", made)))
+        told = playback.command(ns(NOW_S + now), ns(NOW_S + now + CYCLE), np.stack([position, velocity]))[0]
+        before, position = position, position + (1 - np.exp(-CYCLE / LAG)) * (told - position)
+        velocity = (position - before) / CYCLE
+        commanded.append(told[0])
+        meant.append(acceleration_of(now))
+    return np.array(commanded), np.array(meant)
 
 
-def timed(message: JointTrajectory) -> Motion:
-    """What the controller makes of the points of the one joint."""
-    column = message.joint_names.index(JOINT)
-    time_ns = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in message.points]
-    fields = ("positions", "velocities", "accelerations")
-    parts = [
-        np.array([[getattr(point, name)[column]] for point in message.points])
-        if len(getattr(message.points[0], name))
-        else None
-        for name in fields
-    ]
-    return motion_of_points(Points(np.array(time_ns), *parts))
+def meant_acceleration(
+    seen: float, position: np.ndarray, velocity: np.ndarray, goal: float
+) -> Callable[[float], float]:
+    """The second derivative of what the policy says of a time, s, from its observation on."""
+    away = float(position[0] - goal)
+    rate = float(velocity[0]) + PACE * away
+    return lambda now: (PACE**2 * (away + rate * (now - seen)) - 2 * PACE * rate) * float(np.exp(-PACE * (now - seen)))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,14 @@ def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
+def robot_with_a_hand(tmp_path: Path) -> Iterator[None]:
+    """A simulated Panda whose joint_states have fingers too, 40 ms behind its commands."""
+    robot = ("examples/simulated_robot.py", "--hand", "--lag", "0.04", "--interpolate-from-desired-state")
+    with background(*robot, log=tmp_path / "robot.log"):
+        yield
+
+
+@pytest.fixture
 def robot(tmp_path: Path) -> Iterator[None]:
     """The simulated Panda."""
     with background("examples/simulated_robot.py", log=tmp_path / "robot.log"):

@@ -36,11 +36,26 @@ def test_the_planner_gets_its_candidates_integrated(robot, tmp_path):
     output_of("planner.py", until=pattern, log=tmp_path / "log")
 
 
+@pytest.fixture
+def start_from_previous(panda_node, folder):
+    """The node, told to follow one trajectory with the next."""
+    param_set = [folder / "bin" / "ros2", "param", "set", "/traj_integrator", "start_from"]
+    subprocess.run([*param_set, "previous"], check=True, timeout=60)
+    yield
+    subprocess.run([*param_set, "measured"], check=True, timeout=60)
+
+
 @pytest.mark.parametrize("kind", ["position", "increment"])
-def test_the_robot_follows_overlapping_action_chunks(kind, robot, tmp_path):
-    # Seen by the policy, the robot moves: chunks start in motion, none of them later than the one before ends.
-    pattern = r"chunk \d+: 1[3-7] points, starts at 0\.(0[1-9]|1)\d* rad/s"
-    output_of("action_chunks.py", "--kind", kind, until=pattern, log=tmp_path / "log")
+def test_the_robot_follows_overlapping_action_chunks(kind, robot_with_a_hand, start_from_previous, tmp_path):
+    # Seen by the policy, the robot moves: chunks start in motion and before their time has come.
+    pattern = r"chunk \d+ of \d+: 1[3-9] points, starts at 0\.(0[1-9]|[12])\d* rad/s in 1?\d\.\d ms"
+    said = output_of("action_chunks.py", "--kind", kind, until=pattern, log=tmp_path / "log")
+    assert "start_from" not in said
+
+
+def test_the_policy_says_when_the_node_starts_trajectories_on_arrival(robot, tmp_path):
+    said = output_of("action_chunks.py", until=r"chunk 2 of \d+", log=tmp_path / "log")
+    assert said.count("set the node's parameter start_from to previous") == 1
 
 
 def test_the_optimizer_reaches_its_goal_at_rest():

@@ -11,14 +11,18 @@ import pytest
 pytestmark = pytest.mark.ros  # the example imports rclpy
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_simulated_robot_commands_what_the_controller_does(jtc, project_root: Path, monkeypatch, seed):
+@pytest.mark.parametrize("from_command", [False, True], ids=["from measured", "from desired"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_simulated_robot_commands_what_the_controller_does(
+    jtc, project_root: Path, monkeypatch, seed, from_command
+):
     monkeypatch.syspath_prepend(project_root / "examples")
     robot = importlib.import_module("simulated_robot")
     random = np.random.default_rng(seed)
     joints, period = ["a", "b", "c"], 1_000_000
     start = random.normal(size=3)
     settings = {"hard_replacement": True, "allow_nonzero_velocity_at_trajectory_end": True}
+    settings["interpolate_from_desired_state"] = from_command
     controller, playback = jtc.Controller(joints, rate=1000, **settings), robot.Playback(start)
     controller.set_state(start)
     for cycle in range(1500):
@@ -34,4 +38,5 @@ def test_the_simulated_robot_commands_what_the_controller_does(jtc, project_root
             assert accepted == (not stamp or stamp + times[-1] >= now)
             playback.take(stamp, times, list(points), now)
         expected = controller.update(now * 1e-9)
-        np.testing.assert_allclose(playback.command(now, now + period), expected, rtol=1e-7, atol=1e-7)
+        measured = None if from_command else playback.state.copy()  # the joints are where they were told to be
+        np.testing.assert_allclose(playback.command(now, now + period, measured), expected, rtol=1e-7, atol=1e-7)

@@ -301,6 +301,13 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         range=(0.0, 30.0),
     ),
     ParameterSpec(
+        "publish.lead_in",
+        ParameterKind.BOOL,
+        False,
+        "With start_from = previous: trajectories begin with what the robot does until they take over, so that the "
+        "controller joins nothing by itself; right where it replaces at once (allow_trajectory_replacement: false)",
+    ),
+    ParameterSpec(
         "publish.longest_wait",
         ParameterKind.DOUBLE,
         1.0,
@@ -397,6 +404,7 @@ class NodeParameters:
     publish_brake_time: float
     publish_lead_time: float
     publish_fade_time: float
+    publish_lead_in: bool
     publish_longest_wait: float
     chunks_ensemble: str
     chunks_decay: float

@@ -29,6 +29,8 @@ class ExecutableTrajectory:
     """When the motion starts, on the node's clock."""
     stamp_ns: int
     """Of the message; 0: it starts on arrival."""
+    due_ns: int
+    """By when the controller must have it: at its start, or once it no longer repeats what was published before."""
     brakes_at: float | None = None
     """When the plan is over and a brake begins, s from the start; None: the plan stops by itself, or is not stopped."""
     dropped: int = 0
@@ -78,7 +80,7 @@ class PublishedMotion:
         self.observe(trajectory.start_ns)
         self._starved += self._brake_counted
         if trajectory.stamp_ns:
-            margin = (trajectory.stamp_ns - now_ns) * _NANOSECOND_S
+            margin = (trajectory.due_ns - now_ns) * _NANOSECOND_S
             self._late += margin < 0
             self._margins.append(margin)
         self._dropped += trajectory.dropped

@@ -106,11 +106,16 @@ class TrajectoryMaker:
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
             motion, brakes_at = stopping(motion, self._braking)
+        on_arrival = start_ns == now_ns and not (plan.origin_ns and not self._replaces)
+        due_ns = start_ns
+        if self._parameters.publish_lead_in and robot.follows and start_ns > now_ns:
+            lead_in = self._published.motion_between(now_ns, plan.origin_ns if when.wait else start_ns)
+            if lead_in is not None:
+                start_ns, before = now_ns, lead_in
         if before is not None:
             motion = _continued(before, motion)
             brakes_at = None if brakes_at is None else brakes_at + before.duration
         points = points_of(motion)
-        on_arrival = start_ns == now_ns and not (plan.origin_ns and not self._replaces)
         stamp_ns = 0 if on_arrival else start_ns
         if not len(plan.steps) and len(motion.coefficients) == 1:
             points = _rows(points, slice(0, 1))
@@ -118,7 +123,7 @@ class TrajectoryMaker:
             points = _rows(points, slice(1, None))
         _require_finite_points(points)
         _require_times(points.time_ns)
-        return ExecutableTrajectory(motion, points, start_ns, stamp_ns, brakes_at, when.dropped, seam)
+        return ExecutableTrajectory(motion, points, start_ns, stamp_ns, due_ns, brakes_at, when.dropped, seam)
 
     def _motion(self, plan: Plan, when: Schedule, robot: Robot) -> tuple[Motion, State | None]:
         """The plan's own motion from the robot's state, and what it lacked of that."""
