@@ -33,7 +33,7 @@ ROWS = (
     ("read the bytes", 2),
     ("check the sequence", 2),
     ("engine", 2),
-    ("row for the controller: limits, start, points", 2),
+    ("motion for the controller: limits, start, points", 2),
     ("JointTrajectory as bytes", 2),
     ("TrajectoryBatch as bytes", 2),
     (PUBLISH, 2),

@@ -1,4 +1,4 @@
-"""From actions to the points of a message: motion, points and limits, what they add to each published trajectory."""
+"""What makes trajectories of plans: its parts against scipy and a solver, and what it adds to the node's path."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
 from traj_integrator_ros.execution.brake import brake
 from traj_integrator_ros.execution.fade import join
 from traj_integrator_ros.execution.limits import Limits, first_violation
@@ -14,19 +15,29 @@ from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import points_of
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions
 from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.handling.pipeline import Pipeline
+from traj_integrator_ros.handling.published import PublishedMotion
+from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.handling.requests import SequenceFields
+from traj_integrator_ros.kernels import ControlSpace
 
 from ..checks import is_close_to
 from ..registry import Case, Contender, suite
 
 DT = 0.02
 MOST_US = 20.0
-"""Most that the spline may take for 32 x 7."""
+"""Most that the spline may take for 32 x 7, with its values at all points."""
+ADDED_US = {"at rest": 100.0, "with a brake": 200.0}
+"""Most that the trajectory may add to a sequence of 32 x 7 that is integrated, by its end."""
+NOW_NS, CYCLE_NS = 10**12, 10**8
 
 
 @suite("execution")
 def execution(quick: bool) -> Iterator[Case]:
     for horizon in (32,) if quick else (16, 32, 128):
         yield from steps_to_the_message(horizon)
+        yield from sequence_to_trajectory(horizon)
 
 
 def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
@@ -48,8 +59,9 @@ def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
         return np.linalg.solve(system, right)
 
     def case(name: str, run, *peers: Contender, most_us: float | None = None) -> Case:
-        expected = torch.from_numpy(np.asarray(run()))
-        ours = Contender("ours", run, is_close_to(expected))
+        result = run()
+        parts = result if isinstance(result, tuple) else (result,)
+        ours = Contender("ours", run, is_close_to(*map(torch.from_numpy, parts)))
         return Case(name, 1, horizon, dof, ours, peers, dtype="float64", most_us=most_us)
 
     knots = torch.from_numpy(solved()[:-1])
@@ -60,6 +72,13 @@ def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
         peer,
         most_us=MOST_US if horizon == 32 else None,
     )
+    at_rest = {"ends_at_rest": True}
+    yield case(
+        "spline and p, v, a at the points",
+        lambda: points_of(cubic_spline(steps, rows, begin.velocity, **at_rest))[1:],
+        *_scipys(times, rows, begin.velocity),
+        most_us=MOST_US if horizon == 32 else None,
+    )
     yield case("spline, points, limits", lambda: _published(cubic_spline(steps, rows, begin.velocity), limits))
     yield case("replacement: fade of p, v, a", lambda: join(spline, moved, 0.2).coefficients[:, 0])
     yield case(
@@ -67,6 +86,78 @@ def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
         lambda: _published(motion_of_actions(Hold.POSITION, steps, rows[1:], begin), limits),
     )
     yield case("brake", lambda: brake(spline.end, DT, acceleration=high / 10, jerk=high).coefficients[:, 0])
+
+
+def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
+    """What the pipeline makes of a sequence, compared with integrating it alone: the rest is what execution adds."""
+    times = np.arange(1, horizon + 1)[:, None] * DT
+    rates = np.arange(1, dof + 1) / 4
+    moving = np.sin(times * rates)
+    share = np.minimum(times / times[-4], 1)
+    stopping = np.sin(times[-4] * (share - share**3 + share**4 / 2) * rates)
+    kinds = (
+        ("at rest", stopping, False),
+        ("with a brake", moving, False),
+        ("with a brake, replacing", np.sin((times + 0.1) * rates) + 1e-3, True),
+    )
+    for name, rows, replaces in kinds:
+        pipeline = _pipeline(dof, "previous" if replaces else "measured")
+        pipeline.take_joint_state(pipeline.parameters.joint_names, np.zeros(dof), rates, NOW_NS, NOW_NS)
+        now_ns = NOW_NS
+        if replaces:
+            before = pipeline.trajectory(pipeline.integrate(_sequence(moving), NOW_NS), 0, NOW_NS)
+            pipeline.published.record(before, NOW_NS)
+            now_ns += CYCLE_NS
+        fields = _sequence(rows)
+
+        def integrated(pipeline=pipeline, fields=fields, now_ns=now_ns) -> np.ndarray:
+            return pipeline.integrate(fields, now_ns).trajectories
+
+        def ours(pipeline=pipeline, fields=fields, now_ns=now_ns) -> np.ndarray:
+            return pipeline.trajectory(pipeline.integrate(fields, now_ns), 0, now_ns).points.position
+
+        alone = Contender("integrate alone", integrated, is_close_to(torch.from_numpy(integrated().copy())))
+        yield Case(
+            f"sequence to trajectory, {name}",
+            1,
+            horizon,
+            dof,
+            Contender("ours", ours, is_close_to(torch.from_numpy(ours()))),
+            (alone,),
+            added_targets_us={alone.name: ADDED_US[name]} if horizon == 32 and name in ADDED_US else {},
+        )
+
+
+def _pipeline(dof: int, start_from: str) -> Pipeline:
+    def refuse(finding: Rejected) -> None:
+        raise finding
+
+    high = {"velocity": 5.0, "acceleration": 20.0, "jerk": 2e4, "position_max": 10.0, "position_min": -10.0}
+    values = default_values() | {f"limits.{name}": [value] * dof for name, value in high.items()}
+    values |= {"joint_names": [f"joint_{i}" for i in range(dof)], "device": "cpu", "start_from": start_from}
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
+    return Pipeline(NodeParameters.from_values(values), engine, PublishedMotion(), refuse)
+
+
+def _sequence(rows: np.ndarray) -> SequenceFields:
+    empty, data = np.zeros(0, np.float32), rows.astype(np.float32).ravel()
+    dt, index = np.array([DT], np.float32), np.zeros(0, np.uint32)
+    return SequenceFields((), ControlSpace.POSITION.value, 1, len(rows), dt, empty, empty, empty, index, data)
+
+
+def _scipys(times: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> tuple[Contender, ...]:
+    """The spline of scipy, constructed and evaluated at its knots."""
+    try:
+        from scipy.interpolate import CubicSpline
+    except ImportError:  # for tests alone, where the node runs
+        return ()
+    ends = ((1, velocity), (1, np.zeros_like(velocity)))
+
+    def run() -> tuple[np.ndarray, ...]:
+        spline = CubicSpline(times, rows, bc_type=ends)
+        return spline(times), spline(times, 1), spline(times, 2)
+
+    return (Contender("scipy's CubicSpline", run, is_close_to(*map(torch.from_numpy, run()))),)
 
 
 def _published(motion, limits: Limits) -> np.ndarray:

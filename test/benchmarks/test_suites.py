@@ -270,6 +270,7 @@ def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
 
 
 def test_execution_cases_are_right():
-    from benchmarks.suites.execution import steps_to_the_message
+    from benchmarks.suites.execution import sequence_to_trajectory, steps_to_the_message
 
-    assert [check(case) for case in steps_to_the_message(16)] == [2, 1, 1, 1, 1]
+    assert [check(case) for case in steps_to_the_message(16)] == [2, 2, 1, 1, 1, 1]
+    assert [check(case) for case in sequence_to_trajectory(16)] == [2, 2, 2]

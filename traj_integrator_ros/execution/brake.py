@@ -129,15 +129,15 @@ def _on_grid(state: State, largest: np.ndarray, jerk: np.ndarray, duration: floa
     rate = jerk * step
     total = need / step - a / 2
     count = max(math.ceil(duration / step - 1e-9), 1)
+    rounding = 1e-10 * (1 + np.abs(total) + count * np.abs(a))
     while True:
         k = np.arange(1, count)[:, None]
         rise, fall = k * rate, k[::-1] * rate
         highest, lowest = np.minimum(a + rise, fall), np.maximum(a - rise, -fall)
         most = np.minimum(highest, np.maximum(lowest, largest)).sum(axis=0)
         least = np.maximum(lowest, np.minimum(highest, -largest)).sum(axis=0)
-        slack = 1e-10 * (1 + np.abs(total) + count * np.abs(a))  # of rounding
-        reached = (a <= count * rate * (1 + 1e-9)) & (total <= most + slack) & (total >= least - slack)
-        if reached.all():
+        enough = (total <= most + rounding) & (total >= least - rounding) & (a <= rate * (count * (1 + 1e-9)))
+        if enough.all():
             break
         count += 1
     accelerations = np.empty((count + 1, len(a)))

@@ -155,9 +155,12 @@ def _faded(motion: Motion, robot: State, time: float, rest_tolerance: float) -> 
 
 def _turns_back(begun: Motion, motion: Motion, robot: State) -> bool:
     """Whether a joint changes its direction, where neither the robot does nor the motion that it joins."""
-    velocities, planned = (bernstein(m.coefficients, m.steps, 1) for m in (begun, motion))
-    forward = (planned >= 0).all(axis=(0, 1)) & (robot.velocity > 0)
-    backward = (planned <= 0).all(axis=(0, 1)) & (robot.velocity < 0)
     slack = 1e-9 + 1e-6 * np.abs(robot.velocity)
-    turned = (forward & (velocities.min(axis=(0, 1)) < -slack)) | (backward & (velocities.max(axis=(0, 1)) > slack))
+    velocities = bernstein(begun.coefficients, begun.steps, 1)
+    forward = (robot.velocity > 0) & (velocities.min(axis=(0, 1)) < -slack)
+    backward = (robot.velocity < 0) & (velocities.max(axis=(0, 1)) > slack)
+    if not (forward.any() or backward.any()):
+        return False
+    planned = bernstein(motion.coefficients, motion.steps, 1)
+    turned = (forward & (planned.min(axis=(0, 1)) >= 0)) | (backward & (planned.max(axis=(0, 1)) <= 0))
     return bool(turned.any())
