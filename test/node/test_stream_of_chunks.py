@@ -1,0 +1,120 @@
+"""A policy's chunks over DDS: what a controller commands at 1 kHz of the trajectories that arrive is what was meant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+import pytest
+from node_fixtures import JOINTS, PARAMETERS
+from ros_client import RosClient, sequence
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_ros.tools.checker import planned_trajectory
+from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
+from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.participant import received_ns
+
+pytestmark = pytest.mark.ros
+CYCLE_NS, SECOND_NS = 1_000_000, 1_000_000_000
+MEANT, LIMIT, JERK_LIMIT = 1.5, 10.0, 100.0
+DIRECTIONS = np.array([1.0, -1.0, 0.5])
+CHUNK, DT, STREAM_S = 16, 0.05, 2.0
+
+
+def plan(time_s: np.ndarray) -> np.ndarray:
+    """After 0.3 s, from rest within a second to 1 rad/s, with at most 1.5 rad/s^2, and on for ever."""
+    time_s = time_s - 0.3
+    share = np.clip(time_s, 0, 1)
+    return (share**3 - share**4 / 2 + np.maximum(time_s - 1, 0))[:, None] * DIRECTIONS
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, JointTrajectory]]:
+    """What arrived, and when, ns: of chunks at 10 to 25 Hz with jitter, sent up to 50 ms after they were observed."""
+    parameters = PARAMETERS | {
+        "start_from": "previous",
+        "publish.lead_time": 0.1,  # test machines are busy
+        "limits.acceleration": [LIMIT] * 3,
+        "limits.jerk": [JERK_LIMIT] * 3,
+        "limits.start_deviation": 0.0,
+        "limits.action": "reject",
+        "warmup": [f"1x{CHUNK}"],
+    }
+    arrived: list[tuple[int, JointTrajectory]] = []
+
+    def keep(message: JointTrajectory, info: Mapping[str, object]) -> None:
+        arrived.append((received_ns(info), message))
+
+    random = np.random.default_rng(0)
+    node = NodeProcess(tmp_path_factory.mktemp("stream"), parameters)
+    client = RosClient(JOINTS)
+    try:
+        client.wait_until_active()
+        client.subscribe(JointTrajectory, "~/joint_trajectory", keep)
+        client.wait_until_connected()
+        client.settle_state([0.0] * 3)
+        begin_ns, sent = time.time_ns(), 0
+        while (into_s := (time.time_ns() - begin_ns) * 1e-9) < STREAM_S:
+            observed_ns = time.time_ns()
+            message = sequence(plan(into_s + DT * np.arange(1, CHUNK + 1))[None], dt=[DT])
+            inference = random.uniform(0, 0.05)
+            client.spin(inference)
+            set_stamp(message, observed_ns)
+            client.sequences.publish(message)
+            sent += 1
+            client.spin(max(random.uniform(0.04, 0.1) + random.uniform(0, 0.015) - inference, 0.0))
+        client.wait_for(lambda: len(arrived) == sent, "all trajectories", 5.0)
+    finally:
+        client.close()
+        node.close()
+    return arrived
+
+
+@pytest.fixture(scope="module")
+def commanded(jtc: ModuleType, stream: list[tuple[int, JointTrajectory]]) -> tuple[np.ndarray, int]:
+    """Positions that a controller commands `[cycles, 3]`, and the cycle that the last trajectory starts at."""
+    first_ns = stream[0][0] - stream[0][0] % CYCLE_NS
+    controller = jtc.Controller(JOINTS, rate=1000, hard_replacement=True)
+    waiting, positions = list(stream), []
+    last = planned_trajectory(stream[-1][1])
+    start_ns = stamp_of(stream[-1][1])
+    end_ns = start_ns + last.points[-1].time_ns + SECOND_NS // 10
+    for now_ns in range(CYCLE_NS, end_ns - first_ns, CYCLE_NS):
+        while waiting and waiting[0][0] - first_ns <= now_ns:
+            _, message = waiting.pop(0)
+            points = message.points
+            time_ns = np.array([point.time_ns for point in planned_trajectory(message).points])
+            fields = [np.array([getattr(point, name) for point in points]) for name in ("positions", "velocities")]
+            fields.append(np.array([point.accelerations for point in points]))
+            stamp = (stamp_of(message) - first_ns) * 1e-9
+            accepted = controller.receive(message.joint_names, time_ns, *fields, now=now_ns * 1e-9, stamp=stamp)
+            assert accepted, controller.refusal
+        positions.append(controller.update(now_ns * 1e-9)[0])
+    return np.array(positions), (start_ns - first_ns) // CYCLE_NS
+
+
+def test_every_chunk_is_scheduled_ahead(stream: list[tuple[int, JointTrajectory]]) -> None:
+    assert len(stream) >= 10
+    assert all(stamp_of(message) for _, message in stream)
+
+
+def test_the_stream_is_commanded_as_the_plan(commanded: tuple[np.ndarray, int]) -> None:
+    positions, last = commanded
+    acceleration = np.diff(positions[:last], 2, axis=0) * 1e6
+    assert np.abs(acceleration).max() <= 1.5 * MEANT
+    way = np.diff(positions[last // 2 : last], axis=0) * DIRECTIONS  # once it is on its way
+    assert (way > 0).all(), "never against the plan"
+
+
+def test_a_stream_that_stops_is_braked_within_the_limits(commanded: tuple[np.ndarray, int]) -> None:
+    positions, last = commanded
+    ending = positions[last + 5 :]
+    assert np.abs(np.diff(ending, 2, axis=0)).max() * 1e6 <= LIMIT * 1.001
+    assert np.abs(np.diff(ending, 3, axis=0)).max() * 1e9 <= JERK_LIMIT * 1.001
+    speed = np.diff(ending, axis=0) * 1e3
+    assert np.abs(speed[-50:]).max() <= 1e-9
+    assert speed[0] @ DIRECTIONS > 0.5, "it moved when the stream stopped"
+    assert (speed * DIRECTIONS >= -1e-6).all(), "no joint turns back"
