@@ -95,7 +95,10 @@ def bspline_vjp(
     starts = StartGradients(needs[1:5], start_rows, start_index, batch, dof, like)
     goals = StartGradients(needs[5:9] if has_goal else (False,) * 4, max(goal_rows, 1), goal_index, batch, dof, like)
     wants_ends = any(needs) and ((needs[0] and not has_goal) or any(needs[1:]))
-    end_programs = programs_for(batch * dof, tile.lanes) if wants_ends else 0
+    interior = programs_for(elements, tile.lanes) if needs[0] else 0
+    groups = programs_for(batch * dof, tile.lanes) if wants_ends else 0
+    each = -(-interior // max(groups, 1))
+    programs = groups * (each + 1) if groups else interior
     _, derivatives, states = _tables(form, like.device)
     arguments = {
         **upstream.arguments(),
@@ -107,11 +110,10 @@ def bspline_vjp(
         **_renamed(goals.arguments("pvaj"), "goal"),
         "n_batch": batch,
         "D": dof,
-        "n_end_programs": end_programs,
+        "n_group": each + 1 if groups else 0,
         "LANES": tile.lanes,
     }
-    interior = programs_for(elements, tile.lanes) if needs[0] else 0
-    run(bspline_vjp_kernel, end_programs + interior, arguments, tile.warps, _REGISTERS)
+    run(bspline_vjp_kernel, programs, arguments, tile.warps, _REGISTERS)
     return (grad_action, *starts.gradients(), *goals.gradients())
 
 

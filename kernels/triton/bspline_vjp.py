@@ -13,7 +13,7 @@ import triton.language as tl
 from .addressing import narrow, split
 
 
-@triton.jit(do_not_specialize=["n_batch", "n_points", "n_used", "n_segments", "n_steps", "D", "n_end_programs"])
+@triton.jit(do_not_specialize=["n_batch", "n_points", "n_used", "n_segments", "n_steps", "D", "n_group"])
 def bspline_vjp_kernel(
     p_grad_position,
     p_grad_velocity,
@@ -37,7 +37,7 @@ def bspline_vjp_kernel(
     n_segments,
     n_steps,
     D,
-    n_end_programs,
+    n_group,
     K: tl.constexpr,
     HEAD: tl.constexpr,
     HAS_JERK: tl.constexpr,
@@ -45,12 +45,21 @@ def bspline_vjp_kernel(
     DT_PER_TRAJECTORY: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Start, goal, and without a goal the last control point in the first programs; the points in the others."""
+    """Start, goal, and without a goal the last control point in each group's first program; the points in the others.
+
+    A group are the programs of the same trajectories: what several of them read comes from memory once. `n_group` is 0
+    where nothing but points is wanted.
+    """
     i_program = tl.program_id(0).to(tl.int64)
     b_lane = tl.arange(0, LANES)
-    if i_program < n_end_programs:
+    i_group = i_program
+    i_points = i_program
+    if n_group > 0:
+        i_group = i_program // n_group
+        i_points = i_program - i_group - 1
+    if (n_group > 0) & (i_program == i_group * n_group):
         n_elements = n_batch.to(tl.int64) * D
-        i_first = i_program * LANES
+        i_first = i_group * LANES
         i_batch, b_batch, b_column = split(i_first, b_lane, D)
         b_in = i_first + b_lane < n_elements
         b_batch = i_batch + b_batch
@@ -127,7 +136,7 @@ def bspline_vjp_kernel(
             tl.store(p_to, narrow(b_sum, p_grad_action), mask=b_in)
     elif p_grad_action is not None:
         n_elements = n_batch.to(tl.int64) * n_points * D
-        i_first = (i_program - n_end_programs) * LANES
+        i_first = i_points * LANES
         i_batch, b_batch, b_place = split(i_first, b_lane, n_points * D)
         b_in = i_first + b_lane < n_elements
         b_batch = i_batch + b_batch

@@ -17,6 +17,7 @@ import pytest
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
+CHECKS = ("triton_checks.py", "triton_spline_checks.py")
 KERNELS = {
     "clique_fwd": {"clique_fwd_kernel"},
     "clique_vjp": {"clique_vjp_kernel"},
@@ -39,13 +40,15 @@ pytestmark = [
 ]
 
 
-def test_kernels_hold_every_check_under_the_interpreter():
-    run_checks(TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
+@pytest.mark.parametrize("checks", CHECKS)
+def test_kernels_hold_every_check_under_the_interpreter(checks):
+    run_checks(checks, TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
 
 
 @pytest.mark.gpu
-def test_kernels_hold_every_check_on_the_device():
-    run_checks(TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
+@pytest.mark.parametrize("checks", CHECKS)
+def test_kernels_hold_every_check_on_the_device(checks):
+    run_checks(checks, TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
 
 
 def test_every_kernel_compiles_without_spills_and_with_its_loads_in_flight_together(project_root):
@@ -109,10 +112,10 @@ def accounting(*arguments: str, root: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
-def run_checks(**environment: str) -> None:
+def run_checks(checks: str, **environment: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=900"]
     finished = subprocess.run(
-        [*command, HERE / "triton_checks.py"],
+        [*command, HERE / checks],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
