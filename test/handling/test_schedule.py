@@ -311,3 +311,20 @@ def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(infere
     states = trajectory.motion.states_at(times - trajectory.start_ns * 1e-9)
     assert np.allclose(states[0], (times - NOW_S + inference)[:, None] * velocity, atol=1e-5)
     assert np.abs(states[2]).max() < 0.05
+
+
+def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:
+    """A receding horizon: each plan begins where one before has a row, to within the rounding of float32."""
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    node.measure(0.0)
+    random = np.random.default_rng(4)
+    state = np.zeros((3, 2))
+    for k in range(40):
+        now = NOW_S + 0.05 * k + random.uniform(0.0, 0.02)
+        stamp = NOW_S + 0.05 * (k + 2)
+        velocities = 0.2 * np.sin(np.arange(k, k + 32)[:, None] * 0.1 + np.arange(2))
+        trajectory = node.send(
+            velocities, space=ControlSpace.VELOCITY, dt=0.05, now=now, stamp=stamp, start=tuple(state)
+        )
+        assert np.diff(trajectory.points.time_ns).min() > 1000
+        state = np.array(at(trajectory, stamp + 0.05)[:3])

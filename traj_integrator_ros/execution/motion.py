@@ -11,6 +11,7 @@ import numpy as np
 
 SHORTEST_PIECE = 1e-4
 """Length, s, below which what is left of a piece is not worth a point of its own: rounding would show in its jerk."""
+_SLIVER = 1e-6
 
 
 class State(NamedTuple):
@@ -120,6 +121,8 @@ class Motion:
     def until(self, time: float) -> Motion:
         """The motion up to a time, s.
 
+        Where less than 1 us would be used of a piece, the one before goes on instead: messages count nanoseconds.
+
         Raises:
             ValueError: the motion is over before that time, or has not begun.
 
@@ -129,6 +132,7 @@ class Motion:
         if time == self.knots[-1]:
             return self
         count = int(np.searchsorted(self.knots, time, side="left"))
+        count -= bool(count > 1 and time - self.knots[count - 1] < _SLIVER)
         knots = np.append(self.knots[:count], time)
         return Motion(knots, self.coefficients[:count], self.with_accelerations)
 

@@ -148,8 +148,8 @@ class PublishedMotion:
             return resting(begin.position, span) if last.motion.ends_at_rest or elapsed < 0 else None
         rest = last.motion.from_time(elapsed)
         missing = span - rest.duration
-        if missing <= 0:
-            return rest.until(span)
+        if missing <= _NANOSECOND_S:
+            return rest.until(min(span, rest.duration))
         return rest.then(resting(rest.end.position, missing)) if last.motion.ends_at_rest else None
 
     def clear(self) -> None:
