@@ -1,0 +1,218 @@
+"""A sampling controller (MPPI): 2,000 rollouts twenty times a second on a CPU; the node executes what comes of them.
+
+Start the node with start_from = previous and a robot (examples/simulated_robot.py), then `python examples/mppi.py`.
+Rollouts and their costs are computed here, with the library; the winner goes to the node, stamped with the time at
+which its first step begins, and takes over there from the one before.
+"""
+
+import argparse
+import time
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+import rclpy
+import torch
+from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
+from rclpy.parameter_client import AsyncParameterClient
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.time import Time
+from rclpy.utilities import remove_ros_args
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, StartState
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
+
+HORIZON, STEP = 32, 0.05  # velocities in a rollout, s for each; a new plan is sent after every step
+KNOTS, SPREAD = 8, 0.05  # of the noise: independent numbers for each joint, rad/s
+GREED = 0.1  # temperature of the weights, of the standard deviation of the costs
+REACH, SWITCH = 0.3, 4.0  # rad, s between two goals
+SPEED, ACCELERATION = 1.0, 4.0  # rad/s and rad/s^2 to stay below
+
+
+class Sampler:
+    """Model predictive path integral control of velocities; knows no ROS.
+
+    Args:
+        dof: joints.
+        rollouts: sampled in each improvement.
+
+    """
+
+    def __init__(self, dof: int, rollouts: int) -> None:
+        self.velocities = torch.zeros(HORIZON, dof)
+        """The plan, rad/s."""
+        self._noise = torch.empty(rollouts, KNOTS, dof)
+        # Smooth noise moves a robot, white noise averages out: raised cosines, each around a knot.
+        place = (torch.arange(HORIZON) + 0.5) * (KNOTS - 1) / HORIZON
+        self._shape = (
+            0.5 + 0.5 * torch.cos(torch.pi * (place[:, None] - torch.arange(KNOTS)).clamp(-1, 1))
+        ).contiguous()
+
+    def improve(self, start: np.ndarray, goal: np.ndarray) -> float:
+        """Sample around the plan and move it to the average of what came out, weighed by cost.
+
+        Args:
+            start: position, velocity and acceleration `[3, dof]`, rad, rad/s, rad/s^2.
+            goal: `[dof]`, rad, to rest at.
+
+        Returns:
+            What the plan cost before.
+
+        """
+        noise = self._shape @ self._noise.normal_(0.0, SPREAD)
+        noise[0] = 0  # the plan itself takes part
+        candidates = self.velocities + noise
+        rows = torch.from_numpy(start).float()[:, None]
+        costs = quadratic_cost(candidates, *rows, cost=cost_of(goal), control_map="velocity", dt=STEP)
+        weights = torch.softmax(-costs / (GREED * costs.std() + 1e-12), dim=0)
+        self.velocities = torch.einsum("r,rhd->hd", weights, candidates)
+        return costs[0].item()
+
+    def advance(self, steps: int) -> None:
+        """Leave out what has been executed; what is new at the end begins as nothing."""
+        steps = min(steps, HORIZON)
+        self.velocities = torch.cat([self.velocities[steps:], torch.zeros(steps, self.velocities.shape[1])])
+
+
+def cost_of(goal: np.ndarray) -> QuadraticCost:
+    """To be at the goal, at rest when the plan is over, gently and within limits."""
+    return QuadraticCost(
+        position=CostTerm(weight=1.0, target=torch.from_numpy(goal).float(), terminal_weight=50.0),
+        velocity=CostTerm(terminal_weight=5.0, limit_weight=500.0, lower=-SPEED, upper=SPEED),
+        acceleration=CostTerm(weight=0.02, limit_weight=50.0, lower=-ACCELERATION, upper=ACCELERATION),
+    )
+
+
+@dataclass
+class Second:
+    """What is told once a second."""
+
+    plans: int = 0
+    late: int = 0
+    busy: float = 0.0
+    since: float = 0.0
+
+
+class Mppi(Node):
+    """Sends a plan after every step, begun a step ahead, so that there is time to sample it."""
+
+    def __init__(self, rollouts: int) -> None:
+        super().__init__("mppi")
+        self.rollouts = rollouts
+        self.names: list[str] = []
+        self.sampler: Sampler | None = None
+        self.home = np.zeros(0)
+        self.motion, self.motion_begin = None, 0
+        self.step = 0
+        self.told = Second(since=time.monotonic())
+        self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
+        self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
+        self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.on_trajectory, 1)
+        self.create_timer(STEP, self.plan)
+
+    def ask_for_names(self) -> None:
+        """Get the node's joints, and check that it lets trajectories take over from each other."""
+        parameters = AsyncParameterClient(self, "traj_integrator")
+        while not parameters.wait_for_services(timeout_sec=2.0):
+            self.get_logger().info("waiting for traj_integrator")
+        future = parameters.get_parameters(["joint_names", "start_from"])
+        rclpy.spin_until_future_complete(self, future)
+        names, start_from = future.result().values
+        if start_from.string_value != "previous":
+            raise SystemExit("mppi: run `ros2 param set /traj_integrator start_from previous` first")
+        self.names = list(names.string_array_value)
+
+    def on_joint_state(self, state: JointState) -> None:
+        """Where the robot is first is home."""
+        if self.sampler is None and self.names:
+            at = dict(zip(state.name, state.position, strict=True))
+            self.home = np.array([at[name] for name in self.names])
+            self.sampler = Sampler(len(self.names), self.rollouts)
+
+    def on_trajectory(self, message: JointTrajectory) -> None:
+        """Remember what the robot is commanded: the next plan begins on it."""
+        times = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in message.points]
+        rows = ([getattr(p, name) for p in message.points] for name in ("positions", "velocities", "accelerations"))
+        self.motion = motion_of_points(Points(np.array(times), *map(np.array, rows)))
+        self.motion_begin = Time.from_msg(message.header.stamp).nanoseconds
+
+    def plan(self) -> None:
+        """Sample a plan for the step after the next, and send it."""
+        if self.sampler is None:
+            self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
+            return
+        began = time.monotonic()
+        step_ns = round(STEP * 1e9)
+        step = self.get_clock().now().nanoseconds // step_ns + 2
+        if self.step:
+            self.told.late += step - self.step > 1
+            self.sampler.advance(step - self.step)
+        self.step = step
+        start = self.commanded(step * step_ns)
+        goal = self.home + REACH * (int(step * STEP / SWITCH) % 2)
+        cost = self.sampler.improve(np.stack(start[:3]), goal)
+        self.send(Time(nanoseconds=step * step_ns), start)
+        self.told.plans += 1
+        self.told.busy += time.monotonic() - began
+        self.tell(cost, np.abs(start.position - goal).max())
+
+    def commanded(self, time_ns: int) -> State:
+        """What the robot will be doing."""
+        if self.motion is None:
+            return State(self.home, np.zeros_like(self.home), np.zeros_like(self.home))
+        return self.motion.state_at((time_ns - self.motion_begin) * 1e-9)
+
+    def send(self, begin: Time, start: State) -> None:
+        """The plan, which begins from a state at a time."""
+        fields = (array("f", row.astype(np.float32).tobytes()) for row in start[:3])
+        sequence = ActionSequence(
+            joint_names=self.names,
+            control_space=ActionSequence.VELOCITY,
+            batch=1,
+            horizon=HORIZON,
+            dt=array("f", [STEP]),
+            start=StartState(**dict(zip(("position", "velocity", "acceleration"), fields, strict=True))),
+            data=array("f", self.sampler.velocities.numpy().tobytes()),
+        )
+        sequence.header.stamp = begin.to_msg()
+        self.actions.publish(sequence)
+
+    def tell(self, cost: float, distance: float) -> None:
+        """Say once a second how it goes."""
+        told, now = self.told, time.monotonic()
+        if now - told.since < 1.0:
+            return
+        rate, busy_ms = told.plans / (now - told.since), 1e3 * told.busy / told.plans
+        self.get_logger().info(
+            f"{rate:.0f} Hz of {self.rollouts} rollouts, {busy_ms:.1f} ms each, {told.late} late; "
+            f"cost {cost:.4g}, {distance:.4f} rad from the goal"
+        )
+        self.told = Second(since=now)
+
+
+def main() -> None:
+    """Run until Ctrl-C."""
+    parser = argparse.ArgumentParser(description="Samples rollouts and sends the winner, twenty times a second.")
+    parser.add_argument("--rollouts", type=int, default=2000, help="of each plan (default: %(default)s)")
+    options = parser.parse_args(remove_ros_args()[1:])
+    rclpy.init()
+    node = Mppi(options.rollouts)
+    try:
+        node.ask_for_names()
+        rclpy.spin(node)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except RuntimeError:  # rclpy's RCLError, where Ctrl-C comes between two waits
+        if rclpy.ok():
+            raise
+    finally:
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()
