@@ -53,7 +53,7 @@ def main() -> None:
                 axes.set_yticks([-1e4, -1e2, -1, 1, 1e2, 1e4])
                 axes.set_xlim(0, SECONDS)
                 print(f"{title}; {when}: {peak:.2f} rad/s^2, meant {np.abs(meant).max():.2f}")
-        panels[0, 0].legend(loc="lower right")
+        panels[0, 2].legend(loc="upper right")
         for axes in panels[:, 0]:
             axes.set_ylabel("acceleration [rad/s²]")
         for axes in panels[1]:
