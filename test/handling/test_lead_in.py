@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode
+from pipelines import HELD, NOW_S, SimulatedNode, at
 
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -75,3 +75,28 @@ def test_without_it_the_seams_are_the_controllers_own(jtc, from_desired):
     positions = np.array(list(commanded(jtc, 1000.0, from_desired)))
     acceleration = np.diff(positions, 2)[1000:] * 1e6
     assert np.abs(acceleration).max() > 100
+
+
+@pytest.mark.parametrize("ahead", [-0.03, 0.25], ids=["stamp in the past", "stamp in the future"])
+@pytest.mark.parametrize("space", HELD)
+def test_it_repeats_what_was_published_and_changes_nothing_afterwards(space, ahead):
+    random = np.random.default_rng(space.value)
+    first, second = (random.normal(scale=0.1, size=(20, 2)) for _ in range(2))
+    nodes = [
+        SimulatedNode(start_from="previous", limits__start_deviation=0.0, publish__lead_in=on) for on in (False, True)
+    ]
+    now, trajectories = NOW_S + 0.4, []
+    for node in nodes:
+        node.measure(0.0)
+        before = node.send(first, space=space, dt=0.05, stamp=NOW_S)
+        trajectories.append(node.send(second, space=space, dt=0.05, now=now, stamp=now + ahead, took=0.004))
+    plain, begun = trajectories
+    assert (begun.stamp_ns, begun.due_ns, begun.dropped) == (round(now * 1e9), plain.start_ns, plain.dropped)
+    assert begun.points.time_ns[0] == 0
+    assert begun.brakes_at == pytest.approx(plain.brakes_at + 0.02, abs=1e-8)
+    for time in now + np.linspace(0.0001, 0.0199, 9):
+        np.testing.assert_allclose(at(begun, time)[:2], at(before, time)[:2], rtol=0, atol=1e-7)
+    for time in now + np.linspace(0.0201, 0.9, 50):
+        np.testing.assert_allclose(at(begun, time)[:2], at(plain, time)[:2], rtol=0, atol=1e-7)
+    report = nodes[1].published.report()
+    assert report.lead_margin_least_s == pytest.approx(0.016, abs=1e-6) and not report.late
