@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from lifecycle_msgs.srv import GetState
@@ -16,8 +16,8 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
-from traj_integrator_ros.traffic.messages import ORDERS, gradient_request, sequence, set_stamp
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_request, sequence, set_stamp
 from traj_integrator_ros.traffic.participant import Participant
 
 OURS, ECHO = "/traj_integrator", "/echo"
@@ -48,6 +48,7 @@ class TimingClient(Participant):
         self._services = {
             "integrate": self.client(Integrate, "integrate"),
             "compute_gradient": self.client(ComputeGradient, "compute_gradient"),
+            "evaluate": self.client(Evaluate, "evaluate"),
             "empty": self.client(GetState, f"{ECHO}/empty"),
         }
         self._requests: dict[str, object] = {"empty": GetState.Request()}
@@ -118,6 +119,26 @@ class TimingClient(Participant):
         """Take the upstream gradients that are sent from now on."""
         actions = ActionSequence(batch=shape[0], horizon=shape[1])
         self._requests["compute_gradient"] = gradient_request(actions, dict(zip(ORDERS, upstream, strict=True)))
+
+    def prepare_evaluation(
+        self, actions: np.ndarray, start: np.ndarray, terms: Mapping[str, Mapping[str, np.ndarray]]
+    ) -> None:
+        """Take the sequence whose cost is asked for from now on; terms by output, their arrays by field."""
+        request = Evaluate.Request(actions=sequence(actions, position=start))
+        for output, fields in terms.items():
+            for name, values in fields.items():
+                setattr(getattr(request.cost, output), name, floats(values))
+        self._requests["evaluate"] = request
+
+    def evaluated(self) -> list[np.ndarray]:
+        """Costs and the gradient of the actions, flat."""
+        response = self._call("evaluate")[1]
+        assert response.success, response.message
+        return [np.array(response.cost), np.array(response.grad_action)]
+
+    def two_calls_latency(self) -> float:
+        """Time of ~/integrate and ~/compute_gradient, s; what an optimizer does between them is left out."""
+        return self._call("integrate")[0] + self._call("compute_gradient")[0]
 
     def gradient(self) -> np.ndarray:
         """The gradient of the actions, flat."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from traj_integrator_ros.kernels import clique_step
+from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
+from traj_integrator_ros.kernels.costs.composition import cost_of
 
 from ..registry import Case, Contender, suite
 
@@ -26,6 +27,9 @@ TRANSPORTS = {"default transports": None, "shared memory": "fastdds_localhost.xm
 ADDED_TARGETS_US = {1: 150.0, 64: 200.0}
 SHARED_MEMORY_TARGET = 1 / 1.2
 GRADIENT_TARGET_US = 120.0
+EVALUATION_TARGET_US = 120.0
+TWO_CALLS_TARGET = 1 / 0.4
+"""For batches of 256 and more."""
 JOINT_STATE_RATE_HZ = 1000.0
 JOINT_STATE_LIMIT_US = 1e6 / JOINT_STATE_RATE_HZ / 10
 """A tenth of one core."""
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from ..ros_processes import Processes
 
 OURS, ECHO = "/traj_integrator", "/echo"
+TWO_CALLS_NAME = "integrate + compute_gradient"
 ECHO_NAME = "rclpy echo of the output's size"
 EMPTY_NAME = "empty service of rclpy"
 
@@ -54,6 +59,8 @@ def ros_latency(quick: bool) -> Iterator[Case]:
             yield controller_trajectories(processes, transport, rounds=rounds(quick, 1))
             yield gradients(processes, transport, rounds=rounds(quick, 1))
             yield integrations(processes, transport, rounds=rounds(quick, 1))
+            for batch in (1, 256, 1000):
+                yield evaluations(processes, transport, batch, rounds=rounds(quick, min(batch * 4, 1000)))
             if profile is None:
                 yield joint_states(processes, duration_s=0.5 if quick else 2.0)
 
@@ -119,6 +126,56 @@ def integrations(processes: Processes, transport: str, rounds: int) -> Case:
         "ours", client.integrated, is_close_to(in_double(actions)), partial(client.call_latency, "integrate")
     )
     return case(f"integrate, {transport}", 1, ours, empty_service(processes), rounds)
+
+
+def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Case:
+    """Costs and their gradient in one call, against the two calls that give the same."""
+    client = processes.client
+    actions = motions(batch)
+    terms = {
+        "position": {"terminal_weight": np.full(DOF, 1e3), "target": START + 0.1},
+        "velocity": {"terminal_weight": np.full(DOF, 1e2)},
+        "acceleration": {"weight": np.full(DOF, 1e-2)},
+        "jerk": {"weight": np.full(DOF, 1e-5)},
+    }
+    client.prepare(actions, START)
+    client.prepare_evaluation(actions, START, terms)
+
+    def rounded(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values.astype(np.float32)).double()
+
+    exact = {
+        output: CostTerm(**{name: rounded(values) for name, values in fields.items()})
+        for output, fields in terms.items()
+    }
+    leaf = torch.from_numpy(actions).double().requires_grad_()
+    start = torch.from_numpy(START).double()[None]
+    trajectory = [x.detach().requires_grad_() for x in clique_step(leaf, start, dt=DT, backend="reference")]
+    upstream_of = torch.autograd.grad(cost_of(trajectory, tuple(exact.values())).sum(), trajectory)
+    client.prepare_gradient((batch, HORIZON), [gradient.numpy() for gradient in upstream_of])
+    cost = QuadraticCost(**exact)
+    values = quadratic_cost(leaf, start, cost=cost, control_map="clique", dt=DT, backend="reference")
+    expected = [values.detach().numpy(), torch.autograd.grad(values.sum(), leaf)[0].numpy()]
+
+    def check(results: list[np.ndarray]) -> None:
+        for got, want in zip(results, expected, strict=True):
+            error = float(np.linalg.norm(got - want.reshape(-1)) / np.linalg.norm(want))
+            assert error <= 2e-6, f"off by {error:.1e}"
+
+    ours = Contender("ours", client.evaluated, check, partial(client.call_latency, "evaluate"))
+    two_calls = Contender(TWO_CALLS_NAME, list, has_sizes([]), client.two_calls_latency)
+    peers = (empty_service(processes), two_calls)
+    return Case(
+        f"evaluate, {transport}",
+        batch,
+        HORIZON,
+        DOF,
+        ours,
+        peers,
+        rounds=rounds,
+        targets={TWO_CALLS_NAME: TWO_CALLS_TARGET} if batch > 1 else {},
+        added_targets_us={EMPTY_NAME: EVALUATION_TARGET_US} if batch == 1 else {},
+    )
 
 
 def joint_states(processes: Processes, duration_s: float) -> Case:

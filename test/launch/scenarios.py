@@ -128,6 +128,7 @@ def offers_the_interface(client: RosClient, scenario: Scenario) -> None:
         f"{name}/trajectory_batch": "traj_integrator_interfaces/msg/TrajectoryBatch",
         f"{name}/integrate": "traj_integrator_interfaces/srv/Integrate",
         f"{name}/compute_gradient": "traj_integrator_interfaces/srv/ComputeGradient",
+        f"{name}/evaluate": "traj_integrator_interfaces/srv/Evaluate",
         f"{name}/change_state": "lifecycle_msgs/srv/ChangeState",
         "/diagnostics": "diagnostic_msgs/msg/DiagnosticArray",
     }

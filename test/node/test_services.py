@@ -11,9 +11,9 @@ import torch
 from rclpy.parameter import Parameter
 from ros_client import RosClient, floats, sequence, table
 
-from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import ComputeGradient
-from traj_integrator_ros.kernels import ControlSpace, control_map
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -197,3 +197,147 @@ def test_a_start_away_from_the_robot_is_refused_where_limits_are_to_reject(clien
     finally:
         client.set_parameters(limits__action="warn")
     client.answer(message)
+
+
+@pytest.mark.parametrize("space", list(ControlSpace))
+def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, space: ControlSpace) -> None:
+    rng = np.random.default_rng(space.value)
+    batch, horizon, rows = 4, 6, 2
+    kernel = control_map(space)
+    points = kernel.output_horizon(horizon)
+    order = ["joint_b", "joint_c", "joint_a"]
+    start, index = rng.normal(size=(3, rows, DOF)), [0, 1, 1, 0]
+    bound = rng.random(DOF)
+    request = Evaluate.Request()
+    request.actions = sequence(
+        rng.normal(size=(batch, horizon, DOF)), dt=[0.1], control_space=space.value, joint_names=order,
+        position=start[0], velocity=start[1], acceleration=start[2], start_index=index,
+    )  # fmt: skip
+    given = {
+        "position": {"weight": rng.random((batch, points, DOF)), "target": rng.normal(size=DOF)},
+        "velocity": {"terminal_weight": rng.random((batch, DOF)), "target": rng.normal(size=(points, DOF))},
+        "acceleration": {"limit_weight": rng.random(DOF), "lower": -bound, "upper": bound},
+        "jerk": {"weight": 1e-3 * rng.random((points, DOF))},
+    }
+    for output, fields in given.items():
+        for name, values in fields.items():
+            setattr(getattr(request.cost, output), name, floats(values))
+    goals = {}
+    for part in kernel.goal:
+        goals[part] = rng.normal(size=(1, DOF))
+        setattr(request.actions.goal, part, floats(goals[part]))
+
+    def leaf(values: object) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(values, np.float32).astype(np.float64)).requires_grad_()
+
+    leaves = {
+        "action": leaf(np.asarray(request.actions.data).reshape(batch, horizon, DOF)),
+        **{
+            f"start_{part}": leaf(row)
+            for part, row in zip(("position", "velocity", "acceleration"), start, strict=True)
+        },
+        **{f"goal_{part}": leaf(values) for part, values in goals.items()},
+        "dt": leaf([0.1]),
+    }
+    cost = QuadraticCost(
+        **{
+            output: CostTerm(**{name: leaf(x).detach() for name, x in fields.items()})
+            for output, fields in given.items()
+        }
+    )
+    wanted = quadratic_cost(**leaves, cost=cost, control_map=kernel, start_index=torch.tensor(index))
+    gradients = dict(zip(leaves, torch.autograd.grad(wanted.sum(), list(leaves.values())), strict=True))
+
+    request.trajectory_rows, request.trajectory_fields = array("I", [3, 1]), TrajectoryBatch.VELOCITY
+    for wants in (("action",), ("start", "goal"), ("action", "start", "goal", "dt")):
+        for kind in ("action", "start", "goal", "dt"):
+            setattr(request, f"want_grad_{kind}", kind in wants)
+        response = client.evaluate(request)
+        assert response.success, response.message
+        np.testing.assert_allclose(response.cost, wanted.detach().numpy(), rtol=1e-5)
+        for name, reference in gradients.items():
+            value = np.asarray(getattr(response, f"grad_{name}"))
+            if name.split("_")[0] not in wants:
+                assert value.size == 0, name
+                continue
+            reference = reference.numpy().reshape(-1)
+            assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+        whole = client.integrate(request.actions, fields=TrajectoryBatch.VELOCITY).trajectory
+        some = response.trajectory
+        assert (some.batch, some.horizon, some.joint_names) == (2, points, order)
+        assert not some.position and not some.acceleration and not some.jerk
+        assert some.time_from_start == whole.time_from_start
+        np.testing.assert_array_equal(table(some.velocity, 2, DOF), table(whole.velocity, batch, DOF)[[3, 1]])
+
+
+def test_evaluate_takes_the_limits_that_the_node_knows(client: RosClient) -> None:
+    request = Evaluate.Request(
+        actions=sequence(np.full((1, 4, DOF), 2.0), control_space=ActionSequence.VELOCITY, position=np.zeros(DOF))
+    )
+    request.cost.velocity.limit_weight = floats(np.ones(DOF))
+    refused = client.evaluate(request)
+    assert refused.message.startswith("invalid_cost: cost.velocity.lower: expected limits beside limit_weight")
+    client.set_parameters(limits__velocity=[1.0, 3.0, 3.0])
+    try:
+        known = client.evaluate(request)
+        request.cost.velocity.lower = floats([-math.inf] * DOF)
+        request.cost.velocity.upper = floats([math.inf, 1.5, math.inf])
+        own = client.evaluate(request)
+    finally:
+        client.set_parameters(limits__velocity=Parameter("limits.velocity", Parameter.Type.DOUBLE_ARRAY, []))
+    assert np.asarray(known.cost).tolist() == [3.0], "three points at 2 rad/s exceed 1 rad/s"
+    assert np.asarray(own.cost).tolist() == [0.75]
+
+
+def test_evaluate_without_a_start_begins_at_the_joint_states(client: RosClient) -> None:
+    client.settle_state([0.5, 0.0, 0.0])
+    request = Evaluate.Request(actions=sequence(np.zeros((2, 3, DOF)), control_space=ActionSequence.VELOCITY))
+    request.cost.position.weight = floats(np.ones(DOF))
+    request.trajectory_rows = array("I", [1])
+    request.want_grad_start = True
+    response = client.evaluate(request)
+    assert response.success, response.message
+    np.testing.assert_allclose(response.cost, [0.75, 0.75])
+    np.testing.assert_allclose(response.grad_start_position, [6.0, 0.0, 0.0])
+    np.testing.assert_allclose(table(response.trajectory.position, 1, DOF)[0, :, 0], 0.5)
+    assert not response.grad_dt and not response.grad_goal_position
+
+
+def test_integrate_answers_the_fields_that_are_asked_for(client: RosClient) -> None:
+    message = sequence(np.random.default_rng(0).normal(size=(2, 5, DOF)), dt=[0.1], position=np.zeros(DOF))
+    whole = client.integrate(message).trajectory
+    some = client.integrate(message, TrajectoryBatch.POSITION | TrajectoryBatch.JERK).trajectory
+    assert (some.position, some.jerk, len(some.velocity), len(some.acceleration)) == (whole.position, whole.jerk, 0, 0)
+    refused = client.integrate(message, 16)
+    assert not refused.success and refused.message.startswith("invalid_fields: fields: expected 0 (all) or a sum of 1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"weight": np.ones(7)},
+            "size_mismatch: cost.position.weight: expected 0, 3 (dof), 12 (output horizon 4 x dof)",
+        ),
+        ({"weight": [1.0, math.nan, 1.0]}, "not_finite: cost.position.weight"),
+        ({"target": np.ones(DOF)}, "invalid_cost: cost.position.target"),
+        ({"lower": np.ones(DOF)}, "invalid_cost: cost.position.limit_weight"),
+        (
+            {"limit_weight": np.ones(DOF), "lower": np.ones(DOF), "upper": np.zeros(DOF)},
+            "invalid_cost: cost.position.lower: expected at most upper, 0, got 1",
+        ),
+        ({"trajectory_rows": array("I", [2])}, "row_out_of_range: trajectory_rows: expected 0 to 1 (batch 2), got 2"),
+        ({"trajectory_fields": 16}, "invalid_fields: trajectory_fields"),
+        ({"weight": np.full(DOF, 3e38), "target": np.full(DOF, 3e38)}, "non_finite_result: cost"),
+    ],
+)
+def test_a_cost_that_cannot_be_is_refused_by_name(client: RosClient, changes: dict, reason: str) -> None:
+    request = Evaluate.Request(actions=sequence(np.zeros((2, 4, DOF)), dt=[0.1], position=np.zeros(DOF)))
+    for name, values in changes.items():
+        if name.startswith("trajectory"):
+            setattr(request, name, values)
+        else:
+            setattr(request.cost.position, name, floats(values))
+    response = client.evaluate(request)
+    assert not response.success and response.message.startswith(reason), response.message
+    assert not response.cost and not response.grad_action

@@ -34,8 +34,26 @@ DEFINITIONS = {
             "uint8 steps",
         ],
     ],
+    "msg/CostTerm.msg": [
+        [
+            "float32[] weight",
+            "float32[] target",
+            "float32[] terminal_weight",
+            "float32[] limit_weight",
+            "float32[] lower",
+            "float32[] upper",
+        ],
+    ],
+    "msg/QuadraticCost.msg": [
+        ["CostTerm position", "CostTerm velocity", "CostTerm acceleration", "CostTerm jerk"],
+    ],
     "msg/TrajectoryBatch.msg": [
         [
+            "uint8 ALL=0",
+            "uint8 POSITION=1",
+            "uint8 VELOCITY=2",
+            "uint8 ACCELERATION=4",
+            "uint8 JERK=8",
             "std_msgs/Header header",
             "string[] joint_names",
             "uint32 batch",
@@ -48,7 +66,7 @@ DEFINITIONS = {
         ],
     ],
     "srv/Integrate.srv": [
-        ["ActionSequence actions"],
+        ["ActionSequence actions", "uint8 fields"],
         ["bool success", "string message", "TrajectoryBatch trajectory"],
     ],
     "srv/ComputeGradient.srv": [
@@ -70,6 +88,32 @@ DEFINITIONS = {
             "float32[] grad_goal_position",
             "float32[] grad_goal_velocity",
             "float32[] grad_goal_acceleration",
+        ],
+    ],
+    "srv/Evaluate.srv": [
+        [
+            "ActionSequence actions",
+            "QuadraticCost cost",
+            "bool want_grad_action true",
+            "bool want_grad_start false",
+            "bool want_grad_goal false",
+            "bool want_grad_dt false",
+            "uint32[] trajectory_rows",
+            "uint8 trajectory_fields",
+        ],
+        [
+            "bool success",
+            "string message",
+            "float32[] cost",
+            "float32[] grad_action",
+            "float32[] grad_start_position",
+            "float32[] grad_start_velocity",
+            "float32[] grad_start_acceleration",
+            "float32[] grad_goal_position",
+            "float32[] grad_goal_velocity",
+            "float32[] grad_goal_acceleration",
+            "float32[] grad_dt",
+            "TrajectoryBatch trajectory",
         ],
     ],
 }

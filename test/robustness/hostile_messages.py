@@ -7,14 +7,14 @@ from array import array
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from hostile_oracle import OUTPUTS, Settings
+from hostile_oracle import OUTPUTS, TERM_FIELDS, Settings
 from hypothesis import strategies as st
 from ros_client import floats, sequence
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_interfaces.msg import ActionSequence, CostTerm
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
 Draw = Callable[[st.SearchStrategy], object]
 NODE = Settings(("joint_a", "joint_b", "joint_c"), max_batch=8, max_horizon=16, dt_s=0.02)
@@ -39,6 +39,19 @@ def good_sequence(**changes: object) -> ActionSequence:
         else:
             setattr(message, name, value)
     return message
+
+
+def good_evaluation(**changes: object) -> Evaluate.Request:
+    """A request for what `good_sequence` costs, right but for the changed fields, which may be terms of the cost."""
+    request = Evaluate.Request(actions=good_sequence())
+    request.cost.position = cost_term(weight=np.ones(NODE.dof))
+    for name, value in changes.items():
+        setattr(request.cost if name in OUTPUTS else request, name, value)
+    return request
+
+
+def cost_term(**fields: object) -> CostTerm:
+    return CostTerm(**{name: floats(values) for name, values in fields.items()})
 
 
 def spoiled(value: float, length: int = 24) -> array:
@@ -177,6 +190,33 @@ NAMES = st.one_of(
 )
 FLOAT32 = st.one_of(st.sampled_from(UGLY_FLOATS), st.sampled_from(ODD_FLOATS), st.floats(width=32))
 
+_COSTS: dict[str, tuple[str, dict[str, object]]] = {
+    "weight too long": ("size_mismatch", {"weight": np.ones(25)}),
+    "target too short": ("size_mismatch", {"weight": np.ones(3), "target": np.ones(2)}),
+    "terminal weight of rows": ("size_mismatch", {"terminal_weight": np.ones(12)}),
+    "limits of rows": ("size_mismatch", {"limit_weight": np.ones(3), "lower": np.ones(12)}),
+    "weight NaN": ("not_finite", {"weight": [1.0, math.nan, 1.0]}),
+    "target infinite": ("not_finite", {"weight": np.ones(3), "target": [math.inf] * 3}),
+    "limit NaN": ("not_finite", {"limit_weight": np.ones(3), "upper": [math.nan] * 3}),
+    "target without weight": ("invalid_cost", {"target": np.ones(3)}),
+    "limits without weight": ("invalid_cost", {"upper": np.ones(3)}),
+    "weight without limits": ("invalid_cost", {"limit_weight": np.ones(3)}),
+    "limits crossed": ("invalid_cost", {"limit_weight": np.ones(3), "lower": np.ones(3), "upper": -np.ones(3)}),
+    "overflow": ("non_finite_result", {"weight": np.full(3, 3e38), "target": np.full(3, 3e38)}),
+}
+EVALUATIONS: dict[str, tuple[str, Evaluate.Request]] = {
+    **{
+        f"{name} {what}": (reason, good_evaluation(**{name: cost_term(**fields)}))
+        for name in ("position", "jerk")
+        for what, (reason, fields) in _COSTS.items()
+    },
+    "row": ("row_out_of_range", good_evaluation(trajectory_rows=array("I", [0, 2]))),
+    "row 2^32 - 1": ("row_out_of_range", good_evaluation(trajectory_rows=array("I", [2**32 - 1]))),
+    "too many rows": ("size_out_of_range", good_evaluation(trajectory_rows=array("I", [0, 1, 0]))),
+    "fields 16": ("invalid_fields", good_evaluation(trajectory_fields=16)),
+    "fields 255": ("invalid_fields", good_evaluation(trajectory_fields=255)),
+}
+
 
 @st.composite
 def sequences(draw: Draw) -> ActionSequence:
@@ -198,6 +238,21 @@ def gradient_requests(draw: Draw) -> ComputeGradient.Request:
         request.actions.data = floats([])
     for spoil in draw(st.lists(st.sampled_from((*SPOIL_SEQUENCE, _upstream)), min_size=draw(AT_LEAST), max_size=3)):
         spoil(draw, request if spoil is _upstream else request.actions)
+    return request
+
+
+@st.composite
+def evaluation_requests(draw: Draw) -> Evaluate.Request:
+    """Requests for costs, most with something wrong in the actions, in the cost or in what is asked for."""
+    request = Evaluate.Request(actions=draw(right_sequences()))
+    for name in draw(st.sets(st.sampled_from(OUTPUTS), min_size=1)):
+        term = getattr(request.cost, name)
+        for field in draw(st.sampled_from((("weight",), ("weight", "target"), ("limit_weight", "lower")))):
+            setattr(term, field, _tame(draw, NODE.dof))
+    for wanted in ("action", "start", "goal", "dt"):
+        setattr(request, f"want_grad_{wanted}", draw(st.booleans()))
+    for spoil in draw(st.lists(st.sampled_from((*SPOIL_SEQUENCE, _cost)), min_size=draw(AT_LEAST), max_size=3)):
+        spoil(draw, request if spoil is _cost else request.actions)
     return request
 
 
@@ -332,6 +387,16 @@ def _number(field: str) -> Callable[[Draw, ActionSequence], None]:
 
 def _upstream(draw: Draw, request: ComputeGradient.Request) -> None:
     _spoil_array(draw, request, f"grad_{draw(st.sampled_from(OUTPUTS))}")
+
+
+def _cost(draw: Draw, request: Evaluate.Request) -> None:
+    kind = draw(st.sampled_from(("term", "term", "rows", "fields")))
+    if kind == "term":
+        _spoil_array(draw, getattr(request.cost, draw(st.sampled_from(OUTPUTS))), draw(st.sampled_from(TERM_FIELDS)))
+    elif kind == "rows":
+        request.trajectory_rows = array("I", draw(st.lists(UINT32, min_size=1, max_size=5)))
+    else:
+        request.trajectory_fields = draw(st.integers(0, 255))
 
 
 def _spoil_array(draw: Draw, owner: object, field: str) -> None:

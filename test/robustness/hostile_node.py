@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 from hostile_ledger import Ledger
-from hostile_messages import NODE, good_plan, good_sequence
+from hostile_messages import NODE, good_evaluation, good_plan, good_sequence
 from hostile_oracle import OUTPUTS, Verdict
 from rclpy.publisher import Publisher
 from ros_client import RosClient
@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 PARAMETERS = {
@@ -33,7 +33,7 @@ PARAMETERS = {
     "qos_overrides./joint_states.subscription.reliability": "reliable",
 }
 ACTIONS, PLAN, STATE = "~/action_sequence", "~/position_trajectory", "joint_states"
-INTEGRATE, GRADIENT = "~/integrate", "~/compute_gradient"
+INTEGRATE, GRADIENT, EVALUATE = "~/integrate", "~/compute_gradient", "~/evaluate"
 ANSWER_TIMEOUT_S = 15.0
 TOLERATED_GROWTH = 1.05
 
@@ -158,6 +158,22 @@ class HostileNode:
         again = self.client.compute_gradient(good)
         assert again.success, again.message
         self.ledger.good[GRADIENT] += 1
+
+    def evaluate(self, request: Evaluate.Request, verdict: Verdict) -> None:
+        """Call ~/evaluate, and once more with a good request."""
+        ends = [f"{end}_{name}" for end in ("start", "goal") for name in OUTPUTS[:3]]
+        fields = ["cost", *(f"grad_{name}" for name in ("action", "dt", *ends))]
+        response = self.client.call(Evaluate, "evaluate", request, ANSWER_TIMEOUT_S)
+        if response.success:
+            assert all(np.isfinite(getattr(response, name)).all() for name in fields), response
+            assert len(response.cost) == request.actions.batch
+            assert response.trajectory.batch == len(request.trajectory_rows)
+        self._conclude_call(EVALUATE, request, verdict, response, any(len(getattr(response, name)) for name in fields))
+        if not self.serves:
+            return
+        again = self.client.evaluate(good_evaluation())
+        assert again.success, again.message
+        self.ledger.good[EVALUATE] += 1
 
     # What must hold after all of it
 

@@ -16,12 +16,14 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence, StartState
-from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_interfaces.msg import ActionSequence, CostTerm, StartState
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
 SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 1e4  # range of the parameter dt; those of a sequence share it
 CERTAINLY_FINITE, CERTAINLY_INFINITE = 1e36, 3.41e38  # float32 ends at 3.40e38
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+LIMITS = ("lower", "upper")
+TERM_FIELDS = ("weight", "target", "terminal_weight", "limit_weight", *LIMITS)
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,35 @@ def judge_gradient(request: ComputeGradient.Request, node: Settings) -> Verdict:
     data = max(1.0, _largest(actions.data), *(_largest(getattr(s, name)) for s in states for name in OUTPUTS[:3]))
     bound = largest * data * expected * _gain(actions, node) ** 2
     return _by_magnitude((_smallest_gradient(request, node), bound), outputs)
+
+
+def judge_evaluation(request: Evaluate.Request, node: Settings) -> Verdict:
+    """Judge a request for what a sequence costs; the node knows no limits of its own."""
+    actions, rows = request.actions, np.asarray(request.trajectory_rows, np.int64)
+    faults = _sequence_faults(actions, node)
+    for name in OUTPUTS:
+        faults |= _term_faults(f"cost.{name}", getattr(request.cost, name), actions, node)
+    if rows.size > actions.batch:
+        faults.add(("size_out_of_range", "trajectory_rows"))
+    if (rows >= actions.batch).any():
+        faults.add(("row_out_of_range", "trajectory_rows"))
+    if request.trajectory_fields > 15:
+        faults.add(("invalid_fields", "trajectory_fields"))
+    is_spline = actions.control_space == ActionSequence.BSPLINE
+    if request.want_grad_dt and is_spline and len(actions.dt) > 1 and actions.horizon > 1:
+        faults.add(("size_mismatch", "dt"))
+    if faults:
+        return Verdict(frozenset(faults), may_pass=False)
+    outputs = {("non_finite_result", name) for name in ("cost", "grad_action", "grad_dt", *OUTPUTS)}
+    outputs |= {("non_finite_result", f"grad_{end}_{name}") for end in ("start", "goal") for name in OUTPUTS[:3]}
+    terms = [getattr(request.cost, name) for name in OUTPUTS]
+    weight = max(_largest(getattr(term, field)) for term in terms for field in TERM_FIELDS if "weight" in field)
+    values = [np.asarray(getattr(term, field)) for term in terms for field in ("target", "lower", "upper")]
+    aims = max(_largest(some[np.isfinite(some)]) for some in values)
+    _, largest = _smallest_and_largest_result(actions, node)
+    size = actions.batch * _rows(actions) * node.dof
+    bound = 100 * max(1.0, weight) * size * (1 + largest + aims) ** 2 * _gain(actions, node) ** 2
+    return _by_magnitude((0.0, bound), outputs)
 
 
 def judge_plan(message: JointTrajectory, node: Settings, now_ns: int) -> Verdict:
@@ -184,6 +215,30 @@ def _sequence_faults(message: ActionSequence, node: Settings, data_optional: boo
             faults.add(("not_finite", name))
     faults |= _row_faults("start", start, message.start_index, batch, node)
     faults |= _spline_and_goal_faults(message, node)
+    return faults
+
+
+def _term_faults(field: str, term: CostTerm, actions: ActionSequence, node: Settings) -> set[tuple[str, str]]:
+    """What is wrong with what one output costs."""
+    batch, rows, dof = actions.batch, _rows(actions), node.dof
+    several = (0, dof, rows * dof, batch * rows * dof)
+    sizes = {"weight": several, "target": several, "terminal_weight": (0, dof, batch * dof)}
+    faults = set()
+    for name in TERM_FIELDS:
+        values = np.asarray(getattr(term, name))
+        if values.size not in sizes.get(name, (0, dof)):
+            faults.add(("size_mismatch", f"{field}.{name}"))
+        if np.isnan(values).any() or (name not in LIMITS and not np.isfinite(values).all()):
+            faults.add(("not_finite", f"{field}.{name}"))
+    if term.target and not (term.weight or term.terminal_weight):
+        faults.add(("invalid_cost", f"{field}.target"))
+    limited = bool(term.lower or term.upper)
+    if limited and not term.limit_weight:
+        faults.add(("invalid_cost", f"{field}.limit_weight"))
+    if term.limit_weight and not limited:
+        faults.add(("invalid_cost", f"{field}.lower"))
+    if any(least > most for least, most in zip(term.lower, term.upper, strict=False)):
+        faults.add(("invalid_cost", f"{field}.lower"))
     return faults
 
 

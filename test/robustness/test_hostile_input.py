@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from hostile_messages import (
+    EVALUATIONS,
     GRADIENTS,
     NODE,
     OVERFLOWING,
@@ -19,6 +20,8 @@ from hostile_messages import (
     SEQUENCES,
     STATES,
     damaged,
+    evaluation_requests,
+    good_evaluation,
     good_plan,
     good_sequence,
     gradient_requests,
@@ -28,7 +31,15 @@ from hostile_messages import (
     states,
 )
 from hostile_node import HostileNode
-from hostile_oracle import Verdict, judge_bytes, judge_gradient, judge_plan, judge_sequence, judge_state
+from hostile_oracle import (
+    Verdict,
+    judge_bytes,
+    judge_evaluation,
+    judge_gradient,
+    judge_plan,
+    judge_sequence,
+    judge_state,
+)
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
@@ -37,11 +48,12 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 GENERATED = {
-    "action_sequence": 800, "position_trajectory": 500, "joint_states": 300, "integrate": 800, "compute_gradient": 800
+    "action_sequence": 800, "position_trajectory": 500, "joint_states": 300, "integrate": 800, "compute_gradient": 800,
+    "evaluate": 800,
 }  # fmt: skip
 """Generated messages by channel. With the table and the damaged bytes, more than 2,000 bad ones in all."""
 DAMAGED = 100
@@ -95,6 +107,16 @@ def send_table(node: HostileNode) -> None:
         gradients.append((reason, ComputeGradient.Request(actions=message, grad_position=floats(np.ones(24)))))
     for reason, request in gradients:
         node.compute_gradient(request, must_be(reason, judge_gradient(request, NODE)))
+    evaluations = [*EVALUATIONS.values()]
+    for reason, message in SEQUENCES.values():
+        request = good_evaluation()
+        request.actions = message
+        evaluations.append((reason, request))
+    for reason, request in evaluations:
+        verdict = judge_evaluation(request, NODE)
+        if reason == "non_finite_result":  # the oracle has no lower bound of a cost
+            verdict = Verdict(verdict.faults, may_pass=False)
+        node.evaluate(request, must_be(reason, verdict))
     for reason, message in PLANS.values():
         node.plan(message, must_be(reason, judge_plan(message, NODE, time.time_ns())))
     for reason, message in STATES.values():
@@ -116,6 +138,7 @@ def send_good_everywhere(node: HostileNode, verdict: Verdict) -> None:
         node.sequence(message, verdict)
         node.integrate(message, verdict)
         node.compute_gradient(request, verdict)
+        node.evaluate(good_evaluation(actions=message), verdict)
         node.plan(good_plan(), verdict)
 
 
@@ -236,6 +259,13 @@ def test_generated_messages_to_integrate(node: HostileNode, message: ActionSeque
 @generated(GENERATED["compute_gradient"])
 def test_generated_messages_to_compute_gradient(node: HostileNode, request_: ComputeGradient.Request) -> None:
     node.compute_gradient(request_, judge_gradient(request_, NODE))
+
+
+@pytest.mark.usefixtures("mostly_bad")
+@given(request_=evaluation_requests())
+@generated(GENERATED["evaluate"])
+def test_generated_messages_to_evaluate(node: HostileNode, request_: Evaluate.Request) -> None:
+    node.evaluate(request_, judge_evaluation(request_, NODE))
 
 
 @pytest.mark.usefixtures("mostly_bad")

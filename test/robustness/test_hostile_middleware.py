@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hostile_messages import NODE, good_sequence
-from hostile_node import ACTIONS, GRADIENT, INTEGRATE, HostileNode
+from hostile_messages import NODE, good_evaluation, good_sequence
+from hostile_node import ACTIONS, EVALUATE, GRADIENT, INTEGRATE, HostileNode
 from hostile_oracle import Verdict
 from raw_requests import RawRequests
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -16,7 +16,7 @@ from ros_client import RosClient, floats
 from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 TOPIC = "/traj_integrator/action_sequence"
@@ -70,6 +70,8 @@ def good_request(service: type) -> object:
     actions = good_sequence(joint_names=[*NODE.joint_names[:2], "QQQQ"])
     if service is Integrate:
         return Integrate.Request(actions=actions)
+    if service is Evaluate:
+        return good_evaluation(actions=actions)
     return ComputeGradient.Request(actions=actions, grad_position=floats(np.ones(24)))
 
 
@@ -84,7 +86,11 @@ def damaged_requests(whole: bytes) -> Iterator[bytes]:
 
 @pytest.mark.parametrize(
     ("service", "name", "channel"),
-    [(Integrate, "integrate", INTEGRATE), (ComputeGradient, "compute_gradient", GRADIENT)],
+    [
+        (Integrate, "integrate", INTEGRATE),
+        (ComputeGradient, "compute_gradient", GRADIENT),
+        (Evaluate, "evaluate", EVALUATE),
+    ],
 )
 def test_requests_of_damaged_bytes(
     hostile_node: HostileNode, other: RosClient, service: type, name: str, channel: str

@@ -22,6 +22,7 @@ from ..kernels import (
     Backend,
     ControlMap,
     ControlSpace,
+    QuadraticCost,
     SplineForm,
     Trajectory,
     backend_info,
@@ -33,6 +34,7 @@ from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
 from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
+from .evaluation import USUALLY_WANTED, Evaluation, EvaluationWork, Wanted, evaluate
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .results import ForwardResults, VjpResults, gradient_size
 from .staged import StagedRunner
@@ -51,6 +53,7 @@ from .types import (
 from .work import ForwardWork, Runner, VjpWork
 
 __all__ = [
+    "Evaluation",
     "Gradient",
     "GradientArrays",
     "IntegratorConfig",
@@ -58,6 +61,7 @@ __all__ = [
     "StartState",
     "TrajectoryIntegrator",
     "UpstreamGradient",
+    "Wanted",
     "resolve_device",
 ]
 
@@ -256,6 +260,52 @@ class TrajectoryIntegrator:
             start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
         )
         return memory.arrays if dt_gradient is None else memory.arrays._replace(dt=dt_gradient.numpy())
+
+    def evaluate(
+        self,
+        start: StartState,
+        actions: Array,
+        cost: QuadraticCost,
+        dt: float | Array | None = None,
+        *,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        spline: SplineForm | None = None,
+        wanted: Wanted = USUALLY_WANTED,
+    ) -> Evaluation:
+        """Return what trajectories cost, and gradients of the sum of the costs; no trajectory is kept.
+
+        Args:
+            start: as for `integrate`, as all that is not said here.
+            actions: `[B, Ha, dof]`.
+            cost: as for `kernels.quadratic_cost`, of arrays; limits come all three or not at all.
+            dt: step lengths, s.
+            control_space: None for the configured one.
+            start_index: `[B]` integers.
+            goal: goal rows.
+            goal_index: `[B]` integers.
+            spline: the form of B-splines.
+            wanted: which gradients.
+
+        Returns:
+            Evaluation of arrays, valid until the next call of `evaluate`.
+
+        Raises:
+            ValueError: an argument of a wrong shape, size or value, named.
+            OutOfDeviceMemory: one trajectory does not fit on the device.
+
+        """
+        config = self.config
+        kernel = self.control_map(control_space, spline)
+        batch, horizon = check_actions(actions.shape, config)
+        index = check_start_index(start_index, check_start(start, config.dof), batch)
+        step = self._step_lengths(dt, batch, horizon, kernel)
+        end = check_goal(kernel, goal, goal_index, None, actions.shape)
+        work = EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
+        fused = isinstance(self._runner, DirectRunner)
+        return evaluate(work, self.device, self.dtype, self._buffers, self._sizes, fused=fused)
 
     def time_from_start(
         self,

@@ -350,7 +350,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "service_introspection",
         ParameterKind.STRING,
         "disabled",
-        "What ros2 service echo gets to see of ~/integrate and ~/compute_gradient",
+        "What ros2 service echo gets to see of ~/integrate, ~/compute_gradient and ~/evaluate",
         choices=("disabled", "metadata", "contents"),
     ),
     ParameterSpec(

@@ -13,6 +13,14 @@ import numpy as np
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from ..kernels import SplineForm, Trajectory
 from .chunks import Weighing
+from .evaluation import (
+    ALL_FIELDS,
+    EvaluationFields,
+    check_cost,
+    check_fields,
+    check_rows_wanted,
+    rows_of_request,
+)
 from .finite import all_finite, require_finite
 from .limits import JointLimits, find_violation
 from .parameters import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS, NodeParameters
@@ -28,10 +36,8 @@ from .trajectories import TrajectoryMaker
 Warn = Callable[[Rejected], None]
 """Takes what was found wrong but let through (limits.action = warn)."""
 _TIME_GRIDS_KEPT = 16
-_GRADIENT_FIELDS = (
-    "grad_action",
-    *(f"grad_{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration")),
-)
+_END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
+_GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
 _NO_GRADIENT = np.zeros(0, np.float32)
 
 
@@ -46,19 +52,29 @@ class IntegratedBatch(NamedTuple):
     """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
     times: TimeGrid
     """Of `[output horizon]` points, or `[batch, output horizon]`."""
+    fields: int = ALL_FIELDS
+    """What of them is wanted: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
 
 
 class BatchGradient(NamedTuple):
     """Gradients in the order of the request's columns; float32 arrays."""
 
-    action: np.ndarray
-    start_position: np.ndarray
-    start_velocity: np.ndarray
-    start_acceleration: np.ndarray
-    dt: np.ndarray
+    action: np.ndarray = _NO_GRADIENT
+    start_position: np.ndarray = _NO_GRADIENT
+    start_velocity: np.ndarray = _NO_GRADIENT
+    start_acceleration: np.ndarray = _NO_GRADIENT
+    dt: np.ndarray = _NO_GRADIENT
     goal_position: np.ndarray = _NO_GRADIENT
     goal_velocity: np.ndarray = _NO_GRADIENT
     goal_acceleration: np.ndarray = _NO_GRADIENT
+
+
+class EvaluatedBatch(NamedTuple):
+    """What sequences cost, gradients of the sum (columns in the request's order), and the trajectories asked for."""
+
+    cost: np.ndarray
+    gradient: BatchGradient
+    trajectories: IntegratedBatch | None
 
 
 class Pipeline:
@@ -120,16 +136,25 @@ class Pipeline:
             if self.joint_states.jumped_back:
                 self.published.clear()
 
-    def integrate(self, fields: SequenceFields, now_ns: int) -> IntegratedBatch:
+    def integrate(self, fields: SequenceFields, now_ns: int, wanted: int = 0) -> IntegratedBatch:
         """Check and integrate an action sequence.
+
+        Args:
+            fields: the sequence.
+            now_ns: the node's clock.
+            wanted: what of the trajectories is wanted, as `IntegratedBatch.fields` has it; 0 for all.
 
         Raises:
             Rejected: with the reason.
 
         """
         request = check_sequence(fields, self._rules)
+        wanted = check_fields(wanted, "fields")
         self._check_clock(now_ns)
         start = self._start(now_ns) if request.start is None else request.start
+        return self._integrated(request, start, wanted)
+
+    def _integrated(self, request: ActionRequest, start: StartState, wanted: int) -> IntegratedBatch:
         with _device_memory():
             result = self.engine.integrate_array(
                 start,
@@ -143,7 +168,7 @@ class Pipeline:
             )
         trajectories = _narrowed(result)
         _require_finite_result(trajectories, Trajectory._fields, trajectories)
-        return IntegratedBatch(request, trajectories, self._times(request))
+        return IntegratedBatch(request, trajectories, self._times(request), wanted)
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.
@@ -221,12 +246,8 @@ class Pipeline:
         request = check_sequence(fields, self._rules, data_optional=True)
         gradients = check_upstream(upstream, request)
         want_dt = request.actions is not None and request.dt is not None
-        if want_dt and request.control_map.uniform_dt_only and request.dt_length != np.size(request.dt):
-            raise Rejected(
-                RejectionReason.SIZE_MISMATCH,
-                f"dt: {request.control_map.name} has a gradient for one step length only, got {request.dt_length} "
-                "values; give one, or leave data empty",
-            )
+        if want_dt:
+            _require_dt_with_gradient(request, "leave data empty")
         start = self._start(update()) if want_dt and request.start is None else request.start
         with _device_memory():
             result = self.engine.vjp_arrays(
@@ -253,6 +274,58 @@ class Pipeline:
         arranged = {name.removeprefix("grad_"): request.columns.out_of_node(value) for name, value in narrowed.items()}
         return BatchGradient(**arranged, dt=dt)
 
+    def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
+        """Check a request for what a sequence costs and answer it.
+
+        Args:
+            fields: the sequence.
+            asked: its cost, and what is wanted.
+            update: brings the joint states up to date and returns the time, ns.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        request = check_sequence(fields, self._rules)
+        cost = check_cost(asked.cost, request, self._limits)
+        rows = check_rows_wanted(asked.rows, request)
+        outputs = check_fields(asked.fields, "trajectory_fields")
+        wanted = asked.wanted._replace(dt=asked.wanted.dt and request.dt is not None)
+        if wanted.dt:
+            _require_dt_with_gradient(request, "ask for none")
+        now_ns = update()
+        self._check_clock(now_ns)
+        start = self._start(now_ns) if request.start is None else request.start
+        with _device_memory():
+            result = self.engine.evaluate(
+                start,
+                request.actions,
+                cost,
+                request.dt,
+                control_space=request.control_map.control_space,
+                start_index=request.start_index,
+                goal=request.goal,
+                goal_index=request.goal_index,
+                spline=request.spline,
+                wanted=wanted,
+            )
+        values = _narrowed(result.cost)
+        require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
+        parts = {"action": result.action, "dt": result.dt}
+        parts |= dict(zip(_END_FIELDS[:3], result.start or (), strict=False))
+        parts |= dict(zip(_END_FIELDS[3:], result.goal or (), strict=False))
+        found = {}
+        for name, part in parts.items():
+            if part is not None:
+                narrowed = _narrowed(part)
+                require_finite(f"grad_{name}", narrowed, RejectionReason.NON_FINITE_RESULT)
+                found[name] = narrowed if name == "dt" else request.columns.out_of_node(narrowed)
+        trajectories = None
+        if rows.size:
+            some = rows_of_request(request, rows)
+            trajectories = self._integrated(some, start if some.start is None else some.start, outputs)
+        return EvaluatedBatch(values, BatchGradient(**found), trajectories)
+
     def _start(self, now_ns: int) -> StartState:
         """Start state of input that brings none, rows `[1, dof]`."""
         self._check_clock(now_ns)
@@ -274,6 +347,15 @@ class Pipeline:
         if request.dt is None or isinstance(request.dt, float):
             return self._uniform_times(request.dt, request.horizon, space, spline)
         return TimeGrid(self.engine.time_from_start(request.dt, request.batch, request.horizon, space, spline))
+
+
+def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
+    if request.control_map.uniform_dt_only and request.dt_length != np.size(request.dt):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"dt: {request.control_map.name} has a gradient for one step length only, got {request.dt_length} "
+            f"values; give one, or {instead}",
+        )
 
 
 @contextmanager

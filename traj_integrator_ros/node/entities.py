@@ -22,7 +22,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 SEQUENCE_DEPTH = 10
 """Sequences waiting while one is worked on. Small, so that a planner that is too fast costs sequences, not latency."""
@@ -49,6 +49,7 @@ class Callbacks(NamedTuple):
     position_trajectory: Callable
     integrate: Callable
     compute_gradient: Callable
+    evaluate: Callable
     robot_description: Callable
     """Called with a String, the robot's URDF."""
 
@@ -106,6 +107,7 @@ class Entities:
             for service, name, callback in (
                 (Integrate, "~/integrate", callbacks.integrate),
                 (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
+                (Evaluate, "~/evaluate", callbacks.evaluate),
             ):
                 self._services.append(node.create_service(service, name, callback, qos_profile=calls))
         except BaseException:

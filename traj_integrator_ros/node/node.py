@@ -14,7 +14,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.timer import Timer
 from std_msgs.msg import String
 
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
 from ..handling.parameters import START_FROM_PREVIOUS, NodeParameters
@@ -112,6 +112,7 @@ class IntegratorNode(LifecycleNode):
                     self._on_position_trajectory,
                     self._on_integrate,
                     self._on_compute_gradient,
+                    self._on_evaluate,
                     self._on_robot_description,
                 ),
                 description=parameters.limits_urdf == FROM_TOPIC,
@@ -266,7 +267,7 @@ class IntegratorNode(LifecycleNode):
     def _on_integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
         with self._serving("integrate", response):
             pipeline = self._accepting()
-            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update())
+            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update(), request.fields)
             pipeline.check_limits(batch)
             response.trajectory = messages.trajectory_batch(batch, request.actions.header.stamp)
         return response
@@ -280,8 +281,17 @@ class IntegratorNode(LifecycleNode):
             messages.fill_gradient(response, gradient)
         return response
 
+    def _on_evaluate(self, request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:
+        with self._serving("evaluate", response):
+            pipeline, fields = self._accepting(), messages.sequence_fields(request.actions)
+            evaluated = pipeline.evaluate(fields, messages.evaluation_fields(request), self._update)
+            messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
+        return response
+
     @contextmanager
-    def _serving(self, service: str, response: Integrate.Response | ComputeGradient.Response) -> Iterator[None]:
+    def _serving(
+        self, service: str, response: Integrate.Response | ComputeGradient.Response | Evaluate.Response
+    ) -> Iterator[None]:
         """Count a call, and tell in the response whether it succeeded."""
         started = time.perf_counter()
         self._service_calls += 1

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 from ..tools.checker import Expectation, check_message
 from .messages import set_stamp
@@ -121,9 +121,13 @@ class RosClient(Participant):
         self.wait_for(lambda: self.trajectories, "trajectory")
         return self.trajectories[-1]
 
-    def integrate(self, message: ActionSequence) -> Integrate.Response:
+    def integrate(self, message: ActionSequence, fields: int = TrajectoryBatch.ALL) -> Integrate.Response:
         """Call ~/integrate."""
-        return self.call(Integrate, "integrate", Integrate.Request(actions=message))
+        return self.call(Integrate, "integrate", Integrate.Request(actions=message, fields=fields))
+
+    def evaluate(self, request: Evaluate.Request) -> Evaluate.Response:
+        """Call ~/evaluate."""
+        return self.call(Evaluate, "evaluate", request)
 
     def compute_gradient(self, request: ComputeGradient.Request) -> ComputeGradient.Response:
         """Call ~/compute_gradient."""

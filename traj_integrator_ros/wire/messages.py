@@ -7,11 +7,14 @@ import array
 import numpy as np
 from builtin_interfaces.msg import Time
 
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_interfaces.msg import ActionSequence, QuadraticCost, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
-from ..handling.pipeline import BatchGradient, IntegratedBatch
+from ..engine.integrator import Wanted
+from ..handling.evaluation import OUTPUTS, CostFields, EvaluationFields
+from ..handling.pipeline import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.requests import SequenceFields, UpstreamFields
+from ..kernels import CostTerm
 
 
 def sequence_fields(message: ActionSequence) -> SequenceFields:
@@ -42,6 +45,18 @@ def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
     return UpstreamFields(*(np.asarray(getattr(request, name)) for name in UpstreamFields._fields))
 
 
+def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
+    """Return views of the cost of a request, and what it asks for."""
+    wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
+    rows = np.asarray(request.trajectory_rows)
+    return EvaluationFields(_cost_fields(request.cost), wanted, rows, request.trajectory_fields)
+
+
+def _cost_fields(cost: QuadraticCost) -> CostFields:
+    terms = (getattr(cost, name) for name in OUTPUTS)
+    return CostFields(*(CostTerm(*(np.asarray(getattr(term, field)) for field in CostTerm._fields)) for term in terms))
+
+
 def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:
     """Build the message of all trajectories, its columns in the order of the sequence."""
     columns = batch.request.columns
@@ -51,22 +66,27 @@ def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:
     message.batch = batch.request.batch
     message.horizon = batch.request.output_horizon
     message.time_from_start = float32_array(batch.times.float32)
-    message.position, message.velocity, message.acceleration, message.jerk = (
-        float32_array(columns.out_of_node(values)) for values in batch.trajectories
-    )
+    for bit, (name, values) in enumerate(zip(OUTPUTS, batch.trajectories, strict=True)):
+        if batch.fields >> bit & 1:
+            setattr(message, name, float32_array(columns.out_of_node(values)))
     return message
 
 
-def fill_gradient(response: ComputeGradient.Response, gradient: BatchGradient) -> ComputeGradient.Response:
+def fill_evaluation(response: Evaluate.Response, evaluated: EvaluatedBatch, stamp: Time) -> None:
+    """Fill in costs, gradients and the trajectories that were asked for."""
+    response.cost = float32_array(evaluated.cost)
+    fill_gradient(response, evaluated.gradient)
+    if evaluated.trajectories is not None:
+        response.trajectory = trajectory_batch(evaluated.trajectories, stamp)
+
+
+def fill_gradient(
+    response: ComputeGradient.Response | Evaluate.Response, gradient: BatchGradient
+) -> ComputeGradient.Response | Evaluate.Response:
     """Fill in gradients; returns `response`."""
-    response.grad_action = float32_array(gradient.action)
-    response.grad_start_position = float32_array(gradient.start_position)
-    response.grad_start_velocity = float32_array(gradient.start_velocity)
-    response.grad_start_acceleration = float32_array(gradient.start_acceleration)
-    response.grad_dt = float32_array(gradient.dt)
-    response.grad_goal_position = float32_array(gradient.goal_position)
-    response.grad_goal_velocity = float32_array(gradient.goal_velocity)
-    response.grad_goal_acceleration = float32_array(gradient.goal_acceleration)
+    for name, values in zip(gradient._fields, gradient, strict=True):
+        if values.size:
+            setattr(response, f"grad_{name}", float32_array(values))
     return response
 
 

@@ -1,0 +1,198 @@
+"""Requests for what action sequences cost: the cost, checked and in the node's joint order. Knows no ROS."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.integrator import StartState, Wanted
+from ..kernels import CostTerm, QuadraticCost
+from .finite import require_finite
+from .limits import JointLimits
+from .rejection import Rejected, RejectionReason
+from .requests import LARGEST_RESULT_BYTES, ActionRequest
+
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+ALL_FIELDS = 15
+"""All constants of TrajectoryBatch together: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
+
+_ROWS, _END, _LIMITS = ("weight", "target"), "terminal_weight", ("lower", "upper")
+_NO_TERM = CostTerm()
+
+
+class CostFields(NamedTuple):
+    """The four terms of a QuadraticCost; flat views of the message."""
+
+    position: CostTerm
+    velocity: CostTerm
+    acceleration: CostTerm
+    jerk: CostTerm
+
+
+class EvaluationFields(NamedTuple):
+    """What an Evaluate request asks for beside the sequence."""
+
+    cost: CostFields
+    wanted: Wanted
+    rows: np.ndarray
+    fields: int
+
+
+def check_fields(value: int, name: str) -> int:
+    """Return which outputs are wanted, as a sum of 1, 2, 4 and 8.
+
+    Raises:
+        Rejected: invalid_fields.
+
+    """
+    if value > ALL_FIELDS:
+        raise Rejected(
+            RejectionReason.INVALID_FIELDS,
+            f"{name}: expected 0 (all) or a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk), "
+            f"got {value}",
+        )
+    return value or ALL_FIELDS
+
+
+def check_rows_wanted(rows: np.ndarray, request: ActionRequest) -> np.ndarray:
+    """Return the trajectories to answer, int64.
+
+    Raises:
+        Rejected: row_out_of_range, or size_out_of_range.
+
+    """
+    batch, dof = request.batch, len(request.columns.names)
+    if rows.size > batch:
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE,
+            f"trajectory_rows: expected at most {batch} (batch) values, got {rows.size}",
+        )
+    if rows.size and rows.max() >= batch:
+        at = int(rows.argmax())
+        raise Rejected(
+            RejectionReason.ROW_OUT_OF_RANGE,
+            f"trajectory_rows: expected 0 to {batch - 1} (batch {batch}), got {rows[at]} at [{at}]",
+        )
+    # Gradients, four outputs and times, all float32.
+    size = 4 * ((batch * request.horizon + 4 * rows.size * request.output_horizon) * (dof + 1) + 6 * batch * dof)
+    if rows.size and size > LARGEST_RESULT_BYTES:
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE,
+            f"trajectory_rows: expected an answer of at most {LARGEST_RESULT_BYTES} bytes, the most that a message "
+            f"carries, got {size} with {rows.size} trajectories",
+        )
+    return rows.astype(np.int64)
+
+
+def check_cost(fields: CostFields, request: ActionRequest, limits: JointLimits) -> QuadraticCost:
+    """Check the cost of a request and arrange it in the node's joint order.
+
+    Args:
+        fields: the cost.
+        request: what it is the cost of.
+        limits: those that the node knows, for terms with a limit_weight alone.
+
+    Raises:
+        Rejected: size_mismatch, not_finite or invalid_cost, naming the field.
+
+    """
+    return QuadraticCost(
+        *(_check_term(name, term, request, limits) for name, term in zip(OUTPUTS, fields, strict=True))
+    )
+
+
+def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
+    """Return the request for some of its trajectories alone."""
+
+    def taken(state: StartState | None, index: np.ndarray | None) -> tuple[StartState | None, np.ndarray | None]:
+        if state is None or index is not None:
+            return state, None if index is None else index[rows]
+        if state.position.shape[0] == 1:
+            return state, None
+        return StartState(*(None if part is None else part[rows] for part in state.rows)), None
+
+    start, start_index = taken(request.start, request.start_index)
+    goal, goal_index = taken(request.goal, request.goal_index)
+    differs = np.ndim(request.dt) == 2
+    return request._replace(
+        batch=rows.size,
+        actions=request.actions[rows],
+        dt=request.dt[rows] if differs else request.dt,
+        start=start,
+        start_index=start_index,
+        goal=goal,
+        goal_index=goal_index,
+    )
+
+
+def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: JointLimits) -> CostTerm:
+    given = {
+        field: _check_array(f"cost.{name}.{field}", values, request)
+        for field, values in zip(term._fields, term, strict=True)
+        if values.size
+    }
+    if not given:
+        return _NO_TERM
+    checked = CostTerm(**given)
+    if checked.target is not None and checked.weight is None and checked.terminal_weight is None:
+        raise _invalid(f"cost.{name}.target", "weight or terminal_weight beside it, got neither")
+    if checked.limit_weight is None:
+        if checked.lower is not None or checked.upper is not None:
+            raise _invalid(f"cost.{name}.limit_weight", "one beside the limits, got none")
+        return checked
+    lower, upper = (
+        own if bound is None else bound
+        for bound, own in zip((checked.lower, checked.upper), limits.bounds(name), strict=True)
+    )
+    if lower is None and upper is None:
+        raise _invalid(f"cost.{name}.lower", "limits beside limit_weight, for the node knows none of its own, got none")
+    dof = len(request.columns.names)
+    lower = np.full(dof, -np.inf, np.float32) if lower is None else lower
+    upper = np.full(dof, np.inf, np.float32) if upper is None else upper
+    if (lower > upper).any():
+        joint = int((lower > upper).argmax())
+        raise _invalid(f"cost.{name}.lower", f"at most upper, {upper[joint]:g}, got {lower[joint]:g}")
+    return checked._replace(lower=np.ascontiguousarray(lower), upper=np.ascontiguousarray(upper))
+
+
+def _check_array(name: str, values: np.ndarray, request: ActionRequest) -> np.ndarray:
+    field = name.rpartition(".")[2]
+    shape = _shape(field, values.size, request)
+    if shape is None:
+        expected = ", ".join(f"{size} ({what})" for size, what in _sizes(field, request))
+        raise Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected 0, {expected} values, got {values.size}")
+    if field not in _LIMITS:
+        require_finite(name, values)
+    elif np.isnan(values).any():
+        at = int(np.isnan(values).argmax())
+        raise Rejected(RejectionReason.NOT_FINITE, f"{name}: expected numbers, got nan at [{at}]")
+    return request.columns.into_node(values.reshape(shape))
+
+
+def _shape(field: str, size: int, request: ActionRequest) -> tuple[int, ...] | None:
+    """The shape of an array of `size` values in a field of a term; None where it has none."""
+    batch, dof = request.batch, len(request.columns.names)
+    if size == dof:
+        return (dof,)
+    if field in _ROWS:
+        horizon = request.output_horizon
+        shapes = {horizon * dof: (horizon, dof), batch * horizon * dof: (batch, horizon, dof)}
+        return shapes.get(size)
+    return (batch, dof) if field == _END and size == batch * dof else None
+
+
+def _sizes(field: str, request: ActionRequest) -> list[tuple[int, str]]:
+    """How many values a field of a term may have, and why."""
+    batch, horizon, dof = request.batch, request.output_horizon, len(request.columns.names)
+    sizes = [(dof, "dof")]
+    if field in _ROWS:
+        points = f"output horizon {horizon} x dof"
+        sizes += [(horizon * dof, points), (batch * horizon * dof, f"batch {batch} x {points}")]
+    if field == _END:
+        sizes.append((batch * dof, f"batch {batch} x dof"))
+    return sizes
+
+
+def _invalid(field: str, expected: str) -> Rejected:
+    return Rejected(RejectionReason.INVALID_COST, f"{field}: expected {expected}")
