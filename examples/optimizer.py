@@ -1,4 +1,4 @@
-"""An optimizer: L-BFGS over jerks, with the node computing trajectories and gradients.
+"""An optimizer: L-BFGS over jerks, with the node computing costs and gradients.
 
 Start the node, then `python examples/optimizer.py`. Needs no robot: it brings its own start, which is in motion.
 """
@@ -11,8 +11,8 @@ from rclpy.client import Client
 from rclpy.node import Node
 from scipy.optimize import minimize
 
-from traj_integrator_interfaces.msg import ActionSequence, StartState
-from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+from traj_integrator_interfaces.msg import ActionSequence, QuadraticCost, StartState, TrajectoryBatch
+from traj_integrator_interfaces.srv import Evaluate, Integrate
 
 HORIZON, STEP = 64, 0.02  # steps, s
 START = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])  # rad, a Panda's ready pose
@@ -24,14 +24,14 @@ ANSWER_WITHIN = 3.0  # s
 
 
 class Optimizer(Node):
-    """Asks ~/integrate for trajectories and ~/compute_gradient for vector-Jacobian products."""
+    """Asks ~/evaluate for costs and gradients, and ~/integrate for the trajectory in the end."""
 
     def __init__(self) -> None:
         super().__init__("optimizer")
         self.integrate = self.create_client(Integrate, "traj_integrator/integrate")
-        self.gradient = self.create_client(ComputeGradient, "traj_integrator/compute_gradient")
+        self.evaluate = self.create_client(Evaluate, "traj_integrator/evaluate")
 
-    def call(self, client: Client, request: object) -> Integrate.Response | ComputeGradient.Response:
+    def call(self, client: Client, request: object) -> Integrate.Response | Evaluate.Response:
         """Wait for the service and its answer; ask again where none comes, as when the node is started again."""
         while True:
             while not client.wait_for_service(timeout_sec=2.0):
@@ -60,27 +60,30 @@ class Optimizer(Node):
             data=array("f", jerk.astype(np.float32).tobytes()),
         )
 
-    def cost_and_gradient(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+    def cost(self) -> QuadraticCost:
         """Weighted distance of the last point from the goal at rest, plus squared jerk."""
-        actions = self.sequence(flat)
-        trajectory = self.call(self.integrate, Integrate.Request(actions=actions)).trajectory
-        cost = JERK_WEIGHT * float(flat @ flat)
-        request = ComputeGradient.Request(actions=actions)
-        for name, target in (("position", GOAL), ("velocity", 0.0), ("acceleration", 0.0)):
-            error = np.asarray(getattr(trajectory, name), np.float64).reshape(HORIZON, -1)[-1] - target
-            cost += WEIGHTS[name] * float(error @ error)
-            upstream = np.zeros((HORIZON, len(START)), np.float32)
-            upstream[-1] = 2 * WEIGHTS[name] * error
-            setattr(request, f"grad_{name}", array("f", upstream.tobytes()))
-        gradient = np.asarray(self.call(self.gradient, request).grad_action, np.float64)
-        return cost, gradient + 2 * JERK_WEIGHT * flat
+        cost = QuadraticCost()
+        cost.position.target = array("f", GOAL)
+        for name, weight in WEIGHTS.items():
+            getattr(cost, name).terminal_weight = array("f", [weight] * len(GOAL))
+        cost.jerk.weight = array("f", [JERK_WEIGHT] * len(GOAL))
+        return cost
+
+    def cost_and_gradient(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """What a sequence of jerks costs, and the gradient by each of them: one call."""
+        answer = self.call(self.evaluate, Evaluate.Request(actions=self.sequence(flat), cost=self.cost()))
+        return answer.cost[0], np.asarray(answer.grad_action, np.float64)
 
     def run(self) -> None:
         """Minimize and print."""
         start = np.zeros(HORIZON * len(START))
         before, _ = self.cost_and_gradient(start)
-        result = minimize(self.cost_and_gradient, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-        end = self.call(self.integrate, Integrate.Request(actions=self.sequence(result.x))).trajectory
+        # Costs come in float32: a smaller relative change is their rounding.
+        options = {"maxiter": 200, "ftol": 1e-7}
+        result = minimize(self.cost_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+        request = Integrate.Request(actions=self.sequence(result.x))
+        request.fields = TrajectoryBatch.POSITION | TrajectoryBatch.VELOCITY
+        end = self.call(self.integrate, request).trajectory
         miss = np.abs(np.asarray(end.position[-len(START) :]) - GOAL).max()
         speed = np.abs(end.velocity[-len(START) :]).max()
         print(f"cost {before:.3f} -> {result.fun:.5f} in {result.nit} iterations, {result.nfev} evaluations")

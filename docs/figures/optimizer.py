@@ -39,17 +39,27 @@ def main() -> None:
             callback=lambda jerk: iterates.append(jerk.copy()),
             options={"maxiter": 200},
         )
-        costs = np.array([client.cost_and_gradient(jerk)[0] for jerk in iterates])
-        motions = [integrated(client, iterates[index]) for index in (0, 5, -1)]
+        trajectories = [integrated(client, jerk) for jerk in iterates]
+        costs = np.array([cost_of(*pair) for pair in zip(trajectories, iterates, strict=True)])
+        motions = [trajectories[index][0] for index in (0, 5, -1)]
         client.destroy_node()
     rclpy.shutdown()
     draw(costs, optimal_cost(), motions)
 
 
-def integrated(client: example.Optimizer, jerk: np.ndarray) -> np.ndarray:
-    """Positions of a trajectory `[horizon, dof]`, as the node computes them."""
-    answer = client.call(client.integrate, Integrate.Request(actions=client.sequence(jerk)))
-    return np.asarray(answer.trajectory.position).reshape(example.HORIZON, -1)
+def integrated(client: example.Optimizer, jerk: np.ndarray) -> list[np.ndarray]:
+    """Positions, velocities and accelerations of a trajectory, each `[horizon, dof]`, as the node computes them."""
+    trajectory = client.call(client.integrate, Integrate.Request(actions=client.sequence(jerk))).trajectory
+    return [np.asarray(getattr(trajectory, name), np.float64).reshape(example.HORIZON, -1) for name in example.WEIGHTS]
+
+
+def cost_of(trajectory: list[np.ndarray], jerk: np.ndarray) -> float:
+    """What ~/evaluate answers, in float64: below a 1e-7th its float32 would hide the rest of the descent."""
+    targets = (example.GOAL, 0.0, 0.0)
+    weighted = zip(example.WEIGHTS.values(), trajectory, targets, strict=True)
+    return sum(weight * float(((rows[-1] - target) ** 2).sum()) for weight, rows, target in weighted) + (
+        example.JERK_WEIGHT * float(jerk[: -len(example.START)] @ jerk[: -len(example.START)])
+    )
 
 
 def optimal_cost() -> float:
