@@ -326,10 +326,11 @@ def mend_python_exports(environment: Environment) -> None:
 # ---- step 4: this package ----
 
 
-def project_inputs(environment: Environment) -> list[Path]:
-    """What an editable installation copies or compiles from the checkout instead of looking there."""
+def project_inputs(environment: Environment) -> list[str | Path]:
+    """What an editable installation copies, compiles or links from the checkout instead of looking there."""
     cpp = [path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".h", ".inc")]
-    return [*(ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")), *sorted(cpp)]
+    metadata = [ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")]
+    return [*metadata, *sorted(cpp), *(path.name for path in launch_files())]
 
 
 def install_project(environment: Environment) -> None:
@@ -338,14 +339,23 @@ def install_project(environment: Environment) -> None:
     share, executables = environment.venv / "share", environment.venv / "lib" / PACKAGE
     links = {
         share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,
-        **{share / PACKAGE / name: ROOT / name for name in ("package.xml", "launch", "config")},
+        **{share / PACKAGE / name: ROOT / name for name in ("package.xml", "config")},
+        # One by one: ros2 launch does not look into a folder that is a link.
+        **{share / PACKAGE / "launch" / path.name: path for path in launch_files()},
         # ros2 run and launch files look for executables there.
         **{executables / name: environment.venv / "bin" / name for name in console_scripts(environment)},
     }
+    launch = share / PACKAGE / "launch"
+    launch.unlink() if launch.is_symlink() else shutil.rmtree(launch, ignore_errors=True)
     for link, target in links.items():
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
+
+
+def launch_files() -> list[Path]:
+    """The launch files of this package."""
+    return sorted((ROOT / "launch").glob("*.launch.py"))
 
 
 def console_scripts(environment: Environment) -> Iterator[str]:

@@ -263,6 +263,7 @@ def assert_ament_package(prefix: Path) -> None:
     assert (share / "ament_index" / "resource_index" / "packages" / PACKAGE).is_file()
     assert (share / PACKAGE / "package.xml").is_file()
     assert {"integrator.launch.py", "demo.launch.py"} <= {path.name for path in (share / PACKAGE / "launch").iterdir()}
+    assert not (share / PACKAGE / "launch").is_symlink(), "ros2 launch does not look into a folder that is a link"
     assert {"franka.yaml", "ur5e.yaml"} <= {path.name for path in (share / PACKAGE / "config").iterdir()}
 
 
