@@ -98,14 +98,15 @@ def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
     kinds = (
         ("at rest", stopping, False),
         ("with a brake", moving, False),
-        ("with a brake, replacing", np.sin((times + 0.1) * rates) + 1e-3, True),
+        ("with a brake, replacing", np.sin((times + CYCLE_NS * 1e-9 + DT) * rates) + 1e-3, True),
     )
     for name, rows, replaces in kinds:
         pipeline = _pipeline(dof, "previous" if replaces else "measured")
         pipeline.take_joint_state(pipeline.parameters.joint_names, np.zeros(dof), rates, NOW_NS, NOW_NS)
         now_ns = NOW_NS
         if replaces:
-            before = pipeline.trajectory(pipeline.integrate(_sequence(moving), NOW_NS), 0, NOW_NS)
+            first = _sequence(np.sin((times + pipeline.parameters.publish_lead_time) * rates))
+            before = pipeline.trajectory(pipeline.integrate(first, NOW_NS), 0, NOW_NS)
             pipeline.published.record(before, NOW_NS)
             now_ns += CYCLE_NS
         fields = _sequence(rows)
