@@ -65,7 +65,7 @@ def primals(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
 def _native() -> ModuleType | None:
     try:
         from . import native
-    except ImportError:
+    except (ImportError, AttributeError):  # AttributeError: an extension built from older sources
         return None
     return native
 

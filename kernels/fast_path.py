@@ -92,7 +92,7 @@ def native_kernels() -> ModuleType | None:
     """Return the C++ kernels; None, having said so once, where they cannot be imported."""
     try:
         from . import native
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:  # AttributeError: an extension built from older sources
         message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
         logging.getLogger(__package__).warning(message, error)
         return None

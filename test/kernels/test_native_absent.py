@@ -40,7 +40,9 @@ import torch
 stale = types.ModuleType("_C")
 stale.torch_version = torch.__version__
 sys.modules["traj_integrator_ros.kernels.native._C"] = stale
-from traj_integrator_ros.kernels import Backend, backend_info
+from traj_integrator_ros.kernels import Backend, backend_info, clique_step
+action, dt = torch.randn(2, 5, 3, requires_grad=True), torch.tensor(0.1, requires_grad=True)
+clique_step(action, torch.zeros(2, 3), dt=dt).jerk.sum().backward()
 info = backend_info()[0]
 assert info.backend is Backend.REFERENCE, info
 assert "built from other sources" in info.reason and "make setup, or pip install" in info.reason, info
