@@ -111,12 +111,12 @@ def items(folder: Path | None, blending: MakeController | None, *, quick: bool =
                 lambda sender, s=streams: _at_seams(s(sender), True),
             )
         yield Item(what, "backwards, rad/s", 0.0, lambda sender, s=streams: _backwards(s(sender)))
-    for name, settings in _JOINED_ELSEWHERE.items():
-        streams = partial(_streams, partial(Controller, **settings), 0.1, conditions)
+    for (name, settings), lead_in in product(_JOINED_ELSEWHERE.items(), (False, True)):
+        streams = partial(_streams, partial(Controller, **settings), 0.1, conditions, lead_in=lead_in)
         yield Item(
-            f"chunks at 10 Hz, {name}",
+            f"chunks at 10 Hz, {name}" + (", publish.lead_in" if lead_in else ""),
             "acceleration / plan's",
-            np.inf,
+            1.5 if lead_in else np.inf,
             lambda sender, s=streams: _at_seams(s(sender), None),
         )
     stops = tuple(product((0.1, 0.04), range(2 if quick else 12)))
@@ -284,11 +284,13 @@ def _stream(
     return controller.commanded(), round(arrival / 1e-3)
 
 
-def _streams(make: MakeController, period: float, conditions: list, sender: Sender) -> list[Commanded]:
+def _streams(
+    make: MakeController, period: float, conditions: list, sender: Sender, *, lead_in: bool = False
+) -> list[Commanded]:
     """The commands of streams, once the plan is on its way."""
     commands = []
     for jitter, inference, seed in conditions:
-        node = sender(2, start_from="previous", limits__start_deviation=0.0)
+        node = sender(2, start_from="previous", limits__start_deviation=0.0, publish__lead_in=lead_in)
         chunks = round((RAMP_S + 2.5) / period)
         commands.append(_stream(make, node, period, jitter, inference, seed, chunks=chunks)[0])
     return [command.part(slice(round(1000 * RAMP_S) + 300, None)) for command in commands]
