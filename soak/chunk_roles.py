@@ -174,15 +174,19 @@ class Follower(Role):
     def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
         if self._gaps.missed_before(info):
             self.faults["joint_trajectory: the robot missed one"] += 1
-        planned = planned_trajectory(message)
-        fields = [[getattr(point, name) for point in planned.points] for name in ("positions", "velocities")]
-        accelerations = [point.accelerations for point in planned.points]
-        points = Points(
-            np.array([point.time_ns for point in planned.points], np.int64),
-            *(np.array(rows) for rows in fields),
-            np.array(accelerations) if len(accelerations[0]) else None,
-        )
-        self._waiting.append((received_ns(info), planned.stamp_ns, points))
+        self._waiting.append((received_ns(info), *scheduled_points(message)))
+
+
+def scheduled_points(message: JointTrajectory) -> tuple[int, Points]:
+    """Stamp, ns, and points of a trajectory that the node published."""
+    planned = planned_trajectory(message)
+    fields = [[getattr(point, name) for point in planned.points] for name in ("positions", "velocities")]
+    accelerations = [point.accelerations for point in planned.points]
+    return planned.stamp_ns, Points(
+        np.array([point.time_ns for point in planned.points], np.int64),
+        *(np.array(rows) for rows in fields),
+        np.array(accelerations) if len(accelerations[0]) else None,
+    )
 
 
 def _fault(about: None, message: TrajectoryBatch) -> str:

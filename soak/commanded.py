@@ -41,13 +41,14 @@ class Commanded:
         """Commands that left a limit, the worst of each trajectory and quantity."""
         self.peaks = {"velocity": 0.0, "acceleration": 0.0, "jerk": 0.0, "of_limit": 0.0, "late_jump": 0.0}
         """Largest of any joint, SI units; of_limit: largest acceleration as a share of its joint's limit; late_jump:
-        largest acceleration where a trajectory was taken that came after its own start."""
+        largest acceleration where a trajectory was taken that came too late."""
         self.taken = self.late = 0
-        """Trajectories executed, and those of them that came after their own start: the machine missed their time."""
+        """Trajectories executed, and those of them that came too late to be joined: the machine missed their time."""
         self._joint_names = joint_names
         self._limits = {"velocity": velocity, "acceleration": acceleration}
         self._motion: Motion = resting(position, _CYCLE_S)
         self._begin_ns = self._judged_ns = now_ns - now_ns % CYCLE_NS
+        self._last_acceleration = np.zeros((1, len(position)))
 
     def at(self, time_ns: int) -> State:
         """The command for a time."""
@@ -88,10 +89,13 @@ class Commanded:
         cycles_ns = np.arange(self._judged_ns, until_ns, CYCLE_NS)
         if not len(cycles_ns):
             return
-        _, velocity, acceleration, jerk = self._motion.states_at((cycles_ns - self._begin_ns) * 1e-9)
+        _, velocity, acceleration, _ = self._motion.states_at((cycles_ns - self._begin_ns) * 1e-9)
         self._hold_against("velocity", np.abs(velocity), int(cycles_ns[0]))
         self._hold_against("acceleration", np.abs(acceleration), int(cycles_ns[0]))
+        # From cycle to cycle: what a piece of less than a cycle does in between, nobody commands.
+        jerk = np.diff(acceleration, axis=0, prepend=self._last_acceleration) / _CYCLE_S
         self.peaks["jerk"] = max(self.peaks["jerk"], float(np.abs(jerk).max()))
+        self._last_acceleration = acceleration[-1:]
         self._judged_ns = int(cycles_ns[-1]) + CYCLE_NS
 
     def _judge_jump(self, before: State, now_ns: int, is_late: bool) -> None:
@@ -99,8 +103,9 @@ class Commanded:
         after = self.at(now_ns)
         steps = np.abs(after.position - before.position) / _CYCLE_S, np.abs(after.velocity - before.velocity)
         jump = np.maximum(*steps) / _CYCLE_S
-        if is_late:
+        if is_late and (jump > self._limits["acceleration"]).any():
             self.late += 1
+            self._last_acceleration = after.acceleration[None]
             self.peaks["late_jump"] = max(self.peaks["late_jump"], float(jump.max()))
         else:
             self._hold_against("acceleration", jump[None], now_ns, " (a jump)")

@@ -48,16 +48,20 @@ class SimulatedNode:
         stamp: float = 0.0,
         start: tuple[object, ...] = (),
         took: float = 0.0,
+        delay: float = 0.0,
         **fields_of_splines: object,
     ) -> ExecutableTrajectory:
-        """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later."""
+        """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
+
+        `delay`: until it was made, by the node's clock.
+        """
         data = np.asarray(actions, np.float32)
         rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
         steps = np.atleast_1d(np.asarray(dt, np.float32))
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
         batch = self.pipeline.integrate(fields._replace(**fields_of_splines), ns(now))
-        trajectory = self.pipeline.trajectory(batch, ns(stamp), ns(now))
-        self.published.record(trajectory, ns(now + took))
+        trajectory = self.pipeline.trajectory(batch, ns(stamp), ns(now), lambda: ns(now + delay))
+        self.published.record(trajectory, ns(now + max(took, delay)))
         return trajectory
 
     def plan(

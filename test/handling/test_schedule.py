@@ -187,9 +187,28 @@ def test_a_chunk_that_overlaps_the_wrong_way_replaces_what_was_to_come() -> None
     """An older observation, sent later: it is followed from where the robot is by then, not backwards."""
     node = moving_node()
     node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4)
+    assert node.published.report().out_of_order == 0
     trajectory = node.send(positions(0.3, 16), dt=0.05, now=NOW_S + 0.52, stamp=NOW_S + 0.3)
+    assert node.published.report().out_of_order == 1
     assert np.allclose(at(trajectory, NOW_S + 0.9)[0], 0.9, atol=1e-5)
     assert trajectory.motion.states_at(np.linspace(0, 0.5, 500))[1].min() > 0.9
+
+
+def test_a_trajectory_whose_start_has_passed_while_it_was_made_is_made_anew() -> None:
+    node = moving_node()
+    expected = at_time(node, NOW_S + 0.6 + LEAD)
+    trajectory = node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4, delay=0.1)
+    assert trajectory.stamp_ns == ns(NOW_S + 0.6 + LEAD) and trajectory.dropped == 4
+    assert np.allclose(at(trajectory, NOW_S + 0.6 + LEAD), expected, atol=1e-9)
+    assert node.published.report().late == 0
+
+
+def test_a_sequence_that_is_over_once_its_trajectory_is_made_is_refused() -> None:
+    message = refused(
+        RejectionReason.STALE_SEQUENCE, moving_node(), positions(0.4, 8), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5,
+        delay=0.5,
+    )  # fmt: skip
+    assert "all 8 steps are over" in message
 
 
 # The difference fades
@@ -269,6 +288,20 @@ def test_a_clock_that_jumps_back_forgets_the_motion() -> None:
     node.measure(5.0, now=NOW_S - 99.0)
     trajectory = node.send(positions(5.0, 8), dt=0.05, now=NOW_S - 99.0)
     assert np.allclose(trajectory.motion.state_at(0.0).position, 5.0)
+
+
+@pytest.mark.parametrize("back", [0.001, 0.05, 0.3])
+def test_a_clock_that_jumps_back_a_little_is_told_too(back: float) -> None:
+    """The joint state is older than the jump; what was published is not."""
+    node = moving_node()
+    node.measure(0.1, 1.0, now=NOW_S + 0.1)
+    node.send(positions(0.5, 16), dt=0.05, now=NOW_S + 0.5)
+    with pytest.raises(Rejected) as caught:
+        node.send(positions(0.5 - back, 16), dt=0.05, now=NOW_S + 0.5 - back)
+    assert caught.value.reason is RejectionReason.CLOCK_JUMPED_BACK
+    node.measure(0.5, 1.0, now=NOW_S + 0.5 - back)
+    trajectory = node.send(positions(0.52, 16), dt=0.05, now=NOW_S + 0.5 - back)
+    assert np.allclose(trajectory.motion.state_at(0.0)[:2], [[0.5 + LEAD], [1.0]])
 
 
 def test_after_a_clock_jumped_forward_over_the_end_trajectories_start_where_the_robot_is_measured() -> None:

@@ -46,6 +46,7 @@ def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
         ({"rejected": counted(RejectionReason.NOT_FINITE)}, WARN, "rejected 2 x not_finite"),
         ({"execution": ExecutionReport(late=2)}, WARN, "2 x late"),
         ({"execution": ExecutionReport(late=1, starved=3)}, WARN, "1 x late, 3 x starved"),
+        ({"execution": ExecutionReport(out_of_order=2)}, WARN, "2 x out_of_order"),
         ({"warned": counted(RejectionReason.LIMITS)}, WARN, "published in spite of 2 x limits_violated"),
         ({"state_age_s": 2.0}, STALE, "joint state is 2.00 s old (state_timeout 0.5 s)"),
         ({"state_age_s": 2.0, "state_timeout_s": 0.0}, OK, "active"),
@@ -78,13 +79,13 @@ def test_every_reason_is_listed_with_its_count() -> None:
 
 
 def test_what_was_executed_is_told() -> None:
-    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5)
+    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5, 6)
     [told] = Diagnostics("node").message(status(execution=report), Time()).status
     values = {pair.key: pair.value for pair in told.values}
     assert [values[f"seam_offset_{q}"] for q in ("position", "velocity", "acceleration")] == ["0.1", "0.2", "0.3"]
     assert (values["lead_margin_least_ms"], values["lead_margin_median_ms"]) == ("12.300", "15.000")
-    counts = ("dropped_steps", "late", "starved", "brakes", "chunks_averaged", "chunks_forgotten")
-    assert [values[key] for key in counts] == ["7", "1", "2", "3", "4", "5"]
+    counts = ("dropped_steps", "late", "starved", "brakes", "chunks_averaged", "chunks_forgotten", "out_of_order")
+    assert [values[key] for key in counts] == ["7", "1", "2", "3", "4", "5", "6"]
 
 
 def test_latency_percentiles_are_of_the_last_thousand() -> None:

@@ -188,13 +188,16 @@ class Pipeline:
             raise finding
         self._warn(finding)
 
-    def trajectory(self, batch: IntegratedBatch, stamp_ns: int, now_ns: int) -> ExecutableTrajectory:
+    def trajectory(
+        self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
+    ) -> ExecutableTrajectory:
         """Make the trajectory that is published of a batch: that of the row publish.row.
 
         Args:
             batch: what was integrated.
             stamp_ns: of the sequence; counts with start_from = previous.
             now_ns: the node's clock.
+            clock: reads it anew: a trajectory that is due already when it is made is made once more.
 
         Raises:
             Rejected: size_out_of_range (there is no such row), stale_sequence, future_sequence, limits_violated,
@@ -210,6 +213,12 @@ class Pipeline:
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
         plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
+        trajectory = self._executable(plan, now_ns)
+        if clock is not None and trajectory.stamp_ns and trajectory.due_ns < (later_ns := clock()):
+            return self._executable(plan, later_ns)
+        return trajectory
+
+    def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
         if self._weighing is not None and plan.is_chunk:
             return self._ensembled(plan, self._weighing, now_ns)
         return self._trajectories.trajectory(plan, now_ns)
@@ -338,7 +347,8 @@ class Pipeline:
     def _check_clock(self, now_ns: int) -> None:
         """Forget what was measured and published later than now."""
         self.joint_states.check_clock(now_ns)
-        self.published.check_clock(now_ns)
+        if self.published.check_clock(now_ns):
+            self.joint_states.drop_for_jump()
         if self.joint_states.jumped_back:
             self.published.clear()
 

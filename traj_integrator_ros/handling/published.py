@@ -37,6 +37,8 @@ class ExecutableTrajectory:
     """Steps that were over at its start."""
     seam: State | None = None
     """What the plan lacked of the robot's state at the start; None where it began from that."""
+    origin_ns: int = 0
+    """When the plan's first step began, where its sender said so; 0: it did not."""
     chunk: Plan | None = None
     """Of a policy, to be averaged with those that follow: as it was sent; None: none is."""
 
@@ -60,6 +62,8 @@ class ExecutionReport(NamedTuple):
     """Most chunks that were averaged for one time, since the report before."""
     chunks_forgotten: int = 0
     """Chunks that were not over when something took over that they are not averaged with."""
+    out_of_order: int = 0
+    """Trajectories of plans that began before one that had been published already."""
 
 
 class PublishedMotion:
@@ -73,7 +77,8 @@ class PublishedMotion:
         self._brake_counted = False
         self._seam = np.zeros(3)
         self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
-        self._dropped = self._late = self._starved = self._brakes = 0
+        self._dropped = self._late = self._starved = self._brakes = self._out_of_order = 0
+        self._newest_origin_ns = 0
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Keep a trajectory that has just been published."""
@@ -84,6 +89,9 @@ class PublishedMotion:
             self._late += margin < 0
             self._margins.append(margin)
         self._dropped += trajectory.dropped
+        if trajectory.origin_ns:
+            self._out_of_order += trajectory.origin_ns < self._newest_origin_ns
+            self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
         if trajectory.seam is not None:
             self._seam = np.maximum(self._seam, [np.abs(part).max() for part in trajectory.seam])
         self._last, self._recorded_ns, self._brake_counted = trajectory, now_ns, False
@@ -106,12 +114,15 @@ class PublishedMotion:
         self._margins.clear()
         self._seam = np.zeros(3)
         counts = (self._dropped, self._late, self._starved, self._brakes)
-        return ExecutionReport(seam, least, median, *counts, self.chunks.most_averaged(), self.chunks.forgotten)
+        chunks = self.chunks.most_averaged(), self.chunks.forgotten
+        return ExecutionReport(seam, least, median, *counts, *chunks, self._out_of_order)
 
-    def check_clock(self, now_ns: int) -> None:
-        """Forget a motion that was published later than now: the clock has jumped back."""
-        if self._last is not None and now_ns < self._recorded_ns:
-            self.clear()
+    def check_clock(self, now_ns: int) -> bool:
+        """Forget a motion that was published later than now; returns whether the clock has so jumped back."""
+        if self._last is None or now_ns >= self._recorded_ns:
+            return False
+        self.clear()
+        return True
 
     def state_at(self, time_ns: int) -> State | None:
         """State that the robot is commanded at a time; None where nothing is known of it.
@@ -155,5 +166,6 @@ class PublishedMotion:
     def clear(self) -> None:
         """Forget the motion."""
         self._last = None
+        self._newest_origin_ns = 0
         self.chunks.clear()
         self._brake_counted = False

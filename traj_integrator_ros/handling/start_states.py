@@ -131,7 +131,12 @@ class JointStates:
     def check_clock(self, now_ns: int) -> None:
         """Drop the state if the node's own clock now reads earlier than when the state came."""
         if self._state is not None and now_ns < self._state.received_ns:
-            self._drop_for_jump()
+            self.drop_for_jump()
+
+    def drop_for_jump(self) -> None:
+        """Forget the state because a clock has jumped back."""
+        self._state = None
+        self._jumped_back = True
 
     def clear(self) -> None:
         """Forget the state."""
@@ -170,13 +175,9 @@ class JointStates:
         back_s = (self._state.stamp_ns - stamp_ns) * 1e-9
         consequence = "ignored as late"
         if back_s > REORDER_WINDOW_S:
-            self._drop_for_jump()
+            self.drop_for_jump()
             consequence = "the state held is dropped"
         raise Rejected(
             RejectionReason.CLOCK_JUMPED_BACK,
             f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
         )
-
-    def _drop_for_jump(self) -> None:
-        self._state = None
-        self._jumped_back = True

@@ -123,7 +123,10 @@ class TrajectoryMaker:
             points = _rows(points, slice(1, None))
         _require_finite_points(points)
         _require_times(points.time_ns)
-        return ExecutableTrajectory(motion, points, start_ns, stamp_ns, due_ns, brakes_at, when.dropped, seam)
+        origin_ns = plan.origin_ns if self._replaces else 0
+        return ExecutableTrajectory(
+            motion, points, start_ns, stamp_ns, due_ns, brakes_at, when.dropped, seam, origin_ns
+        )
 
     def _motion(self, plan: Plan, when: Schedule, robot: Robot) -> tuple[Motion, State | None]:
         """The plan's own motion from the robot's state, and what it lacked of that."""

@@ -66,10 +66,12 @@ class Diagnostics:
         rejected = _increase(status.rejected, self._rejected)
         warned = _increase(status.warned, self._warned)
         self._rejected, self._warned = dict(status.rejected), dict(status.warned)
-        late = status.execution.late - self._execution.late
-        starved = status.execution.starved - self._execution.starved
+        untimely = {
+            name: getattr(status.execution, name) - getattr(self._execution, name)
+            for name in ("late", "starved", "out_of_order")
+        }
         self._execution = status.execution
-        level, summary = _judge(status, rejected, warned, {"late": late, "starved": starved})
+        level, summary = _judge(status, rejected, warned, untimely)
         array = DiagnosticArray()
         array.header.stamp = stamp
         array.status = [
@@ -146,6 +148,7 @@ def _of_execution(execution: ExecutionReport) -> dict[str, str]:
         "dropped_steps": str(execution.dropped_steps),
         "late": str(execution.late),
         "starved": str(execution.starved),
+        "out_of_order": str(execution.out_of_order),
         "brakes": str(execution.brakes),
         "chunks_averaged": str(execution.chunks_averaged),
         "chunks_forgotten": str(execution.chunks_forgotten),

@@ -224,7 +224,9 @@ class IntegratorNode(LifecycleNode):
             batch = pipeline.integrate(sequence.fields, now_ns)
             # Checked before anything is published, so that a sequence is answered on both topics or on none.
             needed = parameters.publish_joint_trajectory or parameters.start_from == START_FROM_PREVIOUS
-            trajectory = pipeline.trajectory(batch, nanoseconds(sequence.stamp), now_ns) if needed else None
+            trajectory = None
+            if needed:
+                trajectory = pipeline.trajectory(batch, nanoseconds(sequence.stamp), now_ns, self._now_ns)
             if parameters.publish_joint_trajectory:
                 self._hand_over(trajectory)  # first, because a robot waits for it
             publisher = self._entities.trajectory_batch

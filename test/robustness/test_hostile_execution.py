@@ -1,0 +1,219 @@
+"""Sequences that cannot be executed, sent into a running stream: refused for the right reason, and the stream goes on.
+
+The robot executes all that is published; it must be left with nothing but a motion within limits, or a brake.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hostile_ledger import Ledger
+from node_fixtures import JOINTS
+from node_fixtures import PARAMETERS as NODE_PARAMETERS
+from ros_client import RosClient, sequence
+from streamed_robot import DT_S, HORIZON, PARAMETERS, StreamedRobot
+
+from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.traffic.messages import set_stamp
+from traj_integrator_ros.traffic.node_process import NodeProcess
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+CHANNEL = "~/action_sequence"
+MILLISECOND_NS = 10**6
+SPACES = range(ActionSequence.POSITION, ActionSequence.BSPLINE + 1)
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    process = NodeProcess(tmp_path_factory.mktemp("streamed"), {**NODE_PARAMETERS, **PARAMETERS})
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def robot(process: NodeProcess) -> Iterator[StreamedRobot]:
+    """A robot at rest; in the end it rests again, whatever it was sent, and has never left its limits."""
+    client = RosClient(JOINTS)
+    client.wait_until_active()
+    robot = StreamedRobot(client)
+    with robot.measured():
+        client.spin(0.3)
+        yield robot
+        robot.wait_until_at_rest()
+    robot.assert_guided()
+    assert process.is_running() and "internal_error" not in process.output, process.output
+    client.close()
+
+
+def stamped(message: ActionSequence, age_s: float) -> ActionSequence:
+    """Observed so long ago."""
+    set_stamp(message, max(0, time.time_ns() - round(age_s * 1e9)))
+    return message
+
+
+def zeros(space: int) -> ActionSequence:
+    """Actions of zero, for as long as any chunk."""
+    rows = (HORIZON + 3) * 4 if space == ActionSequence.BSPLINE else HORIZON  # degree 3, 4 steps in a segment
+    return sequence(np.zeros((1, HORIZON, 3)), dt=[HORIZON * DT_S / rows], control_space=space)
+
+
+def rejected(client: RosClient) -> Counter:
+    counts = client.counts()
+    return Counter({key[9:]: int(value) for key, value in counts.items() if key.startswith("rejected.")})
+
+
+def refuse(robot: StreamedRobot, ledger: Ledger, reason: str, message: ActionSequence) -> None:
+    """Send a message that must be counted under a reason, answered on no topic, and change nothing."""
+    client = robot.client
+    before = rejected(client)
+    client.batches.clear()
+    client.sequences.publish(message)
+    try:
+        client.wait_for(lambda: rejected(client).total() > before.total(), f"one more {reason}", 10.0)
+    except TimeoutError:
+        told = "nothing"
+    else:
+        told = ", ".join((rejected(client) - before).elements())
+    if told != reason or any(batch.header.stamp == message.header.stamp for batch in client.batches):
+        ledger.wrong.append(f"{CHANNEL} in a stream: expected {reason}, got {told}")
+        raise AssertionError(ledger.wrong[-1])
+    ledger.right[CHANNEL, reason] += 1
+    robot.assert_guided()
+
+
+# Stamps
+
+
+def test_stamps_out_of_all_proportion_are_refused_in_every_control_space(robot: StreamedRobot, ledger: Ledger) -> None:
+    with robot.streaming():
+        for space in SPACES:
+            for age_s in (HORIZON * DT_S + 0.01, 10.0, 1e9):
+                refuse(robot, ledger, "stale_sequence", stamped(zeros(space), age_s))
+            for ahead_s in (2.0, 3e8):
+                refuse(robot, ledger, "future_sequence", stamped(zeros(space), -ahead_s))
+        robot.wait_until_moving()
+
+
+def test_stamps_that_nobody_means_are_refused(robot: StreamedRobot, ledger: Ledger) -> None:
+    with robot.streaming():
+        for seconds, reason in ((1, "stale"), (-1, "stale"), (-(2**31), "stale"), (2**31 - 1, "future")):
+            message = zeros(ActionSequence.VELOCITY)
+            message.header.stamp.sec = seconds
+            refuse(robot, ledger, f"{reason}_sequence", message)
+        robot.wait_until_moving()
+
+
+def test_a_stamp_ahead_of_a_robot_that_moves_unguided_is_refused(robot: StreamedRobot, ledger: Ledger) -> None:
+    """Nobody has told where it moves: no trajectory of this node."""
+    client = robot.client
+    for transition in ("deactivate", "activate"):  # forgets what was published
+        assert client.change_state(transition)
+    robot.unguided = 0.5
+    client.spin(0.3)
+    refuse(robot, ledger, "future_sequence", stamped(zeros(ActionSequence.VELOCITY), -0.5))
+
+
+def test_a_lead_time_longer_than_the_chunk_is_refused(robot: StreamedRobot, ledger: Ledger) -> None:
+    with robot.streaming(), changed(robot, publish__lead_time=0.5):
+        short = robot.chunk(time.time_ns(), horizon=8)
+        refuse(robot, ledger, "stale_sequence", short)
+        robot.wait_until_moving()
+
+
+@contextmanager
+def changed(robot: StreamedRobot, **parameters: object) -> Iterator[None]:
+    """Change parameters for the time being."""
+    client = robot.client
+    before = {name: client.parameter(name.replace("__", ".")) for name in parameters}
+    assert client.set_atomically(**parameters) == (True, "")
+    try:
+        yield
+    finally:
+        assert client.set_atomically(**before) == (True, "")
+
+
+def test_a_chunk_that_is_older_than_the_one_before_is_counted_and_nothing_runs_backwards(
+    robot: StreamedRobot, ledger: Ledger
+) -> None:
+    client = robot.client
+    with robot.streaming():
+        for age_s in (0.15, 0.3, 0.5):
+            before = int(client.counts()["out_of_order"])
+            message = robot.chunk(time.time_ns() - round(age_s * 1e9))
+            client.batches.clear()
+            client.sequences.publish(message)
+            client.wait_for(
+                lambda message=message: any(batch.header.stamp == message.header.stamp for batch in client.batches),
+                "an answer to the older chunk",
+                10.0,
+            )
+            client.wait_for(
+                lambda before=before: int(client.counts()["out_of_order"]) > before, "one more out of order", 10.0
+            )
+            robot.assert_guided()
+    ledger.good[CHANNEL] += 3
+
+
+# Motions that cannot be
+
+
+def jump(robot: StreamedRobot) -> ActionSequence:
+    message = robot.chunk(time.time_ns())
+    message.data = type(message.data)("f", (np.asarray(message.data) + 1.0).tolist())
+    return message
+
+
+def zigzag(robot: StreamedRobot) -> ActionSequence:
+    """Every position as wanted, and between them more than the joints can do."""
+    message = robot.chunk(time.time_ns())
+    data = np.asarray(message.data).reshape(HORIZON, 3)
+    data[::2, 0] += 0.02
+    message.data = type(message.data)("f", data.ravel().tolist())
+    return message
+
+
+@pytest.mark.parametrize("make", [jump, zigzag])
+def test_a_chunk_that_the_robot_cannot_follow_is_refused(
+    robot: StreamedRobot, ledger: Ledger, make: Callable[[StreamedRobot], ActionSequence]
+) -> None:
+    with robot.streaming():
+        for _ in range(3):
+            refuse(robot, ledger, "limits_violated", make(robot))
+        robot.wait_until_moving()
+
+
+def test_limits_that_make_braking_impossible_refuse_every_end_in_motion(robot: StreamedRobot, ledger: Ledger) -> None:
+    """What was published before those limits goes on, to the brake that it has."""
+    with robot.streaming():
+        pass
+    told = robot.client.set_atomically(limits__acceleration=[1e-4] * 3)
+    assert not told[0] and "limits.acceleration" in told[1], "from the largest velocities nothing could be braked"
+    with changed(robot, limits__velocity=[], limits__acceleration=[1e-4] * 3):
+        for space in (ActionSequence.POSITION, ActionSequence.VELOCITY, ActionSequence.JERK):
+            message = zeros(space)
+            drift = 0.1 * np.arange(1, HORIZON + 1)[:, None] * DT_S if space == ActionSequence.POSITION else 0.1
+            message.data = type(message.data)("f", (np.zeros((HORIZON, 3)) + drift).ravel().tolist())
+            refuse(robot, ledger, "brake_impossible", stamped(message, 0.0))
+        robot.wait_until_at_rest()
+
+
+def test_a_brake_that_would_leave_the_position_limits_is_refused(
+    robot: StreamedRobot, ledger: Ledger, process: NodeProcess
+) -> None:
+    """The chunk keeps them; it ends on the way out, 1 mrad before them."""
+    with robot.streaming():
+        pass
+    now_ns = time.time_ns()
+    position = robot.commanded.at(now_ns).position
+    drift = position + 0.3 * DT_S * np.arange(1, HORIZON + 1)[:, None]
+    message = sequence(drift[None], dt=[DT_S])
+    set_stamp(message, now_ns)
+    limits = {"limits__position_min": [-9.0] * 3, "limits__position_max": (drift[-1] + 1e-3).tolist()}
+    with changed(robot, **limits):
+        refuse(robot, ledger, "limits_violated", message)
+    assert "while braking from the end of the plan" in process.output
