@@ -119,7 +119,7 @@ def _commanded(record: Record) -> list[tuple[str, str]]:
         ),
         (
             "trajectories executed",
-            f"{robot.counts.get('executed', 0)}, of which {late} came after their own start{jump}",
+            f"{robot.counts.get('executed', 0)}, of which {late} came too late{jump}",
         ),
     ]
 

@@ -104,7 +104,7 @@ def chunks(record: Record, late: int, executed: int = 1000) -> Record:
 def test_chunks_that_come_after_their_start_are_few_or_there_is_no_pass(record: Record) -> None:
     assert violations(chunks(record, late=10), Limits()) == []
     (line,) = violations(chunks(record, late=11), Limits())
-    assert "at most 1 % of the trajectories to come after their own start, got 21 of 2000" in line
+    assert "at most 1 % of the trajectories to come too late after their own start, got 21 of 2000" in line
 
 
 def test_chunks_that_nobody_executed_are_no_pass(record: Record) -> None:
