@@ -111,6 +111,6 @@ def _late(record: Record, limits: Limits) -> list[str]:
     if late <= limits.late_share * executed:
         return []
     return [
-        f"robot: expected at most {100 * limits.late_share:g} % of the trajectories to come too late after their own start, got "
-        f"{late} of {executed}: a slower machine needs a longer publish.lead_time"
+        f"robot: expected at most {100 * limits.late_share:g} % of the trajectories to come too late after their own "
+        f"start, got {late} of {executed}: a slower machine needs a longer publish.lead_time"
     ]
