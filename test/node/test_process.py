@@ -143,3 +143,14 @@ def test_the_wildcard_section_reaches_a_node_in_any_namespace(start_node: NodeFa
     client.wait_until_active()
     assert client.parameter("joint_names") == list(JOINTS)
     assert client.parameter("max_batch") == PARAMETERS["max_batch"]
+
+
+def test_interfaces_of_an_older_build_end_the_start_with_one_line(tmp_path: Path) -> None:
+    for package in ("", "msg", "srv"):
+        (tmp_path / "traj_integrator_interfaces" / package).mkdir()
+        (tmp_path / "traj_integrator_interfaces" / package / "__init__.py").touch()
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])
+    command = [sys.executable, "-m", "traj_integrator_ros"]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert "traj_integrator_interfaces is missing or old" in ended.stderr and ended.stderr.count("\n") == 1

@@ -60,7 +60,13 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0 if asked_for_help else _fail(f"unexpected argument {others[0]!a}")
     from .executor import create_executor
     from .heap import keep_freed_memory
-    from .node import IntegratorNode
+
+    try:
+        from .node import IntegratorNode
+    except ImportError as error:
+        if not (error.name or "").startswith("traj_integrator_interfaces"):
+            raise
+        return _fail(f"traj_integrator_interfaces is missing or old (colcon build, or make setup, builds it): {error}")
     from .shared_memory import remove_abandoned_segments, shortage
 
     _limit_threads()
