@@ -16,8 +16,9 @@ LEAD = 0.02
 
 
 def moving_node(**parameters: object) -> SimulatedNode:
-    """A node whose robot moves at 1 rad/s, from 0 at NOW_S, for 2 s."""
-    node = SimulatedNode(**{"start_from": "previous", "limits__start_deviation": 0.0} | parameters)
+    """A node whose robot moves at 1 rad/s, from 0 at NOW_S, for 2 s; trajectories start where they take over."""
+    settings = {"start_from": "previous", "publish__lead_in": False, "limits__start_deviation": 0.0}
+    node = SimulatedNode(**settings | parameters)
     node.measure(0.0, 1.0)
     lead = node.parameters.publish_lead_time
     start = (np.full(2, lead), np.ones(2))

@@ -157,7 +157,7 @@ CHANGES = [
     ("limits.acceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3), ("limits.start_deviation", 0.5),
     ("limits.action", "warn"), ("publish.row", 1), ("publish.joint_trajectory", False),
     ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
-    ("publish.brake_time", 0.5), ("publish.lead_time", 0.05), ("publish.fade_time", 0.1), ("publish.lead_in", True),
+    ("publish.brake_time", 0.5), ("publish.lead_time", 0.05), ("publish.fade_time", 0.1), ("publish.lead_in", False),
     ("publish.longest_wait", 2.0),
     ("chunks.ensemble", "weighted"), ("chunks.decay", 0.1), ("chunks.heaviest", "newest"),
     ("diagnostics.period", 0.2), ("service_introspection", "contents"),

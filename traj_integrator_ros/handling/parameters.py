@@ -303,7 +303,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
     ParameterSpec(
         "publish.lead_in",
         ParameterKind.BOOL,
-        False,
+        True,
         "With start_from = previous: trajectories begin with what the robot does until they take over, so that the "
         "controller joins nothing by itself; right where it replaces at once (allow_trajectory_replacement: false)",
     ),
