@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from documentation_pages import ROOT, section, table
 
-from traj_integrator_ros.handling.parameters import PARAMETERS, ParameterSpec
+from traj_integrator_ros.handling.parameter_table import PARAMETERS, ParameterSpec
 from traj_integrator_ros.handling.rejection import RejectionReason
 
 NODE_PAGE = ROOT / "docs" / "node.md"

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
 
-from traj_integrator_ros.handling.parameters import SPECS, NodeParameters, default_values
+from traj_integrator_ros.handling.parameter_table import SPECS
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 
 BLOCK_TIMEOUT_S = 150
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")

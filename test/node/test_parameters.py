@@ -15,16 +15,8 @@ from rclpy.parameter import Parameter
 from ros_client import RosClient, sequence, table
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.handling.parameters import (
-    PARAMETERS,
-    SPECS,
-    Changeable,
-    InvalidParameters,
-    NodeParameters,
-    ParameterKind,
-    check_value,
-    default_values,
-)
+from traj_integrator_ros.handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind
+from traj_integrator_ros.handling.parameters import InvalidParameters, NodeParameters, check_value, default_values
 
 ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))
 COMPLETE = "franka"

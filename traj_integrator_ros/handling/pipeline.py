@@ -23,7 +23,8 @@ from .evaluation import (
 )
 from .finite import all_finite, require_finite
 from .limits import JointLimits, find_violation
-from .parameters import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS, NodeParameters
+from .parameter_table import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
+from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .published import ExecutableTrajectory, PublishedMotion

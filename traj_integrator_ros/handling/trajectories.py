@@ -13,7 +13,8 @@ from ..execution.points import Points, motion_of_points, points_of
 from .ending import brake_from, stopping
 from .finite import require_finite
 from .limits import JointLimits, find_motion_violation
-from .parameters import ACTION_REJECT, END_STOP, START_FROM_PREVIOUS, NodeParameters
+from .parameter_table import ACTION_REJECT, END_STOP, START_FROM_PREVIOUS
+from .parameters import NodeParameters
 from .plan import Plan
 from .planned_motion import Fading, joined, replacing_motion, started_motion
 from .published import ExecutableTrajectory, PublishedMotion

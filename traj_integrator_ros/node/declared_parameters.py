@@ -8,16 +8,8 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ..handling.parameters import (
-    PARAMETERS,
-    SPECS,
-    Changeable,
-    NodeParameters,
-    ParameterKind,
-    ParameterSpec,
-    ParameterValue,
-    check_value,
-)
+from ..handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind, ParameterSpec, ParameterValue
+from ..handling.parameters import NodeParameters, check_value
 
 _TYPES = {
     ParameterKind.BOOL: Parameter.Type.BOOL,

@@ -17,7 +17,8 @@ from std_msgs.msg import String
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
-from ..handling.parameters import START_FROM_PREVIOUS, NodeParameters
+from ..handling.parameter_table import START_FROM_PREVIOUS
+from ..handling.parameters import NodeParameters
 from ..handling.pipeline import IntegratedBatch, Pipeline
 from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason

@@ -35,7 +35,8 @@ def load_limits(path: Path) -> JointLimits:
 
     Raises UserError.
     """
-    from ..handling.parameters import SPECS, InvalidParameters, NodeParameters, default_values
+    from ..handling.parameter_table import SPECS
+    from ..handling.parameters import InvalidParameters, NodeParameters, default_values
     from ..handling.urdf_limits import RobotLimits, UrdfError
 
     given = _flat(_section(path))

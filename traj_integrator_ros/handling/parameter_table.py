@@ -1,0 +1,360 @@
+"""The table of the node's parameters: types, defaults, ranges and what each of them is for. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
+
+ParameterValue = bool | int | float | str | list[str] | list[float]
+
+
+class ParameterKind(Enum):
+    """Type of a parameter; the values are the names ROS has for them."""
+
+    BOOL = "bool"
+    INTEGER = "integer"
+    DOUBLE = "double"
+    STRING = "string"
+    STRING_ARRAY = "string_array"
+    DOUBLE_ARRAY = "double_array"
+
+
+class Changeable(Enum):
+    """When a parameter can be set."""
+
+    RUN_TIME = "at run time"
+    UNCONFIGURED = "before configure"
+    """Refused while the node is configured: what depends on it is built in configure."""
+    START_UP = "at start-up"
+    """Read-only: only by a parameter file or the command line."""
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """One parameter as it is declared and documented."""
+
+    name: str
+    kind: ParameterKind
+    default: ParameterValue
+    description: str
+    unit: str = ""
+    range: tuple[float, float] | None = None
+    """Smallest and largest value of a number, both included."""
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    """What a string must match where it is neither free nor one of `choices`."""
+    changeable: Changeable = Changeable.RUN_TIME
+
+    @property
+    def constraints(self) -> str:
+        """What the range cannot say, in words."""
+        parts = [f"one of {', '.join(self.choices)}"] if self.choices else []
+        parts += [f"unit {self.unit}"] if self.unit else []
+        return "; ".join([*parts, f"can be set {self.changeable.value}"])
+
+
+START_FROM_PREVIOUS = "previous"
+END_STOP = "stop"
+ENSEMBLE_WEIGHTED = "weighted"
+HEAVIEST_NEWEST = "newest"
+ACTION_REJECT = "reject"
+_MAXIMUM = 1e9
+
+PARAMETERS: tuple[ParameterSpec, ...] = (
+    ParameterSpec(
+        "joint_names",
+        ParameterKind.STRING_ARRAY,
+        [],
+        "Joints of the robot in the order of all arrays (required)",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "device",
+        ParameterKind.STRING,
+        "auto",
+        "Where kernels run: auto (CUDA where there is one), cpu, cuda or cuda:N",
+        pattern=r"auto|cpu|cuda(:\d+)?",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "dtype",
+        ParameterKind.STRING,
+        "float32",
+        "Floating-point type the kernels compute in",
+        choices=("float32", "float64"),
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "control_space",
+        ParameterKind.STRING,
+        "position",
+        "What actions are where a sequence does not say",
+        choices=tuple(space.name.lower() for space in ControlSpace),
+    ),
+    ParameterSpec(
+        "dt",
+        ParameterKind.DOUBLE,
+        0.02,
+        "Time step where a sequence brings none",
+        unit="s",
+        range=(1e-6, 1e4),
+    ),
+    ParameterSpec(
+        "finite_difference",
+        ParameterKind.STRING,
+        "backward",
+        "How positions become velocity, acceleration and jerk; central has 4 more points than actions",
+        choices=tuple(scheme.value for scheme in FiniteDifference),
+    ),
+    ParameterSpec(
+        "acceleration_integrator",
+        ParameterKind.STRING,
+        "zoh",
+        "How accelerations become velocity and position: zoh is exact for accelerations held over a step",
+        choices=tuple(scheme.value for scheme in AccelerationIntegrator),
+    ),
+    ParameterSpec(
+        "bspline.degree",
+        ParameterKind.INTEGER,
+        3,
+        "Degree of B-splines where a sequence does not say",
+        range=(3, 5),
+    ),
+    ParameterSpec(
+        "bspline.steps",
+        ParameterKind.INTEGER,
+        4,
+        "Rows in each segment of a B-spline where a sequence does not say",
+        range=(1, 255),
+    ),
+    ParameterSpec(
+        "bspline.layout",
+        ParameterKind.STRING,
+        "tight",
+        "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as there)",
+        choices=tuple(layout.value for layout in BsplineLayout),
+    ),
+    ParameterSpec(
+        "max_batch",
+        ParameterKind.INTEGER,
+        1024,
+        "Most trajectories accepted in one message",
+        range=(1, 10_000_000),
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "max_horizon",
+        ParameterKind.INTEGER,
+        256,
+        "Most actions accepted in one trajectory, and most points in a position trajectory",
+        range=(1, 1_000_000),
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "warmup",
+        ParameterKind.STRING_ARRAY,
+        ["1x32"],
+        "Shapes (batch x action horizon, as BxH) run once in configure, so that the first message is not slower",
+        pattern=r"\d+x\d+",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "state_timeout",
+        ParameterKind.DOUBLE,
+        0.5,
+        "Oldest joint state to start from; 0 accepts any age",
+        unit="s",
+        range=(0.0, _MAXIMUM),
+    ),
+    ParameterSpec(
+        "start_from",
+        ParameterKind.STRING,
+        "measured",
+        "What trajectories go on from: measured (the latest joint state), or previous (the last published motion, on "
+        "a schedule; measured once it has ended)",
+        choices=("measured", START_FROM_PREVIOUS),
+    ),
+    ParameterSpec(
+        "limits.position_min",
+        ParameterKind.DOUBLE_ARRAY,
+        [],
+        "Lowest position of each joint; empty is off",
+        unit="rad or m",
+    ),
+    ParameterSpec(
+        "limits.position_max",
+        ParameterKind.DOUBLE_ARRAY,
+        [],
+        "Highest position of each joint; empty is off",
+        unit="rad or m",
+    ),
+    ParameterSpec(
+        "limits.velocity",
+        ParameterKind.DOUBLE_ARRAY,
+        [],
+        "Largest speed of each joint; empty is off",
+        unit="rad/s or m/s",
+    ),
+    ParameterSpec(
+        "limits.acceleration",
+        ParameterKind.DOUBLE_ARRAY,
+        [],
+        "Largest acceleration of each joint, either sign; empty is off",
+        unit="rad/s^2 or m/s^2",
+    ),
+    ParameterSpec(
+        "limits.jerk",
+        ParameterKind.DOUBLE_ARRAY,
+        [],
+        "Largest jerk of each joint, either sign; empty is off",
+        unit="rad/s^3 or m/s^3",
+    ),
+    ParameterSpec(
+        "limits.start_deviation",
+        ParameterKind.DOUBLE,
+        0.1,
+        "Largest distance of any joint between the start of a published trajectory and the measured state; 0 is off",
+        unit="rad or m",
+        range=(0.0, _MAXIMUM),
+    ),
+    ParameterSpec(
+        "limits.urdf",
+        ParameterKind.STRING,
+        "topic",
+        "Where limits of position and velocity come from that are not given here: topic (the URDF on "
+        "robot_description), none, or the path of a URDF file",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "limits.action",
+        ParameterKind.STRING,
+        ACTION_REJECT,
+        "What a violated limit leads to: reject, or warn (published all the same)",
+        choices=(ACTION_REJECT, "warn"),
+    ),
+    ParameterSpec(
+        "publish.row",
+        ParameterKind.INTEGER,
+        0,
+        "Trajectory of a batch that is published on ~/joint_trajectory",
+        range=(0, 10_000_000),
+    ),
+    ParameterSpec(
+        "publish.joint_trajectory",
+        ParameterKind.BOOL,
+        True,
+        "Publish one trajectory of each sequence on ~/joint_trajectory",
+    ),
+    ParameterSpec(
+        "publish.trajectory_batch",
+        ParameterKind.BOOL,
+        True,
+        "Publish all trajectories of each sequence on ~/trajectory_batch while it has subscribers",
+    ),
+    ParameterSpec(
+        "publish.end",
+        ParameterKind.STRING,
+        END_STOP,
+        "End of ~/joint_trajectory: stop (a brake follows where the plan ends in motion) or as_planned",
+        choices=(END_STOP, "as_planned"),
+    ),
+    ParameterSpec(
+        "publish.rest_tolerance",
+        ParameterKind.DOUBLE,
+        0.01,
+        "End velocity up to which a plan counts as ending at rest: it is taken away instead of braked",
+        unit="rad/s or m/s",
+        range=(0.0, _MAXIMUM),
+    ),
+    ParameterSpec(
+        "publish.brake_time",
+        ParameterKind.DOUBLE,
+        0.25,
+        "Duration of a brake of joints without limits.jerk (limits.acceleration may prolong it)",
+        unit="s",
+        range=(1e-3, 30.0),
+    ),
+    ParameterSpec(
+        "publish.lead_time",
+        ParameterKind.DOUBLE,
+        0.02,
+        "With start_from = previous: how far ahead trajectories start, so that the way to the controller does not "
+        "count; 0: on arrival",
+        unit="s",
+        range=(0.0, 10.0),
+    ),
+    ParameterSpec(
+        "publish.fade_time",
+        ParameterKind.DOUBLE,
+        0.2,
+        "With start_from = previous: time in which the difference between the motion before and a new plan fades; "
+        "0: it is not carried over",
+        unit="s",
+        range=(0.0, 30.0),
+    ),
+    ParameterSpec(
+        "publish.lead_in",
+        ParameterKind.BOOL,
+        True,
+        "With start_from = previous: trajectories begin with what the robot does until they take over, so that the "
+        "controller joins nothing by itself; right where it replaces at once (allow_trajectory_replacement: false)",
+    ),
+    ParameterSpec(
+        "publish.longest_wait",
+        ParameterKind.DOUBLE,
+        1.0,
+        "With start_from = previous: furthest that the stamp of a sequence may lie ahead",
+        unit="s",
+        range=(0.0, 3600.0),
+    ),
+    ParameterSpec(
+        "chunks.ensemble",
+        ParameterKind.STRING,
+        "latest",
+        "With start_from = previous: which of the stamped position sequences that cover a time count: latest, or "
+        "weighted (the average of them all, as in ACT's temporal ensembling)",
+        choices=("latest", ENSEMBLE_WEIGHTED),
+    ),
+    ParameterSpec(
+        "chunks.decay",
+        ParameterKind.DOUBLE,
+        0.01,
+        "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: all the same",
+        unit="per chunk",
+        range=(0.0, 1000.0),
+    ),
+    ParameterSpec(
+        "chunks.heaviest",
+        ParameterKind.STRING,
+        "oldest",
+        "With chunks.ensemble = weighted: the chunk that i counts from, by stamp: oldest (as in ACT) or newest",
+        choices=("oldest", HEAVIEST_NEWEST),
+    ),
+    ParameterSpec(
+        "diagnostics.period",
+        ParameterKind.DOUBLE,
+        1.0,
+        "Time between two messages on /diagnostics",
+        unit="s",
+        range=(0.01, 3600.0),
+    ),
+    ParameterSpec(
+        "service_introspection",
+        ParameterKind.STRING,
+        "disabled",
+        "What ros2 service echo gets to see of ~/integrate, ~/compute_gradient and ~/evaluate",
+        choices=("disabled", "metadata", "contents"),
+    ),
+    ParameterSpec(
+        "autostart",
+        ParameterKind.BOOL,
+        True,
+        "Configure and activate at start-up without being told",
+        changeable=Changeable.START_UP,
+    ),
+)
+
+SPECS: Mapping[str, ParameterSpec] = {spec.name: spec for spec in PARAMETERS}
