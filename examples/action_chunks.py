@@ -102,11 +102,11 @@ class ActionChunks(Node):
                 "previous",
                 once=True,
             )
-        ahead = (stamp - self.get_clock().now().nanoseconds) * 1e-6 if stamp else 0.0
+        ago = (self.get_clock().now().nanoseconds - stamp) * 1e-6 if stamp else 0.0
         speed = np.abs(trajectory.points[0].velocities).max()
         self.get_logger().info(
-            f"chunk {self.executed} of {self.sent}: {len(trajectory.points)} points, starts at {speed:.3f} rad/s "
-            f"in {ahead:.1f} ms"
+            f"chunk {self.executed} of {self.sent}: {len(trajectory.points)} points, starts at {speed:.3f} rad/s, "
+            f"{ago:.1f} ms ago"
         )
 
 

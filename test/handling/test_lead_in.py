@@ -100,3 +100,17 @@ def test_it_repeats_what_was_published_and_changes_nothing_afterwards(space, ahe
         np.testing.assert_allclose(at(begun, time)[:2], at(plain, time)[:2], rtol=0, atol=1e-7)
     report = nodes[1].published.report()
     assert report.lead_margin_least_s == pytest.approx(0.016, abs=1e-6) and not report.late
+
+
+def test_a_trajectory_that_has_not_begun_yet_is_led_in_with_its_beginning():
+    """Two chunks at once, for a robot at rest: the first starts after `publish.lead_time`, and the second during it."""
+    node = SimulatedNode(1, start_from="previous", limits__start_deviation=0.0)
+    node.measure(0.0)
+    rows = 0.1 * np.sin(np.arange(1, 21) * 0.1)[:, None]
+    first = node.send(rows, dt=0.05, stamp=NOW_S)
+    second = node.send(rows, dt=0.05, now=NOW_S + 0.008, stamp=NOW_S)
+    assert second.stamp_ns < first.stamp_ns < second.due_ns
+    for time in NOW_S + np.linspace(0.009, 0.0279, 20):
+        expected = at(first, time)[:2] if time >= NOW_S + 0.02 else np.zeros((2, 1))
+        np.testing.assert_allclose(at(second, time)[:2], expected, rtol=0, atol=1e-9)
+    assert np.abs(second.motion.states_at(np.arange(0, 1, 1e-3))[2]).max() < 10

@@ -155,13 +155,15 @@ class PublishedMotion:
             return None
         elapsed = (begin_ns - last.start_ns) * _NANOSECOND_S
         span = (end_ns - begin_ns) * _NANOSECOND_S
-        if not 0 <= elapsed < last.motion.duration:
-            return resting(begin.position, span) if last.motion.ends_at_rest or elapsed < 0 else None
-        rest = last.motion.from_time(elapsed)
-        missing = span - rest.duration
-        if missing <= _NANOSECOND_S:
-            return rest.until(min(span, rest.duration))
-        return rest.then(resting(rest.end.position, missing)) if last.motion.ends_at_rest else None
+        if elapsed + span - last.motion.duration > _NANOSECOND_S and not last.motion.ends_at_rest:
+            return None
+        if elapsed < 0 and span <= -elapsed:
+            return resting(begin.position, span)
+        if elapsed < 0:
+            return resting(begin.position, -elapsed).then(_first(last.motion, span + elapsed))
+        if elapsed >= last.motion.duration:
+            return resting(begin.position, span)
+        return _first(last.motion.from_time(elapsed), span)
 
     def clear(self) -> None:
         """Forget the motion."""
@@ -169,3 +171,11 @@ class PublishedMotion:
         self._newest_origin_ns = 0
         self.chunks.clear()
         self._brake_counted = False
+
+
+def _first(motion: Motion, span: float) -> Motion:
+    """A motion for so many s, and its rest where that is longer."""
+    missing = span - motion.duration
+    if missing <= _NANOSECOND_S:
+        return motion.until(min(span, motion.duration))
+    return motion.then(resting(motion.end.position, missing))
