@@ -43,7 +43,7 @@ def bspline_vjp(
 def bspline_dt_gradient(
     upstream: Sequence[Tensor | None], action: Tensor, ends: Sequence[End], dt: Tensor, form: SplineForm
 ) -> Tensor | None:
-    """Gradient of dt, float64 in its shape; None, having done nothing, where a tensor or somebody watching forbids."""
+    """Gradient of dt, float64 in its shape; None (nothing is done) if a tensor or an active mode rules it out."""
     start, goal = ends
     tensors = [action, dt, *upstream, *start.rows, *goal.rows]
     if not _is_plain([tensor for tensor in tensors if tensor is not None]):
@@ -62,6 +62,8 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
     if watched or tensors[0].dtype not in (torch.float32, torch.float64):
         return False
     if any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors):
+        return False
+    if any(torch._C._functorch.is_legacy_batchedtensor(tensor) for tensor in tensors):  # of is_grads_batched
         return False
     return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 

@@ -113,7 +113,8 @@ def _points_vjp(upstream: Upstream, length: Tensor, form: SplineForm) -> Tensor:
             continue
         weights = _like(row_weights(form.degree, form.steps)[order], length)[..., None]
         scaled = gradient / length**order
-        body, end = scaled[:, :-1].unflatten(1, (-1, form.steps)), scaled[:, -1:]
+        batch, rows, dof = scaled.shape  # not unflatten: the vmap of is_grads_batched knows none
+        body, end = scaled[:, :-1].reshape(batch, (rows - 1) // form.steps, form.steps, dof), scaled[:, -1:]
         last = weights.shape[1] - 1
         for m in range(last + 1):
             part = pad((weights[:-1, m] * body).sum(2), (0, 0, m, last - m))

@@ -87,7 +87,7 @@ def test_gradcheck_of_every_input_to_second_order(degree, layout, has_goal, back
     step = as_function(options, backend)
     assert gradcheck(step, inputs, check_forward_ad=True)
     if backend is None:
-        assert gradgradcheck(step, inputs, check_fwd_over_rev=True)
+        assert gradgradcheck(step, inputs, check_fwd_over_rev=True, fast_mode=degree == 4)
 
 
 @FORM
@@ -284,11 +284,9 @@ def test_a_control_point_that_does_not_count_gets_gradient_zero(degree, layout, 
     assert bool(gradient[:, -1].any()) == (not has_goal or layout == "tight")
 
 
-@FORM
-def test_goals_under_vmap_jvp_compile_and_opcheck(degree, layout, has_goal):
-    if not has_goal:
-        pytest.skip("what every map holds")
-    inputs, options = leaves((degree, layout, has_goal))
+@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (3, "curobo"), (5, "tight")])
+def test_goals_under_vmap_jvp_compile_and_opcheck(degree, layout):
+    inputs, options = leaves((degree, layout, True))
     step = as_function(options)
     plain = [x.detach() for x in inputs]
     stacks = [torch.stack([x, 2 * x]) for x in plain]
