@@ -279,9 +279,9 @@ def _check_goal(
             RejectionReason.GOAL_NOT_SUPPORTED,
             f"{field}: expected none, for control space {kernel.control_space.name} takes {takes}",
         )
-    goal, index = check_rows("goal", *parts.values(), fields.goal_index, **sizes)
-    if goal is None and index is not None:
+    if fields.goal_index.size and not any(values.size for values in parts.values()):
         raise Rejected(RejectionReason.SIZE_MISMATCH, "goal_index: expected none without goal.position, got one")
+    goal, index = check_rows("goal", *parts.values(), fields.goal_index, **sizes)
     if goal is not None and fields.horizon < -kernel.goal_place:
         raise Rejected(
             RejectionReason.SIZE_OUT_OF_RANGE,
