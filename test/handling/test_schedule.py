@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, ns
 
+from traj_integrator_ros.execution.limits import Limits, first_violation
 from traj_integrator_ros.handling.published import SETTLING_S
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
@@ -242,6 +243,17 @@ def test_without_fade_time_the_new_plan_is_taken_as_it_is() -> None:
     node = moving_node(publish__fade_time=0.0)
     trajectory = node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5)
     assert np.allclose(at(trajectory, NOW_S + 0.52)[0], 0.42, atol=1e-5)
+
+
+def test_a_fade_that_would_leave_the_limits_takes_longer() -> None:
+    faster = positions(0.52, 30, velocity=3.0)  # to take up 2 rad/s in 0.2 s needs 39 rad/s^2
+    node = moving_node(limits__acceleration=[25.0] * 2)
+    trajectory = node.send(faster, dt=0.05, now=NOW_S + 0.5)
+    assert first_violation(trajectory.motion, Limits(acceleration=np.full(2, 25.0))) is None
+    assert np.allclose(at(trajectory, NOW_S + 1.72)[0], faster[23], atol=1e-5), "then the plan is followed"
+    node = moving_node(limits__acceleration=[5.0] * 2)
+    message = refused(RejectionReason.LIMITS, node, faster, dt=0.05, now=NOW_S + 0.5)
+    assert "got 39.4" in message, "what the parameters ask for is told"
 
 
 def test_a_fade_longer_than_a_plan_that_rests_goes_on_at_its_end() -> None:

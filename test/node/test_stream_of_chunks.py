@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -22,6 +24,7 @@ CYCLE_NS, SECOND_NS = 1_000_000, 1_000_000_000
 MEANT, LIMIT, JERK_LIMIT = 1.5, 10.0, 100.0
 DIRECTIONS = np.array([1.0, -1.0, 0.5])
 CHUNK, DT, STREAM_S = 16, 0.05, 2.0
+ATTEMPTS = 3
 
 
 def plan(time_s: np.ndarray) -> np.ndarray:
@@ -33,7 +36,19 @@ def plan(time_s: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, JointTrajectory]]:
-    """What arrived, and when, ns: of chunks at 10 to 25 Hz with jitter, sent up to 50 ms after they were observed."""
+    """What arrived, and when, ns: of chunks at 10 to 25 Hz with jitter, sent up to 50 ms after they were observed.
+
+    A machine that stops this process for longer than the lead time makes chunks late, which are not published: again.
+    """
+    for _ in range(ATTEMPTS):
+        sent, arrived = streamed(tmp_path_factory.mktemp("stream"))
+        if len(arrived) == sent:
+            return arrived
+    pytest.fail(f"{len(arrived)} of {sent} chunks became trajectories in the last of {ATTEMPTS} streams")
+
+
+def streamed(folder: Path) -> tuple[int, list[tuple[int, JointTrajectory]]]:
+    """How many chunks a node was sent, and what arrived of them."""
     parameters = PARAMETERS | {
         "start_from": "previous",
         "publish.lead_time": 0.1,  # test machines are busy
@@ -49,7 +64,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, JointTra
         arrived.append((received_ns(info), message))
 
     random = np.random.default_rng(0)
-    node = NodeProcess(tmp_path_factory.mktemp("stream"), parameters)
+    node = NodeProcess(folder, parameters)
     client = RosClient(JOINTS)
     try:
         client.wait_until_active()
@@ -66,11 +81,12 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, JointTra
             client.sequences.publish(message)
             sent += 1
             client.spin(max(random.uniform(0.04, 0.1) + random.uniform(0, 0.015) - inference, 0.0))
-        client.wait_for(lambda: len(arrived) == sent, "all trajectories", 5.0)
+        with suppress(TimeoutError):
+            client.wait_for(lambda: len(arrived) == sent, "all trajectories", 2.0)
     finally:
         client.close()
         node.close()
-    return arrived
+    return sent, arrived
 
 
 @pytest.fixture(scope="module")

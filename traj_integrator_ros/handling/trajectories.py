@@ -26,6 +26,8 @@ from .time_grid import LONGEST_NS
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
 _PIECES = 16
+_LONGER_FADES = (1.5, 2.0, 3.0, 4.0)
+"""Multiples of publish.fade_time that are tried where a fade leaves the limits."""
 _LONGEST_OUTLOOK_S = 0.5
 """For so long a measured velocity says how far the robot may have come."""
 
@@ -88,7 +90,29 @@ class TrajectoryMaker:
         """
         when = self._schedule(plan, now_ns)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return self._checked(plan, self._made(plan, when, now_ns), now_ns)
+            trajectory, finding = self._within_limits(plan, when, now_ns)
+            if finding:
+                self._judge(Rejected(RejectionReason.LIMITS, finding))
+            self._check_start(plan, trajectory, now_ns)
+        return trajectory
+
+    def _within_limits(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[ExecutableTrajectory, str]:
+        """The trajectory, and where it leaves the limits.
+
+        A difference that cannot fade in time without leaving them is given longer, as far as the plan goes.
+        """
+        trajectory = self._made(plan, when, now_ns, self._fading)
+        finding = find_motion_violation(trajectory.motion, self._limits, trajectory.brakes_at)
+        if not finding or trajectory.seam is None:
+            return trajectory, finding
+        for factor in _LONGER_FADES:
+            fading = replace(self._fading, time=self._fading.time * factor)
+            if fading.time > plan.duration - when.into:
+                break
+            longer = self._made(plan, when, now_ns, fading)
+            if not find_motion_violation(longer.motion, self._limits, longer.brakes_at):
+                return longer, ""
+        return trajectory, finding
 
     def _schedule(self, plan: Plan, now_ns: int) -> Schedule:
         earliest_ns = self.earliest_ns(now_ns)
@@ -96,13 +120,13 @@ class TrajectoryMaker:
             return schedule(plan, earliest_ns, now_ns, self._parameters.publish_longest_wait)
         return Schedule(plan.origin_ns or earliest_ns)
 
-    def _made(self, plan: Plan, when: Schedule, now_ns: int) -> ExecutableTrajectory:
+    def _made(self, plan: Plan, when: Schedule, now_ns: int, fading: Fading) -> ExecutableTrajectory:
         """The trajectory, not checked yet."""
         start_ns, before = when.start_ns, None
         if when.wait:
             start_ns, before = self._until_plan_begins(plan, when, now_ns)
         robot = self._robot(plan, plan.origin_ns if when.wait else start_ns, now_ns)
-        motion, seam = self._motion(plan, when, robot)
+        motion, seam = self._motion(plan, when, robot, fading)
         _require_finite_motion(motion)
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
@@ -129,25 +153,25 @@ class TrajectoryMaker:
             motion, points, start_ns, stamp_ns, due_ns, brakes_at, when.dropped, seam, origin_ns
         )
 
-    def _motion(self, plan: Plan, when: Schedule, robot: Robot) -> tuple[Motion, State | None]:
+    def _motion(self, plan: Plan, when: Schedule, robot: Robot, fading: Fading) -> tuple[Motion, State | None]:
         """The plan's own motion from the robot's state, and what it lacked of that."""
         if not len(plan.steps):
-            return self._motion_to_one_point(plan, robot)
+            return self._motion_to_one_point(plan, robot, fading)
         if not robot.rests and (robot.follows or when.into):
-            return replacing_motion(plan, when.into, robot.state, self._fading)
-        motion = started_motion(plan, robot.state, self._fading)
+            return replacing_motion(plan, when.into, robot.state, fading)
+        motion = started_motion(plan, robot.state, fading)
         motion = motion.from_time(when.into) if when.into else motion
         if self._replaces and (when.into or plan.start is not None):
-            return joined(motion, robot.state, self._fading)
+            return joined(motion, robot.state, fading)
         return motion, None
 
-    def _motion_to_one_point(self, plan: Plan, robot: Robot) -> tuple[Motion, State | None]:
+    def _motion_to_one_point(self, plan: Plan, robot: Robot, fading: Fading) -> tuple[Motion, State | None]:
         """A position trajectory of one point at time 0: to be there, at rest."""
         position = np.where(np.isnan(plan.start.position), robot.state.position, plan.start.position)
         if robot.follows:
-            span = max(self._fading.time, _MOMENT_S)
-            return joined(resting(position, span, _PIECES), robot.state, self._fading)
-        if np.abs(robot.state.velocity).max() <= self._fading.rest_tolerance:
+            span = max(fading.time, _MOMENT_S)
+            return joined(resting(position, span, _PIECES), robot.state, fading)
+        if np.abs(robot.state.velocity).max() <= fading.rest_tolerance:
             return resting(position, _MOMENT_S), None
         return brake_from(State(position, robot.state.velocity), self._braking.time / _PIECES, self._braking), None
 
@@ -198,10 +222,7 @@ class TrajectoryMaker:
             )
         return plan.origin_ns, None
 
-    def _checked(self, plan: Plan, trajectory: ExecutableTrajectory, now_ns: int) -> ExecutableTrajectory:
-        finding = find_motion_violation(trajectory.motion, self._limits, trajectory.brakes_at)
-        if finding:
-            self._judge(Rejected(RejectionReason.LIMITS, finding))
+    def _check_start(self, plan: Plan, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         measured = self._measured(now_ns)
         if measured is not None and self._parameters.limits_start_deviation > 0:
             if plan.start is not None:
@@ -209,7 +230,6 @@ class TrajectoryMaker:
                 self._judge_start("start.position", given, plan.origin_ns or trajectory.start_ns, measured)
             begin = trajectory.motion.begin.position
             self._judge_start("the trajectory's start", begin, trajectory.start_ns, measured)
-        return trajectory
 
     def _judge_start(self, what: str, position: np.ndarray, time_ns: int, measured: MeasuredState) -> None:
         """Compare a position `[dof]` at a time with where the robot is, and may have come to by then."""
