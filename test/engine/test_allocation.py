@@ -113,8 +113,8 @@ def test_shapes_that_change_all_the_time_are_not_all_remembered():
     for horizon in range(1, 257):
         for batch in (1, 2, 3):
             engine.integrate(start, np.zeros((batch, horizon, 1), np.float32), 0.1 / horizon)
-    assert len(engine._buffers._views) <= 256
-    assert len(engine._steps) <= 64
+    assert len(engine._calls._buffers._views) <= 256
+    assert len(engine._calls._steps) <= 64
 
 
 def test_numpy_and_torch_forms_of_results_share_memory():

@@ -69,7 +69,7 @@ def test_costs_and_gradients_are_those_of_the_public_function(space, difference,
     expected = quadratic_cost(**leaves, cost=terms, control_map=kernel, **indices)
     found = dict(zip(leaves, torch.autograd.grad(expected.sum(), list(leaves.values())), strict=True))
     if in_parts:
-        engine._sizes._fitting["evaluate", kernel.name, HORIZON] = 2
+        engine._calls._sizes._fitting["evaluate", kernel.name, HORIZON] = 2
     given = {"start_index": start_index, "goal": goal, "goal_index": goal_index}
     for wanted in (ALL, Wanted(start=True, goal=True), Wanted(), Wanted(action=False)):
         got = engine.evaluate(start, actions, cost, 0.1, control_space=space, spline=form, wanted=wanted, **given)

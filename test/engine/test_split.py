@@ -48,7 +48,7 @@ def staged() -> StagedRunner:
 
 
 def default() -> Runner:
-    return EngineCase().engine()._runner
+    return EngineCase().engine()._calls._runner
 
 
 @settings(max_examples=120)

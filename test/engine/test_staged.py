@@ -107,7 +107,7 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
     runner = staged(recorder, max_graphs=64)
     engines = [case.engine(runner) for case in DIFFERENT]
     for engine in engines[1:]:
-        engine._buffers = engines[0]._buffers  # as `with_changes` does
+        engine._calls._buffers = engines[0]._calls._buffers  # as `with_changes` does
     largest = EngineCase(batch=5, horizon=10)
     largest.run(largest.engine(runner))
     for case, engine in zip(DIFFERENT, engines, strict=True):
@@ -277,7 +277,7 @@ def test_graphs_replay_with_new_inputs(cuda, space):
     on_cpu = EngineCase(dof=7).engine()
     for seed in range(4):
         assert_same(call(cuda, seed, space=space), call(on_cpu, seed, space=space), exact=False)
-    assert len(cuda._runner.graphs) == len(cuda._runner.graphs._replays) == 2
+    assert len(cuda._calls._runner.graphs) == len(cuda._calls._runner.graphs._replays) == 2
 
 
 @pytest.mark.gpu
@@ -300,7 +300,7 @@ def test_dropped_graphs_give_their_memory_back(cuda):
         for batch in range(1, 12):
             for seed in range(3):
                 assert_same(call(cuda, seed, batch), call(on_cpu, seed, batch), exact=False)
-        assert len(cuda._runner.graphs) == 4
+        assert len(cuda._calls._runner.graphs) == 4
         gc.collect()
         torch.cuda.empty_cache()
         used.append(torch.cuda.memory_allocated())

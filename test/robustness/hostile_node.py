@@ -6,8 +6,8 @@ import time
 from collections import Counter
 
 import numpy as np
+from hostile_cases import NODE, good_evaluation, good_plan, good_sequence
 from hostile_ledger import Ledger
-from hostile_messages import NODE, good_evaluation, good_plan, good_sequence
 from hostile_oracle import OUTPUTS, Verdict
 from rclpy.publisher import Publisher
 from ros_client import RosClient

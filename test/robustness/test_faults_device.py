@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hostile_cases import NODE
 from hostile_ledger import Ledger
-from hostile_messages import NODE
 from hostile_node import PARAMETERS, HostileNode
 from hostile_oracle import Verdict
 from node_fixtures import NodeFactory

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hostile_messages import (
+from hostile_cases import (
     EVALUATIONS,
     GRADIENTS,
     NODE,
@@ -19,17 +19,12 @@ from hostile_messages import (
     PLANS,
     SEQUENCES,
     STATES,
-    damaged,
-    evaluation_requests,
     good_evaluation,
     good_plan,
     good_sequence,
-    gradient_requests,
     plan,
-    plans,
-    sequences,
-    states,
 )
+from hostile_messages import damaged, evaluation_requests, gradient_requests, plans, sequences, states
 from hostile_node import HostileNode
 from hostile_oracle import (
     Verdict,

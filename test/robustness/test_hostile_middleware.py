@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hostile_messages import NODE, good_evaluation, good_sequence
+from hostile_cases import NODE, good_evaluation, good_sequence
 from hostile_node import ACTIONS, EVALUATE, GRADIENT, INTEGRATE, HostileNode
 from hostile_oracle import Verdict
 from raw_requests import RawRequests

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hostile_messages import NODE, good_sequence, plan
+from hostile_cases import NODE, good_sequence, plan
 from hostile_node import HostileNode
 from hostile_oracle import judge_gradient, judge_plan, judge_sequence, judge_state
 from ros_client import floats

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..kernels import (
     Backend,
@@ -26,20 +22,11 @@ from ..kernels import (
     SplineForm,
     Trajectory,
     backend_info,
-    control_map,
     default_backend,
 )
-from . import split
-from .buffers import Buffers
-from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
-from .direct import DirectRunner
-from .dt import DtWork, vjp_dt
-from .evaluation import USUALLY_WANTED, Evaluation, EvaluationWork, Wanted, evaluate
-from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
-from .results import ForwardResults, VjpResults, gradient_size
-from .staged import StagedRunner
+from .calls import Calls
+from .evaluation import USUALLY_WANTED, Evaluation, Wanted
 from .types import (
-    DTYPES,
     Array,
     Gradient,
     GradientArrays,
@@ -47,10 +34,9 @@ from .types import (
     OutOfDeviceMemory,
     StartState,
     UpstreamGradient,
-    is_out_of_memory,
     resolve_device,
 )
-from .work import ForwardWork, Runner, VjpWork
+from .work import Runner
 
 __all__ = [
     "Evaluation",
@@ -64,12 +50,6 @@ __all__ = [
     "Wanted",
     "resolve_device",
 ]
-
-# Step lengths given as numbers that are kept as arrays.
-_MOST_STEPS = 64
-# Control maps that are kept: planners could ask for ever new forms of splines.
-_MOST_MAPS = 64
-_AT_REST = (None, None, None)
 
 
 class TrajectoryIntegrator:
@@ -89,13 +69,8 @@ class TrajectoryIntegrator:
 
     def __init__(self, config: IntegratorConfig, runner: Runner | None = None) -> None:
         self.config = config
-        self.device = resolve_device(config.device)
-        self.dtype = DTYPES[config.dtype]
-        self._buffers = Buffers(self.device, self.dtype)
-        self._runner = self._make_runner() if runner is None else runner
-        self._sizes = split.PartSizes(str(self.device), self._runner.release)
-        self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
-        self._steps: dict[float, np.ndarray] = {}
+        self._calls = Calls(config, runner)
+        self.device, self.dtype = self._calls.device, self._calls.dtype
 
     @property
     def backend(self) -> str:
@@ -115,16 +90,7 @@ class TrajectoryIntegrator:
 
         `spline` is the form of B-splines; None for the configured one.
         """
-        known = self._maps.get((control_space, spline))
-        if known is None:
-            config = self.config
-            space = config.control_space if control_space is None else control_space
-            form = config.spline() if spline is None else spline
-            known = control_map(space, config.finite_difference, config.acceleration_integrator, *form.scheme)
-            if len(self._maps) >= _MOST_MAPS:
-                self._maps.clear()
-            self._maps[control_space, spline] = known
-        return known
+        return self._calls.control_map(control_space, spline)
 
     def output_horizon(
         self, action_horizon: int, control_space: ControlSpace | None = None, spline: SplineForm | None = None
@@ -164,7 +130,8 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
 
         """
-        return self._integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline).trajectory
+        results = self._calls.integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline)
+        return results.trajectory
 
     def integrate_array(
         self,
@@ -179,7 +146,8 @@ class TrajectoryIntegrator:
         spline: SplineForm | None = None,
     ) -> np.ndarray:
         """Integrate as `integrate` does, into one contiguous array `[4, B, H, dof]`: position to jerk."""
-        return self._integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline).array
+        results = self._calls.integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline)
+        return results.array
 
     def vjp(
         self,
@@ -230,7 +198,7 @@ class TrajectoryIntegrator:
         """
         shape = (batch, action_horizon)
         goal_arguments = (goal, goal_index, goal_rows, spline)
-        memory, dt_gradient = self._vjp(
+        memory, dt_gradient = self._calls.vjp(
             start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
         )
         return memory.tensors if dt_gradient is None else memory.tensors._replace(dt=dt_gradient)
@@ -256,7 +224,7 @@ class TrajectoryIntegrator:
         """Pull back as `vjp` does, into numpy arrays."""
         shape = (batch, action_horizon)
         goal_arguments = (goal, goal_index, goal_rows, spline)
-        memory, dt_gradient = self._vjp(
+        memory, dt_gradient = self._calls.vjp(
             start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
         )
         return memory.arrays if dt_gradient is None else memory.arrays._replace(dt=dt_gradient.numpy())
@@ -297,15 +265,8 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device.
 
         """
-        config = self.config
-        kernel = self.control_map(control_space, spline)
-        batch, horizon = check_actions(actions.shape, config)
-        index = check_start_index(start_index, check_start(start, config.dof), batch)
-        step = self._step_lengths(dt, batch, horizon, kernel)
-        end = check_goal(kernel, goal, goal_index, None, actions.shape)
-        work = EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
-        fused = isinstance(self._runner, DirectRunner)
-        return evaluate(work, self.device, self.dtype, self._buffers, self._sizes, fused=fused)
+        arguments = (dt, control_space, start_index, goal, goal_index, spline)
+        return self._calls.evaluate(start, actions, cost, *arguments, wanted)
 
     def time_from_start(
         self,
@@ -320,7 +281,7 @@ class TrajectoryIntegrator:
         The start state is at 0: it is row 0, or row 1 of a central difference, whose row 0 is then at -dt.
         """
         kernel = self.control_map(control_space, spline)
-        step = self._step_lengths(dt, batch, action_horizon, kernel)
+        step = self._calls.step_lengths(dt, batch, action_horizon, kernel)
         time = np.empty((step.shape[0], kernel.output_horizon(action_horizon)))
         time[:] = step
         time[:, 0] = 0.0
@@ -334,7 +295,7 @@ class TrajectoryIntegrator:
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
         same_graphs = changed.config.max_graphs == self.config.max_graphs
         if (changed.device, changed.dtype) == (self.device, self.dtype) and same_graphs:
-            changed._buffers, changed._runner, changed._sizes = self._buffers, self._runner, self._sizes
+            changed._calls.take_over(self._calls)
         return changed
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
@@ -346,7 +307,7 @@ class TrajectoryIntegrator:
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
-            if isinstance(self._runner, StagedRunner):
+            if self._calls.compiles:
                 self._compile_variants(start, actions)
             for _ in range(2):  # a kind of call is recorded when it comes for the second time
                 trajectory = self.integrate(start, actions)
@@ -354,9 +315,7 @@ class TrajectoryIntegrator:
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
-        self._buffers.clear()
-        self._runner.release()
-        self._sizes.forget()
+        self._calls.release()
 
     def _compile_variants(self, start: StartState, actions: np.ndarray) -> None:
         """Do each kind of call that runs other machine code once."""
@@ -371,119 +330,3 @@ class TrajectoryIntegrator:
         for dt, row, index in ((steps, start, None), (None, pool, np.zeros(batch, np.int64))):
             self.integrate(row, actions, dt, start_index=index)
             self.vjp(row, UpstreamGradient(*[some] * 4), actions=actions, dt=dt, start_index=index)
-
-    def _make_runner(self) -> Runner:
-        if default_backend(self.device) is Backend.NATIVE:
-            return DirectRunner(self.dtype)
-        return StagedRunner(self.device, self.dtype, self.config.max_graphs)
-
-    def _integrate(
-        self,
-        start: StartState,
-        actions: Array,
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        goal: StartState | None,
-        goal_index: Array | None,
-        spline: SplineForm | None,
-    ) -> ForwardResults:
-        config = self.config
-        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
-        batch, horizon = check_actions(actions.shape, config)
-        index = check_start_index(start_index, check_start(start, config.dof), batch)
-        step = self._step_lengths(dt, batch, horizon, kernel)
-        end = check_goal(kernel, goal, goal_index, None, actions.shape)
-        if end.count is not None and kernel.goal_place:
-            actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
-        shape = (4, batch, kernel.output_horizon(horizon), config.dof)
-        results = self._results("trajectory", shape, ForwardResults.of)
-        work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor, end.rows, end.index)
-        split.forward(work, self._runner, self._sizes)
-        return results
-
-    def _vjp(
-        self,
-        start: StartState | None,
-        upstream: UpstreamGradient,
-        actions: Array | None,
-        batch_and_horizon: tuple[int | None, int | None],
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        start_rows: int,
-        goal_arguments: tuple[StartState | None, Array | None, int | None, SplineForm | None],
-        want_dt: bool,
-    ) -> tuple[VjpResults, Tensor | None]:
-        config = self.config
-        *goal_arguments, spline = goal_arguments
-        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
-        if actions is None:
-            if want_dt:
-                raise ValueError("actions: the gradient of dt needs them, got None")
-            if None in batch_and_horizon:
-                given = ", ".join(map(str, batch_and_horizon))
-                raise ValueError(f"batch, action_horizon: expected both without actions, got {given}")
-            shape = (*batch_and_horizon, config.dof)
-        else:
-            shape = tuple(actions.shape)
-        batch, horizon = check_actions(shape, config)
-        rows = start_rows if start is None else check_start(start, config.dof)
-        index = check_start_index(start_index, rows, batch)
-        step = self._step_lengths(dt, batch, horizon, kernel)
-        some = check_upstream(upstream, (batch, kernel.output_horizon(horizon), config.dof))
-        end = check_goal(kernel, *goal_arguments, shape)
-        replaces = end.count is not None and kernel.goal_place
-        goals = 0 if end.count is None else len(kernel.goal)
-        results = self._results("gradient", (rows, *shape, end.count or 0, goals), VjpResults.of)
-        tensors = results.tensors
-        if some:
-            into = () if replaces else tensors[5 : 5 + goals]
-            work = VjpWork(kernel, upstream, index, step, tensors.action, tensors[1:4], into, end.index)
-            split.vjp(work if into else work._replace(goal_index=None), self._runner, self._sizes)
-            if replaces:
-                gradient_to_goal(tensors.action, tensors.goal_position, end.index, kernel.goal_place)
-        else:
-            results.arrays.values.fill(0)
-        if not want_dt:
-            return results, None
-        if not some:
-            return results, torch.zeros(np.shape(dt), dtype=torch.float64)
-        if end.count is not None and not end.rows:
-            raise ValueError("goal: the gradient of dt needs it, got None")
-        if replaces:
-            actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
-        states = (_AT_REST if start is None else start.rows, index, step, end.rows, end.index)
-        work = DtWork(kernel, upstream, actions, *states)
-        gradient = vjp_dt(work, self.device, self.dtype, self._sizes)
-        return results, gradient.reshape(np.shape(dt))
-
-    def _step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
-        """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and made once."""
-        if dt is None:
-            dt = self.config.dt
-        if type(dt) is not float:
-            return check_dt(dt, batch, horizon, one_for=kernel.operator.one_dt_for)
-        step = self._steps.get(dt)
-        if step is None:
-            step = check_dt(dt, batch, horizon)
-            if len(self._steps) >= _MOST_STEPS:
-                self._steps.clear()
-            self._steps[dt] = step
-        return step
-
-    def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., NamedTuple]) -> NamedTuple:
-        """Host memory for the results of a call, in all the forms they are wanted in.
-
-        Raises:
-            OutOfDeviceMemory: the host has not enough of it.
-
-        """
-        size = math.prod(shape) if name == "trajectory" else gradient_size(shape)
-        try:
-            return self._buffers.made("output", name, shape, size, lambda flat: make(flat, shape))
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            self._buffers.clear()
-            raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error

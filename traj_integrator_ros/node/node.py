@@ -16,7 +16,8 @@ from std_msgs.msg import String
 
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
-from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from ..engine.integrator import TrajectoryIntegrator
+from ..handling.engine_configuration import changes_at_run_time, engine_config
 from ..handling.parameter_table import START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import IntegratedBatch, Pipeline
@@ -100,7 +101,7 @@ class IntegratorNode(LifecycleNode):
         try:
             self._limits = RobotLimits.configured(self._declared.read())
             parameters = self._limits.parameters
-            self._engine = TrajectoryIntegrator(_engine_config(parameters))
+            self._engine = TrajectoryIntegrator(engine_config(parameters))
             self._engine.warm_up(parameters.warmup)
             self._pipeline = Pipeline(parameters, self._engine, self._executed, self._accounts.let_through)
             self._writer = JointTrajectoryWriter(parameters.joint_names, _counts_to_warm_up(parameters))
@@ -329,15 +330,7 @@ class IntegratorNode(LifecycleNode):
         return self._pipeline is not None
 
     def _prepare_change(self, parameters: NodeParameters) -> None:
-        engine = self._engine.with_changes(
-            dt=parameters.dt,
-            control_space=parameters.control_space,
-            finite_difference=parameters.finite_difference,
-            acceleration_integrator=parameters.acceleration_integrator,
-            bspline_degree=parameters.bspline_degree,
-            bspline_steps=parameters.bspline_steps,
-            bspline_layout=parameters.bspline_layout,
-        )
+        engine = self._engine.with_changes(**changes_at_run_time(parameters))
         introspection_state(parameters.service_introspection)  # may refuse the change; committing it cannot
         self._pending = (dataclasses.replace(self._limits, given=parameters), engine)
 
@@ -385,23 +378,6 @@ class IntegratorNode(LifecycleNode):
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self._accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
-
-
-def _engine_config(parameters: NodeParameters) -> IntegratorConfig:
-    return IntegratorConfig(
-        dof=len(parameters.joint_names),
-        control_space=parameters.control_space,
-        finite_difference=parameters.finite_difference,
-        acceleration_integrator=parameters.acceleration_integrator,
-        bspline_degree=parameters.bspline_degree,
-        bspline_steps=parameters.bspline_steps,
-        bspline_layout=parameters.bspline_layout,
-        dt=parameters.dt,
-        device=parameters.device,
-        dtype=parameters.dtype,
-        max_batch=parameters.max_batch,
-        max_horizon=parameters.max_horizon,
-    )
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:

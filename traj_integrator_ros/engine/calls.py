@@ -1,0 +1,232 @@
+"""How the engine's calls are carried out: arguments are checked, a runner works, results lie in memory that stays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..kernels import Backend, ControlMap, ControlSpace, QuadraticCost, SplineForm, control_map, default_backend
+from . import split
+from .buffers import Buffers
+from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
+from .direct import DirectRunner
+from .dt import DtWork, vjp_dt
+from .evaluation import Evaluation, EvaluationWork, Wanted, evaluate
+from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
+from .results import ForwardResults, VjpResults, gradient_size
+from .staged import StagedRunner
+from .types import (
+    DTYPES,
+    Array,
+    IntegratorConfig,
+    OutOfDeviceMemory,
+    StartState,
+    UpstreamGradient,
+    is_out_of_memory,
+    resolve_device,
+)
+from .work import ForwardWork, Runner, VjpWork
+
+# Step lengths given as numbers that are kept as arrays.
+_MOST_STEPS = 64
+# Control maps that are kept: planners could ask for ever new forms of splines.
+_MOST_MAPS = 64
+_AT_REST = (None, None, None)
+
+
+class Calls:
+    """What `TrajectoryIntegrator` does; its methods say what the arguments are.
+
+    Args:
+        config: what to integrate, how and where.
+        runner: what does the work; None for the fastest on the device.
+
+    Raises:
+        ValueError: a device that is not there, named with what is.
+
+    """
+
+    def __init__(self, config: IntegratorConfig, runner: Runner | None) -> None:
+        self.config = config
+        self.device = resolve_device(config.device)
+        self.dtype = DTYPES[config.dtype]
+        self._buffers = Buffers(self.device, self.dtype)
+        self._runner = self._make_runner() if runner is None else runner
+        self._sizes = split.PartSizes(str(self.device), self._runner.release)
+        self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
+        self._steps: dict[float, np.ndarray] = {}
+
+    @property
+    def compiles(self) -> bool:
+        """Whether kernels are compiled at their first use."""
+        return isinstance(self._runner, StagedRunner)
+
+    def take_over(self, other: Calls) -> None:
+        """Use the memory of other calls, on the same device with the same dtype, from now on."""
+        self._buffers, self._runner, self._sizes = other._buffers, other._runner, other._sizes
+
+    def release(self) -> None:
+        """Free the buffers, also those on the device."""
+        self._buffers.clear()
+        self._runner.release()
+        self._sizes.forget()
+
+    def control_map(self, control_space: ControlSpace | None, spline: SplineForm | None) -> ControlMap:
+        """Return the map of a control space under the configured schemes; it is made once."""
+        known = self._maps.get((control_space, spline))
+        if known is None:
+            config = self.config
+            space = config.control_space if control_space is None else control_space
+            form = config.spline() if spline is None else spline
+            known = control_map(space, config.finite_difference, config.acceleration_integrator, *form.scheme)
+            if len(self._maps) >= _MOST_MAPS:
+                self._maps.clear()
+            self._maps[control_space, spline] = known
+        return known
+
+    def integrate(
+        self,
+        start: StartState,
+        actions: Array,
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+        goal: StartState | None,
+        goal_index: Array | None,
+        spline: SplineForm | None,
+    ) -> ForwardResults:
+        """Integrate into memory that the next call overwrites."""
+        config = self.config
+        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
+        batch, horizon = check_actions(actions.shape, config)
+        index = check_start_index(start_index, check_start(start, config.dof), batch)
+        step = self.step_lengths(dt, batch, horizon, kernel)
+        end = check_goal(kernel, goal, goal_index, None, actions.shape)
+        if end.count is not None and kernel.goal_place:
+            actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
+        shape = (4, batch, kernel.output_horizon(horizon), config.dof)
+        results = self._results("trajectory", shape, ForwardResults.of)
+        work = ForwardWork(kernel, actions, start.rows, index, step, results.tensor, end.rows, end.index)
+        split.forward(work, self._runner, self._sizes)
+        return results
+
+    def vjp(
+        self,
+        start: StartState | None,
+        upstream: UpstreamGradient,
+        actions: Array | None,
+        batch_and_horizon: tuple[int | None, int | None],
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+        start_rows: int,
+        goal_arguments: tuple[StartState | None, Array | None, int | None, SplineForm | None],
+        want_dt: bool,
+    ) -> tuple[VjpResults, Tensor | None]:
+        """Pull back into memory that the next call overwrites, and the gradient of dt into memory of its own."""
+        config = self.config
+        *goal_arguments, spline = goal_arguments
+        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
+        if actions is None:
+            if want_dt:
+                raise ValueError("actions: the gradient of dt needs them, got None")
+            if None in batch_and_horizon:
+                given = ", ".join(map(str, batch_and_horizon))
+                raise ValueError(f"batch, action_horizon: expected both without actions, got {given}")
+            shape = (*batch_and_horizon, config.dof)
+        else:
+            shape = tuple(actions.shape)
+        batch, horizon = check_actions(shape, config)
+        rows = start_rows if start is None else check_start(start, config.dof)
+        index = check_start_index(start_index, rows, batch)
+        step = self.step_lengths(dt, batch, horizon, kernel)
+        some = check_upstream(upstream, (batch, kernel.output_horizon(horizon), config.dof))
+        end = check_goal(kernel, *goal_arguments, shape)
+        replaces = end.count is not None and kernel.goal_place
+        goals = 0 if end.count is None else len(kernel.goal)
+        results = self._results("gradient", (rows, *shape, end.count or 0, goals), VjpResults.of)
+        tensors = results.tensors
+        if some:
+            into = () if replaces else tensors[5 : 5 + goals]
+            work = VjpWork(kernel, upstream, index, step, tensors.action, tensors[1:4], into, end.index)
+            split.vjp(work if into else work._replace(goal_index=None), self._runner, self._sizes)
+            if replaces:
+                gradient_to_goal(tensors.action, tensors.goal_position, end.index, kernel.goal_place)
+        else:
+            results.arrays.values.fill(0)
+        if not want_dt:
+            return results, None
+        if not some:
+            return results, torch.zeros(np.shape(dt), dtype=torch.float64)
+        if end.count is not None and not end.rows:
+            raise ValueError("goal: the gradient of dt needs it, got None")
+        if replaces:
+            actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
+        states = (_AT_REST if start is None else start.rows, index, step, end.rows, end.index)
+        work = DtWork(kernel, upstream, actions, *states)
+        gradient = vjp_dt(work, self.device, self.dtype, self._sizes)
+        return results, gradient.reshape(np.shape(dt))
+
+    def evaluate(
+        self,
+        start: StartState,
+        actions: Array,
+        cost: QuadraticCost,
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+        goal: StartState | None,
+        goal_index: Array | None,
+        spline: SplineForm | None,
+        wanted: Wanted,
+    ) -> Evaluation:
+        """Evaluate into memory that the next call overwrites."""
+        config = self.config
+        kernel = self.control_map(control_space, spline)
+        batch, horizon = check_actions(actions.shape, config)
+        index = check_start_index(start_index, check_start(start, config.dof), batch)
+        step = self.step_lengths(dt, batch, horizon, kernel)
+        end = check_goal(kernel, goal, goal_index, None, actions.shape)
+        work = EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
+        fused = isinstance(self._runner, DirectRunner)
+        return evaluate(work, self.device, self.dtype, self._buffers, self._sizes, fused=fused)
+
+    def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
+        """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and made once."""
+        if dt is None:
+            dt = self.config.dt
+        if type(dt) is not float:
+            return check_dt(dt, batch, horizon, one_for=kernel.operator.one_dt_for)
+        step = self._steps.get(dt)
+        if step is None:
+            step = check_dt(dt, batch, horizon)
+            if len(self._steps) >= _MOST_STEPS:
+                self._steps.clear()
+            self._steps[dt] = step
+        return step
+
+    def _make_runner(self) -> Runner:
+        if default_backend(self.device) is Backend.NATIVE:
+            return DirectRunner(self.dtype)
+        return StagedRunner(self.device, self.dtype, self.config.max_graphs)
+
+    def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., NamedTuple]) -> NamedTuple:
+        """Host memory for the results of a call, in all the forms they are wanted in.
+
+        Raises:
+            OutOfDeviceMemory: the host has not enough of it.
+
+        """
+        size = math.prod(shape) if name == "trajectory" else gradient_size(shape)
+        try:
+            return self._buffers.made("output", name, shape, size, lambda flat: make(flat, shape))
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._buffers.clear()
+            raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
