@@ -85,9 +85,10 @@ def test_every_form_gradient_and_fit_is_scipys(degree, layout, has_goal):
 def test_gradcheck_of_every_input_to_second_order(degree, layout, has_goal, backend):
     inputs, options = leaves((degree, layout, has_goal), points=2, dof=1, steps=3 if degree == 3 else 1)
     step = as_function(options, backend)
-    assert gradcheck(step, inputs, check_forward_ad=True)
+    # By random projections where whole Jacobians take seconds: the test above has scipy's numbers for every form.
+    assert gradcheck(step, inputs, check_forward_ad=True, fast_mode=degree > 3)
     if backend is None:
-        assert gradgradcheck(step, inputs, check_fwd_over_rev=True, fast_mode=degree == 4)
+        assert gradgradcheck(step, inputs, check_fwd_over_rev=degree == 3 and has_goal, fast_mode=True)
 
 
 @FORM
@@ -285,7 +286,7 @@ def test_a_control_point_that_does_not_count_gets_gradient_zero(degree, layout, 
 
 
 @pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (3, "curobo"), (5, "tight")])
-def test_goals_under_vmap_jvp_compile_and_opcheck(degree, layout):
+def test_goals_under_vmap_and_jvp(degree, layout):
     inputs, options = leaves((degree, layout, True))
     step = as_function(options)
     plain = [x.detach() for x in inputs]
@@ -297,6 +298,11 @@ def test_goals_under_vmap_jvp_compile_and_opcheck(degree, layout):
     _, moved = torch.func.jvp(lambda u: step(u, *plain[1:]), (plain[0],), (tangent,))
     still = [tangent, *(torch.zeros_like(x) for x in plain[1:-1]), plain[-1]]
     assert_all_close(moved, step(*still))
+
+
+def test_goals_under_compile_and_opcheck():
+    inputs, options = leaves((3, "curobo", True), points=2, dof=1)
+    step = as_function(options)
     torch._dynamo.reset()
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")(*inputs)
     assert_all_close(torch.autograd.grad(cost(compiled), inputs), torch.autograd.grad(cost(step(*inputs)), inputs))
