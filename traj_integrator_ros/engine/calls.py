@@ -16,7 +16,8 @@ from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
 from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
-from .evaluation import Evaluation, EvaluationWork, Wanted, evaluate
+from .evaluation import evaluate
+from .evaluation_work import Evaluation, EvaluationWork, Wanted
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .results import ForwardResults, VjpResults, gradient_size
 from .staged import StagedRunner

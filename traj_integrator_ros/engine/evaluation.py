@@ -3,66 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import ControlMap, CostTerm, QuadraticCost, SplineForm, quadratic_cost
+from ..kernels import CostTerm, QuadraticCost, quadratic_cost
 from .buffers import Buffers
-from .goal import Goal, actions_to_goal, gradient_to_goal
+from .evaluation_work import Evaluation, EvaluationWork, Wanted
+from .fused_evaluation import fused_evaluation
 from .split import PartSizes
 from .types import Array, OutOfDeviceMemory, is_out_of_memory
 from .work import part_of_dt, part_of_rows
 
 _STATE = ("position", "velocity", "acceleration")
-
-
-class Wanted(NamedTuple):
-    """Which gradients are wanted of the sum of the costs."""
-
-    action: bool = True
-    start: bool = False
-    goal: bool = False
-    dt: bool = False
-
-
-USUALLY_WANTED = Wanted()
-
-
-class Evaluation(NamedTuple):
-    """Costs, and gradients of their sum; None where not wanted, or where there is no goal to have one."""
-
-    cost: np.ndarray
-    """`[B]`."""
-    action: np.ndarray | None
-    """`[B, Ha, dof]`."""
-    start: tuple[np.ndarray, ...] | None
-    """Of position, velocity and acceleration, `[S, dof]` each."""
-    goal: tuple[np.ndarray, ...] | None
-    """The same of the goal, as far as the map takes it."""
-    dt: np.ndarray | None
-    """Float64, `[1 or B, 1 or Ha]`."""
-
-
-class EvaluationWork(NamedTuple):
-    """One call, checked; shapes as in `work`."""
-
-    kernel: ControlMap
-    actions: Array
-    start: tuple[Array | None, ...]
-    start_index: np.ndarray | None
-    dt: np.ndarray
-    goal: Goal
-    cost: QuadraticCost
-    """Of arrays in the shapes that `kernels.quadratic_cost` knows, limits all three or not at all."""
-    wanted: Wanted
-
-    @property
-    def start_rows(self) -> int:
-        """S."""
-        return next(rows.shape[0] for rows in self.start if rows is not None)
 
 
 def evaluate(
@@ -78,7 +32,7 @@ def evaluate(
     """
     try:
         if fused and not work.wanted.dt:
-            return _fused(work, dtype, buffers)
+            return fused_evaluation(work, dtype, buffers)
         return _composed(work, device, dtype, sizes)
     except OutOfDeviceMemory:
         raise
@@ -87,53 +41,6 @@ def evaluate(
             raise
         buffers.clear()
         raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
-
-
-def _fused(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers) -> Evaluation:
-    from ..kernels import native
-
-    kernel, goal, wanted = work.kernel, work.goal, work.wanted
-    batch, _, dof = shape = tuple(work.actions.shape)
-    replaces = goal.count is not None and kernel.goal_place
-    actions = actions_to_goal(work.actions, goal, kernel.goal_place, buffers) if replaces else work.actions
-    cost = buffers.view("output", "cost", (batch,))
-    # The gradient of a goal position is found in that of the actions.
-    action = (
-        buffers.view("output", "gradient of the cost", shape) if wanted.action or (wanted.goal and replaces) else None
-    )
-    goals = len(kernel.goal) if goal.count is not None and not replaces and wanted.goal else 0
-    ends = buffers.view("output", "gradients of the ends", (6, batch, dof), torch.float64).numpy()
-    starts = 3 if wanted.start else 0
-    done = native.quadratic_cost_into(
-        native.spline_form(SplineForm(*kernel.scheme)) if kernel.operator.goals else native.MAP_NUMBERS[kernel.name],
-        (*(_plain(rows) for rows in work.start), None),
-        work.start_index,
-        _four(() if replaces else [_plain(rows) for rows in goal.rows]),
-        None if replaces or goal.count is None else goal.index,
-        _plain(actions),
-        work.dt,
-        tuple(_plain(part) for term in work.cost for part in term),
-        cost,
-        action,
-        (*_four(ends[:starts]), *_four(ends[3 : 3 + goals])),
-    )
-    if not done:
-        given = [None if rows is None else list(rows.shape) for rows in (actions, *work.start, *goal.rows)]
-        raise ValueError(f"arrays: expected real numbers in shapes that belong together, got {given}")
-    of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[3 : 3 + goals])
-    if replaces and wanted.goal:
-        position = torch.empty(goal.count, dof, dtype=dtype)
-        gradient_to_goal(action, position, goal.index, kernel.goal_place)
-        of_goal = (position.numpy(),)
-    elif replaces and wanted.action:
-        action[:, kernel.goal_place].zero_()
-    return Evaluation(
-        cost.numpy(),
-        action.numpy() if wanted.action else None,
-        tuple(_summed(rows, work.start_index, work.start_rows) for rows in ends[:starts]) if starts else None,
-        of_goal or None,
-        None,
-    )
 
 
 def _composed(work: EvaluationWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Evaluation:
@@ -215,22 +122,3 @@ def _rows_of_term(value: Array | None, place: int, begin: int, end: int) -> Arra
     """What a part of the trajectories sees of a field of a term: weights and targets may differ by trajectory."""
     differs = value is not None and value.ndim == (2 if CostTerm._fields[place] == "terminal_weight" else 3)
     return value[begin:end] if differs else value
-
-
-def _summed(rows: np.ndarray, index: np.ndarray | None, count: int) -> np.ndarray:
-    """Gradients `[B, dof]` summed over the trajectories that share a row, always in the same order."""
-    if index is None:
-        return rows if count == rows.shape[0] else rows.sum(0, keepdims=True)
-    total = np.zeros((count, rows.shape[1]))
-    np.add.at(total, index, rows)
-    return total
-
-
-def _four(rows: Sequence[Array | None]) -> tuple[Array | None, ...]:
-    return (*rows, *[None] * (4 - len(rows)))
-
-
-def _plain(value: Array | None) -> Array | None:
-    if isinstance(value, Tensor):
-        return value.detach().cpu().contiguous()
-    return value if value is None or value.flags.c_contiguous else np.ascontiguousarray(value)

@@ -25,7 +25,7 @@ from ..kernels import (
     default_backend,
 )
 from .calls import Calls
-from .evaluation import USUALLY_WANTED, Evaluation, Wanted
+from .evaluation_work import USUALLY_WANTED, Evaluation, Wanted
 from .types import (
     Array,
     Gradient,

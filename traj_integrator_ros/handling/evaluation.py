@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine.integrator import StartState, Wanted
 from ..kernels import CostTerm, QuadraticCost
-from .finite import require_finite
+from .finite import all_finite, require_finite
 from .limits import JointLimits
 from .rejection import Rejected, RejectionReason
 from .requests import LARGEST_RESULT_BYTES, ActionRequest
@@ -127,11 +127,10 @@ def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
 
 
 def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: JointLimits) -> CostTerm:
-    given = {
-        field: _check_array(f"cost.{name}.{field}", values, request)
-        for field, values in zip(term._fields, term, strict=True)
-        if values.size
-    }
+    given = {}
+    for field, values in zip(term._fields, term, strict=True):
+        if values.size:
+            given[field] = _check_array(name, field, values, request)
     if not given:
         return _NO_TERM
     checked = CostTerm(**given)
@@ -156,18 +155,20 @@ def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: Joint
     return checked._replace(lower=np.ascontiguousarray(lower), upper=np.ascontiguousarray(upper))
 
 
-def _check_array(name: str, values: np.ndarray, request: ActionRequest) -> np.ndarray:
-    field = name.rpartition(".")[2]
+def _check_array(output: str, field: str, values: np.ndarray, request: ActionRequest) -> np.ndarray:
     shape = _shape(field, values.size, request)
     if shape is None:
         expected = ", ".join(f"{size} ({what})" for size, what in _sizes(field, request))
-        raise Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected 0, {expected} values, got {values.size}")
-    if field not in _LIMITS:
-        require_finite(name, values)
-    elif np.isnan(values).any():
-        at = int(np.isnan(values).argmax())
-        raise Rejected(RejectionReason.NOT_FINITE, f"{name}: expected numbers, got nan at [{at}]")
-    return request.columns.into_node(values.reshape(shape))
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH, f"cost.{output}.{field}: expected 0, {expected} values, got {values.size}"
+        )
+    if not all_finite(values):
+        if field not in _LIMITS:
+            require_finite(f"cost.{output}.{field}", values)
+        elif np.isnan(values).any():
+            at = int(np.isnan(values).argmax())
+            raise Rejected(RejectionReason.NOT_FINITE, f"cost.{output}.{field}: expected numbers, got nan at [{at}]")
+    return request.columns.into_node(values if len(shape) == 1 else values.reshape(shape))
 
 
 def _shape(field: str, size: int, request: ActionRequest) -> tuple[int, ...] | None:

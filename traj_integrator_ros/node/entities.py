@@ -24,6 +24,8 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
+from ..wire.lent_requests import lent
+
 SEQUENCE_DEPTH = 10
 """Sequences waiting while one is worked on. Small, so that a planner that is too fast costs sequences, not latency."""
 JOINT_STATE_POLL_S = 0.05
@@ -109,7 +111,7 @@ class Entities:
                 (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
                 (Evaluate, "~/evaluate", callbacks.evaluate),
             ):
-                self._services.append(node.create_service(service, name, callback, qos_profile=calls))
+                self._services.append(node.create_service(lent(service), name, callback, qos_profile=calls))
         except BaseException:
             self.destroy()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+from operator import attrgetter
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -15,6 +16,8 @@ from ..handling.evaluation import OUTPUTS, CostFields, EvaluationFields
 from ..handling.pipeline import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.requests import SequenceFields, UpstreamFields
 from ..kernels import CostTerm
+
+_terms_of, _fields_of_term = attrgetter(*OUTPUTS), attrgetter(*CostTerm._fields)
 
 
 def sequence_fields(message: ActionSequence) -> SequenceFields:
@@ -53,15 +56,14 @@ def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
 
 
 def _cost_fields(cost: QuadraticCost) -> CostFields:
-    terms = (getattr(cost, name) for name in OUTPUTS)
-    return CostFields(*(CostTerm(*(np.asarray(getattr(term, field)) for field in CostTerm._fields)) for term in terms))
+    return CostFields(*[CostTerm(*map(np.asarray, _fields_of_term(term))) for term in _terms_of(cost)])
 
 
 def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:
     """Build the message of all trajectories, its columns in the order of the sequence."""
     columns = batch.request.columns
     message = TrajectoryBatch()
-    message.header.stamp = stamp
+    message.header.stamp = Time(sec=stamp.sec, nanosec=stamp.nanosec)
     message.joint_names = list(columns.names)
     message.batch = batch.request.batch
     message.horizon = batch.request.output_horizon

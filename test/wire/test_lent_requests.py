@@ -1,0 +1,107 @@
+"""Requests as they are read from the middleware's structs, against the objects that rclpy makes of the same bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rcl_interfaces.srv import SetParameters
+from rclpy.serialization import deserialize_message, serialize_message
+
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.wire import lent_requests
+from traj_integrator_ros.wire.lent_requests import lent
+
+pytestmark = pytest.mark.ros
+SERVICES = [Integrate, ComputeGradient, Evaluate]
+STRINGS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
+
+
+def filled(message: object, draw: st.DrawFn) -> object:
+    """The message with something of every length in every field."""
+    for name, kind in message.get_fields_and_field_types().items():
+        value = getattr(message, name)
+        if isinstance(value, array):
+            size = draw(st.integers(0, 5))
+            limit = 2**32 if value.typecode == "I" else 2**20
+            value = array(value.typecode, [draw(st.integers(0, limit - 1)) for _ in range(size)])
+        elif isinstance(value, bool):
+            value = draw(st.booleans())
+        elif isinstance(value, int):
+            value = draw(st.integers(0, 255 if kind == "uint8" else 2**31 - 1))
+        elif isinstance(value, str):
+            value = draw(STRINGS)
+        elif isinstance(value, list):
+            value = draw(st.lists(STRINGS, max_size=4))
+        else:
+            value = filled(value, draw)
+        setattr(message, name, value)
+    return message
+
+
+def check_same(read: object, message: object) -> None:
+    assert read._fields == tuple(message.get_fields_and_field_types())
+    for name in read._fields:
+        got, expected = getattr(read, name), getattr(message, name)
+        if isinstance(expected, array):
+            assert got.dtype == np.dtype(expected.typecode)
+            np.testing.assert_array_equal(got, expected)
+        elif hasattr(expected, "get_fields_and_field_types"):
+            check_same(got, expected)
+        else:
+            assert (list(got) if isinstance(expected, list) else got) == expected, name
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_request_has_the_fields_and_values_of_rclpys_object(service, data):
+    message = filled(service.Request(), data.draw)
+    served = lent(service)
+    assert served is not service, "this rclpy has the layout that is expected"
+    check_same(deserialize_message(serialize_message(message), served.Request), message)
+
+
+def test_what_was_read_outlives_the_struct():
+    message = Evaluate.Request()
+    message.actions.data = array("f", range(5000))
+    serialized = serialize_message(message)
+    requests = [deserialize_message(serialized, lent(Evaluate).Request) for _ in range(20)]
+    for request in requests:
+        np.testing.assert_array_equal(request.actions.data, np.arange(5000))
+
+
+def test_a_name_that_is_no_utf8_is_read_as_rclpy_reads_it():
+    message = Integrate.Request()
+    message.actions.joint_names = ["ab"]
+    serialized = serialize_message(message).replace(b"ab\0", b"a\xff\0")
+    expected = deserialize_message(serialized, Integrate.Request).actions.joint_names
+    assert deserialize_message(serialized, lent(Integrate).Request).actions.joint_names == expected
+
+
+def test_a_service_of_other_kinds_of_field_is_served_by_rclpys_objects():
+    assert lent(SetParameters) is SetParameters, "it has an array of messages"
+
+
+def test_a_layout_that_is_not_the_expected_one_is_left_to_rclpy(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(lent_requests._FORMATS, "uint32", "Q")
+    lent.cache_clear()
+    try:
+        assert lent(Integrate) is Integrate
+    finally:
+        lent.cache_clear()
+
+
+def test_a_request_that_cannot_be_made_is_told_by_what_comes_instead(monkeypatch: pytest.MonkeyPatch):
+    serialized = serialize_message(Integrate.Request())
+    request = lent(Integrate).Request
+
+    def out_of_memory(*_: object) -> bytes:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(ctypes, "string_at", out_of_memory)
+    assert isinstance(deserialize_message(serialized, request), MemoryError)
