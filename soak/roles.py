@@ -83,13 +83,7 @@ class Planner(Role):
 
     def counts(self) -> dict[str, int]:
         """Sequences sent and answered, answers that were lost on their way, and that answer nothing."""
-        ledger = self.ledger
-        return {
-            "sent": ledger.sent,
-            "answered": ledger.answered,
-            "missed": self._planner.missed,
-            "unknown": ledger.unknown_answers,
-        }
+        return self._planner.counts()
 
     def _fault(self, variant: int, message: TrajectoryBatch) -> str:
         """What is wrong with an answer; held accelerations come back unchanged, a step later."""

@@ -20,6 +20,7 @@ from traj_integrator_ros.kernels.integration_utils import (
 )
 
 from ..checks import is_close_to, random
+from ..copies import copies_of
 from ..empty_function import empty_function
 from ..registry import Case, Contender, suite
 
@@ -255,12 +256,4 @@ def any_dof(name: str, dof: int) -> Case:
 
 def copies(batch: int, *, count: int, dof: int = DOF) -> Contender:
     """Plain copies that move as many bytes as `count` passes, which read one and write four tensors or the reverse."""
-    sources = [random(5 * batch * HORIZON * dof // 2) for _ in range(count)]
-    targets = [torch.empty_like(source) for source in sources]
-
-    def run() -> list[Tensor]:
-        for source, target in zip(sources, targets, strict=True):
-            target.copy_(source)
-        return targets
-
-    return Contender("copy of the same bytes", run, is_close_to(*sources))
+    return copies_of(5 * batch * HORIZON * dof // 2, count=count)

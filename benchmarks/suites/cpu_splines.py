@@ -11,6 +11,7 @@ from torch import Tensor
 from traj_integrator_ros.kernels import SplineForm, bspline_step
 
 from ..checks import is_close_to, random
+from ..copies import copies_of
 from ..registry import Case, Contender, suite
 
 POINTS, DOF, DT = 16, 7, 0.02
@@ -114,13 +115,4 @@ def reused_buffers(batch: int) -> Case:
 
 def copies(batch: int) -> Contender:
     """Plain copies that move as many bytes as both passes: control points and start one way, four outputs the other."""
-    elements = batch * DOF * (POINTS + STATE + 4 * ROWS)
-    sources = [random(elements // 2) for _ in range(2)]
-    targets = [torch.empty_like(source) for source in sources]
-
-    def run() -> list[Tensor]:
-        for source, target in zip(sources, targets, strict=True):
-            target.copy_(source)
-        return targets
-
-    return Contender("copy of the same bytes", run, is_close_to(*sources))
+    return copies_of(batch * DOF * (POINTS + STATE + 4 * ROWS) // 2, count=2)

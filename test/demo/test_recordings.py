@@ -86,7 +86,7 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda m: m.position.__setitem__((7, 1), np.nan), "a position that is not, in sample 7"),
+            (lambda m: m.position.__setitem__((7, 1), np.nan), "got nan as position of .* in sample 7"),
             (lambda m: m.time.__setitem__(9, m.time[8]), "expected increasing times"),
             (lambda m: m.velocity.fill(0), "nothing moves"),
             (lambda m: np.multiply(m.time, 1e-3, out=m.time), "too short: expected at least 0.3 s"),
@@ -136,7 +136,7 @@ class TestBag:
         assert "\n" not in str(error.value)
 
     def test_folder_without_a_bag_is_one_line(self, tmp_path):
-        with pytest.raises(RecordingError, match="not a readable rosbag2 recording"):
+        with pytest.raises(RecordingError, match=r"one without metadata\.yaml"):
             load_recording(tmp_path)
 
 

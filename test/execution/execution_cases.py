@@ -7,11 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from benchmarks.executed import motions
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.execution.rows import Hold
 
-LARGEST_ACCELERATION, LARGEST_JERK = 5.0, 50.0
+LARGEST_JERK = motions.JERK
 
 
 @dataclass(frozen=True)
@@ -45,23 +46,8 @@ class Meant:
 
 @lru_cache(maxsize=64)
 def jerk_limited(seed: int, dt: float, dof: int = 7) -> Meant:
-    """A time-optimal motion of ruckig's, at most 2 rad/s, 5 rad/s^2 and 50 rad/s^3."""
-    import ruckig
-
-    random = np.random.default_rng(seed)
-    inputs = ruckig.InputParameter(dof)
-    inputs.current_position = random.uniform(-1, 1, dof).tolist()
-    inputs.current_velocity = random.uniform(-1, 1, dof).tolist()
-    inputs.current_acceleration = random.uniform(-3, 3, dof).tolist()
-    inputs.target_position = random.uniform(-2, 2, dof).tolist()
-    inputs.max_velocity = [2.0] * dof
-    inputs.max_acceleration = [LARGEST_ACCELERATION] * dof
-    inputs.max_jerk = [LARGEST_JERK] * dof
-    trajectory = ruckig.Trajectory(dof)
-    assert ruckig.Ruckig(dof).calculate(inputs, trajectory) >= 0
-    times = np.arange(int(np.ceil(trajectory.duration / dt)) + 2) * dt
-    states = np.array([trajectory.at_time(min(t, trajectory.duration)) for t in times.tolist()])
-    return Meant(dt, states.transpose(1, 0, 2))
+    """A time-optimal motion by ruckig, of at most 2 rad/s, 5 rad/s^2 and 50 rad/s^3."""
+    return Meant(dt, motions.jerk_limited(seed, dt, dof))
 
 
 @dataclass(frozen=True)

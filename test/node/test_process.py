@@ -94,7 +94,9 @@ def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
     ended = run(["franka.yaml"], tmp_path)
     last_line = ended.stderr.splitlines()[-1]
     assert (ended.returncode, last_line) == (2, "integrator_node: unexpected argument 'franka.yaml'")
-    assert run(["--ros-args", "--nonsense"], tmp_path).returncode == 2
+    unknown = run(["--ros-args", "--nonsense"], tmp_path)
+    assert unknown.returncode == 2
+    assert unknown.stderr.splitlines()[-1] == "integrator_node: unknown arguments after --ros-args: ['--nonsense']"
     assert run(["--help"], tmp_path).returncode == 0
 
 

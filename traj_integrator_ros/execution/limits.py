@@ -34,6 +34,10 @@ class Limits:
     @cached_property
     def slackened(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Least and most `[4, D]` that each derivative may be, slack included, infinite where off; None: no limit."""
+        return self.with_slack(RELATIVE_SLACK)
+
+    def with_slack(self, slack: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """The same with another relative slack."""
         bounds = [self.of(quantity) for quantity in QUANTITIES]
         dof = next((len(bound) for pair in bounds for bound in pair if bound is not None), None)
         if dof is None:
@@ -42,7 +46,7 @@ class Limits:
             np.stack([np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds])
             for side, off in enumerate((-np.inf, np.inf))
         )
-        return low - RELATIVE_SLACK * np.abs(low), high + RELATIVE_SLACK * np.abs(high)
+        return low - slack * np.abs(low), high + slack * np.abs(high)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import Limits, first_violation
+from ..execution.limits import RELATIVE_SLACK, Limits, first_violation
 from ..execution.motion import Motion
 
 if TYPE_CHECKING:  # brings torch with it
     from ..kernels import Trajectory
-
-_RELATIVE_SLACK = 1e-5  # a trajectory planned up to a limit may exceed it by the rounding of float32
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,7 @@ class JointLimits:
 
     def bounds(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None if off."""
-        if quantity == "position":
-            return self.position_min, self.position_max
-        largest = getattr(self, quantity)
-        return None if largest is None else -largest, largest
+        return self.of_motion.of(quantity)
 
     @cached_property
     def of_motion(self) -> Limits:
@@ -62,15 +57,8 @@ class JointLimits:
     @cached_property
     def _thresholds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Least and most that values `[4, H, dof]` can be and not need a closer look; None without limits."""
-        bounds = [self.bounds(quantity) for quantity in ("position", "velocity", "acceleration", "jerk")]
-        if all(bound is None for pair in bounds for bound in pair):
-            return None
-        lowest, highest = (
-            np.stack([np.full(len(self.joint_names), off) if pair[side] is None else pair[side] for pair in bounds])
-            for side, off in enumerate((-np.inf, np.inf))
-        )
-        slack = 0.999 * _RELATIVE_SLACK
-        return (lowest - slack * np.abs(lowest))[:, None], (highest + slack * np.abs(highest))[:, None]
+        bounds = self.of_motion.with_slack(0.999 * RELATIVE_SLACK)
+        return None if bounds is None else (bounds[0][:, None], bounds[1][:, None])
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ class LimitViolation:
 
 def excess(value: np.ndarray | float, highest: np.ndarray | float) -> np.ndarray | float:
     """By how much a value exceeds its limit beyond rounding; 0 or less where it keeps it. Infinity is no limit."""
-    return value - highest - _RELATIVE_SLACK * np.abs(highest)
+    return value - highest - RELATIVE_SLACK * np.abs(highest)
 
 
 def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:

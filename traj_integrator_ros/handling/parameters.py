@@ -11,6 +11,7 @@ import numpy as np
 
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 from .ending import LONGEST_BRAKE_S, Braking, brake_durations
+from .limits import JointLimits
 from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterValue
 
 
@@ -61,6 +62,18 @@ class NodeParameters:
     diagnostics_period: float
     service_introspection: str
     autostart: bool
+
+    @property
+    def joint_limits(self) -> JointLimits:
+        """The limits of the joints; those that are off are None."""
+        return JointLimits(
+            self.joint_names,
+            self.limits_position_min,
+            self.limits_position_max,
+            self.limits_velocity,
+            self.limits_acceleration,
+            self.limits_jerk,
+        )
 
     @property
     def braking(self) -> Braking:

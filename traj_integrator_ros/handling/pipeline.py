@@ -22,7 +22,7 @@ from .evaluation import (
     rows_of_request,
 )
 from .finite import all_finite, require_finite
-from .limits import JointLimits, find_violation
+from .limits import find_violation
 from .parameter_table import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
@@ -114,14 +114,7 @@ class Pipeline:
         self._uniform_times = lru_cache(_TIME_GRIDS_KEPT)(
             lambda dt, horizon, space, spline: TimeGrid(engine.time_from_start(dt, 1, horizon, space, spline))
         )
-        self._limits = JointLimits(
-            parameters.joint_names,
-            parameters.limits_position_min,
-            parameters.limits_position_max,
-            parameters.limits_velocity,
-            parameters.limits_acceleration,
-            parameters.limits_jerk,
-        )
+        self._limits = parameters.joint_limits
         self._weighing = None
         if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
             self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
@@ -161,11 +154,7 @@ class Pipeline:
                 start,
                 request.actions,
                 request.dt,
-                control_space=request.control_map.control_space,
-                start_index=request.start_index,
-                goal=request.goal,
-                goal_index=request.goal_index,
-                spline=request.spline,
+                **request.map_and_rows,
             )
         trajectories = _narrowed(result)
         _require_finite_result(trajectories, Trajectory._fields, trajectories)
@@ -267,11 +256,7 @@ class Pipeline:
                 batch=request.batch,
                 action_horizon=request.horizon,
                 dt=request.dt,
-                control_space=request.control_map.control_space,
-                start_index=request.start_index,
-                goal=request.goal,
-                goal_index=request.goal_index,
-                spline=request.spline,
+                **request.map_and_rows,
                 want_dt=want_dt,
             )
         gradients_of = {name: getattr(result, name.removeprefix("grad_")) for name in _GRADIENT_FIELDS}
@@ -312,11 +297,7 @@ class Pipeline:
                 request.actions,
                 cost,
                 request.dt,
-                control_space=request.control_map.control_space,
-                start_index=request.start_index,
-                goal=request.goal,
-                goal_index=request.goal_index,
-                spline=request.spline,
+                **request.map_and_rows,
                 wanted=wanted,
             )
         values = _narrowed(result.cost)

@@ -132,6 +132,17 @@ class ActionRequest(NamedTuple):
     """`[batch]`, int64."""
 
     @property
+    def map_and_rows(self) -> dict[str, object]:
+        """What every call of the engine is told in the same way: the map, the goal, and who starts and ends where."""
+        return {
+            "control_space": self.control_map.control_space,
+            "start_index": self.start_index,
+            "goal": self.goal,
+            "goal_index": self.goal_index,
+            "spline": self.spline,
+        }
+
+    @property
     def spline(self) -> SplineForm | None:
         """Form of the spline; None where it is none."""
         is_spline = self.control_map.control_space is ControlSpace.BSPLINE

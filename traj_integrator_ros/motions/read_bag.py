@@ -56,6 +56,8 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
 def open_bag(path: Path) -> Iterator[Any]:
     """A rosbags reader; whatever goes wrong in it becomes one line."""
     require("rosbags", "reading bags")
+    if path.is_dir() and not (path / "metadata.yaml").is_file():
+        raise RecordingError(f"{path}: expected a rosbag2 folder, got one without metadata.yaml")
     from rosbags.highlevel import AnyReader, AnyReaderError
     from rosbags.rosbag2 import ReaderError
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore

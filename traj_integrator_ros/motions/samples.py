@@ -74,17 +74,19 @@ def checked_samples(
     if len(time) == 0:
         raise RecordingError(f"{path}: expected samples, got none")
     if not as_is:
-        _check_numbers(path, (time, position, velocity, acceleration, jerk))
+        _check_numbers(path, (time, position, velocity, acceleration, jerk), joint_names)
     begin = time[0] if np.isfinite(time[0]) else 0.0
     names = tuple(joint_names)
     return Samples(names, time - begin, position, velocity, acceleration, jerk, str(path), kind, nature)
 
 
-def _check_numbers(path: Path, arrays: Sequence[np.ndarray | None]) -> None:
+def _check_numbers(path: Path, arrays: Sequence[np.ndarray | None], joint_names: Sequence[str]) -> None:
     for name, values in zip(("time", *QUANTITIES), arrays, strict=True):
         if values is not None and not np.all(np.isfinite(values)):
-            row = int(np.argwhere(~np.isfinite(values))[0][0])
-            raise RecordingError(f"{path}: expected finite numbers, got a {name} that is not, in sample {row}")
+            row, *column = np.argwhere(~np.isfinite(values))[0].tolist()
+            of = f" of {joint_names[column[0]]}" if column else ""
+            got = f"{values[(row, *column)]:g} as {name}{of} in sample {row}"
+            raise RecordingError(f"{path}: expected finite numbers, got {got}")
     time = arrays[0]
     backwards = np.flatnonzero(np.diff(time) <= 0)
     if backwards.size:

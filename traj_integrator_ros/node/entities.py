@@ -10,7 +10,6 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
-from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
@@ -25,6 +24,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 from ..wire.lent_requests import lent
+from .take import take
 
 SEQUENCE_DEPTH = 10
 """Sequences waiting while one is worked on. Small, so that a planner that is too fast costs sequences, not latency."""
@@ -207,11 +207,7 @@ def introspection_state(events: str) -> object:
 def take_waiting(subscription: Subscription) -> Iterator[bytes]:
     """Take the messages that wait in a raw subscription's queue, without waiting; at most as many as it holds."""
     for _ in range(_JOINT_STATE_DEPTH):
-        try:
-            with subscription.handle:
-                taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-        except InvalidHandle:
-            return
+        taken = take(subscription)
         if taken is None:
             return
         yield taken[0]

@@ -19,6 +19,8 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 from rclpy.waitable import Waitable
 
+from .take import take
+
 EVENTS_PERIOD_S = 0.25
 _KINDS = ("timer", "subscription", "service")
 """In the order in which those that are ready at the same time are called."""
@@ -199,11 +201,7 @@ def _call_timer(timer: Timer) -> None:
 
 
 def _call_subscription(subscription: Subscription) -> None:
-    try:
-        with subscription.handle:
-            taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-    except InvalidHandle:
-        return
+    taken = take(subscription)
     if taken is None:
         return
     if subscription._callback_type is Subscription.CallbackType.MessageOnly:

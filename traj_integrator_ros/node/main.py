@@ -52,6 +52,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return _fail(f"ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh): {error}")
     try:
         others = remove_ros_args(["integrator_node", *args])[1:]
+    except rclpy_implementation.UnknownROSArgsError as error:  # whose message is the list of them
+        return _fail(f"unknown arguments after --ros-args: {error}")
     except RuntimeError as error:
         return _fail(error)
     if others:
@@ -124,7 +126,7 @@ def _initialize(args: list[str]) -> str:
             raise
         rclpy.try_shutdown()  # the default context takes one attempt; this makes room for another one
         rclpy.init(args=[*args, "--ros-args", "--disable-external-lib-logs"])
-        return f"there will be no log file: {' '.join(str(error).split())}"
+        return f"there will be no log file (ROS_LOG_DIR chooses a folder): {' '.join(str(error).split())}"
 
 
 def _spin(executor: Executor, node: IntegratorNode) -> None:

@@ -91,7 +91,7 @@ def _integrate_all(
         from ..engine.integrator import TrajectoryIntegrator  # brings torch with it: not for a wrong file
 
         engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
-    progress.stage("Integrating", float(len(sequences)), "sequences")
+    progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
     results, exceeded = [], []
     begin = time.monotonic()
     for number, sequence in enumerate(sequences):

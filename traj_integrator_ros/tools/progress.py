@@ -49,7 +49,7 @@ class NoProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        """There is nothing to take away."""
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
         """Show nothing."""
@@ -58,19 +58,11 @@ class NoProgress:
         """Show nothing."""
 
 
-class PlainProgress:
+class PlainProgress(NoProgress):
     """One line for each stage, and one every few seconds."""
 
     def __init__(self) -> None:
         self._total, self._unit, self._told = None, "s", 0.0
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
         """Print the stage."""

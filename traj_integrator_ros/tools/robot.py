@@ -47,14 +47,7 @@ def load_limits(path: Path) -> JointLimits:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
-    return JointLimits(
-        parameters.joint_names,
-        parameters.limits_position_min,
-        parameters.limits_position_max,
-        parameters.limits_velocity,
-        parameters.limits_acceleration,
-        parameters.limits_jerk,
-    )
+    return parameters.joint_limits
 
 
 def _section(path: Path) -> dict[str, object]:

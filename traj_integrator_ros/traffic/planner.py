@@ -60,6 +60,16 @@ class Planner(Generic[About]):
         self.ledger.send(stamp_ns, about, now_ns / SECOND_NS, answer_expected)
         self.publisher.publish(message)
 
+    def counts(self) -> dict[str, int]:
+        """Sequences sent and answered, answers that were lost on their way, and that answer nothing."""
+        ledger = self.ledger
+        return {
+            "sent": ledger.sent,
+            "answered": ledger.answered,
+            "missed": self.missed,
+            "unknown": ledger.unknown_answers,
+        }
+
     def in_flight(self, within_s: float = 2.0) -> int:
         """How many sequences of this time are not answered yet."""
         return self.ledger.in_flight(time.time(), within_s)

@@ -53,8 +53,7 @@ class ActionSequenceReader:
 
         """
         reader = CdrReader(data)
-        stamp = reader.time("header.stamp")
-        reader.string("header.frame_id")
+        stamp = _stamp_of_header(reader)
         joint_names = reader.strings("joint_names", self._names)
         control_space = reader.byte("control_space")
         batch, horizon = reader.pair("batch, horizon")
@@ -97,8 +96,7 @@ class PositionTrajectoryReader:
 
         """
         reader = CdrReader(data)
-        stamp = reader.time("header.stamp")
-        reader.string("header.frame_id")
+        stamp = _stamp_of_header(reader)
         joint_names = reader.strings("joint_names", self._names)
         time_ns: list[int] = []
         positions: list[np.ndarray] = []
@@ -125,8 +123,7 @@ class JointStateReader:
 
         """
         reader = CdrReader(data)
-        stamp_ns = nanoseconds(reader.time("header.stamp"))
-        reader.string("header.frame_id")
+        stamp_ns = nanoseconds(_stamp_of_header(reader))
         names = reader.strings("name", self._names)
         position, velocity = reader.array("position", "f8"), reader.array("velocity", "f8")
         reader.array("effort", "f8")
@@ -136,3 +133,10 @@ class JointStateReader:
 def nanoseconds(time: Stamp) -> int:
     """Return a time in nanoseconds."""
     return time[0] * _SECOND_NS + time[1]
+
+
+def _stamp_of_header(reader: CdrReader) -> Stamp:
+    """Read a std_msgs/Header, of which only the stamp counts."""
+    stamp = reader.time("header.stamp")
+    reader.string("header.frame_id")
+    return stamp
