@@ -23,7 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
-from ..wire.lent_requests import lent
+from ..wire.lent_services import lent
 from .take import take
 
 SEQUENCE_DEPTH = 10

@@ -273,7 +273,7 @@ class IntegratorNode(LifecycleNode):
             pipeline = self._accepting()
             batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update(), request.fields)
             pipeline.check_limits(batch)
-            response.trajectory = messages.trajectory_batch(batch, request.actions.header.stamp)
+            messages.fill_trajectories(response.trajectory, batch, request.actions.header.stamp)
         return response
 
     def _on_compute_gradient(

@@ -59,39 +59,35 @@ def _cost_fields(cost: QuadraticCost) -> CostFields:
     return CostFields(*[CostTerm(*map(np.asarray, _fields_of_term(term))) for term in _terms_of(cost)])
 
 
-def trajectory_batch(batch: IntegratedBatch, stamp: Time) -> TrajectoryBatch:
-    """Build the message of all trajectories, its columns in the order of the sequence."""
+def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: Time) -> None:
+    """Fill in all trajectories, their columns in the order of the sequence."""
     columns = batch.request.columns
-    message = TrajectoryBatch()
-    message.header.stamp = Time(sec=stamp.sec, nanosec=stamp.nanosec)
+    message.header.stamp.sec, message.header.stamp.nanosec = stamp.sec, stamp.nanosec
     message.joint_names = list(columns.names)
     message.batch = batch.request.batch
     message.horizon = batch.request.output_horizon
-    message.time_from_start = float32_array(batch.times.float32)
+    _put(message, "time_from_start", batch.times.float32)
     for bit, (name, values) in enumerate(zip(OUTPUTS, batch.trajectories, strict=True)):
         if batch.fields >> bit & 1:
-            setattr(message, name, float32_array(columns.out_of_node(values)))
-    return message
+            _put(message, name, columns.out_of_node(values))
 
 
 def fill_evaluation(response: Evaluate.Response, evaluated: EvaluatedBatch, stamp: Time) -> None:
     """Fill in costs, gradients and the trajectories that were asked for."""
-    response.cost = float32_array(evaluated.cost)
+    _put(response, "cost", evaluated.cost)
     fill_gradient(response, evaluated.gradient)
     if evaluated.trajectories is not None:
-        response.trajectory = trajectory_batch(evaluated.trajectories, stamp)
+        fill_trajectories(response.trajectory, evaluated.trajectories, stamp)
 
 
-def fill_gradient(
-    response: ComputeGradient.Response | Evaluate.Response, gradient: BatchGradient
-) -> ComputeGradient.Response | Evaluate.Response:
-    """Fill in gradients; returns `response`."""
+def fill_gradient(response: ComputeGradient.Response | Evaluate.Response, gradient: BatchGradient) -> None:
+    """Fill in gradients."""
     for name, values in zip(gradient._fields, gradient, strict=True):
         if values.size:
-            setattr(response, f"grad_{name}", float32_array(values))
-    return response
+            _put(response, f"grad_{name}", values)
 
 
-def float32_array(values: np.ndarray) -> array.array:
-    """Copy an array of any shape into the flat array that a float32 message field takes as it is."""
-    return array.array("f", np.ascontiguousarray(values, np.float32).tobytes())
+def _put(message: object, field: str, values: np.ndarray) -> None:
+    """Set a field of float32: an object of rclpy's takes a copy, all others the array itself."""
+    values = np.ascontiguousarray(values, np.float32)
+    setattr(message, field, array.array("f", values.tobytes()) if hasattr(message, "SLOT_TYPES") else values)

@@ -1,4 +1,4 @@
-"""Requests as they are read from the middleware's structs, against the objects that rclpy makes of the same bytes."""
+"""Requests and responses of the node's services, against the objects that rclpy makes of the same bytes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.serialization import deserialize_message, serialize_message
 
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-from traj_integrator_ros.wire import lent_requests
-from traj_integrator_ros.wire.lent_requests import lent
+from traj_integrator_ros.wire import struct_layout
+from traj_integrator_ros.wire.lent_services import lent
 
 pytestmark = pytest.mark.ros
 SERVICES = [Integrate, ComputeGradient, Evaluate]
@@ -66,6 +66,35 @@ def test_a_request_has_the_fields_and_values_of_rclpys_object(service, data):
     check_same(deserialize_message(serialize_message(message), served.Request), message)
 
 
+def fill(response: object, message: object) -> None:
+    """Give a lent response what a message has."""
+    for name in message.get_fields_and_field_types():
+        value = getattr(message, name)
+        if hasattr(value, "get_fields_and_field_types"):
+            fill(getattr(response, name), value)
+        else:
+            setattr(response, name, np.array(value) if isinstance(value, array) else value)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_response_arrives_as_the_one_of_rclpys_object_would(service, data):
+    message = filled(service.Response(), data.draw)
+    response = lent(service).Response()
+    fill(response, message)
+    assert deserialize_message(serialize_message(response), service.Response) == message
+    assert deserialize_message(serialize_message(lent(service).Response()), service.Response) == service.Response()
+
+
+def test_a_response_that_cannot_be_written_says_so():
+    response = lent(Evaluate).Response()
+    response.success, response.cost = True, np.zeros(3)
+    received = deserialize_message(serialize_message(response), Evaluate.Response)
+    assert not received.success
+    assert received.message == "response: cost: expected a contiguous array of float32, got float64"
+
+
 def test_what_was_read_outlives_the_struct():
     message = Evaluate.Request()
     message.actions.data = array("f", range(5000))
@@ -88,7 +117,7 @@ def test_a_service_of_other_kinds_of_field_is_served_by_rclpys_objects():
 
 
 def test_a_layout_that_is_not_the_expected_one_is_left_to_rclpy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(lent_requests._FORMATS, "uint32", "Q")
+    monkeypatch.setitem(struct_layout._FORMATS, "uint32", "Q")
     lent.cache_clear()
     try:
         assert lent(Integrate) is Integrate

@@ -1,0 +1,113 @@
+"""Services whose requests are read from the structs that the middleware filled, and whose responses point to results.
+
+rclpy's objects, one for each nested message, take as long as everything else that the node does for a small request.
+rclpy asks the class of a message for the functions that turn it into its struct and back; the classes here name
+their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
+from typing import ClassVar
+
+from rclpy.serialization import deserialize_message, serialize_message
+
+from .struct_layout import StructLayout
+
+_ADDRESS = ctypes.c_void_p
+_CONVERT_TO_PY = ctypes.CFUNCTYPE(ctypes.py_object, _ADDRESS)
+_CONVERT_FROM_PY = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.py_object, _ADDRESS)
+_CREATE = ctypes.CFUNCTYPE(_ADDRESS)
+_DESTROY = ctypes.CFUNCTYPE(None, _ADDRESS)
+
+
+class LentResponse(SimpleNamespace):
+    """Base of the responses of `lent`: its arrays are contiguous, and have to stay as they are until it is sent."""
+
+    _blank: ClassVar[Callable[[], SimpleNamespace]]
+
+    def __init__(self) -> None:
+        super().__init__(**vars(self._blank()))
+
+
+@cache
+def lent(service: type) -> type:
+    """Return a type to serve `service` with, whose requests are named tuples, and whose responses are LentResponses.
+
+    Fields, names and values are those of rclpy's objects, with arrays of numpy's; a request that cannot be read is the
+    error, and a response that cannot be written says so in its message. Returns `service` itself where this rclpy or
+    its messages are not laid out as expected, which an example shows.
+    """
+    try:
+        parts = {"Request": _request(service.Request), "Response": _response(service.Response)}
+        # Derived, so that rclpy finds what it needs to create the service.
+        return type(service)(service.__name__, (service,), parts)
+    except (AttributeError, KeyError, TypeError):
+        return service
+
+
+def _request(message: type) -> type:
+    return _converted_by(message, _checked_layout(message).read)
+
+
+def _response(message: type) -> type:
+    layout = _checked_layout(message)
+    memory = ctypes.create_string_buffer(layout.size)
+
+    def converted(response: LentResponse, _: int) -> bool:
+        try:
+            layout.write(response, memory)
+        except Exception as error:  # C knows none
+            failed = layout.blank()
+            failed.success, failed.message = False, f"response: {error}"
+            layout.write(failed, memory)
+        return True
+
+    # One struct for all, which owns nothing: rclpy makes one at a time, and lets go of it when it is sent.
+    functions = {
+        "_CREATE_ROS_MESSAGE": _CREATE(lambda: ctypes.addressof(memory)),
+        "_DESTROY_ROS_MESSAGE": _DESTROY(lambda _: None),
+        "_CONVERT_FROM_PY": _CONVERT_FROM_PY(converted),
+    }
+
+    metaclass = _metaclass(message, functions)
+    return metaclass(message.__name__, (LentResponse,), {"_blank": staticmethod(layout.blank)})
+
+
+def _checked_layout(message: type) -> StructLayout:
+    """The layout of a message.
+
+    Raises:
+        TypeError: its struct is laid out otherwise.
+
+    """
+    layout = StructLayout(message)
+    example = layout.example()
+    words = deserialize_message(serialize_message(example), _converted_by(message, layout.words))
+    if not layout.agrees(words, example):
+        raise TypeError(f"{message.__name__}: expected the C layout of rosidl, got another one")
+    return layout
+
+
+def _converted_by(message: type, convert: Callable[[int], object]) -> type:
+    """A message type of which rclpy makes what `convert` makes of the address of the struct."""
+
+    def converted(at: int) -> object:
+        try:
+            return convert(at)
+        except Exception as error:  # C knows none: whoever reads a field of it tells
+            return error
+
+    return _metaclass(message, {"_CONVERT_TO_PY": _CONVERT_TO_PY(converted)})(message.__name__, (), {})
+
+
+def _metaclass(message: type, functions: dict[str, object]) -> type:
+    """A metaclass like the message's, in which rclpy finds these functions."""
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [_ADDRESS, ctypes.c_char_p, _ADDRESS]
+    capsules = {name: new_capsule(ctypes.cast(function, _ADDRESS), None, None) for name, function in functions.items()}
+    metaclass = type(message)
+    return type(metaclass)(metaclass.__name__, (metaclass,), {**capsules, "_functions": functions})
