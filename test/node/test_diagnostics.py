@@ -22,7 +22,8 @@ NONE = RejectionCounters().snapshot()
 def status(**changes: object) -> NodeStatus:
     usual = NodeStatus(
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", state_age_s=0.1,
-        state_timeout_s=0.5, limits="none", sequences=10, published=10, service_calls=0, rejected=NONE, warned=NONE,
+        state_timeout_s=0.5, limits="none", sequences=10, published=10, service_calls=0, namesakes=0,
+        rejected=NONE, warned=NONE,
         execution=ExecutionReport(), sequence_latency=LatencyRing(), service_latency=LatencyRing(),
     )  # fmt: skip
     return dataclasses.replace(usual, **changes)

@@ -34,6 +34,8 @@ class NodeStatus:
     published: int
     """Of those, the ones answered by a trajectory."""
     service_calls: int
+    namesakes: int
+    """Other nodes of the same name."""
     rejected: dict[RejectionReason, int]
     """By reason; topics and services together."""
     warned: dict[RejectionReason, int]
@@ -46,7 +48,8 @@ class NodeStatus:
 class Diagnostics:
     """Turns successive statuses into messages; levels are about what happened since the message before.
 
-    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, or the node is not active.
+    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, or another
+    one has its name.
     STALE: active, and the joint state is older than state_timeout. ERROR: configure failed, device memory ran out,
     or a callback failed unexpectedly.
 
@@ -99,6 +102,8 @@ def _judge(
         return DiagnosticStatus.ERROR, _listed(faults)
     if status.lifecycle_state != "active":
         return DiagnosticStatus.WARN, f"{status.lifecycle_state}: input is not accepted"
+    if status.namesakes:
+        return DiagnosticStatus.WARN, f"{status.namesakes + 1} nodes of this name: each answers every sequence"
     if status.state_age_s is not None and 0 < status.state_timeout_s < status.state_age_s:
         return (
             DiagnosticStatus.STALE,
@@ -124,6 +129,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "sequences": str(status.sequences),
         "published": str(status.published),
         "service_calls": str(status.service_calls),
+        "namesakes": str(status.namesakes),
         "rejected": str(sum(status.rejected.values())),
     }
     for kind, ring in (("sequence", status.sequence_latency), ("service", status.service_latency)):

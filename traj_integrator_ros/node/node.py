@@ -47,6 +47,7 @@ from .entities import (
     take_waiting,
 )
 from .latency import LatencyRing
+from .namesakes import Namesakes
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -85,6 +86,7 @@ class IntegratorNode(LifecycleNode):
         self._service_latency = LatencyRing()
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters("")
+        self._namesakes = Namesakes(self)
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
         self._diagnostics_publisher = create_diagnostics_publisher(self)
         self._diagnostics_timer = self._create_diagnostics_timer()
@@ -352,6 +354,16 @@ class IntegratorNode(LifecycleNode):
         # Steady: a paused simulation must not look like a dead node.
         return self.create_timer(period, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
+    def _count_namesakes(self) -> int:
+        count = self._namesakes.count()
+        if count:
+            self._accounts.warn(
+                ("namesakes",),
+                f"{count + 1} nodes are called {self.get_fully_qualified_name()}: each of them answers every sequence; "
+                "end all but one, or give each a namespace",
+            )
+        return count
+
     def _publish_diagnostics(self) -> None:
         pipeline = self._pipeline
         if pipeline is not None:
@@ -369,6 +381,7 @@ class IntegratorNode(LifecycleNode):
             sequences=self._sequences,
             published=self._published,
             service_calls=self._service_calls,
+            namesakes=self._count_namesakes(),
             rejected=self._accounts.rejected.snapshot(),
             warned=self._accounts.warned.snapshot(),
             execution=self._executed.report(),
