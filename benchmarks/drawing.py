@@ -34,7 +34,7 @@ def draw_scaling(rows: list[Row], path: Path) -> None:
             panel.loglog(places, copies, "--", color=color, alpha=0.6, label="copy of the same bytes")
         panel.set_xlabel(label)
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("forward and transposed call, us")
+    panels[0].set_ylabel("forward and vjp call, us")
     panels[0].legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)

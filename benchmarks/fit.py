@@ -36,5 +36,5 @@ def annotate(rows: list[Row]) -> None:
 
 
 def moved_bytes(row: Row) -> int:
-    """Bytes that a forward and a transposed call move, float32: five elements in and out for each action, twice."""
+    """Bytes that a forward and a vjp call move, float32: five elements in and out for each action, twice."""
     return 40 * row["B"] * row["H"] * row["D"]

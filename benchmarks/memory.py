@@ -1,4 +1,4 @@
-"""Memory at the peak of one integration and its transpose, in a process of its own: `python -m benchmarks.memory`.
+"""Memory at the peak of one integration and its vjp, in a process of its own: `python -m benchmarks.memory`.
 
 Takes cases as JSON on standard input, `[[map, batch, horizon, dof], ...]`, and prints for each the most that the
 process grew by, inputs and outputs included, in bytes.

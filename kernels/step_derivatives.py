@@ -1,4 +1,4 @@
-"""Autograd nodes of the step operators: each operator's derivative is its transpose, and the other way round.
+"""Autograd nodes of the step operators: the maps are linear, so forward and vjp are each other's derivative.
 
 A node saves the step lengths and the start index; actions and start rows only where the gradient of dt is wanted.
 """
@@ -82,7 +82,7 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
 
 
 def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
-    """Build the autograd node of a transposed map. Arguments: the dispatch keys, then those of `operator.vjp`."""
+    """Build the autograd node of a map's vjp. Arguments: the dispatch keys, then those of `operator.vjp`."""
     dt_place = operator.vjp_dt_place + 1
 
     def setup_context(ctx, inputs: tuple, output: tuple) -> None:

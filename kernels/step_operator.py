@@ -1,4 +1,4 @@
-"""One differentiable torch operator for each control map, and one for its transpose.
+"""One differentiable torch operator for each control map, and one for its vjp.
 
 `StepOperator` registers `traj_integrator::<map>_forward` and `traj_integrator::<map>_vjp` with torch: schema,
 shapes (fake), batching (`torch.vmap`) and derivatives of any order in reverse and forward mode. Each is the other's
@@ -184,7 +184,7 @@ class StepOperator:
         goal_rows: int | None = None,
         goal_index: Tensor | None = None,
     ) -> tuple[Tensor | None, ...]:
-        """Check the arguments of `ControlMap.vjp` and run the transposed operator."""
+        """Check the arguments of `ControlMap.vjp` and run the vjp operator."""
         inputs = prepare_vjp(
             upstream,
             dt,
@@ -255,9 +255,9 @@ class StepOperator:
         return [argument for end in ends for argument in (*end.rows, end.index)]
 
     def variants(self, action: Tensor, options: Sequence) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
-        """Actions to run the forward map on, each with the outputs to take, for the map whose transpose `vjp` is.
+        """Actions to run the forward map on, each with the outputs to take, for the linear map that `vjp` belongs to.
 
-        That is the forward map itself, except that a truncated transpose has never seen the last action but in the
+        That is the forward map itself, except that a truncated vjp has never seen the last action but in the
         position.
         """
         if self.truncates and options[0]:

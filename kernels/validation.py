@@ -82,7 +82,7 @@ def _check_end(
 
 
 class VjpInputs(NamedTuple):
-    """Arguments of a transposed step in the form that the operators take."""
+    """Arguments of a step's vjp in the form that the operators take."""
 
     upstream: tuple[Tensor | None, ...]  # position, velocity, acceleration, jerk, each [B, H, D]
     start_index: Tensor | None  # [B]; None: the start has 1 row or B
@@ -102,7 +102,7 @@ def prepare_vjp(
     goal_rows: int | None = None,
     goal_index: Tensor | None = None,
 ) -> VjpInputs:
-    """Check the arguments of a transposed step as `prepare_step` checks those of a step.
+    """Check the arguments of a step's vjp as `prepare_step` checks those of a step.
 
     Raises:
         TypeError: an argument of a wrong type or dtype.

@@ -1,4 +1,4 @@
-"""The transposes of the five control maps in plain torch: upstream gradients to gradients of actions and start rows.
+"""The vjps of the five control maps in plain torch: upstream gradients to gradients of actions and start rows.
 
 Each undoes the lines of the function of the same name in `reference` from the last to the first. The maps are linear
 in actions and start state, so nothing but dt is needed from the forward pass, unless the gradient of dt is wanted too:
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 def clique(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
-    """Transpose of `reference.clique`."""
+    """Vjp of `reference.clique`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     first, step = dt[:, :1], _steps(dt, action_horizon)
     third = _quotient_vjp(g_jerk, step)
@@ -62,7 +62,7 @@ def clique_central(
     truncate_terminal_gradient: bool = False,
     at: Point | None = None,
 ) -> Gradients:
-    """Transpose of `reference.clique_central`, or with `truncate_terminal_gradient` the published part of it."""
+    """Vjp of `reference.clique_central`, or with `truncate_terminal_gradient` the published part of it."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     dt = dt[:, :1]
     g_first = g_second = None
@@ -114,7 +114,7 @@ def clique_central(
 def acceleration(
     upstream: Upstream, dt: Tensor, action_horizon: int, integrator: AccelerationIntegrator, at: Point | None = None
 ) -> Gradients:
-    """Transpose of `reference.acceleration`."""
+    """Vjp of `reference.acceleration`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     step = _steps(dt, action_horizon)
     g_position = _sum_vjp(g_position)
@@ -140,7 +140,7 @@ def acceleration(
 
 
 def velocity(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
-    """Transpose of `reference.velocity`."""
+    """Vjp of `reference.velocity`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     step = _steps(dt, action_horizon)
     third = _quotient_vjp(g_jerk, step)
@@ -158,7 +158,7 @@ def velocity(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | No
 
 
 def jerk(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
-    """Transpose of `reference.jerk`."""
+    """Vjp of `reference.jerk`."""
     g_position, g_velocity, g_acceleration, g_jerk = upstream
     step = _steps(dt, action_horizon)
     g_position = _sum_vjp(g_position)
@@ -188,7 +188,7 @@ def _quotient_vjp(g: Tensor | None, step: Tensor) -> Tensor | None:
 
 
 def _difference_vjp(g: Tensor | None) -> Tensor | None:
-    """Transpose of `x.diff(dim=1)`."""
+    """Vjp of `x.diff(dim=1)`."""
     if g is None:
         return None
     framed = pad(g, (0, 0, 1, 1))
@@ -196,7 +196,7 @@ def _difference_vjp(g: Tensor | None) -> Tensor | None:
 
 
 def _sum_vjp(g: Tensor | None) -> Tensor | None:
-    """Transpose of the running sum of a start row and its increments: sums from the last row back."""
+    """Vjp of the running sum of a start row and its increments: sums from the last row back."""
     return None if g is None else g.flip(1).cumsum(1).flip(1)
 
 

@@ -95,16 +95,16 @@ def vjp_by_cost(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Te
     return (*outputs, action.grad)
 
 
-PULLS = {"autograd.grad": vjp_by_grad, "cost.backward()": vjp_by_cost}
+GRADIENTS = {"autograd.grad": vjp_by_grad, "cost.backward()": vjp_by_cost}
 
 
 @suite("cpu_kernels")
 def cpu_kernels(quick: bool) -> Iterator[Case]:
-    for pull in PULLS:
+    for gradients in GRADIENTS:
         for batch in (1, 100, 1000, 10_000):
-            yield forward_and_backward(batch, pull, with_compiled=pull == "autograd.grad" and not quick)
-            yield dropin(batch, pull)
-        yield above_the_floor(pull)
+            yield forward_and_backward(batch, gradients, with_compiled=gradients == "autograd.grad" and not quick)
+            yield dropin(batch, gradients)
+        yield above_the_floor(gradients)
     yield reused_buffers(10_000)
     yield call_overhead()
     for name, kernel in MAPS.items():
@@ -120,34 +120,34 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
 class Problem:
     """Actions, start and upstream gradients of one shape, with what float64 arithmetic makes of them."""
 
-    def __init__(self, batch: int, pull: str) -> None:
+    def __init__(self, batch: int, gradients: str) -> None:
         self.action, self.start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
         self.upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-        self.pull = PULLS[pull]
+        self.gradients = GRADIENTS[gradients]
         doubles = self.action.detach().double().requires_grad_(), self.start.double()
-        self.expected = self.pull(ours_in_double, *doubles, [gradient.double() for gradient in self.upstream])
+        self.expected = self.gradients(ours_in_double, *doubles, [gradient.double() for gradient in self.upstream])
 
     def contender(self, name: str, step: Step) -> Contender:
         """One way to solve it."""
         arguments = step, self.action, self.start, self.upstream
-        return Contender(name, lambda: self.pull(*arguments), is_close_to(*self.expected))
+        return Contender(name, lambda: self.gradients(*arguments), is_close_to(*self.expected))
 
 
-def forward_and_backward(batch: int, pull: str, *, with_compiled: bool) -> Case:
+def forward_and_backward(batch: int, gradients: str, *, with_compiled: bool) -> Case:
     """The function beside the published matrix form and what users of torch write."""
-    problem = Problem(batch, pull)
+    problem = Problem(batch, gradients)
     peers = [problem.contender("matrix form", matrix_form), problem.contender("torch slices", slices)]
     if with_compiled:
         peers.append(problem.contender("torch.compile", compiled()))
-    targets = {"matrix form": MATRIX_TARGETS[batch]} if pull == "autograd.grad" else {}
+    targets = {"matrix form": MATRIX_TARGETS[batch]} if gradients == "autograd.grad" else {}
     mine = problem.contender("ours", ours)
-    case = f"clique, forward + {pull}"
+    case = f"clique, forward + {gradients}"
     return Case(case, batch, HORIZON, DOF, mine, tuple(peers), copies(batch, count=2), targets=targets)
 
 
-def dropin(batch: int, pull: str) -> Case:
+def dropin(batch: int, gradients: str) -> Case:
     """The drop-in's class with reused buffers beside the function and the matrix form."""
-    problem = Problem(batch, pull)
+    problem = Problem(batch, gradients)
     buffers = [torch.empty_like(problem.action, requires_grad=False) for _ in range(4)]
     gradient = torch.empty_like(problem.action, requires_grad=False)
     rate = torch.full((HORIZON,), 1 / DT)
@@ -158,17 +158,17 @@ def dropin(batch: int, pull: str) -> Case:
     peers = problem.contender("clique_step", ours), problem.contender("matrix form", matrix_form)
     mine = problem.contender("ours", step)
     targets = {"clique_step": DROPIN_TARGET}
-    return Case(f"drop-in clique, forward + {pull}", batch, HORIZON, DOF, mine, peers, targets=targets)
+    return Case(f"drop-in clique, forward + {gradients}", batch, HORIZON, DOF, mine, peers, targets=targets)
 
 
-def above_the_floor(pull: str) -> Case:
+def above_the_floor(gradients: str) -> Case:
     """The function at its smallest beside an autograd function that does nothing."""
-    problem = Problem(1, pull)
+    problem = Problem(1, gradients)
     empty = empty_function()
     arguments = empty, problem.action, problem.start, problem.upstream
-    floor = Contender("empty C++ autograd function", lambda: problem.pull(*arguments), lambda _: None)
+    floor = Contender("empty C++ autograd function", lambda: problem.gradients(*arguments), lambda _: None)
     mine = problem.contender("ours", ours)
-    name = f"clique above the floor, forward + {pull}"
+    name = f"clique above the floor, forward + {gradients}"
     return Case(name, 1, HORIZON, DOF, mine, limit=floor, targets={"limit": FLOOR_TARGET})
 
 
@@ -221,7 +221,7 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
     doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
     dt = torch.full((1, 1, 1), DT)
 
-    def pull(step: Callable[..., Sequence[Tensor]], inputs: list[Tensor]) -> tuple[Tensor, ...]:
+    def gradients(step: Callable[..., Sequence[Tensor]], inputs: list[Tensor]) -> tuple[Tensor, ...]:
         outputs = step(*inputs)
         return (*outputs, *torch.autograd.grad(outputs, inputs, [g.to(inputs[0].dtype) for g in upstream]))
 
@@ -234,10 +234,14 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
             return reference.acceleration(*inputs, dt, kernel.step.keywords["integrator"])
         return getattr(reference, name)(*inputs, dt)
 
-    expected = pull(lambda *inputs: kernel.step(*inputs, dt=DT, backend="reference"), doubles)
-    mine = Contender("ours", lambda: pull(lambda *inputs: kernel.step(*inputs, dt=DT), leaves), is_close_to(*expected))
+    expected = gradients(lambda *inputs: kernel.step(*inputs, dt=DT, backend="reference"), doubles)
+    mine = Contender(
+        "ours", lambda: gradients(lambda *inputs: kernel.step(*inputs, dt=DT), leaves), is_close_to(*expected)
+    )
     # In float32 the peer's own rounding grows with the order of the derivative.
-    peer = Contender("the same in torch operations", lambda: pull(in_torch, leaves), is_close_to(*expected, limit=1e-3))
+    peer = Contender(
+        "the same in torch operations", lambda: gradients(in_torch, leaves), is_close_to(*expected, limit=1e-3)
+    )
     return Case(f"{name}, forward + backward", batch, HORIZON, DOF, mine, (peer,), copies(batch, count=2))
 
 

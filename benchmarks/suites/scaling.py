@@ -1,6 +1,6 @@
 """Cost against batch, horizon and number of joints: time linear in bytes above the overhead, and hardly more memory.
 
-One forward and one transposed call with all gradients, in memory that is reused: by the engine on the CPU, by the
+One forward and one vjp call with all gradients, in memory that is reused: by the engine on the CPU, by the
 kernels on tensors that lie on a CUDA device. The limit is a copy of the same bytes. The picture is
 build/bench/scaling.png.
 """

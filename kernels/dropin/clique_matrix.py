@@ -69,12 +69,12 @@ def jit_backward_pos_clique(
         ValueError: all four upstream gradients are None.
 
     """
-    pulled = [grad_p] if grad_p is not None else []
-    pulled += [fd.mT @ grad for fd, grad in ((fd_3, grad_j), (fd_2, grad_a), (fd_1, grad_v)) if grad is not None]
-    if not pulled:
+    terms = [grad_p] if grad_p is not None else []
+    terms += [fd.mT @ grad for fd, grad in ((fd_3, grad_j), (fd_2, grad_a), (fd_1, grad_v)) if grad is not None]
+    if not terms:
         raise ValueError("grad_p, grad_v, grad_a, grad_j: expected at least one gradient, got None for all")
-    total = pulled[0]
-    for term in pulled[1:]:
+    total = terms[0]
+    for term in terms[1:]:
         total = total + term
     return n_mask.mT @ total
 

@@ -27,7 +27,7 @@ def with_goal(action: Tensor, goal_position: Tensor, goal_index: Tensor | None, 
 
 
 def goal_vjp(grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int) -> tuple[Tensor, Tensor]:
-    """Transpose of `with_goal`: gradients of the actions, and of the goal rows."""
+    """Vjp of `with_goal`: gradients of the actions, and of the goal rows."""
     row = grad_action[:, place]
     zero = torch.zeros_like(row)
     before, after = grad_action[:, :place], grad_action[:, grad_action.shape[1] + place + 1 :]

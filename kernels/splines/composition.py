@@ -1,4 +1,4 @@
-"""The B-spline map and its transpose in plain torch: the truth that the faster kernels are tested against.
+"""The B-spline map and its vjp in plain torch: the truth that the faster kernels are tested against.
 
 Compositions of differentiable torch operations in the dtype they are given, like `reference` and `vjps`: action are the
 control points `[B, n, D]`, start and goal four rows each, `[1 or B, D]` (goal None: rest at the last control point), dt
@@ -69,7 +69,7 @@ def bspline_vjp(
     has_goal: bool,
     at: SplinePoint | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Transpose of `bspline`: gradients of the `count` control points, four start and four goal rows `[B, D]`, and dt.
+    """Vjp of `bspline`: gradients of the `count` control points, four start and four goal rows `[B, D]`, and dt.
 
     Those of the goal are None where there is none; that of dt, `[B, 1]`, without `at`.
     """

@@ -16,7 +16,7 @@ from traj_integrator_ros.kernels import MAPS
 
 @dataclasses.dataclass(frozen=True)
 class EngineCase:
-    """Inputs of one forward and one transposed call."""
+    """Inputs of one forward and one vjp call."""
 
     kernel: str = "clique"
     batch: int = 5

@@ -34,7 +34,7 @@ def test_the_count_sees_an_allocation():
 
 
 def calls(engine: TrajectoryIntegrator, space: ControlSpace, form: str, dtype: type) -> list[Callable[[], object]]:
-    """Forward and transposed calls of one kind, with inputs in the forms that requests bring."""
+    """Forward and vjp calls of one kind, with inputs in the forms that requests bring."""
     random = np.random.default_rng(0)
     batch, horizon = 5, 6
     rows = {"one row": 1, "rows": batch, "pool": 2}[form]

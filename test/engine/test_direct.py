@@ -1,4 +1,4 @@
-"""The C++ kernels on lent arrays: they take what suits, and touch nothing where anything does not."""
+"""The C++ kernels on borrowed arrays: they take what suits, and touch nothing where anything does not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def forward(**changes: object) -> list[object]:
     return list({**arguments, **changes}.values())
 
 
-def transposed(**changes: object) -> list[object]:
+def of_vjp(**changes: object) -> list[object]:
     """Arguments of `vjp_into` that suit, but for the changes."""
     gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
     arguments = {
@@ -149,8 +149,8 @@ def test_what_does_not_suit_is_left_alone(changes):
         {"dt": np.ones((2, 1))},
     ],
 )
-def test_transposed_calls_leave_alone_what_does_not_suit(changes):
-    arguments = transposed(**changes)
+def test_vjp_calls_leave_alone_what_does_not_suit(changes):
+    arguments = of_vjp(**changes)
     before = None if arguments[8] is None else arguments[8].copy()
     assert vjp_into(*arguments) is False
     if before is not None:
@@ -158,8 +158,8 @@ def test_transposed_calls_leave_alone_what_does_not_suit(changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"p0": None, "v0": None}, {"grad_v": torch.ones(BATCH, HORIZON, DOF)}])
-def test_transposed_calls_write_what_is_asked_for(changes):
-    arguments = transposed(**changes)
+def test_vjp_calls_write_what_is_asked_for(changes):
+    arguments = of_vjp(**changes)
     assert vjp_into(*arguments) is True
     for result in arguments[8:]:
         assert result is None or np.isfinite(result).all()
@@ -171,7 +171,7 @@ def test_rows_of_a_large_batch_are_summed_in_order_whatever_the_part():
     random = np.random.default_rng(0)
     gradient = random.standard_normal((batch, 2, dof)).astype(np.float32)
     index = random.integers(0, 5, batch)
-    arguments = transposed(grad_p=gradient, grad_a=None, action=np.empty_like(gradient), start_index=index)
+    arguments = of_vjp(grad_p=gradient, grad_a=None, action=np.empty_like(gradient), start_index=index)
     arguments[9], arguments[10] = np.empty((5, dof), np.float32), np.empty((5, dof), np.float32)
     assert vjp_into(*arguments)
     expected = np.zeros((5, dof))

@@ -85,7 +85,7 @@ def test_vjp_needs_no_actions_because_the_maps_are_linear(config, random):
         assert torch.equal(got, want)
 
 
-def test_no_upstream_gradient_pulls_back_to_zeros():
+def test_the_vjp_of_no_upstream_gradient_is_zero():
     engine = TrajectoryIntegrator(IntegratorConfig(dof=2))
     gradient = engine.vjp(StartState(np.zeros((3, 2))), UpstreamGradient(), batch=3, action_horizon=4)
     assert gradient.action.shape == (3, 4, 2) and not gradient.action.any()

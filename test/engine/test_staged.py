@@ -118,7 +118,7 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
         for case, engine in zip(DIFFERENT, engines, strict=True):
             wanted = dataclasses.replace(case, seed=seed)
             assert_same(wanted.run(engine), wanted.run(wanted.engine()), exact=False)
-    # Of what distinguishes them, the forward map does not see the upstream gradients, nor the transpose the start.
+    # Of what distinguishes them, the forward map does not see the upstream gradients, nor the vjp the start.
     assert recorder.recorded == len(runner.graphs) == 2 * len(DIFFERENT) - 2
 
 

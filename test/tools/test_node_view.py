@@ -59,10 +59,17 @@ def test_the_line_and_the_panel_tell_all_of_it(view: NodeView) -> None:
     output = io.StringIO()
     console.Console(file=output, width=140, force_terminal=False).print(panel(view, {"/joint_states": 1000.0}))
     for text in (line, output.getvalue()):
-        for part in ("/left/traj_integrator", "active", "cpu", "native", "1.250", "unknown_joint", "1000", "100"):
+        for part in (
+            "/left/traj_integrator",
+            "active",
+            "cpu",
+            "1.250",
+            "unknown_joint",
+            "1000",
+            "rejected 3 x not_finite",
+        ):
             assert part in text, part
     assert "21 ms old" in output.getvalue() and "limits_violated (published all the same)" in output.getvalue()
-    assert "rejected 3 x not_finite" in output.getvalue()
 
 
 def test_only_statuses_of_this_node_are_taken() -> None:

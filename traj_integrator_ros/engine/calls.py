@@ -129,7 +129,7 @@ class Calls:
         goal_arguments: tuple[StartState | None, Array | None, int | None, SplineForm | None],
         want_dt: bool,
     ) -> tuple[VjpResults, Tensor | None]:
-        """Pull back into memory that the next call overwrites, and the gradient of dt into memory of its own."""
+        """Compute the vjp into memory that the next call overwrites, and the gradient of dt into memory of its own."""
         config = self.config
         *goal_arguments, spline = goal_arguments
         kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)

@@ -48,7 +48,7 @@ class DirectRunner:
             out.copy_(result)
 
     def vjp(self, work: VjpWork) -> None:
-        """Pull back."""
+        """Compute the vector-Jacobian product."""
         if work.kernel.operator.goals:
             return self._splines.vjp(work)
         kernel, upstream, start_index, dt, action, start, *_ = work

@@ -53,7 +53,7 @@ __all__ = [
 
 
 class TrajectoryIntegrator:
-    """Integrates action sequences and pulls gradients back through them.
+    """Integrates action sequences, and computes vector-Jacobian products of that.
 
     Results of `integrate` and `vjp` are views of buffers that the next call of the same method overwrites. Inputs are
     read during the call only, and may be read-only.
@@ -167,7 +167,7 @@ class TrajectoryIntegrator:
         spline: SplineForm | None = None,
         want_dt: bool = False,
     ) -> Gradient:
-        """Pull the gradient of a cost back through `integrate`: the vector-Jacobian product.
+        """Compute the vector-Jacobian product of `integrate`: gradients by its outputs to gradients by its inputs.
 
         The maps are linear in actions and start state, so both are needed for the gradient of dt alone; without
         actions `batch` and `action_horizon` say the shape, without start `start_rows` does.
@@ -221,7 +221,7 @@ class TrajectoryIntegrator:
         spline: SplineForm | None = None,
         want_dt: bool = False,
     ) -> GradientArrays:
-        """Pull back as `vjp` does, into numpy arrays."""
+        """Compute what `vjp` does, as numpy arrays."""
         shape = (batch, action_horizon)
         goal_arguments = (goal, goal_index, goal_rows, spline)
         memory, dt_gradient = self._calls.vjp(

@@ -46,7 +46,7 @@ def launch_vjp(
     goal: Sequence[Tensor] = (),
     goal_index: Tensor | None = None,
 ) -> None:
-    """Pull `upstream` back into `action`, `[B, Ha, dof]`, and `start` and `goal`, three times `[S, dof]` each."""
+    """Compute the vjp of `upstream` into `action`, `[B, Ha, dof]`, `start` and `goal`, three times `[S, dof]` each."""
     operator = kernel.operator
     launch = launcher(operator.name, "vjp", None, action.device.type)
     needs = [True, *(i < len(start) for i in range(operator.starts))]

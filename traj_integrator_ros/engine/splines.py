@@ -16,7 +16,7 @@ _STATE = ("position", "velocity", "acceleration")
 
 
 class SplineCalls:
-    """Forward and transposed calls of the maps that know a goal state.
+    """Forward and vjp calls of the maps that know a goal state.
 
     Args:
         fit: copies an array into the runner's memory of that name, in its dtype, unless it is a tensor that fits.
@@ -43,7 +43,7 @@ class SplineCalls:
             work.out.copy_(out)
 
     def vjp(self, work: VjpWork) -> None:
-        """Pull back."""
+        """Compute the vector-Jacobian product."""
         from ..kernels import native
 
         form = work.kernel.operator.scheme((*work.kernel.scheme, None))["form"]

@@ -67,7 +67,7 @@ def forward(work: ForwardWork, runner: Runner, sizes: PartSizes) -> None:
 
 
 def vjp(work: VjpWork, runner: Runner, sizes: PartSizes) -> None:
-    """Pull back, in parts where the whole does not fit; the gradients of shared start rows are summed in float64."""
+    """Compute the vjp, in parts where the whole does not fit; gradients of shared start rows are summed in float64."""
     kind = ("vjp", work.kernel.name, work.action.shape[1])
     start, goal = _Sums(work.start, work.sums_rows), _Sums(work.goal, work.sums_goals)
 

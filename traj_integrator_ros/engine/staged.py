@@ -63,7 +63,7 @@ class StagedRunner:
         self._wait()
 
     def vjp(self, work: VjpWork) -> None:
-        """Pull back."""
+        """Compute the vector-Jacobian product."""
         with torch.no_grad():
             moved = sum(gradient.nbytes for gradient in work.upstream if gradient is not None)
             if self._is_recorded(moved, work.action):
@@ -202,7 +202,7 @@ class _ForwardCall:
 
 
 class _VjpCall:
-    """Memory and work of one kind of transposed call."""
+    """Memory and work of one kind of vjp call."""
 
     def __init__(self, work: VjpWork, inputs: PackedInputs, buffers: Buffers, device: torch.device) -> None:
         self.inputs = inputs
@@ -211,7 +211,7 @@ class _VjpCall:
         self._results = PackedResults((work.action, *work.start, *work.goal), buffers, device)
 
     def enqueue(self) -> None:
-        """Copy in, pull back, copy out."""
+        """Copy in, compute the vjp, copy out."""
         self.inputs.upload()
         *upstream, index, goal_index, dt = self.inputs.device.values()
         action, *rows = self._results.device

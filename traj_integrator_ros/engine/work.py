@@ -54,7 +54,7 @@ class ForwardWork(NamedTuple):
 
 
 class VjpWork(NamedTuple):
-    """Pull upstream gradients back to actions and start rows; results go to the host."""
+    """The vjp of upstream gradients, by actions and start rows; results go to the host."""
 
     kernel: ControlMap
     upstream: tuple[Array | None, ...]
@@ -114,7 +114,7 @@ class Runner(Protocol):
         """Integrate."""
 
     def vjp(self, work: VjpWork) -> None:
-        """Pull back."""
+        """Compute the vector-Jacobian product."""
 
     def release(self) -> None:
         """Let go of all memory on the device."""

@@ -65,6 +65,7 @@ def is_integrator(values: Mapping[str, str]) -> bool:
 def one_line(view: NodeView, topics: Mapping[str, float]) -> str:
     """The view as one line of plain text; `topics` are messages per second by name."""
     values, level = view.values, LEVELS.get(view.level, ("?", ""))[0]
+    why = f" ({view.message})" if view.level else ""
     rates = " ".join(f"{topic}={rate:.0f}/s" for topic, rate in topics.items())
     rejected = " ".join(f"{reason}={n}" for reason, n in view.counts("rejected").items()) or "none"
     p50, p99, service_p50, service_p99 = (
@@ -73,7 +74,7 @@ def one_line(view: NodeView, topics: Mapping[str, float]) -> str:
         for percent in (50, 99)
     )
     return (
-        f"{view.name} {level} {values['lifecycle_state']} device={values['device']} backend={values['backend']} "
+        f"{view.name} {level}{why} {values['lifecycle_state']} device={values['device']} backend={values['backend']} "
         f"sequences={values['sequences']} published={values['published']} p50={p50} p99={p99} "
         f"service_calls={values['service_calls']} service_p50={service_p50} service_p99={service_p99} "
         f"state_age={_measured(values['state_age_s'], 's')} {rates} rejected: {rejected}"
