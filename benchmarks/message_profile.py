@@ -47,16 +47,16 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1, help="trajectories in a sequence (default 1)")
     parser.add_argument("--default-transports", action="store_true", help="without the shared-memory profile")
     arguments = parser.parse_args()
-    from .ros_processes import running
+    from .ros_processes import Transports, running
     from .suites import ros_latency as suite
 
-    profile = suite.TRANSPORTS["default transports" if arguments.default_transports else "shared memory"]
+    transports = Transports(suite.FIXED[suite.DEFAULT if arguments.default_transports else suite.SHARED_MEMORY])
     shape = f"{arguments.batch}x{suite.HORIZON}"
     parameters = {"dt": suite.DT, "max_batch": 1000, "state_timeout": 0.0, "warmup": [shape]}
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "profile.json"
         os.environ[RESULT_VARIABLE] = str(result)
-        with running(suite.JOINTS, parameters, profile, __spec__.name) as processes:
+        with running(suite.JOINTS, parameters, transports, __spec__.name) as processes:
             client = processes.client
             client.prepare(suite.motions(arguments.batch), suite.START)
             latencies = [client.batch_latency(suite.OURS) for _ in range(WARM_UP + MESSAGES)][WARM_UP:]

@@ -10,11 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.managers import BaseManager
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
 from traj_integrator_ros.traffic.local_dds import config_file, isolate
 from traj_integrator_ros.traffic.node_process import NodeProcess, PythonProcess
+from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, prepare_transport
 
 START_TIMEOUT_S = 60.0
 
@@ -29,19 +31,28 @@ class Processes:
     echo_pid: int
 
 
+class Transports(NamedTuple):
+    """What the processes send by."""
+
+    profile: str | None = None
+    """File name in config/ for all of them; None for the middleware's own."""
+    prepared_for: tuple[int, int, int] | None = None
+    """Batch, horizon and joints that the processes prepare for by themselves; None if they do not."""
+
+
 @contextmanager
 def running(
     joint_names: Sequence[str],
     overrides: dict[str, object],
-    profile: str | None,
+    transports: Transports,
     node_module: str = "traj_integrator_ros",
 ) -> Iterator[Processes]:
-    """Node, echo and client in a ROS domain of their own, on this machine only, all with one transport profile.
+    """Node, echo and client in a ROS domain of their own, on this machine only.
 
     Args:
         joint_names: of the node.
         overrides: parameters that differ from config/franka.yaml.
-        profile: file name in config/; None for the middleware's own transports.
+        transports: of all of them.
         node_module: what is run as the node.
 
     Raises:
@@ -50,11 +61,13 @@ def running(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(_environment(profile))
+        stack.enter_context(_environment(transports))
         parameters = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
         parameters = {**parameters["/**"]["ros__parameters"], "joint_names": list(joint_names), **overrides}
         node = NodeProcess(folder, parameters, program=("-m", node_module))
         stack.callback(node.stop)
+        if transports.prepared_for is not None:
+            prepare_transport(*transports.prepared_for)  # as echo and client would themselves: they inherit it
         echo = PythonProcess(["-m", "benchmarks.ros_echo"], folder / "echo.log", name="echo")
         stack.callback(echo.stop)
         manager = _Manager(ctx=multiprocessing.get_context("spawn"))
@@ -85,9 +98,11 @@ _Manager.register("TimingClient", _new_client)
 
 
 @contextmanager
-def _environment(profile: str | None) -> Iterator[None]:
+def _environment(transports: Transports) -> Iterator[None]:
     before = dict(os.environ)
-    isolate(profile)
+    isolate(transports.profile)
+    if transports.prepared_for is None:
+        os.environ[LIMIT_VARIABLE] = "0"
     try:
         yield
     finally:

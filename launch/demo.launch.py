@@ -34,7 +34,7 @@ def generate_launch_description() -> LaunchDescription:
         "device": ("", "auto, cpu, cuda or cuda:N; empty = auto."),
         "namespace": ("", "Namespace of the node and of the demo; empty = the root namespace."),
         "log_level": ("info", "Least severity that the node logs: debug, info, warn, error, fatal."),
-        "transport_profile": ("localhost", "Fast DDS profile of the node, as in integrator.launch.py."),
+        "transport_profile": ("auto", "Fast DDS profile of the node, as in integrator.launch.py."),
         "respawn": ("false", "true = start the node again if it ends before the demo does."),
     }
     return LaunchDescription(

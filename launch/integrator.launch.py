@@ -6,7 +6,6 @@ Parameters come from config/<robot>.yaml, then from `params_file`, then from the
 An argument left empty sets nothing, so every default stands in one place, the YAML file.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,15 +14,14 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 
-from traj_integrator_ros.wire.fast_dds import PROFILE_VARIABLES, profile_variable
+from traj_integrator_ros.wire.fast_dds import profile_variable
+from traj_integrator_ros.wire.transport import LIMIT_VARIABLE
 
 # In the source tree as in share/traj_integrator_ros, config/ lies beside launch/.
 CONFIG = Path(__file__).parent.parent / "config"
 NODE_NAME = "traj_integrator"
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 RESPAWN_DELAY_S = 1.0
-TRANSPORT_VARIABLES = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS")
-"""Users choose transports with these; our profile would override the last one."""
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -39,7 +37,7 @@ def generate_launch_description() -> LaunchDescription:
         "transport_profile": (
             "auto",
             f"Fast DDS profile of the node: {profiles}, or the path of an XML file; none = the environment as it is; "
-            "auto = shared_memory, unless the environment says which transports to use.",
+            "auto = shared memory by max_batch, max_horizon and joints, unless the environment chooses transports.",
         ),
         "respawn": ("false", f"true = start the node again {RESPAWN_DELAY_S:g} s after it ended."),
     }
@@ -100,11 +98,11 @@ def _parameter_files(robot: str, params_file: str) -> list[Path]:
 
 
 def _transport_environment(profile: str) -> dict[str, str]:
-    """Return the environment variable by which Fast DDS finds the profile, nothing for the environment as it is."""
+    """Return the environment variables that choose the node's transports; by itself, it fits them to its messages."""
     if profile == "auto":
-        profile = "none" if any(os.environ.get(name) for name in TRANSPORT_VARIABLES) else "shared_memory"
-    if profile == "none":
         return {}
+    if profile == "none":
+        return {LIMIT_VARIABLE: "0"}
     profiles = _transport_profiles()
     if profile in profiles:
         path = profiles[profile]

@@ -23,9 +23,15 @@ from ..registry import Case, Contender, suite
 HORIZON, DOF, DT = 32, 7, 0.02
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
-TRANSPORTS = {"default transports": None, "shared memory": "fastdds_localhost.xml"}
+LARGE = 1000
+"""Trajectories in a batch that takes 3.6 MB."""
+UNSET = "without settings"
+"""As after ros2 launch: node and clients fit their transports to their messages by themselves."""
+DEFAULT, SHARED_MEMORY = "default transports", "shared memory"
+FIXED = {DEFAULT: None, SHARED_MEMORY: "fastdds_localhost.xml"}
+"""Everybody has the same profile of config/, or none."""
 ADDED_TARGETS_US = {1: 150.0, 64: 200.0}
-SHARED_MEMORY_TARGET = 1 / 1.2
+LARGE_TARGET = 1 / 1.2
 GRADIENT_TARGET_US = 120.0
 EVALUATION_TARGET_US = 120.0
 TWO_CALLS_TARGET = 1 / 0.4
@@ -51,25 +57,29 @@ def ros_latency(quick: bool) -> Iterator[Case]:
         if importlib.util.find_spec(module) is None:
             print(f"left out: {module} cannot be imported")
             return
-    from ..ros_processes import running
+    from ..ros_processes import Transports, running
 
-    warmup = [f"{batch}x{HORIZON}" for batch in (1, 64, 1000)]
-    parameters = {"dt": DT, "max_batch": 1000, "state_timeout": 0.0, "warmup": warmup}
-    for transport, profile in TRANSPORTS.items():
-        with running(JOINTS, parameters, profile) as processes:
-            for batch in (1, 64, 1000):
+    warmup = [f"{batch}x{HORIZON}" for batch in (1, 64, LARGE)]
+    parameters = {"dt": DT, "max_batch": LARGE, "state_timeout": 0.0, "warmup": warmup}
+    for transport, profile in FIXED.items():
+        with running(JOINTS, parameters, Transports(profile)) as processes:
+            for batch in (1, 64, LARGE):
                 yield sequences(processes, transport, batch, rounds=rounds(quick, batch))
             yield controller_trajectories(processes, transport, rounds=rounds(quick, 1))
             yield gradients(processes, transport, rounds=rounds(quick, 1))
             yield integrations(processes, transport, rounds=rounds(quick, 1))
-            for batch in (1, 256, 1000):
-                yield evaluations(processes, transport, batch, rounds=rounds(quick, min(batch * 4, 1000)))
+            for batch in (1, 256, LARGE):
+                yield evaluations(processes, transport, batch, rounds=rounds(quick, min(batch * 4, LARGE)))
             if profile is None:
                 yield joint_states(processes, duration_s=0.5 if quick else 2.0)
+    with running(JOINTS, parameters, Transports(prepared_for=(LARGE, HORIZON, DOF))) as processes:
+        for batch in (1, LARGE):
+            yield sequences(processes, UNSET, batch, rounds=rounds(quick, batch))
+        yield evaluations(processes, UNSET, LARGE, rounds=rounds(quick, LARGE))
 
 
 def rounds(quick: bool, batch: int) -> int:
-    few, many = (40, 200) if batch == 1000 else (150, 1000)
+    few, many = (40, 200) if batch == LARGE else (150, 1000)
     return few if quick else many
 
 
@@ -79,7 +89,7 @@ def sequences(processes: Processes, transport: str, batch: int, rounds: int) -> 
     actions = motions(batch)
     client.prepare(actions, START)
     expected = in_double(actions)
-    ratio = {ECHO_NAME: SHARED_MEMORY_TARGET} if batch == 1000 and transport == "shared memory" else {}
+    ratio = {ECHO_NAME: LARGE_TARGET} if batch == LARGE and transport != DEFAULT else {}
     added = {ECHO_NAME: ADDED_TARGETS_US[batch]} if batch in ADDED_TARGETS_US else {}
     ours = Contender("ours", partial(client.batch, OURS), is_close_to(expected), partial(client.batch_latency, OURS))
     name = f"sequence to batch, {transport}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import shutil
 import signal
 import subprocess
@@ -57,11 +56,15 @@ class Launch:
 
     def node_pid(self) -> int:
         """Return the process id of the node, once it has started."""
-        deadline = time.monotonic() + 20.0
-        while (found := re.search(r"integrator_node-\d+\]: process started with pid \[(\d+)\]", self.output)) is None:
+        return int(self.wait_for(r"integrator_node-\d+\]: process started with pid \[(\d+)\]")[1])
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Wait until the output has something like this."""
+        deadline = time.monotonic() + 60.0
+        while (found := re.search(pattern, self.output)) is None:
             assert time.monotonic() < deadline, self.output
             time.sleep(0.05)
-        return int(found[1])
+        return found
 
     def wait(self, timeout_s: float = 60.0) -> int:
         return self._process.wait(timeout_s)
@@ -146,15 +149,16 @@ def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_p
     assert "[INFO] [left.traj_integrator]" not in process.output
 
 
-def test_shared_memory_is_used_unless_the_user_chose_transports(monkeypatch):
-    launch_file = runpy.run_path(str(REPOSITORY / "launch" / "integrator.launch.py"))
-    environment_for = launch_file["_transport_environment"]
-    for name in launch_file["TRANSPORT_VARIABLES"]:
+def test_the_node_fits_transports_to_its_messages_unless_told_not_to(launch, monkeypatch):
+    for name in ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"):
         monkeypatch.delenv(name, raising=False)
-    assert list(environment_for("auto").values()) == [str(CONFIG / "fastdds_shared_memory.xml")]
-    assert environment_for("none") == {}
-    monkeypatch.setenv("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-    assert environment_for("auto") == {}
+    for argument, reason in {
+        "auto": r"shared memory of 16 MiB for messages of up to \S+ MB",
+        "none": "transports are left as they are: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is 0",
+    }.items():
+        process = launch("integrator.launch.py", f"transport_profile:={argument}")
+        process.wait_for(reason)
+        process.interrupt()
 
 
 def test_demo_carries_the_exit_status_of_a_demo_that_fails(launch):

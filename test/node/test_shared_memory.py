@@ -8,9 +8,9 @@ import re
 import time
 from pathlib import Path
 
-import node_in_small_shared_memory
 import numpy as np
 import pytest
+import small_shared_memory
 from node_fixtures import ClientFactory, NodeFactory
 from ros_client import sequence
 
@@ -74,7 +74,6 @@ def test_segments_of_other_users_stay(
 
 def test_without_the_folder_nothing_happens(tmp_path: Path) -> None:
     assert remove_abandoned_segments(tmp_path / "none") == 0
-    assert shared_memory.shortage(tmp_path / "none") == ""
 
 
 def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(
@@ -96,9 +95,9 @@ def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(
     client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
 
 
-@pytest.mark.skipif(not node_in_small_shared_memory.is_permitted(), reason="no permission to mount a small /dev/shm")
+@pytest.mark.skipif(not small_shared_memory.is_permitted(), reason="no permission to mount a small /dev/shm")
 def test_a_node_with_too_little_shared_memory_says_so_and_lives(start_node: NodeFactory) -> None:
-    process = start_node(program=(node_in_small_shared_memory.__file__,))
+    process = start_node(program=(small_shared_memory.__file__,))
     process.wait_for_output("[traj_integrator]: active")
     assert re.search(r"WARN.*/dev/shm has \d+ MiB left", process.output), process.output
     assert process.stop()[0] == 0, process.output

@@ -1,19 +1,47 @@
-"""The transport profiles of config/ are honoured by the installed middleware."""
+"""Transports as the installed middleware has them: chosen by size, or profiles of config/."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
+import subprocess
+import sys
 from pathlib import Path
 
+import large_batch
 import numpy as np
 import pytest
+import small_shared_memory
+from large_batch import mapped_segments
 from node_fixtures import ClientFactory, NodeFactory
 from ros_client import sequence
 
-from traj_integrator_ros.node.shared_memory import SEGMENT_BYTES
+from traj_integrator_ros.wire.transport import DEFAULT_LIMIT_MIB, MIB
 
 pytestmark = pytest.mark.ros
+PROFILE_BYTES = DEFAULT_LIMIT_MIB * MIB
+
+
+def large_batch_through_a_node(*command: str) -> dict[str, object]:
+    program = [*command, sys.executable, large_batch.__file__]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_large_batch_goes_through_shared_memory_that_nobody_asked_for() -> None:
+    found = large_batch_through_a_node()
+    assert found["client"] == "shared memory of 10 MiB for messages of up to 4.48 MB"
+    assert found["node"] == [found["client"]]
+    assert any(10 * MIB <= size < 11 * MIB for size in found["segments"]), found
+
+
+@pytest.mark.skipif(not small_shared_memory.is_permitted(), reason="no permission to mount a small /dev/shm")
+def test_without_room_in_shared_memory_it_goes_by_udp_and_both_sides_say_so() -> None:
+    found = large_batch_through_a_node(*small_shared_memory.command("100k"))
+    assert len(found["node"]) == 1 and not found["segments"]
+    for reason in (found["client"], *found["node"]):
+        assert "/dev/shm has 0 MiB left" in reason and "UDP" in reason
 
 
 @pytest.mark.parametrize("profile", ["fastdds_shared_memory", "fastdds_localhost"])
@@ -26,18 +54,11 @@ def test_a_profile_gives_the_node_a_large_segment_and_others_still_reach_it(
     client = connect()
     client.wait_until_active()
     segments = mapped_segments(process.pid)
-    assert any(SEGMENT_BYTES <= size < 1.1 * SEGMENT_BYTES for size in segments), segments
+    assert any(PROFILE_BYTES <= size < 1.1 * PROFILE_BYTES for size in segments), segments
     client.answer(sequence(np.zeros((64, 64, 3)), position=np.zeros(3)))
     if profile == "fastdds_localhost":
         receiving = {address for address, port in udp_sockets(process.pid) if 7000 <= port < 32_768}
         assert receiving == {"127.0.0.1"}
-
-
-def mapped_segments(pid: int) -> list[int]:
-    """Sizes of the shared memory that the middleware has mapped, bytes."""
-    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    spans = [line.split()[0].split("-") for line in lines if re.search(r"/dev/shm/fast(dds|rtps)_[0-9a-f]{16}", line)]
-    return [int(end, 16) - int(begin, 16) for begin, end in spans]
 
 
 def udp_sockets(pid: int) -> list[tuple[str, int]]:

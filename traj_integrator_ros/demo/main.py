@@ -149,12 +149,17 @@ def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path
 def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
     from ..traffic.local_dds import stay_local
     from ..traffic.node_process import NodeProcess, ProcessEnded
+    from ..wire.transport import prepare_transport
+    from .windows import MAX_HORIZON
 
     options.out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, TRAJECTORIES, OPTIMIZER, GOAL):
         (options.out / name).unlink(missing_ok=True)
     if not options.external_node:
         stay_local()
+    transport = prepare_transport(options.batch, MAX_HORIZON, len(prepared.recording.joint_names))
+    if transport.is_short:
+        print(f"demo: {transport.reason}", file=sys.stderr)
     _tell_source(prepared)
     try:
         # The environment must be complete before the middleware is loaded.

@@ -69,7 +69,9 @@ def main(args: Sequence[str] | None = None) -> int:
         if not (error.name or "").startswith("traj_integrator_interfaces"):
             raise
         return _fail(f"traj_integrator_interfaces is missing or old (colcon build, or make setup, builds it): {error}")
-    from .shared_memory import remove_abandoned_segments, shortage
+    from ..wire.transport import prepare_transport
+    from .message_size import largest_message
+    from .shared_memory import remove_abandoned_segments
 
     _limit_threads()
     keep_freed_memory()
@@ -77,7 +79,8 @@ def main(args: Sequence[str] | None = None) -> int:
     gc.freeze()
     stop_signals.orderly()
     try:
-        removed, lacking = remove_abandoned_segments(), shortage()
+        removed = remove_abandoned_segments()
+        transport = prepare_transport(*largest_message(args))
         no_log_file = _initialize(args)
         node = IntegratorNode()
     except Exception as error:
@@ -90,8 +93,7 @@ def main(args: Sequence[str] | None = None) -> int:
         node.get_logger().warning(no_log_file)
     if removed:
         node.get_logger().info(f"removed {removed} segments of shared memory that killed processes had left behind")
-    if lacking:
-        node.get_logger().warning(lacking)
+    (node.get_logger().warning if transport.is_short else node.get_logger().info)(transport.reason)
     executor = None
     try:
         executor = create_executor()

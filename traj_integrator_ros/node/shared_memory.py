@@ -1,4 +1,4 @@
-"""Shared memory of the middleware: removes what killed processes left behind, and warns if little is left.
+"""Shared memory of the middleware: removes what killed processes left behind.
 
 Fast DDS keeps a segment for each participant and unlinks it when the participant ends; a process that is killed leaves
 it in memory until the machine restarts. Beside each lies a lock file, locked for as long as the owner lives.
@@ -12,11 +12,7 @@ import re
 import time
 from pathlib import Path
 
-from ..wire.fast_dds import PROFILE_VARIABLES
-
 FOLDER = Path("/dev/shm")
-SEGMENT_BYTES = 16 * 2**20
-"""Size of a segment in the profiles of config/."""
 _SEGMENT = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}")
 _LOCK_SUFFIX = "_el"
 _OLDEST_START_S = 3.0
@@ -38,26 +34,6 @@ def remove_abandoned_segments(folder: Path = FOLDER) -> int:
         return 0
     segments = (name.removesuffix(_LOCK_SUFFIX) for name in names if name.endswith(_LOCK_SUFFIX))
     return sum(_remove_if_abandoned(folder / name) for name in segments if _SEGMENT.fullmatch(name))
-
-
-def shortage(folder: Path = FOLDER) -> str:
-    """What is wrong, if a transport profile is set and there is no memory for one more segment of its size.
-
-    Fast DDS then says that shared memory is not supported, and sends by UDP. Empty if nothing is wrong.
-    """
-    if not any(os.environ.get(name) for name in PROFILE_VARIABLES):
-        return ""
-    try:
-        space = os.statvfs(folder)
-    except OSError:
-        return ""
-    free = space.f_bavail * space.f_frsize
-    if free >= 1.1 * SEGMENT_BYTES:
-        return ""
-    return (
-        f"{folder} has {free / 2**20:.0f} MiB left, and the shared memory of a process takes "
-        f"{SEGMENT_BYTES / 2**20:.0f}: large batches go by UDP, which is slower (in Docker: --shm-size=256m)"
-    )
 
 
 def _remove_if_abandoned(segment: Path) -> bool:

@@ -12,14 +12,19 @@ _LIBRARIES = ("libfastdds.so*", "libfastrtps.so*")
 
 
 def profile_variable() -> str:
-    """The environment variable that names a transport profile to the Fast DDS that is installed.
+    """The environment variable that names a transport profile to the Fast DDS that is installed; else to Fast DDS 3."""
+    return installed_profile_variable() or PROFILE_VARIABLES[0]
+
+
+def installed_profile_variable() -> str | None:
+    """The same; None where there is no Fast DDS.
 
     Fast DDS 3 renamed the variable, and its library: the first prefix of the environment that holds either library
-    decides, and Fast DDS 3 is assumed where none does. Both variables at once would be a warning of the old name.
+    decides. Both variables at once would be a warning of the old name.
     """
     for prefix in [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]:
         for variable, library in zip(PROFILE_VARIABLES, _LIBRARIES, strict=True):
             # Debian's multiarch folders hold the libraries of some installations.
             if any(Path(prefix).glob(f"lib/{library}")) or any(Path(prefix).glob(f"lib/*-linux-gnu/{library}")):
                 return variable
-    return PROFILE_VARIABLES[0]
+    return None

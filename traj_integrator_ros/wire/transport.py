@@ -1,0 +1,203 @@
+"""Transports that fit the size of the messages, chosen before the middleware starts. Knows no ROS.
+
+Between processes of one machine, Fast DDS sends through shared memory that belongs to the sender, 0.5 MiB of it by
+default. Of a larger message it loses what does not fit, and repeats that in rounds of 5 ms and more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .fast_dds import PROFILE_VARIABLES, installed_profile_variable
+
+LIMIT_VARIABLE = "TRAJ_INTEGRATOR_SHARED_MEMORY_MIB"
+"""The most shared memory that one process takes, MiB; 0: transports stay as they are."""
+DEFAULT_LIMIT_MIB = 16
+MIB = 2**20
+SHARED_MEMORY = Path("/dev/shm")
+ARRAYS_IN_MESSAGE = 5
+"""Of the largest message: actions and four upstream gradients; an answer has four trajectories."""
+_FITS_DEFAULT_BYTES = MIB // 4
+_MESSAGES_IN_FLIGHT = 2
+_SHARE_OF_FREE = 4
+"""One process takes at most this part of what is free: its peers need theirs."""
+_FAST_RTPS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
+_CHOSEN_BY_USER = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML")
+_FILES_OF_USER = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
+"""Read from the working directory by Fast DDS itself."""
+_SEGMENT_IN_USE = re.compile(r"/dev/shm/fast(dds|rtps)_[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What was chosen, and why."""
+
+    reason: str
+    """For the log."""
+    segment_bytes: int = 0
+    """Shared memory for what the process sends; 0: transports stay as they are."""
+    is_short: bool = False
+    """Whether large messages will be slow for want of shared memory; then the reason is a warning."""
+
+
+def prepare_transport(batch: int, horizon: int, dof: int) -> Transport:
+    """Let this process send batches of up to this size fast; call it before rclpy makes the first node.
+
+    Sets the environment variable that names a transport profile; processes started from here inherit it. Nothing
+    changes where messages are small, where the user has chosen transports, where there is too little shared memory, or
+    with another middleware than Fast DDS.
+
+    Raises:
+        ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is no whole number.
+        RuntimeError: the middleware has started already.
+
+    """
+    variable = installed_profile_variable()
+    message_bytes = 4 * ARRAYS_IN_MESSAGE * batch * horizon * dof
+    transport = choose_transport(message_bytes, os.environ, _free_bytes(), has_fast_dds=variable is not None)
+    if transport.segment_bytes:
+        if _has_started():
+            raise RuntimeError("transports: expected a choice before the first node is made, got it after that")
+        try:
+            os.environ[variable] = str(_profile_file(transport.segment_bytes, stays_local(os.environ)))
+        except OSError as error:
+            return Transport(f"transports are left as they are: no profile can be written: {error}", is_short=True)
+    return transport
+
+
+def choose_transport(
+    message_bytes: int, environment: Mapping[str, str], free_bytes: int | None, *, has_fast_dds: bool = True
+) -> Transport:
+    """Choose by the size of the largest message, bytes, the environment, and what shared memory has left, bytes.
+
+    Raises:
+        ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is no whole number.
+
+    """
+    limit = _limit_bytes(environment)
+    middleware = environment.get("RMW_IMPLEMENTATION", "")
+    size = f"messages of up to {message_bytes / 1e6:.3g} MB"
+    if middleware not in _FAST_RTPS:
+        return Transport(f"transports are left to {middleware}")
+    if not has_fast_dds:
+        return Transport("transports are left to the middleware: there is no Fast DDS")
+    if limit == 0:
+        return Transport(f"transports are left as they are: {LIMIT_VARIABLE} is 0")
+    if (named := _choice_of_user(environment)) is not None:
+        if named in PROFILE_VARIABLES and free_bytes is not None and free_bytes < 1.1 * DEFAULT_LIMIT_MIB * MIB:
+            return Transport(_shortage(free_bytes, f"the profile of {named} may need more"), is_short=True)
+        return Transport(f"transports are those of {named}")
+    if message_bytes <= _FITS_DEFAULT_BYTES:
+        return Transport(f"transports are left as they are: {size} fit")
+    wanted = min(limit, _whole_mib(_MESSAGES_IN_FLIGHT * message_bytes + MIB))
+    if free_bytes is None:
+        return Transport(f"{size} go by UDP, which is slower: there is no {SHARED_MEMORY}", is_short=True)
+    possible = min(wanted, free_bytes // _SHARE_OF_FREE // MIB * MIB)
+    if possible == 0:
+        return Transport(_shortage(free_bytes, f"{size} would take {wanted // MIB}"), is_short=True)
+    reason = f"shared memory of {possible // MIB} MiB for {size}"
+    if possible < min(wanted, message_bytes + MIB):
+        return Transport(f"{reason}: {_shortage(free_bytes, 'a part of them')}", possible, is_short=True)
+    return Transport(reason, possible)
+
+
+def stays_local(environment: Mapping[str, str]) -> bool:
+    """Whether ROS is told to stay on this machine: then the profile lets nothing out, either."""
+    return environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
+
+
+def profile(segment_bytes: int, local: bool) -> str:
+    """A profile of Fast DDS, as those of config/: shared memory of this size, and UDP, on request on the loopback."""
+    loopback = "<interfaceWhiteList><address>127.0.0.1</address></interfaceWhiteList>" if local else ""
+    return f"""<?xml version="1.0" encoding="UTF-8" ?>
+<dds xmlns="http://www.eprosima.com">
+  <profiles>
+    <transport_descriptors>
+      <transport_descriptor>
+        <transport_id>shared_memory</transport_id>
+        <type>SHM</type>
+        <segment_size>{segment_bytes}</segment_size>
+      </transport_descriptor>
+      <transport_descriptor>
+        <transport_id>udp</transport_id>
+        <type>UDPv4</type>{loopback}
+      </transport_descriptor>
+    </transport_descriptors>
+    <participant profile_name="large_messages" is_default_profile="true">
+      <rtps>
+        <useBuiltinTransports>false</useBuiltinTransports>
+        <userTransports>
+          <transport_id>shared_memory</transport_id>
+          <transport_id>udp</transport_id>
+        </userTransports>
+      </rtps>
+    </participant>
+  </profiles>
+</dds>
+"""
+
+
+def _limit_bytes(environment: Mapping[str, str]) -> int:
+    text = environment.get(LIMIT_VARIABLE, "") or str(DEFAULT_LIMIT_MIB)
+    if not re.fullmatch(r"\d{1,6}", text):
+        raise ValueError(f"{LIMIT_VARIABLE}: expected a whole number of MiB, 0 for none; got {text!r}")
+    return int(text) * MIB
+
+
+def _choice_of_user(environment: Mapping[str, str]) -> str | None:
+    """The variable or the file by which the user has chosen transports."""
+    set_ones = (name for name in _CHOSEN_BY_USER if environment.get(name))
+    return next(set_ones, None) or next((name for name in _FILES_OF_USER if Path(name).is_file()), None)
+
+
+def _whole_mib(size: int) -> int:
+    return -(-size // MIB) * MIB
+
+
+def _shortage(free_bytes: int, what: str) -> str:
+    return (
+        f"{SHARED_MEMORY} has {free_bytes / MIB:.0f} MiB left, and {what}: large messages go by UDP or in pieces, "
+        "which is slower (in Docker: --shm-size=256m)"
+    )
+
+
+def _free_bytes() -> int | None:
+    """What is left of shared memory; None where there is none."""
+    try:
+        space = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return None
+    return space.f_bavail * space.f_frsize
+
+
+def _has_started() -> bool:
+    """Whether the middleware has its shared memory: then it has read its profile."""
+    return _SEGMENT_IN_USE.search(Path("/proc/self/maps").read_text(encoding="utf-8")) is not None
+
+
+def _profile_file(segment_bytes: int, local: bool) -> Path:
+    """Write the profile to ROS's own folder, where users can read it, or to a temporary file where that is read-only.
+
+    Whoever needs the same finds it there, so nothing accumulates; it is replaced as a whole, under a reader's eyes.
+
+    Raises OSError.
+    """
+    text = profile(segment_bytes, local).encode()
+    folder = Path(os.environ.get("ROS_HOME") or Path.home() / ".ros") / "traj_integrator_ros"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, written = tempfile.mkstemp(dir=folder)
+    except (OSError, RuntimeError):  # no home
+        descriptor, written = tempfile.mkstemp(prefix="traj_integrator_ros_", suffix=".xml")
+        folder = None
+    with open(descriptor, "wb") as file:
+        file.write(text)
+    if folder is None:
+        return Path(written)
+    name = f"fastdds_{segment_bytes // MIB}_mib{'_localhost' if local else ''}.xml"
+    return Path(written).replace(folder / name)
