@@ -1,52 +1,23 @@
-"""The references equal the specification, are exact for robots in motion, and treat batches, pools and dt alike."""
+"""The references equal the specification, and treat batches, pools, dt and dtypes alike; test/maps has the rest."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 import torch
+from exact_motions import random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spec_oracle import spec_trajectory
-from torch import Tensor
 
 from traj_integrator_ros.kernels import (
     MAPS,
-    ControlMap,
     ControlSpace,
-    clique_central_step,
-    clique_step,
     control_map,
-    jerk_step,
 )
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
-
-
-def random_inputs(kernel: ControlMap, batch: int, horizon: int, dof: int, seed: int, per_step: bool = True):
-    """Actions, start rows and dt [B, Ha] (uniform along the horizon where the map wants that), float64."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    columns = horizon if per_step and not kernel.uniform_dt_only else 1
-    dt = 0.01 + 0.1 * torch.rand(batch, columns, generator=generator, dtype=torch.float64)
-    return normal(batch, horizon, dof), [normal(batch, dof) for _ in range(3)], dt
-
-
-def motion(coefficients: Tensor, time: Tensor, order: int = 0) -> Tensor:
-    """Derivative `order` of the polynomial `sum_k c[k] t^k / k!`: coefficients [K, B, D], time [H] -> [B, H, D]."""
-    terms = coefficients[order:]
-    value = torch.zeros(terms.shape[1], len(time), terms.shape[2], dtype=torch.float64)
-    factor = torch.ones_like(time)
-    for k, term in enumerate(terms):
-        value = value + term[:, None] * factor[:, None]
-        factor = factor * time / (k + 1)
-    return value
 
 
 @MAP
@@ -68,87 +39,6 @@ def test_equals_the_specification_index_by_index(kernel, batch, horizon, dof, pe
             assert got.shape[1] == kernel.output_horizon(horizon)
             scale = np.abs(want).max() + 1
             np.testing.assert_allclose(got[b].numpy() / scale, want / scale, atol=1e-9, err_msg=name)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    batch=st.integers(1, 3),
-    horizon=st.integers(1, 40),
-    dof=st.integers(1, 7),
-    dt=st.floats(1e-3, 0.5),
-    seed=st.integers(0, 2**31),
-)
-def test_backward_difference_returns_a_sampled_quadratic_exactly_from_the_first_step(batch, horizon, dof, dt, seed):
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.randn(3, batch, dof, generator=generator, dtype=torch.float64)
-    time = torch.arange(horizon + 1, dtype=torch.float64) * dt
-    trajectory = clique_step(motion(c, time[1:]), *c, dt=dt)
-    midpoints = time[:horizon] - dt / 2
-    midpoints[0] = 0.0  # row 0 is the start itself
-    rounding = 1e-14 * (1 + c.abs().sum() * (1 + time[-1] ** 2))
-    torch.testing.assert_close(trajectory.velocity, motion(c, midpoints, 1), rtol=0, atol=float(rounding / dt))
-    torch.testing.assert_close(
-        trajectory.acceleration, c[2][:, None].expand(-1, horizon, -1), rtol=0, atol=float(4 * rounding / dt**2)
-    )
-    assert trajectory.jerk.abs().max() <= 8 * rounding / dt**3
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    batch=st.integers(1, 3),
-    horizon=st.integers(1, 40),
-    dof=st.integers(1, 7),
-    dt=st.floats(1e-3, 0.5),
-    seed=st.integers(0, 2**31),
-)
-def test_central_difference_returns_a_sampled_cubic_exactly_up_to_the_hold(batch, horizon, dof, dt, seed):
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.randn(4, batch, dof, generator=generator, dtype=torch.float64)
-    time = (torch.arange(horizon + 4, dtype=torch.float64) - 1) * dt
-    trajectory = clique_central_step(motion(c, time[2 : horizon + 2]), *c, dt=dt)
-    free = slice(0, horizon)  # stencils that do not reach the held points
-    rounding = 1e-14 * (1 + c.abs().sum() * (1 + time[-1].abs() ** 3))
-    for order, output in enumerate(trajectory):
-        torch.testing.assert_close(
-            output[:, free], motion(c, time[free], order), rtol=0, atol=float(8 * rounding / dt**order)
-        )
-    held = trajectory.position[:, -1]
-    torch.testing.assert_close(held, motion(c, time[horizon + 1 : horizon + 2])[:, 0], rtol=1e-12, atol=1e-12)
-    assert trajectory.velocity[:, -1].abs().max() == 0
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    name=st.sampled_from(["acceleration_zoh", "jerk"]),
-    horizon=st.integers(1, 60),
-    dof=st.integers(1, 7),
-    seed=st.integers(0, 2**31),
-)
-def test_a_held_action_integrates_to_the_closed_form_at_any_step_lengths(name, horizon, dof, seed):
-    """A constant acceleration (jerk) is one polynomial, whatever the grid: no step may leave it."""
-    generator = torch.Generator().manual_seed(seed)
-    c = torch.randn(3 if name == "acceleration_zoh" else 4, 1, dof, generator=generator, dtype=torch.float64)
-    dt = 0.001 + 0.1 * torch.rand(horizon, generator=generator, dtype=torch.float64)
-    time = dt.cumsum(0) - dt[0]
-    action = c[-1][:, None].expand(1, horizon, dof)
-    trajectory = MAPS[name].step(action, *c[:3], dt=dt)
-    for order, output in enumerate(trajectory[:3]):
-        torch.testing.assert_close(output, motion(c, time, order), rtol=1e-11, atol=1e-11)
-
-
-@settings(max_examples=40, deadline=None)
-@given(pieces=st.integers(1, 8), substeps=st.integers(1, 6), seed=st.integers(0, 2**31))
-def test_piecewise_constant_acceleration_does_not_depend_on_how_finely_it_is_stepped(pieces, substeps, seed):
-    generator = torch.Generator().manual_seed(seed)
-    start = [torch.randn(1, 3, generator=generator, dtype=torch.float64) for _ in range(3)]
-    held = torch.randn(1, pieces + 1, 3, generator=generator, dtype=torch.float64)
-    length = 0.01 + torch.rand(pieces + 1, generator=generator, dtype=torch.float64)
-    coarse = MAPS["acceleration_zoh"].step(held, *start, dt=torch.cat([length[:1], length[:-1]]))
-    fine_action = held.repeat_interleave(substeps, 1)[:, : pieces * substeps + 1]
-    fine_dt = torch.cat([length[:1], (length[:-1] / substeps).repeat_interleave(substeps)])
-    fine = MAPS["acceleration_zoh"].step(fine_action, *start, dt=fine_dt)
-    torch.testing.assert_close(fine.position[:, ::substeps], coarse.position, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(fine.velocity[:, ::substeps], coarse.velocity, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk"])
@@ -276,33 +166,6 @@ def test_half_precision_rounds_once_at_the_end(kernel, dtype):
     want = kernel.step(*(x.double() for x in half), dt=0.5)
     for output, exact in zip(got, want, strict=True):
         assert torch.equal(output, exact.to(dtype))
-
-
-def test_backward_difference_on_changing_steps_scales_acceleration_by_the_mean_of_two_steps():
-    """The recursive form's price: a quadratic's acceleration is off by the factor (dt[h-1] + dt[h]) / (2 dt[h]).
-
-    `differentiate_positions` exists for motions on such grids.
-    """
-    dt = torch.tensor([0.1, 0.1, 0.2, 0.05], dtype=torch.float64)
-    time = dt.cumsum(0) - dt[0]
-    c = torch.tensor([0.3, -0.5, 1.2], dtype=torch.float64)[:, None, None]
-    points = motion(c, time)
-    action = torch.cat([points[:, 1:], points[:, -1:]], 1)
-    trajectory = clique_step(action, *c, dt=dt)
-    factor = (dt[:-1] + dt[1:]) / (2 * dt[1:])
-    torch.testing.assert_close(trajectory.acceleration[0, 1:, 0], 1.2 * factor)
-
-
-def test_jerk_phases_of_a_planner_reproduce_the_states_between_them(shared_data):
-    """Ground truth of another program: a jerk-limited motion's seven phases per joint and its state at each switch."""
-    profile = json.loads(shared_data("generated-ruckig/panda_ruckig_p2p_profile.json").read_text())
-    for phases in profile["profiles"]:
-        start = [torch.tensor([[phases[key][0]]], dtype=torch.float64) for key in "pva"]
-        jerks = torch.tensor([*phases["j"], 0.0], dtype=torch.float64)[None, :, None]
-        dt = torch.tensor([1.0, *phases["t"]], dtype=torch.float64)
-        trajectory = jerk_step(jerks, *start, dt=dt)
-        for key, output in zip("pva", trajectory[:3], strict=True):
-            np.testing.assert_allclose(output[0, :, 0].numpy(), phases[key], rtol=0, atol=1e-12)
 
 
 def test_control_map_finds_the_map_of_a_space_and_its_schemes():
