@@ -5,6 +5,7 @@
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
 #   make soak ARGS="--minutes 2"       and to the soak (--chunks: of a policy and a robot that executes)
+#   make matrix ARGS="jazzy-*"         tests some of the combinations
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.
 given := $(if $(filter undefined,$(origin PYTHON)),,--python-is-given)
@@ -26,7 +27,7 @@ workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 1 : 8)))
 in_environment = . $(venv)/environment.sh &&
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test gpu offline lint clean distclean
+.PHONY: help setup demo bench soak test matrix gpu offline lint clean distclean
 
 help: ## says what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -46,6 +47,9 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
 	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
+
+matrix: ## part of the tests on every ROS 2, Python and torch there is here, into docs/compatibility.md (ARGS=--list)
+	@$(PYTHON) scripts/matrix.py $(ARGS)
 
 gpu: ## all that only a GPU can show, into build/gpu/: needs a torch with CUDA, no set-up (ARGS="--parts sweep")
 	@$(PYTHON) -m benchmarks.gpu $(ARGS)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import set_up
+from borrow import borrow_packages
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / "build" / "set-up.log"
@@ -59,7 +60,10 @@ class Environment:
         # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
         path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"
         environment = {**os.environ, "PATH": path, **variables}
-        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)  # of another environment's Python
+        # What the Python of another environment leaves to those that it starts.
+        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+        libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not is_made_here(path))
         with LOG.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(map(str, command))}\n")
             log.flush()
@@ -204,6 +208,10 @@ def install_packages(environment: Environment) -> None:
     drop_half_installed(environment.site_packages)
     pip = pip_install(environment)
     if not environment.use_ros:
+        if (lender := environment_to_borrow_from(environment)) is not None:
+            site_packages = environment.site_packages.relative_to(environment.venv)
+            pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
+            borrow_packages(lender, environment.venv, site_packages, pins)
         files = [part for name in wheel_requirements(environment) for part in ("-r", REQUIREMENTS / name)]
         files += [part for name in wheel_constraints(environment) for part in ("-c", REQUIREMENTS / name)]
         environment.run(*pip, *files)
@@ -211,6 +219,19 @@ def install_packages(environment: Environment) -> None:
     requirements = ROOT / "build" / "requirements-beside-ros.txt"
     write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
     environment.run(*pip, "-r", requirements)
+
+
+def environment_to_borrow_from(environment: Environment) -> Path | None:
+    """The environment with the default wheels, where it is of the same Python and its packages are complete."""
+    lender = ROOT / ".venv"
+    python, packages = lender / ".set-up" / "python", lender / ".set-up" / "packages"
+    if (
+        environment.venv == lender
+        or not packages.is_file()
+        or python.read_text(encoding="utf-8") != set_up.base_python()
+    ):
+        return None
+    return lender
 
 
 def wheel_requirements(environment: Environment) -> tuple[str, ...]:
@@ -328,14 +349,24 @@ def mend_python_exports(environment: Environment) -> None:
 
 def project_inputs(environment: Environment) -> list[str | Path]:
     """What an editable installation copies, compiles or links from the checkout instead of looking there."""
-    cpp = [path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".h", ".inc")]
     metadata = [ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")]
-    return [*metadata, *sorted(cpp), *(path.name for path in launch_files())]
+    return [*metadata, *native_sources(), *(path.name for path in launch_files())]
 
 
 def install_project(environment: Environment) -> None:
     """Installs this package so that changes of the sources count at once, and enters it into the ament index."""
-    environment.run(*pip_install(environment), "--no-build-isolation", "--no-deps", "-e", ROOT)
+    install = (*pip_install(environment), "--no-build-isolation", "--no-deps", "-e", ROOT)
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    module, stamp = NATIVE / f"_C{suffix}", ROOT / "build" / "native" / f"built{suffix}"
+    fingerprint = hashed(native_inputs(environment))
+    if module.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint:
+        # Built by an earlier set-up or for another environment: they lie in the checkout, one for each Python.
+        environment.run(*install, TRAJ_INTEGRATOR_NATIVE="0")
+    else:
+        module.unlink(missing_ok=True)
+        environment.run(*install)
+        if module.is_file():
+            write_at_once(stamp, fingerprint)
     share, executables = environment.venv / "share", environment.venv / "lib" / PACKAGE
     links = {
         share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,
@@ -351,6 +382,20 @@ def install_project(environment: Environment) -> None:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
+
+
+def native_inputs(environment: Environment) -> list[str | Path]:
+    """What the C++ kernels are made of."""
+    torch = sorted(path.name for path in environment.site_packages.glob("torch-*.dist-info"))
+    if not torch:
+        torch = [system_version("torch", environment)]
+    flags = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
+    return [sys.version, *torch, *(os.environ.get(name, "") for name in flags), ROOT / "setup.py", *native_sources()]
+
+
+def native_sources() -> list[Path]:
+    """The C++ kernels."""
+    return sorted(path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))
 
 
 def launch_files() -> list[Path]:
@@ -381,6 +426,12 @@ def install_colcon(environment: Environment) -> None:
 
 
 # ---- helpers ----
+
+
+def is_made_here(path: str) -> bool:
+    """Whether a path is in an environment of this checkout."""
+    return path.startswith(str(ROOT / ".venv"))
+
 
 STEPS = (
     Step("virtual environment", venv_inputs, make_venv),

@@ -21,6 +21,15 @@ def test_a_middleware_without_numbers_has_no_gaps() -> None:
         assert gaps.missed_before(given) == 0
 
 
+def test_where_publishers_are_not_named_gaps_are_counted_while_there_is_one() -> None:
+    gaps = SequenceGaps()
+    seen = [(3, 1), (5, 1), (100, 2), (6, 2), (200, 1), (202, 1)]
+    missed = [
+        gaps.missed_before({"publication_sequence_number": number}, lambda count=count: count) for number, count in seen
+    ]
+    assert missed == [0, 1, 0, 0, 0, 1]
+
+
 def test_publishers_that_come_and_go_are_forgotten() -> None:
     gaps = SequenceGaps()
     for number in range(10_000):

@@ -10,6 +10,7 @@ from rclpy.parameter import Parameter
 
 from ..handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind, ParameterSpec, ParameterValue
 from ..handling.parameters import NodeParameters, check_value
+from .rclpy_features import guard_parameters
 
 _TYPES = {
     ParameterKind.BOOL: Parameter.Type.BOOL,
@@ -55,9 +56,7 @@ class DeclaredParameters:
         for spec in PARAMETERS:
             _declare(node, spec)
             check_value(spec, self.value(spec.name))
-        node.add_pre_set_parameters_callback(_with_declared_types)
-        node.add_on_set_parameters_callback(self._on_set)
-        node.add_post_set_parameters_callback(self._on_changed)
+        guard_parameters(node, _with_declared_types, self._on_set, self._on_changed)
 
     def value(self, name: str) -> ParameterValue:
         """Return the value of one parameter."""

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
-from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile, ReliabilityPolicy, qos_profile_services_default
@@ -24,6 +22,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 from ..wire.lent_services import lent
+from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 from .take import take
 
 SEQUENCE_DEPTH = 10
@@ -38,7 +37,6 @@ ROBOT_DESCRIPTION = "robot_description"
 _LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """As robot_state_publisher publishes it: once, also for those who come later."""
 _OUTPUT_DEPTH = 10
-_NO_EVENTS = "disabled"
 
 
 class Callbacks(NamedTuple):
@@ -75,8 +73,9 @@ class Entities:
         self._node = node
         self._publishers: list[Publisher] = []
         self._subscriptions: list[Subscription] = []
+        self._inputs: dict[str, Subscription] = {}
         self._services: list = []
-        self._events = _NO_EVENTS
+        self._events = NO_EVENTS
         self._timer: Timer | None = None
         try:
             # Publishers first: an input may be waiting, and be answered, as soon as its subscription exists.
@@ -102,7 +101,8 @@ class Entities:
                 (ActionSequence, "~/action_sequence", callbacks.action_sequence),
                 (JointTrajectory, "~/position_trajectory", callbacks.position_trajectory),
             ):
-                self._subscription(message_type, topic, callback, sequences, raw=True)
+                subscription = self._subscription(message_type, topic, with_message_info(callback), sequences, raw=True)
+                self._inputs[topic.removeprefix("~/")] = subscription
             if description:
                 self._subscription(String, ROBOT_DESCRIPTION, callbacks.robot_description, _LATCHED)
             calls = QoSProfile(depth=_SERVICE_DEPTH)
@@ -129,6 +129,10 @@ class Entities:
         for service in self._services:
             service.configure_introspection(self._node.get_clock(), qos_profile_services_default, state)
         self._events = events
+
+    def count_publishers(self, topic: str) -> int:
+        """How many publishers there are on action_sequence or position_trajectory."""
+        return self._node.count_publishers(self._inputs[topic].topic_name)
 
     def destroy(self) -> None:
         """Remove them all."""
@@ -182,26 +186,6 @@ def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     return node.create_publisher(
         DiagnosticArray, "/diagnostics", QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
     )
-
-
-def introspection_state(events: str) -> object:
-    """Return the state of service introspection that a parameter names.
-
-    Raises:
-        RuntimeError: this ROS 2 has none, and the name is not "disabled".
-
-    """
-    try:
-        from rclpy.service_introspection import ServiceIntrospectionState
-    except ImportError:
-        if events == _NO_EVENTS:
-            return None
-        raise RuntimeError(f"service_introspection: expected disabled before ROS 2 Iron, got {events}") from None
-    return {
-        _NO_EVENTS: ServiceIntrospectionState.OFF,
-        "metadata": ServiceIntrospectionState.METADATA,
-        "contents": ServiceIntrospectionState.CONTENTS,
-    }[events]
 
 
 def take_waiting(subscription: Subscription) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 from rclpy.waitable import Waitable
 
+from .rclpy_features import wants_message_info
 from .take import take
 
 EVENTS_PERIOD_S = 0.25
@@ -151,7 +152,10 @@ class LeanExecutor(Executor):
         ]
         self._calls = {
             "timer": {timer.handle.pointer: partial(_call_timer, timer) for timer in timers},
-            "subscription": {entity.handle.pointer: partial(_call_subscription, entity) for entity in subscriptions},
+            "subscription": {
+                entity.handle.pointer: partial(_call_subscription, entity, 1 + wants_message_info(entity))
+                for entity in subscriptions
+            },
             "service": {service.handle.pointer: partial(_call_service, service) for service in services},
         }
         self._events = [event for node in nodes for event in node.waitables if self.can_execute(event)]
@@ -200,13 +204,11 @@ def _call_timer(timer: Timer) -> None:
     timer.callback()
 
 
-def _call_subscription(subscription: Subscription) -> None:
+def _call_subscription(subscription: Subscription, arguments: int) -> None:
     taken = take(subscription)
     if taken is None:
         return
-    if subscription._callback_type is Subscription.CallbackType.MessageOnly:
-        taken = taken[:1]
-    subscription.callback(*taken)
+    subscription.callback(*taken[:arguments])
 
 
 def _call_service(service: Service) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
 from std_msgs.msg import String
@@ -43,11 +44,11 @@ from .entities import (
     Callbacks,
     Entities,
     create_diagnostics_publisher,
-    introspection_state,
     take_waiting,
 )
 from .latency import LatencyRing
 from .namesakes import Namesakes
+from .rclpy_features import answer_refused_transitions, introspection_state
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -67,6 +68,7 @@ class IntegratorNode(LifecycleNode):
 
     def __init__(self) -> None:
         super().__init__(NODE_NAME)
+        answer_refused_transitions(self)
         self._engine: TrajectoryIntegrator | None = None
         self._pipeline: Pipeline | None = None
         self._entities: Entities | None = None
@@ -76,7 +78,7 @@ class IntegratorNode(LifecycleNode):
         self._failure = ""
         self._accounts = Accounts(self)
         self._executed = PublishedMotion()
-        self._gaps = SequenceGaps()
+        self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._sequence_reader = ActionSequenceReader()
         self._position_reader = PositionTrajectoryReader()
         self._joint_state_reader = JointStateReader()
@@ -89,7 +91,7 @@ class IntegratorNode(LifecycleNode):
         self._namesakes = Namesakes(self)
         self._diagnostics = Diagnostics(f"{self.get_fully_qualified_name()}: integrator")
         self._diagnostics_publisher = create_diagnostics_publisher(self)
-        self._diagnostics_timer = self._create_diagnostics_timer()
+        self._diagnostics_timer = self._create_diagnostics_timer(float(self._declared.value("diagnostics.period")))
 
     # Lifecycle
 
@@ -107,7 +109,7 @@ class IntegratorNode(LifecycleNode):
             self._engine.warm_up(parameters.warmup)
             self._pipeline = Pipeline(parameters, self._engine, self._executed, self._accounts.let_through)
             self._writer = JointTrajectoryWriter(parameters.joint_names, _counts_to_warm_up(parameters))
-            self._gaps = SequenceGaps()
+            self._gaps.clear()
             self._entities = Entities(
                 self,
                 Callbacks(
@@ -249,7 +251,7 @@ class IntegratorNode(LifecycleNode):
     @contextmanager
     def _answering(self, topic: str, info: Mapping[str, object]) -> Iterator[None]:
         """Count a message on a topic, those lost before it, and whether it was answered."""
-        missed = self._gaps.missed_before(info)
+        missed = self._gaps[topic].missed_before(info, partial(self._entities.count_publishers, topic))
         self._sequences += 1 + missed
         if missed:
             self._accounts.lost(topic, missed)
@@ -345,14 +347,13 @@ class IntegratorNode(LifecycleNode):
         self._entities.introspect_services(parameters.service_introspection)
         if parameters.diagnostics_period != period:
             self.destroy_timer(self._diagnostics_timer)
-            self._diagnostics_timer = self._create_diagnostics_timer()
+            self._diagnostics_timer = self._create_diagnostics_timer(parameters.diagnostics_period)
 
     # Diagnostics
 
-    def _create_diagnostics_timer(self) -> Timer:
-        period = float(self._declared.value("diagnostics.period"))
+    def _create_diagnostics_timer(self, period_s: float) -> Timer:
         # Steady: a paused simulation must not look like a dead node.
-        return self.create_timer(period, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        return self.create_timer(period_s, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _count_namesakes(self) -> int:
         count = self._namesakes.count()

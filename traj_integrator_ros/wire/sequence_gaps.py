@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 _PUBLISHERS_KEPT = 64
+_ONLY = b""
+"""Stands for the one publisher of a topic where rclpy does not tell who it is."""
 
 
 class SequenceGaps:
-    """Counts messages that never arrived, publisher by publisher.
+    """Counts messages of one topic that never arrived, publisher by publisher.
 
     The middleware's message-lost event does not tell of samples that newer ones replaced in a bounded queue; the
     numbers it gives to the samples of each publisher do.
@@ -18,18 +20,26 @@ class SequenceGaps:
     def __init__(self) -> None:
         self._last: OrderedDict[bytes, int] = OrderedDict()
 
-    def missed_before(self, info: Mapping[str, object]) -> int:
+    def missed_before(self, info: Mapping[str, object], count_publishers: Callable[[], int] | None = None) -> int:
         """Return how many messages of the same publisher were lost since the one before.
 
         Args:
-            info: the message info of rclpy; without publisher or number in it (other middleware), the answer is 0.
+            info: the message info of rclpy; without number in it (other middleware, Humble), the answer is 0.
+            count_publishers: counts those of the topic; None where there is one. Asked where the info does not name
+                the publisher (Jazzy): the numbers of several cannot be told apart then, and the answer is 0.
 
         """
-        publisher = info.get("publisher_gid")
         number = info.get("publication_sequence_number")
-        if not isinstance(publisher, Mapping) or not isinstance(number, int):
+        if not isinstance(number, int):
             return 0
-        identity = bytes(publisher["data"])
+        publisher = info.get("publisher_gid")
+        if isinstance(publisher, Mapping):
+            identity = bytes(publisher["data"])
+        elif count_publishers is None or count_publishers() == 1:
+            identity = _ONLY
+        else:
+            self._last.pop(_ONLY, None)
+            return 0
         last = self._last.get(identity)
         self._last[identity] = number
         self._last.move_to_end(identity)

@@ -1,0 +1,69 @@
+"""Takes packages over from another environment of this checkout instead of downloading and unpacking them again.
+
+The files are hard links: they take no room, and whatever pip does to one environment leaves the other as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+
+def borrow_packages(lender: Path, borrower: Path, site_packages: Path, requirements: Iterable[Path]) -> None:
+    """Links the packages that requirements name from one environment into another of the same Python.
+
+    Args:
+        lender: a virtual environment.
+        borrower: another one, on the same file system.
+        site_packages: where both have their modules, below them.
+        requirements: requirements files of pip; pip checks the versions afterwards.
+
+    """
+    wanted = {name for file in requirements for name in required(file)}
+    for metadata in (lender / site_packages).glob("*.dist-info"):
+        present = borrower / site_packages / metadata.name
+        if normalized(metadata.name.partition("-")[0]) not in wanted or present.exists():
+            continue
+        for name in recorded_files(metadata):
+            source = Path(os.path.normpath(lender / site_packages / name))
+            if source.is_file():
+                target = borrower / source.relative_to(lender)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                take_over(source, target, lender, borrower)
+
+
+def take_over(source: Path, target: Path, lender: Path, borrower: Path) -> None:
+    """Links a file; a script that names the interpreter of the one environment is rewritten for the other."""
+    target.unlink(missing_ok=True)
+    mark = f"#!{lender}/bin/".encode()
+    if source.parent == lender / "bin" and source.read_bytes().startswith(mark):
+        script = source.read_bytes()
+        target.write_bytes(f"#!{borrower}/bin/".encode() + script[len(mark) :])
+        shutil.copymode(source, target)
+    else:
+        os.link(source, target)
+
+
+def required(file: Path) -> Iterator[str]:
+    """The names of the packages in a requirements file."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"[A-Za-z0-9._-]+", line):
+            yield normalized(match[0])
+
+
+def recorded_files(metadata: Path) -> Iterator[str]:
+    """The files of an installed package, relative to where modules are; the package's own record comes last.
+
+    So an interruption leaves no package that looks whole.
+    """
+    lines = (metadata / "RECORD").read_text(encoding="utf-8").splitlines()
+    names = [line.rsplit(",", 2)[0].strip('"') for line in lines]
+    return iter(sorted(names, key=lambda name: name.startswith(metadata.name)))
+
+
+def normalized(name: str) -> str:
+    """A package's name as pip compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,159 @@
+"""Tests this checkout on every combination of ROS 2, Python and torch that this machine can have: `make matrix`.
+
+The Pythons are those found on this machine; the torches the oldest that setup.py takes, the one pinned in requirements/
+and the newest that pip finds. Each combination is set up in build/matrix/, tested with a part of the tests, and removed
+again. Results go into docs/compatibility.json and, as a table, into docs/compatibility.md: a combination that is done
+is not repeated until something changes that it depends on, so an interrupted run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import fnmatch
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import set_up
+from matrix_cell import FOLDER, PINS, ROOT, Cell, Result, inputs_of, run_cell
+
+RESULTS = ROOT / "docs" / "compatibility.json"
+PAGE = ROOT / "docs" / "compatibility.md"
+BEGIN, END = "<!-- matrix: written by make matrix -->\n", "<!-- end of matrix -->\n"
+TORCHES = ("pinned", "oldest", "newest")
+"""In the order of what they tell; so are the Pythons below."""
+PYTHONS = ("3.12", "3.10", "3.11", "3.13", "3.14")
+NEEDED_GB = 12
+"""A CUDA build of torch unpacked, and its wheels while they are."""
+
+
+def main() -> int:
+    """Runs the cells that are not done yet; the exit status says whether any failed."""
+    options = parsed_arguments()
+    results = load_results()
+    cells = [cell for cell in all_cells() if any(fnmatch.fnmatch(cell.name, pattern) for pattern in options.only)]
+    if not cells:
+        sys.stderr.write(f"matrix: no combination on this machine is called {' or '.join(options.only)}\n")
+        return 2
+    for cell in cells:
+        known = results.get(cell.name)
+        done = known is not None and known.inputs == inputs_of(cell) and not options.again
+        if options.list or done:
+            print(f"{cell.name}: {description(known) if done else 'to be tested'}", flush=True)
+            continue
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        free_gb = shutil.disk_usage(FOLDER).free / 1e9
+        if free_gb < NEEDED_GB:
+            sys.stderr.write(f"matrix: {cell.name} needs {NEEDED_GB} GB of disk, {free_gb:.0f} GB are free\n")
+            return 1
+        print(f"{cell.name} (torch {cell.torch_version}) ...", end=" ", flush=True)
+        result = run_cell(cell, options.keep)
+        print(description(result), flush=True)
+        results = record(result)
+    if options.list:
+        return 0
+    record()
+    return int(any(results[cell.name].outcome != "passed" for cell in cells if cell.name in results))
+
+
+def parsed_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "only", nargs="*", default=["*"], help="names or patterns, such as jazzy-3.12-pinned or kilted-*"
+    )
+    parser.add_argument("--list", action="store_true", help="say what there is and what is done, and do nothing")
+    parser.add_argument("--again", action="store_true", help="repeat combinations that are done, too")
+    parser.add_argument("--keep", action="store_true", help="leave environments in build/matrix/ (2 to 8 GB each)")
+    return parser.parse_args()
+
+
+def all_cells() -> list[Cell]:
+    """Every combination that this machine can have, the most telling first."""
+    pythons = dict(suitable_pythons())
+    pinned = re.search(r"^torch==(\S+)", (ROOT / PINS).read_text(encoding="utf-8"), re.MULTILINE)[1]
+    oldest = re.search(r'"torch>=([\d.]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))[1]
+    newest = {version: newest_torch(path) for version, path in pythons.items()}
+    versions = {"pinned": lambda _: pinned, "oldest": lambda _: f"{oldest}.0", "newest": newest.get}
+    return [
+        Cell(distro, pythons[version], version, torch, versions[torch](version))
+        for torch in TORCHES
+        for version in PYTHONS
+        if version in pythons
+        for distro in reversed(set_up.DISTROS)  # the default's own pins are tested all the time
+    ]
+
+
+def suitable_pythons() -> Iterator[tuple[str, str]]:
+    """Version and path of one interpreter of each version that set-up takes: on the PATH, or pyenv's."""
+    for version in PYTHONS:
+        installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+        for path in filter(None, (*map(str, installed), shutil.which(f"python{version}"))):
+            command = [path, str(ROOT / "scripts" / "set_up.py"), "--check"]
+            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                yield version, path
+                break
+
+
+def newest_torch(python: str) -> str:
+    """The newest torch that pip finds for a Python; the word newest where it finds none."""
+    command = [python, "-m", "pip", "index", "versions", "torch", "--disable-pip-version-check"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    match = re.search(r"torch \(([\d.]+)", found)
+    return match[1] if match else "newest"
+
+
+def load_results() -> dict[str, Result]:
+    """What is known from earlier runs, by the names of the cells."""
+    if not RESULTS.is_file():
+        return {}
+    return {known["cell"]: Result(**known) for known in json.loads(RESULTS.read_text(encoding="utf-8"))}
+
+
+def record(*new: Result) -> dict[str, Result]:
+    """Adds to the results, also while another run does, and writes the table into the page; returns all of them."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        results = load_results() | {result.cell: result for result in new}
+        ordered = sorted(results.values(), key=lambda result: result.cell)
+        RESULTS.write_text(json.dumps([asdict(result) for result in ordered], indent=1) + "\n", encoding="utf-8")
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        PAGE.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}", encoding="utf-8")
+    return results
+
+
+def table(results: dict[str, Result]) -> str:
+    """The results as a table in Markdown: a row for each ROS 2 and Python, a column for each torch."""
+    versions = [version for version in sorted(PYTHONS) if any(f"-{version}-" in name for name in results)]
+    lines = ["| ROS 2 | Python | torch oldest | torch pinned | torch newest |", "|---|---|---|---|---|"]
+    for distro in set_up.DISTROS:
+        for version in versions:
+            cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest")]
+            lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(description, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def description(result: Result | None) -> str:
+    """A result in a few words."""
+    if result is None:
+        return "untested"
+    about = f"{result.date}, {result.commit}"
+    if result.outcome == "no set-up":
+        return f"no set-up: {result.message.removeprefix('set-up: ')} ({about})"
+    torch = f"{result.versions['torch']}: " if "torch" in result.versions else ""
+    if result.outcome == "passed":
+        return f"{torch}{result.passed} passed ({about})"
+    names = ", ".join(name.rpartition("::")[2] for name in result.failed[:3])
+    return f"{torch}**{len(result.failed)} failed** of {result.passed + len(result.failed)}: {names} ({about})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Environments beside the first one: packages taken over from it, and the matrix of combinations."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SITE = Path("lib/python3.11/site-packages")
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, project_root: Path):
+    """A function that imports a module of scripts/."""
+    monkeypatch.syspath_prepend(project_root / "scripts")
+    return importlib.import_module
+
+
+@pytest.fixture
+def lender(tmp_path: Path) -> Path:
+    """An environment with two packages, one of which has a script."""
+    files = {
+        SITE / "heavy_package" / "__init__.py": "",
+        SITE / "heavy_package-1.0.dist-info" / "METADATA": "",
+        SITE / "heavy_package-1.0.dist-info" / "RECORD": "heavy_package/__init__.py,,\n"
+        "heavy_package-1.0.dist-info/METADATA,,\nheavy_package-1.0.dist-info/RECORD,,\n../../../bin/heavy,,\n",
+        Path("bin/heavy"): f"#!{tmp_path}/lender/bin/python\nprint('heavy')\n",
+        SITE / "ros_other-1.0.dist-info" / "RECORD": "ros_other-1.0.dist-info/RECORD,,\n",
+    }
+    for name, text in files.items():
+        file = tmp_path / "lender" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "lender/bin/heavy").chmod(0o755)
+    return tmp_path / "lender"
+
+
+def test_packages_of_another_environment_are_linked_and_scripts_run_their_own_python(
+    script, lender: Path, tmp_path: Path
+) -> None:
+    borrower = tmp_path / "borrower"
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("# a comment\nHeavy.Package==1.0  # why\n")
+    script("borrow").borrow_packages(lender, borrower, SITE, [requirements])
+    module = SITE / "heavy_package" / "__init__.py"
+    assert (borrower / module).samefile(lender / module)
+    assert (borrower / "bin/heavy").read_text() == f"#!{borrower}/bin/python\nprint('heavy')\n"
+    assert (borrower / "bin/heavy").stat().st_mode & 0o111
+    assert not (borrower / SITE / "ros_other-1.0.dist-info").exists(), "not asked for"
+    # What pip does to the one, such as an upgrade, leaves the other as it is.
+    (borrower / module).unlink()
+    assert (lender / module).is_file()
+
+
+def cell(matrix: ModuleType, torch: str, version: str):
+    return matrix.Cell("jazzy", "/usr/bin/python3.12", "3.12", torch, version)
+
+
+def test_a_cell_is_this_checkout_with_another_torch(
+    script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, project_root: Path
+) -> None:
+    matrix = script("matrix_cell")
+    monkeypatch.setattr(matrix, "FOLDER", tmp_path)
+    oldest = cell(matrix, "oldest", "2.6.0")
+    matrix.copy_checkout(oldest)
+    pins = (oldest.folder / "requirements/python.txt").read_text()
+    assert "torch==2.6.0 " in pins and "triton==" not in pins and "numpy==" in pins
+    constraints = (oldest.folder / "requirements/transitive.txt").read_text()
+    assert "sympy==" not in constraints and "pluggy==" in constraints, "torch requires the sympy it wants"
+    assert (oldest.folder / "traj_integrator_ros/kernels").is_symlink()
+    pinned = cell(matrix, "pinned", "2.13.0")
+    matrix.copy_checkout(pinned)
+    for name in ("requirements/python.txt", "requirements/transitive.txt", "setup.py"):
+        assert (pinned.folder / name).read_bytes() == (project_root / name).read_bytes()
+
+
+def test_a_result_holds_until_its_inputs_change(script, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = script("matrix_cell")
+    files = matrix.checkout_files()
+    known = matrix.inputs_of(cell(matrix, "newest", "2.15.0"))
+    assert matrix.inputs_of(cell(matrix, "newest", "2.15.0")) == known
+    assert matrix.inputs_of(cell(matrix, "newest", "2.16.0")) != known
+    pages = [name for name in files if not name.startswith("docs/") and not name.endswith(".md")]
+    monkeypatch.setattr(matrix, "checkout_files", lambda: pages)
+    assert matrix.inputs_of(cell(matrix, "newest", "2.15.0")) == known, "nothing depends on pages"
+    monkeypatch.setattr(matrix, "checkout_files", lambda: [name for name in files if name != "setup.py"])
+    assert matrix.inputs_of(cell(matrix, "newest", "2.15.0")) != known
+
+
+def test_the_table_tells_what_passed_what_failed_and_what_was_not_tested(script) -> None:
+    matrix, table = script("matrix_cell"), script("matrix").table
+    about = {"inputs": "", "date": "2026-11-21", "commit": "abc1234"}
+    results = [
+        matrix.Result("kilted-3.12-pinned", **about, versions={"torch": "2.13.0"}, outcome="passed", passed=300),
+        matrix.Result("kilted-3.12-oldest", **about, outcome="failed", passed=299, failed=["test.wire::test_a"]),
+        matrix.Result("jazzy-3.12-newest", **about, outcome="no set-up", message="set-up: no torch for it"),
+    ]
+    rows = table({result.cell: result for result in results}).splitlines()[2:]
+    passed, failed = "2.13.0: 300 passed (2026-11-21, abc1234)", "**1 failed** of 300: test_a (2026-11-21, abc1234)"
+    assert rows == [
+        f"| Kilted | 3.12 | {failed} | {passed} | untested |",
+        "| Jazzy | 3.12 | untested | untested | no set-up: no torch for it (2026-11-21, abc1234) |",
+    ]
