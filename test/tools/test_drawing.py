@@ -72,17 +72,24 @@ def test_parameters_of_another_robot_are_refused_and_of_some_joints_told_of(
     assert "limit exceeded: velocity of arm_a" in told.stdout and "0.1 rad/s, got 0." in told.stdout
 
 
-def test_titles_that_are_too_long_are_made_to_fit(tmp_path: Path) -> None:
+def test_titles_that_are_too_long_are_made_to_fit_in_what_is_saved(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
     from traj_integrator_ros.motions.figures import figure
 
-    with figure(tmp_path / "figure.png", 6, 3) as drawn:
+    file = tmp_path / "figure.png"
+    with figure(file, 6, 3) as drawn:
         left, right = drawn.subfigures(1, 2)
+        above, below = right.subfigures(2, 1)
+        parts = (left, above, below)
         titles = [
-            part.subplots().set_title("a title that nobody could read to its end " * 2, loc="left")
-            for part in (left, right)
+            part.subplots().set_title("a title that nobody could read to its end " * 2, loc="left") for part in parts
         ]
+        below.axes[0].set_ylabel("a label\nof two lines")
         titles.append(drawn.suptitle("the heading of all of it, which is longer than the figure is wide " * 2))
     drawn.draw_without_rendering()
-    for text, frame in zip(titles, (left.bbox, right.bbox, drawn.bbox), strict=True):
+    for text, part in zip(titles, (*parts, drawn), strict=True):
         box = text.get_window_extent()
-        assert frame.x0 - 1 <= box.x0 and box.x1 <= frame.x1 + 1
+        assert part.bbox.x0 - 1 <= box.x0 and box.x1 <= part.bbox.x1 + 1
+    pixels = imread(file)[..., :3]
+    assert (pixels[:, -2:] == 1).all() and (pixels < 1).any()

@@ -29,7 +29,7 @@ def draw_goal(results: Mapping[Steering, OptimizerResult], path: Path) -> None:
     """Draw the problem over the control points of a spline that ends in the goal, beside the one over positions."""
     spline, positions = results[Steering.SPLINE], results[Steering.POSITIONS]
     title = (
-        f"The same with {POINTS} control points and the goal as part of the sequence ({spline.calls} calls, "
+        f"Least jerk to a goal at rest, by {POINTS} control points and the goal in the sequence ({spline.calls} calls, "
         f"{spline.seconds:.1f} s), beside {positions.problem.steering.rows} positions ({positions.calls} calls, "
         f"{positions.seconds:.1f} s)"
     )

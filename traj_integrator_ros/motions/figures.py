@@ -43,11 +43,11 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
-        drawn = Figure(figsize=(width, height), layout="constrained")
+        drawn = Figure(figsize=(width, height), dpi=DPI, layout="constrained")  # texts are measured as they are saved
         FigureCanvasAgg(drawn)
         yield drawn
         _fit_texts(drawn)
-        drawn.savefig(path, dpi=DPI)
+        drawn.savefig(path)
 
 
 def _fit_texts(drawn: Figure) -> None:
