@@ -14,7 +14,7 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `quadratic_cost` is what their trajectories cost, with gradients, in one pass. `MAPS` lists the maps with what a caller
 must know; `ControlMap.vjp` gives gradients without a forward pass. Each map is one torch operator
 (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under `torch.func` transforms,
-`torch.compile` and `torch.export`. `backend_info()` tells which backend runs where, and why.
+`torch.compile` and `torch.export`; DTensors pass through. `backend_info()` tells which backend runs where, and why.
 """
 
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend

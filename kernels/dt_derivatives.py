@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 
 from . import reference_backend
 from .backends import Backend
+from .sharding import is_sharded, shards
 from .types import End
 
 
@@ -28,6 +29,9 @@ def vjp(
     backend: str | None = None,
 ) -> Tensor:
     """Gradient of dt, given the gradients of the map's four outputs (None for zero); `ends` are start and goal."""
+    if is_sharded(action):
+        compute = functools.partial(vjp, name, scheme=scheme, backend=backend)
+        return shards().dt_gradient(compute, action, ends, dt, upstream)
     if backend in (None, Backend.NATIVE) and action.device.type == "cpu" and (native := _native()) is not None:
         gradient = native.dt_gradient(name, tuple(upstream), action, ends, dt, **scheme)
         if gradient is not None:

@@ -10,6 +10,8 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
+from .sharding import is_sharded
+
 _LIBRARY = torch.library.Library("traj_integrator", "FRAGMENT")
 
 
@@ -22,8 +24,12 @@ def register(
     vmap: Callable,
     derivative: type[_SingleLevelFunction],
     dt_place: int,
+    ensure_rules: Callable[[], None],
 ) -> torch._ops.OpOverload:
-    """Define an operator and all it can do; its tensors are the arguments up to `dt_place`."""
+    """Define an operator and all it can do; its tensors are the arguments up to `dt_place`.
+
+    `ensure_rules` is called before DTensors come to it.
+    """
     _LIBRARY.define(name + schema, tags=torch.Tag.pt2_compliant_tag)
     operator = getattr(torch.ops.traj_integrator, name).default
 
@@ -32,6 +38,8 @@ def register(
             return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
     def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
+        if any(is_sharded(tensor) for tensor in arguments[:4] if tensor is not None):
+            ensure_rules()
         if not _is_differentiated(arguments[: dt_place + 1]):
             return below_autograd(keyset, *arguments)
         if not torch._C._are_functorch_transforms_active():

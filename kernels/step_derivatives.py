@@ -15,7 +15,8 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from . import dt_derivatives
-from .types import End
+from .sharding import is_sharded, shards
+from .types import End, counted, own_rows
 
 if TYPE_CHECKING:
     from .step_operator import StepOperator
@@ -30,7 +31,8 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
         ctx.set_materialize_grads(False)
         ctx.options = options
         ctx.action_horizon = action.shape[1]
-        ctx.counts = _counts(ends)
+        ctx.counts = _counts(ends, action.shape[0])
+        ctx.placements = _placements(output[0])
         # The map is linear: its derivatives by action, start and goal need dt alone.
         rows = [row for end in ends for row in end.rows]
         indices = [end.index for end in ends]
@@ -40,6 +42,7 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
     def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
         results: list[Tensor | None] = [None] * len(ctx.needs_input_grad)
         if any(gradient is not None for gradient in upstream):
+            upstream = _placed(upstream, ctx.placements)
             indices, dt, inputs = _saved(operator, ctx.saved_tensors)
             places = [1, *(1 + place for place in operator.row_places)]
             needs = [ctx.needs_input_grad[place] for place in places]
@@ -65,7 +68,8 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
                 action_tangent = torch.zeros_like(action)
             rows = [row for end in end_tangents for row in end.rows]
             _, moved = operator.joined((action_tangent, *rows), indices)
-            flat = operator.flat(_with_goal(moved, ctx.counts, action))
+            counts = counted(ctx.counts, indices, action.shape[0])
+            flat = operator.flat(_with_goal(moved, counts, action))
             results = operator.forward(action_tangent, *flat, dt, *ctx.options)
         if dt_tangent is not None:
             by_dt = dt_derivatives.push_forward(
@@ -90,7 +94,9 @@ def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
         ctx.set_materialize_grads(False)
         ctx.options = options
         ctx.counts, ctx.action_horizon, ctx.needs = counts, action_horizon, list(needs)
-        ctx.batch, _, ctx.dof = some(upstream).shape
+        like = some(upstream)
+        ctx.batch, _, ctx.dof = like.shape
+        ctx.placements = _placements(like)
         ctx.save_for_backward(*indices, dt, *(upstream if ctx.needs_input_grad[dt_place] else ()))
         ctx.save_for_forward(*indices, dt, *upstream)
 
@@ -103,7 +109,8 @@ def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
         action, ends = operator.joined(cotangents, indices)
         if action is None:
             action = given[0].new_zeros(ctx.batch, ctx.action_horizon, ctx.dof)
-        ends = _with_goal(ends, ctx.counts, action)
+        (action,) = _placed([action], ctx.placements)
+        ends = _with_goal(ends, counted(ctx.counts, indices, ctx.batch), action)
         for variant, taken in operator.variants(action, ctx.options):
             if any(ctx.needs_input_grad[1 + i] for i in taken):
                 outputs = operator.forward(variant, *operator.flat(ends), dt, *ctx.options)
@@ -131,7 +138,7 @@ def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
                 (*upstream, *indices, dt),
                 dt_place - 1,
                 dt_tangent,
-                **operator.counts(ctx.counts),
+                **operator.counts(ctx.counts, indices, ctx.batch),
                 action_horizon=ctx.action_horizon,
                 needs=ctx.needs,
                 **operator.scheme(ctx.options, vjp=True),
@@ -148,10 +155,20 @@ def _saved(operator: StepOperator, tensors: Sequence[Tensor | None]) -> tuple[Se
     return tensors[:ends], tensors[ends], tensors[ends + 1 :]
 
 
-def _counts(ends: Sequence[End]) -> list[int]:
+def _counts(ends: Sequence[End], batch: int) -> list[int]:
     """Rows of start and goal: one of a start that is all zero, -1 of a goal that is not there."""
-    start, *goal = (end.count for end in ends)
+    start, *goal = (own_rows(end.count, end.index, batch) for end in ends)
     return [1 if start < 0 else start, *goal]
+
+
+def _placements(trajectories: Tensor) -> Sequence[object] | None:
+    """Where the shards of DTensors lie; None of other tensors."""
+    return trajectories.placements if is_sharded(trajectories) else None
+
+
+def _placed(tensors: Sequence[Tensor | None], placements: Sequence[object] | None) -> Sequence[Tensor | None]:
+    """Take the gradients of trajectories to where these lie: the gradient of a sum, say, comes whole to each device."""
+    return tensors if placements is None else [shards().placed(tensor, placements) for tensor in tensors]
 
 
 def _with_goal(ends: Sequence[End], counts: Sequence[int], like: Tensor) -> list[End]:

@@ -22,9 +22,10 @@ from .backends import Backend, check_backend, launcher
 from .batching import fold, fold_dt, fold_start_index, unfold
 from .fast_path import fast_step
 from .registration import register
+from .sharding import is_sharded, rules
 from .splines.form import SplineForm
 from .step_derivatives import forward_derivative, some, vjp_derivative
-from .types import End, Trajectory
+from .types import End, Trajectory, counted, own_rows
 from .validation import prepare_step, prepare_vjp
 
 _OUTPUTS = ("position", "velocity", "acceleration", "jerk")
@@ -37,8 +38,9 @@ class StepOperator:
     Positional arguments of `forward`: action, each start, start_index, dt, the scheme (where the map has one), backend.
     Of `vjp`: the four upstream gradients, start_index, dt, start_rows, action_horizon, needs, scheme, backend; it
     returns the gradients of action and each start, None if `needs` says so. If the map knows a goal, its rows and
-    goal_index follow the start's, and goal_rows (-1: there is no goal) follows start_rows. Shapes are those of
-    `backends`; the public functions check them, the operators do not.
+    goal_index follow the start's, and goal_rows (-1: there is no goal) follows start_rows. Without an index, 0 rows
+    mean one for each trajectory, which holds on a part of the batch, too. Shapes are those of `backends`; the public
+    functions check them, the operators do not.
 
     Args:
         name: of the map; the operators are called after it.
@@ -76,14 +78,14 @@ class StepOperator:
         self._integrators = integrators
         self.truncates = truncates
         self._splines = splines
-        # Rows of the start, and of the goal where the map knows one.
-        self._ends = (self.starts, self.goals) if goal else (self.starts,)
-        self.dt_place = 1 + sum(rows + 1 for rows in self._ends)
+        self.ends = (self.starts, self.goals) if goal else (self.starts,)
+        """Kinds of row of the start, and of the goal where the map knows one."""
+        self.dt_place = 1 + sum(rows + 1 for rows in self.ends)
         """Place of dt in the arguments of `forward`; that in those of `vjp` is `vjp_dt_place`."""
         self.row_places = tuple(range(1, self.starts + 1)) + tuple(range(self.starts + 2, self.dt_place - 1))
         """Places of the rows of start and goal in the arguments of `forward`."""
-        self.vjp_dt_place = 4 + len(self._ends)
-        named = [("start", start), ("goal", goal)][: len(self._ends)]
+        self.vjp_dt_place = 4 + len(self.ends)
+        named = [("start", start), ("goal", goal)][: len(self.ends)]
         ends = "".join(
             "".join(f"Tensor? {end}_{kind}, " for kind in kinds) + f"Tensor? {end}_index, " for end, kinds in named
         )
@@ -107,6 +109,7 @@ class StepOperator:
             vmap=self._vmap_forward,
             derivative=forward_derivative(self),
             dt_place=self.dt_place,
+            ensure_rules=self.ensure_rules,
         )
         self.vjp = register(
             f"{name}_vjp",
@@ -117,6 +120,7 @@ class StepOperator:
             vmap=self._vmap_vjp,
             derivative=vjp_derivative(self),
             dt_place=self.vjp_dt_place,
+            ensure_rules=self.ensure_rules,
         )
 
     @property
@@ -147,6 +151,9 @@ class StepOperator:
             trajectory = fast_step(self, action, start, dt, start_index, dt_per, scheme)
             if trajectory is not None:
                 return trajectory
+        if is_sharded(action):
+            ends = {"start": (start, start_index), "goal": (goal, goal_index)}
+            rules().check_step(action, self.action_name, ends, dt)
         inputs = prepare_step(
             action,
             start,
@@ -164,7 +171,7 @@ class StepOperator:
             *inputs.start,
             inputs.start_index,
             *goal_arguments,
-            inputs.dt,
+            rules().step_lengths(inputs.dt, action) if is_sharded(action) else inputs.dt,
             *scheme,
             check_backend(backend),
         )
@@ -185,6 +192,10 @@ class StepOperator:
         goal_index: Tensor | None = None,
     ) -> tuple[Tensor | None, ...]:
         """Check the arguments of `ControlMap.vjp` and run the vjp operator."""
+        like = next((gradient for gradient in upstream if gradient is not None), None)
+        if is_sharded(like):
+            indices = {"start_index": start_index, "goal_index": goal_index}
+            rules().check_vjp(upstream, like, indices, dt)
         inputs = prepare_vjp(
             upstream,
             dt,
@@ -197,14 +208,15 @@ class StepOperator:
             goal_rows=goal_rows,
             goal_index=goal_index,
         )
+        batch = some(inputs.upstream).shape[0]
         wanted = [*needs, *(False for _ in range(self.starts + self.goals + 1 - len(needs)))]
         return self.vjp(
             *inputs.upstream,
             inputs.start_index,
             *((goal_index,) if self.goals else ()),
-            inputs.dt,
-            start_rows,
-            *((-1 if goal_rows is None else goal_rows,) if self.goals else ()),
+            rules().step_lengths(inputs.dt, like) if is_sharded(like) else inputs.dt,
+            own_rows(start_rows, start_index, batch),
+            *((-1 if goal_rows is None else own_rows(goal_rows, goal_index, batch),) if self.goals else ()),
             action_horizon,
             wanted,
             *scheme,
@@ -214,7 +226,7 @@ class StepOperator:
     def split(self, arguments: Sequence) -> tuple[Tensor, list[End], Tensor, Sequence]:
         """Action, start and goal (where the map knows one), dt and the rest of the arguments of `forward`."""
         ends, place = [], 1
-        for rows in self._ends:
+        for rows in self.ends:
             ends.append(End(arguments[place : place + rows], arguments[place + rows]))
             place += rows + 1
         return arguments[0], ends, arguments[place], arguments[place + 1 :]
@@ -223,7 +235,7 @@ class StepOperator:
         self, arguments: Sequence
     ) -> tuple[Sequence[Tensor | None], Sequence[Tensor | None], Tensor, Sequence[int], int, Sequence[bool], Sequence]:
         """Upstream gradients, indices of start and goal, dt, their rows, action horizon, needs, the rest of `vjp`."""
-        place, ends = self.vjp_dt_place, len(self._ends)
+        place, ends = self.vjp_dt_place, len(self.ends)
         after = place + 1 + ends
         counts = arguments[place + 1 : after]
         return (
@@ -241,14 +253,18 @@ class StepOperator:
     ) -> tuple[Tensor | None, list[End]]:
         """Action and ends, given one after the other without the indices of the ends."""
         ends, place = [], 1
-        for rows, index in zip(self._ends, indices, strict=True):
+        for rows, index in zip(self.ends, indices, strict=True):
             ends.append(End(tensors[place : place + rows], index))
             place += rows
         return tensors[0], ends
 
-    def counts(self, rows: Sequence[int]) -> dict[str, int]:
+    def counts(self, rows: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> dict[str, int]:
         """Rows of start and goal as keyword arguments of a launcher."""
-        return dict(zip(("start_rows", "goal_rows"), rows, strict=False))
+        return dict(zip(("start_rows", "goal_rows"), counted(rows, indices, batch), strict=False))
+
+    def ensure_rules(self) -> None:
+        """Let DTensors pass through the operators."""
+        rules().ensure_rules(self)
 
     def flat(self, ends: Sequence[End]) -> list[Tensor | None]:
         """Start and goal as arguments of `forward`."""
@@ -302,23 +318,23 @@ class StepOperator:
 
     def _run_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
         upstream, indices, dt, counts, action_horizon, needs, options = self.split_vjp(arguments)
-        device = some(upstream).device
-        return launcher(self.name, "vjp", options[-1], device.type)(
+        like = some(upstream)
+        return launcher(self.name, "vjp", options[-1], like.device.type)(
             *upstream,
             *indices,
             dt,
-            **self.counts(counts),
+            **self.counts(counts, indices, like.shape[0]),
             action_horizon=action_horizon,
             needs=tuple(needs),
             **self.scheme(options, vjp=True),
         )
 
     def _fake_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
-        upstream, _, _, counts, action_horizon, needs, _ = self.split_vjp(arguments)
+        upstream, indices, _, counts, action_horizon, needs, _ = self.split_vjp(arguments)
         like = some(upstream)
         batch, _, dof = like.shape
         shapes = [(batch, action_horizon, dof)]
-        for rows, count in zip(self._ends, counts, strict=True):
+        for rows, count in zip(self.ends, counted(counts, indices, batch), strict=True):
             shapes += [(count, dof)] * rows
         return tuple(like.new_empty(shape) if needed else None for shape, needed in zip(shapes, needs, strict=True))
 
@@ -331,7 +347,7 @@ class StepOperator:
         batch = like.shape[0] // size
         indices = [
             None if count < 0 else fold_start_index(index, dim, size, batch, count, like.device)
-            for index, dim, count in zip(indices, index_dims, counts, strict=True)
+            for index, dim, count in zip(indices, index_dims, counted(counts, indices, batch), strict=True)
         ]
         dt = fold_dt(dt, dt_dim, size, batch)
         counts = [count if count < 0 else size * count for count in counts]

@@ -40,6 +40,17 @@ class End(NamedTuple):
         return next((row.shape[0] for row in self.rows if row is not None), -1)
 
 
+def own_rows(count: int, index: Tensor | None, batch: int) -> int:
+    """Rows of start or goal as the vjp operators count them: 0 for one of each trajectory, whatever part of a batch."""
+    return 0 if index is None and count == batch and batch != 1 else count
+
+
+def counted(counts: Sequence[int], indices: Sequence[Tensor | None], batch: int) -> list[int]:
+    """Undo `own_rows` for the start, and the goal."""
+    pairs = zip(counts, indices, strict=True)
+    return [batch if index is None and count == 0 else count for count, index in pairs]
+
+
 class ControlSpace(enum.IntEnum):
     """What an action means; the numbers are those of `traj_integrator_interfaces/msg/ActionSequence`."""
 

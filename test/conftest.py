@@ -112,6 +112,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     ]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What passed tests have to tell: their property `summary`."""
+    passed = terminalreporter.getreports("passed")
+    for told in sorted({text for report in passed for name, text in report.user_properties if name == "summary"}):
+        terminalreporter.write_line(told)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips tests marked ros or gpu where there is none, with the reason."""
     for marker, missing in (("ros", _missing_ros), ("gpu", _missing_cuda)):

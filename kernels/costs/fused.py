@@ -18,6 +18,11 @@ _ENDS = 4
 """Kinds of row of start and goal: position, velocity, acceleration, jerk."""
 
 
+def cost_of_problem(problem: CostProblem) -> Tensor:
+    """Return the cost, `[B]` in the action's dtype: by the loops where they may, else composed."""
+    return fused_cost(problem) if is_fusable(problem) else problem.composed()
+
+
 def is_fusable(problem: CostProblem) -> bool:
     """Whether the loops may take over: CPU tensors, no gradient but of actions, start and goal, nobody watching."""
     if problem.backend not in (None, Backend.NATIVE.value) or torch.compiler.is_compiling():

@@ -7,9 +7,11 @@ from torch import Tensor
 from ..backends import Backend, check_backend
 from ..maps.goal import with_goal
 from ..maps.table import MAPS, ControlMap
+from ..sharding import is_sharded, rules
 from ..validation import prepare_step
-from .fused import fused_cost, is_fusable
+from .fused import cost_of_problem
 from .problem import CostProblem
+from .sharded import sharded_cost
 from .terms import QuadraticCost, checked_terms
 
 
@@ -37,7 +39,8 @@ def quadratic_cost(
     On the CPU, map, cost and gradients of actions, start and goal are one pass over a few trajectories at a time, in
     float64 whatever the dtype: no trajectory is written to memory. The gradients are ready when the cost is.
     Elsewhere, for a gradient of dt or of the cost's own tensors, for a second derivative and under transforms, the
-    operators of the maps and torch's own are composed. Differentiable in every tensor argument, to any order.
+    operators of the maps and torch's own are composed. Differentiable in every tensor argument, to any order. DTensors
+    are computed on their shards; weights, targets and limits may then be plain tensors, the same on every device.
 
     Args:
         action: `[B, Ha, D]` as the map takes them; float32, float64, float16 or bfloat16.
@@ -77,6 +80,9 @@ def quadratic_cost(
     for name, rows in zip(("position", "velocity", "acceleration", "jerk")[taken:], goal[taken:], strict=True):
         if rows is not None:
             raise ValueError(f"goal_{name}: expected None, for {kernel.name} takes none")
+    if is_sharded(action):
+        ends = {"start": (start, start_index), "goal": (goal, goal_index)}
+        rules().check_step(action, operator.action_name, ends, dt)
     if kernel.goal_place:
         if goal_position is not None or goal_index is not None:
             action = with_goal(action, goal_position, goal_index, kernel.goal_place)
@@ -97,7 +103,9 @@ def quadratic_cost(
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
     problem = CostProblem(kernel, inputs, terms, chosen)
-    return fused_cost(problem) if is_fusable(problem) else problem.composed()
+    if is_sharded(action):
+        return sharded_cost(problem)
+    return cost_of_problem(problem)
 
 
 def _map_of(control_map: ControlMap | str) -> ControlMap:

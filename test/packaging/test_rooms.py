@@ -26,11 +26,12 @@ ROOMS: dict[str, set[str]] = {
 }
 """Each room, and those that it may import, itself apart."""
 WITHIN_KERNELS: dict[str, set[str]] = {
+    "sharding": {""},
     "splines": {""},
-    "maps": {"", "splines"},
+    "maps": {"", "sharding", "splines"},
     "native": {"", "splines"},
     "triton": {"", "splines"},
-    "costs": {"", "maps", "splines"},
+    "costs": {"", "maps", "sharding", "splines"},
     "dropin": {"", "maps"},
 }
 """The rooms of the kernels in the same way; "" is the machinery that they share, which loads them by name."""

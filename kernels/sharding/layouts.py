@@ -1,0 +1,93 @@
+"""How each argument of a map lies on one dimension of a device mesh: the one table that all of this room goes by."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.placement_types import Placement
+
+
+class Split(enum.Enum):
+    """What one dimension of the mesh divides among its devices; the horizon is never divided."""
+
+    NOTHING = enum.auto()
+    BATCH = enum.auto()
+    JOINTS = enum.auto()
+
+
+class Layout(NamedTuple):
+    """Placements of a tensor where the batch is split, and where the joints are."""
+
+    batch: Placement
+    joints: Placement
+
+    def at(self, split: Split) -> Placement:
+        """Where the tensor lies."""
+        return {Split.BATCH: self.batch, Split.JOINTS: self.joints}.get(split, Replicate())
+
+    def gradient_at(self, split: Split) -> Placement:
+        """Where its gradient lies: of what every device has, each knows a part of the sum."""
+        place = self.at(split)
+        return Partial() if split is not Split.NOTHING and place.is_replicate() else place
+
+
+TRAJECTORIES = Layout(Shard(0), Shard(2))  # [B, H, D]
+INDEX = Layout(Shard(0), Replicate())  # [B]
+COSTS = Layout(Shard(0), Partial())  # [B], a sum over joints
+_OWN_ROWS = Layout(Shard(0), Shard(1))  # [B, D]
+_SHARED_ROWS = Layout(Replicate(), Shard(1))  # [1, D], or a pool
+_OWN_DT = Layout(Shard(0), Replicate())  # [B, 1 or H]
+_SHARED_DT = Layout(Replicate(), Replicate())  # [1, 1 or H]
+
+
+def rows_layout(count: int, index: object | None, batch: int) -> Layout:
+    """Rows of start or goal; one for each trajectory go with them, one for all and a pool are everywhere."""
+    return _OWN_ROWS if index is None and count == batch > 1 else _SHARED_ROWS
+
+
+def dt_layout(count: int, batch: int) -> Layout:
+    """Step lengths, by their rows."""
+    return _OWN_DT if count == batch > 1 else _SHARED_DT
+
+
+def weights_layout(dims: int, *, with_rows: bool) -> Layout:
+    """Weights and targets of a cost: `[D]`, and `[H, D]`, `[B, H, D]` or (without rows) `[B, D]`."""
+    has_batch = dims == (3 if with_rows else 2)
+    return Layout(Shard(0) if has_batch else Replicate(), Shard(dims - 1))
+
+
+def check_horizon(name: str, tensor: DTensor | object, dim: int = 1) -> None:
+    """Refuse a tensor, or its specification, that is split along the horizon.
+
+    Raises:
+        ValueError: it is.
+
+    """
+    if any(place.is_shard(dim) for place in tensor.placements):
+        raise ValueError(
+            f"{name}: expected a horizon that is whole on every device, for each row of a trajectory depends on those "
+            f"before it; got Shard({dim}), and dimension {dim} is the horizon. Shard the batch (0) or the joints (2)"
+        )
+
+
+def check_distributed(named: dict[str, Tensor | None], like: DTensor) -> None:
+    """Refuse plain tensors, and those of another mesh, beside a DTensor.
+
+    Raises:
+        TypeError: a plain tensor, named.
+        ValueError: a tensor on another mesh, named.
+
+    """
+    for name, tensor in named.items():
+        if not isinstance(tensor, Tensor):
+            continue
+        if not isinstance(tensor, DTensor):
+            raise TypeError(
+                f"{name}: expected a DTensor beside one, got a plain tensor; what every device has is distributed "
+                "with Replicate()"
+            )
+        if tensor.device_mesh != like.device_mesh:
+            raise ValueError(f"{name}: expected the mesh {like.device_mesh}, got {tensor.device_mesh}")

@@ -1,0 +1,30 @@
+"""Tells DTensors without importing them, and loads what knows them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+from torch import Tensor
+from torch.nn import Parameter
+
+_ORDINARY = (Tensor, Parameter)
+
+
+def is_sharded(tensor: object) -> bool:
+    """Whether a tensor is a DTensor; nobody has one before its module has been imported."""
+    if type(tensor) in _ORDINARY:
+        return False
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def rules() -> ModuleType:
+    """The sharding rules of the operators."""
+    return importlib.import_module(".rules", __package__)
+
+
+def shards() -> ModuleType:
+    """What computes on the shards of DTensors."""
+    return importlib.import_module(".shards", __package__)

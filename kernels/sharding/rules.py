@@ -1,0 +1,123 @@
+"""The sharding rules of the operators: DTensors pass through them without communication.
+
+For one dimension of the mesh there are three ways: everything everywhere, the batch split, the joints split. The maps
+are linear and act on each trajectory and each joint alone, so none needs what another device has; only gradients of
+what is shared (a start for all, a pool) are sums over devices, and stay partial sums.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
+from torch.distributed.tensor.experimental import register_sharding
+from torch.distributed.tensor.placement_types import Placement
+
+from .layouts import INDEX, TRAJECTORIES, Layout, Split, check_distributed, check_horizon, dt_layout, rows_layout
+from .shards import replicated
+
+if TYPE_CHECKING:
+    from ..step_operator import StepOperator
+
+_KINDS = ("position", "velocity", "acceleration", "jerk")
+Ways = list[tuple[list[Placement | None], list[Placement | None]]]
+"""Placements of outputs and of inputs, for each way."""
+
+
+@functools.cache
+def ensure_rules(operator: StepOperator) -> None:
+    """Register the rules of both operators of a map, once."""
+    _register(operator.forward, functools.partial(_forward_rule, operator))
+    _register(operator.vjp, functools.partial(_vjp_rule, operator))
+
+
+def check_step(action: DTensor, action_name: str, ends: Mapping[str, tuple[Sequence, object]], dt: object) -> None:
+    """Check that what stands beside a DTensor of actions is one, too; only dt may be a number.
+
+    Raises:
+        TypeError: a plain tensor, named.
+        ValueError: a tensor on another mesh, or actions that are split along the horizon, named.
+
+    """
+    check_horizon(action_name, action)
+    for end, (rows, index) in ends.items():
+        named = {f"{end}_{kind}": one for kind, one in zip(_KINDS, rows, strict=False)}
+        check_distributed({**named, f"{end}_index": index}, action)
+    check_distributed({"dt": dt}, action)
+
+
+def check_vjp(upstream: Sequence[Tensor | None], like: DTensor, indices: dict[str, Tensor | None], dt: object) -> None:
+    """Check what stands beside a DTensor of upstream gradients in the same way."""
+    named = {f"grad_{kind}": gradient for kind, gradient in zip(_KINDS, upstream, strict=True)}
+    check_distributed({**named, **indices, "dt": dt}, like)
+    for name, gradient in named.items():
+        if gradient is not None:
+            check_horizon(name, gradient)
+
+
+def step_lengths(dt: Tensor, like: DTensor) -> DTensor:
+    """`dt` as `[1 or B, 1 or Ha]` beside a DTensor.
+
+    Raises:
+        ValueError: it is split along the horizon.
+
+    """
+    if not isinstance(dt, DTensor):
+        return replicated(dt, like.device_mesh)
+    check_horizon("dt", dt)
+    return dt
+
+
+def _register(overload: OpOverload, rule: Callable[..., Ways]) -> None:
+    register_sharding(overload)(rule)
+    # By itself it keeps decisions by what follows the first int argument: which tensors are None would not count.
+    schemas = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
+    schemas[overload] = RuntimeSchemaInfo(static_argnum=0, needs_pytree=True)
+
+
+def _forward_rule(operator: StepOperator, *arguments: object) -> Ways:
+    action, ends, dt, options = operator.split(arguments)
+    batch = action.shape[0]
+    check_horizon(operator.action_name, action)
+    check_horizon("dt", dt)
+    inputs: list[Layout | None] = [TRAJECTORIES]
+    for end in ends:
+        layout = rows_layout(end.count, end.index, batch)
+        inputs += [None if rows is None else layout for rows in end.rows]
+        inputs.append(None if end.index is None else INDEX)
+    inputs += [dt_layout(dt.shape[0], batch), *(None for _ in options)]
+    return [([TRAJECTORIES.at(split)] * 4, _placed(inputs, split)) for split in Split]
+
+
+def _vjp_rule(operator: StepOperator, *arguments: object) -> Ways:
+    upstream, indices, dt, counts, _, needs, _ = operator.split_vjp(arguments)
+    for name, gradient in zip(_KINDS, upstream, strict=True):
+        if gradient is not None:
+            check_horizon(f"grad_{name}", gradient)
+    check_horizon("dt", dt)
+    batch = next(gradient.shape[0] for gradient in upstream if gradient is not None)
+    inputs: list[Layout | None] = [None if gradient is None else TRAJECTORIES for gradient in upstream]
+    inputs += [None if index is None else INDEX for index in indices]
+    inputs.append(dt_layout(dt.shape[0], batch))
+    inputs += [None] * (len(arguments) - len(inputs))
+    outputs = [TRAJECTORIES]
+    ways = [Split.NOTHING, Split.BATCH, Split.JOINTS]
+    for rows, index, count in zip(operator.ends, indices, counts, strict=True):
+        own = index is None and count == 0
+        outputs += [rows_layout(batch if own else count, index, batch)] * rows
+        if index is None and count == batch > 1:  # a number that does not hold on a shard; 0 says the same and does
+            ways = [way for way in ways if way is not Split.BATCH]
+    return [
+        ([layout.gradient_at(way) if need else None for layout, need in zip(outputs, needs, strict=True)],
+         _placed(inputs, way))
+        for way in ways
+    ]  # fmt: skip
+
+
+def _placed(layouts: Sequence[Layout | None], split: Split) -> list[Placement | None]:
+    return [None if layout is None else layout.at(split) for layout in layouts]
