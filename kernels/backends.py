@@ -81,6 +81,17 @@ def default_backend(device: torch.device) -> Backend:
     return _describe(device.type).backend
 
 
+def is_available(backend: Backend, device: torch.device) -> bool:
+    """Whether a backend can run on `device`."""
+    return backend not in _describe(device.type).unavailable
+
+
+@functools.cache
+def triton_cost() -> ModuleType:
+    """The Triton kernel of the quadratic cost: `MAP_NUMBERS`, the maps that it knows, and `quadratic_cost`."""
+    return _import(Backend.TRITON, "quadratic_cost")
+
+
 @functools.cache
 def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable[..., tuple]:
     """Return the launcher of map `name` ("clique", ...) in one direction ("forward" or "vjp").

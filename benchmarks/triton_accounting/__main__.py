@@ -17,7 +17,7 @@ import torch
 import triton
 
 from .compilation import ARCHITECTURES, Compiled, compile_all, compile_for_amd, sources_of
-from .launches import KEPT_LAUNCHES, OTHER_DTYPES, QUICK
+from .launches import KEPT_LAUNCHES, LAUNCHES, OTHER_DTYPES, QUICK
 from .occupancy import (
     occupancy,
     resident_programs,
@@ -35,10 +35,12 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help=f"print a table and write {KEPT.name}")
     parser.add_argument("--sm", type=int, nargs="*", default=ARCHITECTURES, help="architectures of NVIDIA")
     parser.add_argument("--no-amd", action="store_true", help="nothing for AMD")
-    parser.add_argument("patterns", nargs="*", help="regular expressions of launches")
+    parser.add_argument("patterns", nargs="*", help="regular expressions: of all launches without --quick and --keep")
     arguments = parser.parse_args()
     patterns = arguments.patterns or [""]
     known = QUICK if arguments.quick else KEPT_LAUNCHES
+    if arguments.patterns and not (arguments.quick or arguments.keep):
+        known = tuple(LAUNCHES)
     rows = []
 
     def matching(names: Sequence[str]) -> list[str]:
@@ -71,7 +73,7 @@ def row(compiled: Compiled) -> Row:
     result |= {"barriers": counted.barriers, "loads": counted.loads, "waits": counted.waits}
     result |= {"programs_per_multiprocessor": programs, "occupancy": round(occupancy(sm, programs, warps), 3)}
     read, written = _bytes_per_element(arguments)
-    if not read:
+    if not read or "TRAJECTORIES" in arguments:  # which walks in a loop, whose instructions are there once
         return result
     moved = read + written
     elements = _elements(arguments)

@@ -12,7 +12,8 @@ import torch
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
-MODULES = tuple(f"{_PACKAGE}.{name}" for name in ("clique", "clique_central", "scan", "start_gradients", "bspline"))
+_NAMES = ("clique", "clique_central", "scan", "start_gradients", "bspline", "quadratic_cost")
+MODULES = tuple(f"{_PACKAGE}.{name}" for name in _NAMES)
 """Those that start kernels."""
 SCAN = f"{_PACKAGE}.scan"
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -118,6 +119,28 @@ LAUNCHES |= {
     for vjp in (False, True)
     for has_goal in (False, True)
     for dtype in _DTYPES
+}
+
+
+def _launch_cost(name: str, dtype: torch.dtype) -> None:
+    """The cost of a map with everything there: all terms, those that may for each trajectory, and a start pool."""
+    from traj_integrator_ros.kernels.triton.quadratic_cost import quadratic_cost
+
+    horizon, dof = 32, 7
+
+    def empty(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    rows, joint = empty(_B, horizon, dof), empty(dof)
+    terms = [(rows, rows, empty(_B, dof), joint, joint, joint)] * 4
+    pools, idx = [empty(_POOL, dof) for _ in range(3)], empty(_B, dtype=torch.int32)
+    quadratic_cost(name, rows, pools, idx, empty(1, horizon, dtype=torch.float64), terms, (True,) * 4)
+
+
+LAUNCHES |= {
+    f"cost of {name} {str(dtype).removeprefix('torch.')} dt/step": functools.partial(_launch_cost, name, dtype)
+    for name in ("clique", "velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk")
+    for dtype in (torch.float32, torch.float64)
 }
 KEPT_LAUNCHES = tuple(
     name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|dt/step H32 D7|degree 4 to a goal)", name)

@@ -11,6 +11,8 @@ wanted. Forward and transpose (vector-Jacobian product) of
 `jerk`               jerks
 ===================  ===========================================================
 
+and of what they cost, `quadratic_cost`, forward and gradients in one kernel.
+
 Each file has launchers and kernels of one map. What they share: `launch` and `scan` (host), `addressing` and `pairs`
 (device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all).
 

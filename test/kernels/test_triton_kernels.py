@@ -17,7 +17,7 @@ import pytest
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
-CHECKS = ("triton_checks.py", "triton_spline_checks.py")
+CHECKS = ("triton_checks.py", "triton_spline_checks.py", "triton_cost_checks.py")
 KERNELS = {
     "clique_fwd": {"clique_fwd_kernel"},
     "clique_vjp": {"clique_vjp_kernel"},
@@ -69,6 +69,12 @@ def test_other_architectures_compile(architectures, pattern, project_root):
     found = {row.get("sm") or row["architecture"] for row in compiled}
     assert found == ({int(sm) for sm in architectures} or {"gfx90a", "gfx942", "gfx1100"})
     assert not [row for row in compiled if row["spilled"]]
+
+
+def test_the_kernel_of_the_quadratic_cost_compiles_without_spills(project_root):
+    compiled = accounting("--no-amd", "--sm", "90", "--", "^cost of (clique|jerk) float32", root=project_root)
+    assert [row["kernel"] for row in compiled] == ["quadratic_cost_kernel"] * 2
+    assert not [row for row in compiled if row["spilled"] or row["barriers"]]
 
 
 def test_the_kept_table_counts_these_very_kernels_on_every_architecture_we_name(project_root, monkeypatch):
