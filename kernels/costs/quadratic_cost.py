@@ -40,7 +40,8 @@ def quadratic_cost(
     are one pass, in float64 whatever the dtype: no trajectory is written to memory. The gradients are ready when the
     cost is. Otherwise, for a gradient of dt or of the cost's own tensors, for a second derivative and under transforms,
     the operators of the maps and torch's own are composed. Differentiable in every tensor argument, to any order.
-    DTensors are computed on their shards; weights, targets and limits may then be plain tensors, the same on every device.
+    DTensors are computed on their shards; weights, targets and limits may then be plain tensors, the same on every
+    device.
 
     Args:
         action: `[B, Ha, D]` as the map takes them; float32, float64, float16 or bfloat16.
