@@ -145,7 +145,7 @@ def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row])
 
 
 def least_expected(runs: list[float]) -> float:
-    """Least ratio that the kept runs let expect: a machine that is now quiet, now busy, has shown its range in them."""
+    """The least ratio to expect by the kept runs, which show the range of a machine that is busy at times."""
     return min((1 - ALLOWED_LOSS) * statistics.median(runs), (1 - ALLOWED_BELOW) * min(runs))
 
 

@@ -155,7 +155,7 @@ def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, po
 def test_ordinary_calls_are_fused_and_others_composed():
     case = Case(MAPS["clique"])
     with OperatorCalls() as calls:
-        case()  # somebody watches
+        case()  # a mode is active
     assert calls.calls
     cost = case(*case.leaves())
     assert cost.grad_fn.name() == "_FusedCostBackward"

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def ensemble_weights(count: int, decay: float, *, newest_first: bool = False) -> np.ndarray:
-    """Weights `[count]` of chunks from the oldest to the newest: exp(-decay i), normed to a sum of 1.
+    """Weights `[count]` of chunks from the oldest to the newest: exp(-decay i), normalized to a sum of 1.
 
     Args:
         count: chunks that cover the time.

@@ -204,7 +204,7 @@ class TrajectoryMaker:
         """When the trajectory of a plan starts that begins later, and what the robot does until then.
 
         Raises:
-            Rejected: future_sequence, where the robot moves and nobody knows what it does until then.
+            Rejected: future_sequence, where the robot moves, and it is unknown what it does until then.
 
         """
         before = self._published.motion_between(when.start_ns, plan.origin_ns)
@@ -218,7 +218,7 @@ class TrajectoryMaker:
             raise Rejected(
                 RejectionReason.FUTURE_SEQUENCE,
                 f"header.stamp: the first step begins {when.wait:.3f} s after a trajectory can start, and until then "
-                f"nobody knows what the robot does: it moves ({speed:g}), and no published trajectory lasts so long",
+                f"it is unknown what the robot does: it moves ({speed:g}), and no published trajectory lasts that long",
             )
         return plan.origin_ns, None
 

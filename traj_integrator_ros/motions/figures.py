@@ -1,4 +1,4 @@
-"""What the two figures of the demo share: fonts, colours that colour-blind readers can tell apart, axes with units."""
+"""What all figures share: fonts, colours that colour-blind readers can tell apart, axes with units."""
 
 from __future__ import annotations
 
