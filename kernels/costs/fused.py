@@ -24,7 +24,7 @@ def cost_of_problem(problem: CostProblem) -> Tensor:
 
 
 def is_fusable(problem: CostProblem) -> bool:
-    """Whether a fused pass may take over: a map that it knows, no gradient but of its variables, no transform or mode."""
+    """Whether a fused pass may take over: a map that it knows, no gradient but its variables', no transform or mode."""
     if torch.compiler.is_compiling() or problem.inputs.action.dtype not in (torch.float32, torch.float64):
         return False
     if _backend(problem) is None:
