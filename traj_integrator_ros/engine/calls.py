@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from ..kernels import Backend, ControlMap, ControlSpace, QuadraticCost, SplineForm, control_map, default_backend
 from . import split
+from .auto import AutoRunner, Crossover, numbers_of
 from .buffers import Buffers
 from .checks import check_actions, check_dt, check_start, check_start_index, check_upstream
 from .direct import DirectRunner
@@ -62,10 +64,22 @@ class Calls:
         self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
         self._steps: dict[float, np.ndarray] = {}
 
+    @contextlib.contextmanager
+    def on_what_compiles(self) -> Iterator[bool]:
+        """Do all calls by the runner that compiles kernels at their first use, where there is one; whether there is."""
+        runner = self._runner
+        staged = runner.device if isinstance(runner, AutoRunner) else runner
+        compiles = isinstance(staged, StagedRunner)
+        self._runner = staged if compiles else runner
+        try:
+            yield compiles
+        finally:
+            self._runner = runner
+
     @property
-    def compiles(self) -> bool:
-        """Whether kernels are compiled at their first use."""
-        return isinstance(self._runner, StagedRunner)
+    def crossover(self) -> Crossover | None:
+        """As the integrator says it."""
+        return self._runner.crossover if isinstance(self._runner, AutoRunner) else None
 
     def take_over(self, other: Calls) -> None:
         """Use the memory of other calls, on the same device with the same dtype, from now on."""
@@ -194,8 +208,11 @@ class Calls:
         step = self.step_lengths(dt, batch, horizon, kernel)
         end = check_goal(kernel, goal, goal_index, None, actions.shape)
         work = EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
-        fused = isinstance(self._runner, DirectRunner)
-        return evaluate(work, self.device, self.dtype, self._buffers, self._sizes, fused=fused)
+        runner, device = self._runner, self.device
+        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(kernel, actions.shape)):
+            runner, device = runner.cpu, torch.device("cpu")
+        fused = isinstance(runner, DirectRunner)
+        return evaluate(work, device, self.dtype, self._buffers, self._sizes, fused=fused)
 
     def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
         """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and made once."""
@@ -214,7 +231,13 @@ class Calls:
     def _make_runner(self) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
             return DirectRunner(self.dtype)
-        return StagedRunner(self.device, self.dtype, self.config.max_graphs)
+        staged = StagedRunner(self.device, self.dtype, self.config.max_graphs)
+        if self.config.device != "auto" or default_backend(torch.device("cpu")) is not Backend.NATIVE:
+            return staged
+        return AutoRunner(DirectRunner(self.dtype), staged, self._pinned)
+
+    def _pinned(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
 
     def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., NamedTuple]) -> NamedTuple:
         """Host memory for the results of a call, in all the forms they are wanted in.

@@ -24,6 +24,7 @@ from ..kernels import (
     backend_info,
     default_backend,
 )
+from .auto import Crossover
 from .calls import Calls
 from .evaluation_work import USUALLY_WANTED, Evaluation, Wanted
 from .types import (
@@ -76,6 +77,19 @@ class TrajectoryIntegrator:
     def backend(self) -> str:
         """What computes on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
         return default_backend(self.device).value
+
+    @property
+    def crossover(self) -> Crossover | None:
+        """Sizes from which on the device computes instead of the CPU; None if one does all, or nothing is measured."""
+        return self._calls.crossover
+
+    @property
+    def place(self) -> str:
+        """Where calls are computed, in words."""
+        if self.crossover is None:
+            return str(self.device)
+        forward, vjp = (f"{numbers:.3g}" for numbers in self.crossover)
+        return f"{self.device}, or the CPU below {forward} numbers in a trajectory (gradients: {vjp})"
 
     @property
     def backend_obstacle(self) -> str:
@@ -293,8 +307,8 @@ class TrajectoryIntegrator:
     def with_changes(self, **changes: object) -> TrajectoryIntegrator:
         """Return an engine with some configuration fields changed; it takes over the memory where it still fits."""
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
-        same_graphs = changed.config.max_graphs == self.config.max_graphs
-        if (changed.device, changed.dtype) == (self.device, self.dtype) and same_graphs:
+        same = ("device", "dtype", "max_graphs")
+        if all(getattr(changed.config, name) == getattr(self.config, name) for name in same):
             changed._calls.take_over(self._calls)
         return changed
 
@@ -307,8 +321,9 @@ class TrajectoryIntegrator:
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
-            if self._calls.compiles:
-                self._compile_variants(start, actions)
+            with self._calls.on_what_compiles() as compiles:
+                if compiles:
+                    self._compile_variants(start, actions)
             for _ in range(2):  # a kind of call is recorded when it comes for the second time
                 trajectory = self.integrate(start, actions)
                 self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)

@@ -35,7 +35,7 @@ class IntegratorConfig:
     dt: float = 0.02
     """Default step length, s."""
     device: str = "auto"
-    """"auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N"."""
+    """"auto" (CUDA where there is one, the CPU for calls that it does faster), "cpu", "cuda" or "cuda:N"."""
     dtype: str = "float32"
     bspline_degree: int = 3
     """3, 4 or 5."""

@@ -75,7 +75,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "device",
         ParameterKind.STRING,
         "auto",
-        "Where kernels run: auto (CUDA where there is one), cpu, cuda or cuda:N",
+        "Where kernels run: auto (CUDA where there is one, the CPU for small calls), cpu, cuda or cuda:N",
         pattern=r"auto|cpu|cuda(:\d+)?",
         changeable=Changeable.UNCONFIGURED,
     ),

@@ -137,7 +137,7 @@ class IntegratorNode(LifecycleNode):
         engine = self._engine
         self._say(
             f"configured: {len(parameters.joint_names)} joints, {engine.backend} kernels in {parameters.dtype} "
-            f"on {engine.device}"
+            f"on {engine.place}"
         )
         self._tell_limits()
         if engine.backend_obstacle:

@@ -1,0 +1,112 @@
+"""Where calls of `device: auto` go: to the CPU or to the device, by measured times."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from traj_integrator_ros.engine.auto import AutoRunner, numbers_of
+from traj_integrator_ros.engine.direct import DirectRunner
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.kernels import MAPS
+
+pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
+KERNEL = MAPS["jerk"]
+HORIZON, DOF = 8, 3
+NUMBERS = numbers_of(KERNEL, (1, HORIZON, DOF))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Timed:
+    """A runner that takes its time, and does nothing else but what `runner` does."""
+
+    def __init__(self, clock: Clock, start_us: float, trajectory_us: float) -> None:
+        self.clock, self.start_us, self.trajectory_us = clock, start_us, trajectory_us
+        self.batches: list[int] = []
+        self.releases = 0
+
+    def forward(self, work) -> None:
+        self._take(work.actions.shape[0])
+
+    def vjp(self, work) -> None:
+        self._take(2 * work.action.shape[0])
+
+    def release(self) -> None:
+        self.releases += 1
+
+    def _take(self, trajectories: int) -> None:
+        self.batches.append(trajectories)
+        self.clock.now += self.start_us + self.trajectory_us * trajectories
+
+
+def auto(cpu_us: tuple[float, float], device_us: tuple[float, float]) -> AutoRunner:
+    clock = Clock()
+    return AutoRunner(Timed(clock, *cpu_us), Timed(clock, *device_us), torch.empty, clock)
+
+
+def engine_of(runner: AutoRunner) -> TrajectoryIntegrator:
+    return TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu", max_batch=1 << 17), runner)
+
+
+def integrate(engine: TrajectoryIntegrator, batch: int) -> None:
+    engine.integrate(StartState(np.zeros((1, DOF))), np.zeros((batch, HORIZON, DOF), np.float32))
+
+
+def test_each_size_goes_where_it_was_faster_and_the_trials_memory_is_let_go():
+    runner = auto(cpu_us=(3, 0.1), device_us=(40, 0.01))  # alike at 411 trajectories, 206 the other way
+    engine = engine_of(runner)
+    assert (engine.crossover, engine.place) == (None, "cpu")
+    integrate(engine, 1)
+    assert engine.place == "cpu, or the CPU below 4.92e+04 numbers in a trajectory (gradients: 1.23e+04)"
+    forward, vjp = (crossover / NUMBERS for crossover in engine.crossover)
+    assert 256 <= forward <= 1024
+    assert 64 <= vjp <= 256
+    assert runner.device.releases == 1
+    for batch, is_on_cpu in ((1, True), (250, True), (1030, False), (100_000, False)):
+        runner.cpu.batches.clear(), runner.device.batches.clear()
+        integrate(engine, batch)
+        assert (runner.cpu.batches, runner.device.batches) == (([batch], []) if is_on_cpu else ([], [batch]))
+
+
+@pytest.mark.parametrize(("device_us", "expected"), [((1, 0.01), 0.0), ((1000, 1.0), math.inf)])
+def test_a_device_that_always_or_never_wins_does_all_or_nothing(device_us, expected):
+    runner = auto(cpu_us=(3, 0.1), device_us=device_us)
+    integrate(engine_of(runner), 2)
+    assert runner.crossover == (expected, expected)
+
+
+def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
+    generator = np.random.default_rng(0)
+    start = StartState(generator.standard_normal((1, DOF)))
+    actions = generator.standard_normal((5, HORIZON, DOF)).astype(np.float32)
+    upstream = UpstreamGradient(generator.standard_normal((5, HORIZON, DOF)).astype(np.float32))
+    results = []
+    for cpu_is_chosen in (True, False):
+        cpu, device = DirectRunner(torch.float32), StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0)
+        clock = Clock()
+        runner = AutoRunner(cpu, device, torch.empty, clock)
+        loser = device if cpu_is_chosen else cpu
+        for name in ("forward", "vjp"):
+            run = getattr(loser, name)
+
+            def slowly(work, run=run, clock=clock):
+                clock.now += 1
+                run(work)
+
+            setattr(loser, name, slowly)
+        engine = engine_of(runner)
+        outputs = [output.numpy().copy() for output in engine.integrate(start, actions)]
+        results.append([*outputs, engine.vjp(start, upstream, actions=actions).action.numpy().copy()])
+        assert runner.is_for_cpu(numbers_of(KERNEL, actions.shape)) is cpu_is_chosen
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)

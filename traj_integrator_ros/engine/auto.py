@@ -1,0 +1,141 @@
+"""The runner of `device: auto` beside a GPU: small calls on the CPU, large ones on the device, by measured times.
+
+A call to a device costs its start and the copies, however small it is; the CPU has done some hundred trajectories by
+then. From which size on the device is faster depends on both of them: it is measured once, both ways, with calls like
+the first one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from ..kernels import ControlMap
+from .work import ForwardWork, Runner, VjpWork
+
+# Trajectories of the calls that are measured, and calls of each size: the first two prepare the device (`graphs`).
+BATCHES = tuple(4**power for power in range(9))
+PREPARED, TIMED = 2, 5
+# Larger calls are not measured: results of 64 MB in float32.
+MOST_NUMBERS = 1 << 24
+
+Allocate = Callable[[tuple[int, ...]], Tensor]
+Work = ForwardWork | VjpWork
+
+
+class Crossover(NamedTuple):
+    """Numbers in a trajectory from which on the device is faster; 0: always, infinite: never."""
+
+    forward: float
+    vjp: float
+
+
+class AutoRunner:
+    """Takes each call to the CPU or to the device, whichever was faster at this size.
+
+    Args:
+        cpu: the CPU's runner.
+        device: the device's.
+        allocate: makes memory for results on the host, as both write to it.
+        clock: s.
+
+    """
+
+    def __init__(
+        self, cpu: Runner, device: Runner, allocate: Allocate, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.cpu = cpu
+        self.device = device
+        self.crossover: Crossover | None = None
+        """None as long as nothing has been measured."""
+        self._allocate = allocate
+        self._clock = clock
+
+    def forward(self, work: ForwardWork) -> None:
+        """Integrate."""
+        crossover = self._measured(work.kernel, work.actions.shape, work.dt)
+        runner = self.cpu if numbers_of(work.kernel, work.actions.shape) < crossover.forward else self.device
+        runner.forward(work)
+
+    def vjp(self, work: VjpWork) -> None:
+        """Pull back."""
+        crossover = self._measured(work.kernel, work.action.shape, work.dt)
+        runner = self.cpu if numbers_of(work.kernel, work.action.shape) < crossover.vjp else self.device
+        runner.vjp(work)
+
+    def is_for_cpu(self, numbers: int) -> bool:
+        """Whether the CPU integrates and pulls back trajectories of so many numbers; no if that is not measured."""
+        return self.crossover is not None and numbers < min(self.crossover)
+
+    def release(self) -> None:
+        """Let go of all memory on the device."""
+        self.cpu.release()
+        self.device.release()
+
+    def _measured(self, kernel: ControlMap, shape: Sequence[int], dt: np.ndarray) -> Crossover:
+        if self.crossover is None:
+            _, horizon, dof = shape
+            trials = _Trials(kernel, horizon, dof, dt[:1], self._allocate)
+            self.crossover = Crossover(
+                self._first_won(trials.forward, lambda runner: runner.forward),
+                self._first_won(trials.vjp, lambda runner: runner.vjp),
+            )
+            self.device.release()  # what the trials have taken
+        return self.crossover
+
+    def _first_won(self, make: Callable[[int], Work], method: Callable[[Runner], Callable[[Work], None]]) -> float:
+        """Size from which on the device is faster: between the last that it loses at and the first that it wins at."""
+        lost = 0
+        for batch in BATCHES:
+            work = make(batch)
+            numbers = numbers_of(work.kernel, (work.actions if isinstance(work, ForwardWork) else work.action).shape)
+            if lost and numbers > MOST_NUMBERS:
+                break
+            if self._time(method(self.device), work) < self._time(method(self.cpu), work):
+                return math.sqrt(lost * numbers)
+            lost = numbers
+        return math.inf
+
+    def _time(self, run: Callable[[Work], None], work: Work) -> float:
+        for _ in range(PREPARED):
+            run(work)
+        times = []
+        for _ in range(TIMED):
+            begin = self._clock()
+            run(work)
+            times.append(self._clock() - begin)
+        return statistics.median(times)
+
+
+class _Trials(NamedTuple):
+    """Calls that are measured."""
+
+    kernel: ControlMap
+    horizon: int
+    dof: int
+    dt: np.ndarray
+    allocate: Allocate
+
+    def forward(self, batch: int) -> ForwardWork:
+        start = np.zeros((1, self.dof), np.float32)
+        actions = np.zeros((batch, self.horizon, self.dof), np.float32)
+        out = self.allocate((4, batch, self.kernel.output_horizon(self.horizon), self.dof))
+        return ForwardWork(self.kernel, actions, (start, None, None), None, self.dt, out)
+
+    def vjp(self, batch: int) -> VjpWork:
+        upstream = np.zeros((batch, self.kernel.output_horizon(self.horizon), self.dof), np.float32)
+        start = tuple(self.allocate((1, self.dof)) for _ in range(3))
+        action = self.allocate((batch, self.horizon, self.dof))
+        return VjpWork(self.kernel, (upstream,) * 4, None, self.dt, action, start)
+
+
+def numbers_of(kernel: ControlMap, action_shape: Sequence[int]) -> int:
+    """Numbers in a trajectory of actions `[B, Ha, dof]`: what the sizes of calls are counted in."""
+    batch, horizon, dof = action_shape
+    return 4 * batch * kernel.output_horizon(horizon) * dof
