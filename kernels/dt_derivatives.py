@@ -1,4 +1,4 @@
-"""Derivatives of the control maps with respect to dt: in C++, or by compositions where they are differentiated.
+"""Derivatives of the control maps with respect to dt: by kernels, or by compositions where they are differentiated.
 
 Derivatives of any order go on from the compositions in float64, since torch knows how to differentiate each operation.
 """
@@ -6,15 +6,15 @@ Derivatives of any order go on from the compositions in float64, since torch kno
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from types import ModuleType
+import importlib
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from . import reference_backend
-from .backends import Backend
+from .backends import Backend, default_backend
 from .sharding import is_sharded, shards
 from .types import End
 
@@ -32,8 +32,9 @@ def vjp(
     if is_sharded(action):
         compute = functools.partial(vjp, name, scheme=scheme, backend=backend)
         return shards().dt_gradient(compute, action, ends, dt, upstream)
-    if backend in (None, Backend.NATIVE) and action.device.type == "cpu" and (native := _native()) is not None:
-        gradient = native.dt_gradient(name, tuple(upstream), action, ends, dt, **scheme)
+    kernel = _kernel(backend, action.device)
+    if kernel is not None:
+        gradient = kernel(name, tuple(upstream), action, ends, dt, **scheme)
         if gradient is not None:
             return gradient.to(dt.dtype)
     widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
@@ -66,12 +67,17 @@ def primals(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
 
 
 @functools.cache
-def _native() -> ModuleType | None:
-    try:
-        from . import native
-    except (ImportError, AttributeError):  # AttributeError: an extension built from older sources
-        return None
-    return native
+def _kernel(backend: str | None, device: torch.device) -> Callable[..., Tensor | None] | None:
+    """What computes the gradient of dt at once, unless it is differentiated, too; None if nothing does."""
+    if backend in (None, Backend.NATIVE) and device.type == "cpu":
+        try:
+            from . import native
+        except (ImportError, AttributeError):  # AttributeError: an extension built from older sources
+            return None
+        return native.dt_gradient
+    if backend == Backend.TRITON or (backend is None and default_backend(device) is Backend.TRITON):
+        return importlib.import_module(".triton.dt_gradient", __package__).dt_gradient
+    return None
 
 
 def _tangent(result: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
-_NAMES = ("clique", "clique_central", "scan", "start_gradients", "bspline", "quadratic_cost")
+_NAMES = ("clique", "clique_central", "scan", "start_gradients", "bspline", "quadratic_cost", "dt_gradient")
 MODULES = tuple(f"{_PACKAGE}.{name}" for name in _NAMES)
 """Those that start kernels."""
 SCAN = f"{_PACKAGE}.scan"
@@ -141,6 +141,30 @@ LAUNCHES |= {
     f"cost of {name} {str(dtype).removeprefix('torch.')} dt/step": functools.partial(_launch_cost, name, dtype)
     for name in ("clique", "velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk")
     for dtype in (torch.float32, torch.float64)
+}
+def _launch_dt(name: str, scheme: dict[str, object], dtype: torch.dtype, per_step: bool) -> None:
+    """The gradient of dt, one for each trajectory or for each of its steps, with all upstream gradients and a pool."""
+    from traj_integrator_ros.kernels.triton.dt_gradient import dt_gradient
+    from traj_integrator_ros.kernels.types import End
+
+    horizon, dof = _FLAT_SIZES[0]
+    rows, starts = (horizon + 4, 4) if name == "clique_central" else (horizon, 3)
+
+    def empty(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    start = End([empty(_POOL, dof) for _ in range(starts)], empty(_B, dtype=torch.int32))
+    dt = empty(_B, horizon if per_step else 1, dtype=torch.float64)
+    dt_gradient(name, [empty(_B, rows, dof) for _ in range(4)], empty(_B, horizon, dof), [start], dt, **scheme)
+
+
+LAUNCHES |= {
+    _name(name, scheme, True, dtype, per_step, _FLAT_SIZES[0]).replace("vjp", "dt gradient"): functools.partial(
+        _launch_dt, name, scheme, dtype, per_step
+    )
+    for name, scheme in _MAPS
+    for dtype in (torch.float32, torch.float64)
+    for per_step in ((False,) if name == "clique_central" else (False, True))
 }
 KEPT_LAUNCHES = tuple(
     name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|dt/step H32 D7|degree 4 to a goal)", name)
