@@ -107,6 +107,8 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
         chosen = info.backend
         if device_type == "cuda" and chosen is not _PREFERENCE["cuda"][0]:
             warnings.warn(f"traj_integrator_ros.kernels on CUDA: {info.reason}", RuntimeWarning, stacklevel=2)
+        if device_type == "cuda" and chosen is Backend.TRITON and not torch.cuda.is_current_stream_capturing():
+            _import(chosen, "replay").enable()
     else:
         chosen = Backend(backend)
         obstacle = _obstacle(chosen, device_type)

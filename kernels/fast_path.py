@@ -1,7 +1,8 @@
-"""The fast path of the public functions on the CPU: checks, autograd and loops in one call into the C++ extension.
+"""The fast path of the public functions: checks, autograd and loops in one call into the C++ extension.
 
-It takes the ordinary case, real CPU tensors in float32 or float64 outside of tracing and transforms, and leaves every
-other one, including wrong arguments, to `StepOperator`: both compute the same numbers and record the same derivatives.
+It takes the ordinary case, real tensors outside of tracing and transforms, and leaves every other one, including wrong
+arguments, to `StepOperator`: both compute the same numbers and record the same derivatives. On the CPU the extension
+has loops of its own, on CUDA it starts the Triton kernels (`triton.replay`).
 """
 
 from __future__ import annotations
@@ -66,8 +67,12 @@ def map_number(operator: StepOperator, *scheme: object) -> int | None:
     return number
 
 
-# What the numbers stand for, for `_general_vjp`.
 _OPERATORS: dict[int, tuple[StepOperator, list[str]]] = {}
+
+
+def numbered_map(number: int) -> tuple[StepOperator, list[str]]:
+    """What a number that `map_number` has returned stands for: the operator, and its scheme where that is a name."""
+    return _OPERATORS[number]
 
 
 def _general_vjp(
@@ -81,7 +86,7 @@ def _general_vjp(
     truncate: bool,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of a fast step that are differentiated again, batched or traced, by the operator."""
-    operator, parts = _OPERATORS[number]
+    operator, parts = numbered_map(number)
     scheme = [truncate] if operator.truncates else parts
     wanted = list(needs[: operator.starts + 1])
     return operator.vjp(*upstream, start_index, dt, start_rows, action_horizon, wanted, *scheme, None)

@@ -243,12 +243,12 @@ def _number_dt(dt: float, device: torch.device) -> Tensor:
     # On CUDA a fill is a launch, which costs a small call a third of its time.
     traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
     if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
-        return _kept_dt(seconds, device)
+        return kept_dt(seconds, device)
     return torch.full((1, 1), seconds, dtype=torch.float64, device=device)
 
 
 @functools.lru_cache(maxsize=256)
-def _kept_dt(seconds: float, device: torch.device) -> Tensor:
+def kept_dt(seconds: float, device: torch.device) -> Tensor:
     """A step length on a device, made once: nobody writes to it.
 
     It is copied, which waits for the device, so that whatever stream reads it finds it there; and it is no inference

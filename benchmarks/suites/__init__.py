@@ -1,3 +1,13 @@
 """The suites; importing this registers them."""
 
-from . import cpu_kernels, cpu_splines, cuda_kernels, engine, execution, ros_latency, ros_messages, scaling  # noqa: F401
+from . import (  # noqa: F401
+    cpu_kernels,
+    cpu_splines,
+    cuda_calls,
+    cuda_kernels,
+    engine,
+    execution,
+    ros_latency,
+    ros_messages,
+    scaling,
+)

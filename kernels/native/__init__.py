@@ -45,7 +45,8 @@ step: Callable[..., Trajectory | None] = _C.step
 """`step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient)`.
 
 Checks, autograd and loops in one call. Returns None, having done nothing, where anything is out of the ordinary: a
-wrong argument, a tensor elsewhere than on the CPU, a subclass, a transform or tracer at work, a dt that requires grad.
+wrong argument, a tensor on a device without kernels, a subclass, a transform or tracer at work, a dt that requires
+grad.
 """
 
 step_with_buffers: Callable[..., Trajectory | None] = _C.step_with_buffers
@@ -56,6 +57,19 @@ The drop-in's kernels likewise: writes to the four buffers and returns views of 
 
 set_general_vjp: Callable[[Callable[..., tuple[Tensor | None, ...]]], None] = _C.set_general_vjp
 """Sets what computes gradients of the two above that are differentiated again, batched or traced: the operators."""
+
+replay_on: Callable[..., None] = _C.replay_on
+"""`replay_on(device_type, cuLaunchKernel, cuCtxGetCurrent, cuCtxSetCurrent, current_stream, record)`.
+
+From now on the two above compute on such devices, too, by what `record` says (`triton.replay`); None as the type: no
+more. The three are addresses of functions of the driver, `current_stream` takes the index of a device.
+"""
+
+replay_plans: Callable[[], int] = _C.replay_plans
+"""How many kinds of calls are started without Python."""
+
+set_kept_dt: Callable[[Callable[[float, torch.device], Tensor | None]], None] = _C.set_kept_dt
+"""Sets what makes a step length on a device, to be kept for good; None where it cannot be made now."""
 
 step_into: Callable[..., bool] = _C.step_into
 """`step_into(map, action, p0, v0, a0, start_index, dt, out)`: a step from arrays into an array, nothing allocated.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -194,7 +195,33 @@ def run(
     if device.type != "cuda" and not interpreted(kernel):
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers, enable_fp_fusion=contract)
+        compiled = kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers, enable_fp_fusion=contract)
+    started = getattr(_recording, "started", None)
+    if started is not None:
+        started.append(Started(kernel, compiled, programs, arguments))
+
+
+class Started(NamedTuple):
+    """A kernel that `run` has started."""
+
+    kernel: object
+    compiled: object
+    """Triton's machine code; None under the interpreter."""
+    programs: int
+    arguments: dict[str, object]
+
+
+_recording = threading.local()
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[Started]]:
+    """What `run` starts in this thread meanwhile."""
+    _recording.started = started = []
+    try:
+        yield started
+    finally:
+        _recording.started = None
 
 
 def interpreted(kernel: object) -> bool:

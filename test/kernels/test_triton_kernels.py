@@ -17,7 +17,12 @@ import pytest
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
-CHECKS = ("triton_checks.py", "triton_spline_checks.py", "triton_cost_checks.py")
+# Files that share a process.
+CHECKS = (
+    ("triton_checks.py",),
+    ("triton_replay_checks.py", "triton_dt_checks.py"),
+    ("triton_spline_checks.py", "triton_cost_checks.py"),
+)
 KERNELS = {
     "clique_fwd": {"clique_fwd_kernel"},
     "clique_vjp": {"clique_vjp_kernel"},
@@ -28,6 +33,7 @@ KERNELS = {
     "jerk": {"jerk_fwd_kernel", "jerk_vjp_kernel"},
     "bspline_fwd": {"bspline_fwd_kernel"},
     "bspline_vjp": {"bspline_vjp_kernel"},
+    "dt_gradient": {"dt_gradient_kernel", "central_dt_gradient_kernel"},
     "start_gradients": {"start_rows_sum_kernel"},
 }
 ALL_KERNELS = set().union(*KERNELS.values())
@@ -40,15 +46,15 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("checks", CHECKS, ids=["maps", "replay and dt", "splines and costs"])
 def test_kernels_hold_every_check_under_the_interpreter(checks):
-    run_checks(checks, TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
+    run_checks(*checks, TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("checks", CHECKS)
+@pytest.mark.parametrize("checks", CHECKS, ids=["maps", "replay and dt", "splines and costs"])
 def test_kernels_hold_every_check_on_the_device(checks):
-    run_checks(checks, TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
+    run_checks(*checks, TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
 
 
 def test_every_kernel_compiles_without_spills_and_with_its_loads_in_flight_together(project_root):
@@ -118,10 +124,10 @@ def accounting(*arguments: str, root: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
-def run_checks(checks: str, **environment: str) -> None:
+def run_checks(*checks: str, **environment: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=900"]
     finished = subprocess.run(
-        [*command, HERE / checks],
+        [*command, *(HERE / file for file in checks)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

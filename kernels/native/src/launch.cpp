@@ -1,6 +1,7 @@
 #include "launch.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
 #include <limits>
@@ -8,22 +9,31 @@
 #include <utility>
 
 #include "compute.h"
+#include "device.h"
 #include "dt_gradient.h"
 #include "problem.h"
 
 namespace traj_integrator {
 namespace {
 
-// Straight to the allocator: at::empty would go through the dispatcher first.
-at::Tensor empty(at::IntArrayRef shape, at::ScalarType dtype) {
-  return at::Tensor(at::detail::empty_cpu(shape, dtype, /*pin_memory=*/false, std::nullopt));
+DeviceKernels* device = nullptr;
+
+at::Tensor empty(at::IntArrayRef shape, const at::Tensor& like) {
+  // On the CPU straight to the allocator: at::empty would go through the dispatcher first.
+  if (!like.device().is_cpu()) return at::empty(shape, like.options());
+  return at::Tensor(at::detail::empty_cpu(shape, like.scalar_type(), /*pin_memory=*/false, std::nullopt));
 }
 
-at::Tensor contiguous_double(const at::Tensor& dt, int64_t batch, int64_t horizon) {
+at::Tensor contiguous_steps(const at::Tensor& dt, int64_t batch, int64_t horizon) {
   TORCH_CHECK_VALUE(dt.dim() == 2 && (dt.size(0) == 1 || dt.size(0) == batch) &&
                         (dt.size(1) == 1 || dt.size(1) == horizon),
                     "dt: expected shape [1 or ", batch, ", 1 or ", horizon, "], got ", dt.sizes());
-  return dt.scalar_type() == at::kDouble ? dt.contiguous() : dt.to(at::kDouble).contiguous();
+  return dt.contiguous();
+}
+
+at::Tensor contiguous_double(const at::Tensor& dt, int64_t batch, int64_t horizon) {
+  const at::Tensor steps = contiguous_steps(dt, batch, horizon);
+  return steps.scalar_type() == at::kDouble ? steps : steps.to(at::kDouble);
 }
 
 StepLengths step_lengths(const at::Tensor& dt) {
@@ -38,16 +48,18 @@ void check_rows(const at::Tensor& index, int64_t rows) {
   }
 }
 
-// A contiguous index whose every row lies in all the pools.
+// A contiguous index whose every row lies in all the pools; on a device nobody looks at its values.
 at::Tensor checked_index(const at::Tensor& index, int64_t batch, int64_t rows) {
   if (!index.defined()) return index;
   TORCH_CHECK_VALUE(index.dim() == 1 && index.size(0) == batch, "start_index: expected shape [", batch, "], got ",
                     index.sizes());
+  TORCH_CHECK_TYPE(index.scalar_type() == at::kInt || index.scalar_type() == at::kLong,
+                   "start_index: expected int32 or int64, got ", index.scalar_type());
   const at::Tensor contiguous = index.contiguous();
+  if (device_kernels_on(index.device().type()) != nullptr) return contiguous;
   if (index.scalar_type() == at::kInt) {
     check_rows<int32_t>(contiguous, rows);
   } else {
-    TORCH_CHECK_TYPE(index.scalar_type() == at::kLong, "start_index: expected int32 or int64, got ", index.scalar_type());
     check_rows<int64_t>(contiguous, rows);
   }
   return contiguous;
@@ -185,6 +197,12 @@ const char* end_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+void set_device_kernels(DeviceKernels* kernels) { device = kernels; }
+
+DeviceKernels* device_kernels_on(c10::DeviceType type) {
+  return device != nullptr && device->type == type ? device : nullptr;
+}
+
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return false;
   return static_cast<const char*>(a.const_data_ptr()) < end_of(b) &&
@@ -196,7 +214,8 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
   TORCH_CHECK_VALUE(action.dim() == 3 && action.size(1) >= 1, "action: expected shape [batch, horizon >= 1, dof], got ",
                     action.sizes());
   const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
-  if (is_half(action.scalar_type())) {
+  DeviceKernels* const elsewhere = device_kernels_on(action.device().type());
+  if (is_half(action.scalar_type()) && elsewhere == nullptr) {
     TORCH_CHECK_TYPE(into == nullptr, "out: expected float32 or float64, got ", action.scalar_type());
     OptionalTensors wide;
     for (int k = 0; k < kStartRows; ++k) wide[k] = start[k].defined() ? start[k].to(at::kFloat) : start[k];
@@ -204,9 +223,8 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
     for (at::Tensor& output : outputs) output = output.to(action.scalar_type());
     return outputs;
   }
-  check_dtype(action);
+  if (elsewhere == nullptr) check_dtype(action);
   const auto [rows, checked] = checked_start(action, start, index);
-  const at::Tensor steps = contiguous_double(dt, batch, horizon);
   const at::Tensor actions = action.contiguous();
   const std::array<int64_t, 3> shape{batch, output_horizon(map, horizon), dof};
   Outputs outputs;
@@ -215,9 +233,14 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
       check_output((*into)[k], shape, action);
       outputs[k] = (*into)[k];
     } else {
-      outputs[k] = empty(shape, action.scalar_type());
+      outputs[k] = empty(shape, action);
     }
   }
+  if (elsewhere != nullptr) {
+    elsewhere->forward(map, actions, rows, checked, contiguous_steps(dt, batch, horizon), outputs);
+    return outputs;
+  }
+  const at::Tensor steps = contiguous_double(dt, batch, horizon);
   if (actions.scalar_type() == at::kFloat) {
     forward<float>(map, actions, rows, checked, steps, outputs);
   } else {
@@ -236,7 +259,8 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
   }
   TORCH_CHECK_VALUE(like.defined(), "upstream: expected at least one gradient, got none");
   std::array<at::Tensor, 5> gradients;
-  if (is_half(like.scalar_type())) {
+  DeviceKernels* const elsewhere = device_kernels_on(like.device().type());
+  if (is_half(like.scalar_type()) && elsewhere == nullptr) {
     TORCH_CHECK_TYPE(!action_into.defined(), "out: expected float32 or float64, got ", like.scalar_type());
     OptionalTensors wide;
     for (int k = 0; k < kOutputs; ++k) wide[k] = upstream[k].defined() ? upstream[k].to(at::kFloat) : upstream[k];
@@ -246,7 +270,7 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
     }
     return gradients;
   }
-  check_dtype(like);
+  if (elsewhere == nullptr) check_dtype(like);
   TORCH_CHECK_VALUE(like.dim() == 3 && action_horizon >= 1, "upstream: expected shape [batch, horizon, dof], got ",
                     like.sizes());
   const int64_t batch = like.size(0), dof = like.size(2);
@@ -257,16 +281,21 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
     check_output(action_into, {batch, action_horizon, dof}, like);
     gradients[0] = action_into;
   } else if (needs[0]) {
-    gradients[0] = empty({batch, action_horizon, dof}, like.scalar_type());
+    gradients[0] = empty({batch, action_horizon, dof}, like);
   }
   for (int k = 0; k < kStartRows; ++k) {
     if (!needs[k + 1]) continue;
     TORCH_CHECK_VALUE(index.defined() || start_rows[k] == 1 || start_rows[k] == batch, "start_rows: expected 1 or ",
                       batch, " without start_index, got ", start_rows[k]);
     pool = std::min(pool, start_rows[k]);
-    gradients[k + 1] = empty({start_rows[k], dof}, like.scalar_type());
+    gradients[k + 1] = empty({start_rows[k], dof}, like);
   }
   const at::Tensor checked = checked_index(index, batch, pool);
+  if (elsewhere != nullptr) {
+    const at::Tensor steps = contiguous_steps(dt, batch, action_horizon);
+    elsewhere->vjp(map, contiguous, checked, steps, action_horizon, truncate_terminal, gradients);
+    return gradients;
+  }
   const at::Tensor steps = contiguous_double(dt, batch, action_horizon);
   if (like.scalar_type() == at::kFloat) {
     vjp<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
@@ -289,7 +318,7 @@ at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, c
   const at::Tensor actions = action.contiguous();
   const OptionalTensors gradients =
       checked_upstream(upstream, {batch, output_horizon(map, horizon), dof}, action.scalar_type());
-  const at::Tensor result = empty(dt.sizes(), at::kDouble);
+  const at::Tensor result = empty(dt.sizes(), steps);
   if (actions.scalar_type() == at::kFloat) {
     dt_gradient<float>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
   } else {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "autograd.h"
 #include "bspline_python.h"
@@ -12,6 +13,7 @@
 #include "instruction_set.h"
 #include "lent_calls.h"
 #include "python_arguments.h"
+#include "replay.h"
 
 namespace traj_integrator {
 namespace {
@@ -45,15 +47,35 @@ std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& up
   return result;
 }
 
-bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
+PyObject* python_kept_dt = nullptr;  // owned
+// Step lengths given as numbers that are kept on devices; more than these are left to the general way.
+constexpr size_t kMostKept = 1024;
+
+// A step length on a device, made once and kept for good: a graph that was captured may still read it.
+Tensor kept_dt(double seconds, c10::Device device) {
+  static std::map<std::pair<double, c10::DeviceIndex>, Tensor> kept;  // under the GIL
+  const auto found = kept.find({seconds, device.index()});
+  if (found != kept.end()) return found->second;
+  if (python_kept_dt == nullptr || kept.size() >= kMostKept) return {};
+  namespace py = pybind11;
+  const py::object made = py::reinterpret_borrow<py::object>(python_kept_dt)(seconds, py::cast(device));
+  if (made.is_none()) return {};
+  return kept[{seconds, device.index()}] = made.cast<Tensor>();
+}
+
+bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tensor& dt) {
   if (PyFloat_CheckExact(object)) {
     const double seconds = PyFloat_AS_DOUBLE(object);
     if (!(seconds > 0 && std::isfinite(seconds))) return false;
+    if (device_kernels_on(action.device().type()) != nullptr) {
+      dt = kept_dt(seconds, action.device());
+      return dt.defined();
+    }
     dt = Tensor(at::detail::empty_cpu({1, 1}, at::kDouble, false, std::nullopt));
     *dt.mutable_data_ptr<double>() = seconds;
     return true;
   }
-  if (object == Py_None || !unpack(object, dt) || dt.requires_grad()) return false;
+  if (object == Py_None || !unpack_beside(action, object, dt) || dt.requires_grad()) return false;
   if (dt.scalar_type() != at::kDouble && dt.scalar_type() != at::kFloat) return false;
   if (dt.dim() == 1 && per_trajectory) {
     dt = dt.unsqueeze(1);
@@ -61,6 +83,13 @@ bool unpack_dt(PyObject* object, bool per_trajectory, Tensor& dt) {
     dt = dt.reshape({1, -1});
   }
   return dt.dim() == 2;
+}
+
+// Half types are computed as they are on devices alone.
+bool is_computed(const Tensor& action) {
+  const at::ScalarType dtype = action.scalar_type();
+  if (dtype == at::kFloat || dtype == at::kDouble) return true;
+  return (dtype == at::kHalf || dtype == at::kBFloat16) && device_kernels_on(action.device().type()) != nullptr;
 }
 
 // step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
@@ -73,16 +102,16 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
   Tensor action, start_index, dt;
   OptionalTensors start;
-  if (!unpack(args[1], action) || !unpack(args[7], start_index)) Py_RETURN_NONE;
+  if (!unpack_beside({}, args[1], action) || !unpack_beside(action, args[7], start_index)) Py_RETURN_NONE;
   for (size_t k = 0; k < 4; ++k) {
-    if (!unpack(args[2 + k], start[k])) Py_RETURN_NONE;
+    if (!unpack_beside(action, args[2 + k], start[k])) Py_RETURN_NONE;
   }
   if (!action.defined() || !start[0].defined() || action.dim() != 3 || start[0].dim() != 2) Py_RETURN_NONE;
   for (const Tensor& rows : start) {
     if (rows.defined() && (rows.dim() != 2 || rows.size(0) != start[0].size(0))) Py_RETURN_NONE;
   }
-  if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
-  if (!unpack_dt(args[6], args[8] == Py_True, dt)) Py_RETURN_NONE;
+  if (!is_computed(action)) Py_RETURN_NONE;
+  if (!unpack_dt(args[6], args[8] == Py_True, action, dt)) Py_RETURN_NONE;
   if (row_of(map).one_dt && dt.size(1) != 1) Py_RETURN_NONE;
   const bool truncate = args[9] == Py_True;
 
@@ -182,6 +211,8 @@ PyMethodDef fast_methods[] = {
     {"step_into", as_method(&step_into), METH_FASTCALL,
      "A map on arrays that Python lends, into another; False, having done nothing, where one does not suit."},
     {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its transpose."},
+    {"replay_on", as_method(&replay_on), METH_FASTCALL, "What starts kernels on devices of one type: see replay.py."},
+    {"replay_plans", &replay_plans, METH_NOARGS, "How many kinds of calls are started without Python."},
     {"quadratic_cost_into", as_method(&quadratic_cost_into), METH_FASTCALL,
      "The quadratic cost of trajectories and its gradients likewise."},
 };
@@ -211,6 +242,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     python_vjp = vjp.inc_ref().ptr();
     set_general_vjp(&vjp_in_python);
   }, "What computes gradients that are differentiated again, batched or traced.");
+  module.def("set_kept_dt", [](const py::object& make) { python_kept_dt = make.inc_ref().ptr(); },
+             "What makes a step length on a device, to be kept; None where that has to wait.");
   for (PyMethodDef& method : fast_methods) {
     PyObject* function = PyCFunction_NewEx(&method, nullptr, nullptr);
     if (function == nullptr) throw py::error_already_set();

@@ -12,12 +12,20 @@ namespace traj_integrator {
 // Elements from which on other Python threads may run meanwhile.
 constexpr int64_t kReleaseElements = 4096;
 
-// None counts as an undefined tensor; false where the object is neither that nor a plain tensor.
+// None counts as an undefined tensor; false where the object is neither that nor a plain tensor on the CPU.
 inline bool unpack(PyObject* object, at::Tensor& tensor) {
   if (object == Py_None) return true;
   if (!THPVariable_CheckExact(object)) return false;
   tensor = THPVariable_Unpack(object);
-  return is_plain(tensor);
+  return is_plain_on_cpu(tensor);
+}
+
+// The same, but that all of them lie where the first does, on the CPU or on a device that kernels are set for.
+inline bool unpack_beside(const at::Tensor& first, PyObject* object, at::Tensor& tensor) {
+  if (object == Py_None) return true;
+  if (!THPVariable_CheckExact(object)) return false;
+  tensor = THPVariable_Unpack(object);
+  return is_plain(tensor) && (!first.defined() || tensor.device() == first.device());
 }
 
 // A tuple of at most four.
