@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import itertools
 import logging
 from collections.abc import Callable
 
@@ -183,18 +184,24 @@ def test_warm_up_records():
 
 @pytest.mark.parametrize("kernel", ["velocity", "clique_central"])
 def test_warm_up_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
-    seen = set()
+    seen, integrated = set(), set()
+
+    def forward(kernel, action, start, start_index, *rest):
+        integrated.add((start_index is not None, *(row is not None for row in start[1:])))
+        launch_forward(kernel, action, start, start_index, *rest)
 
     def vjp(kernel, upstream, start_index, dt, *rest):
         seen.add((tuple(g is not None for g in upstream), start_index is not None, dt.shape[1] > 1))
         launch_vjp(kernel, upstream, start_index, dt, *rest)
 
-    launch_vjp = kernel_calls.launch_vjp
+    launch_forward, launch_vjp = kernel_calls.launch_forward, kernel_calls.launch_vjp
+    monkeypatch.setattr(engine_staged, "launch_forward", forward)
     monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
     EngineCase(kernel=kernel).engine(staged(CallRecorder())).warm_up([(4, 8)])
-    assert len({given for given, pool, steps in seen if not (pool or steps)}) == 15
+    for has_steps in (False, True) if kernel == "velocity" else (False,):
+        assert len({given for given, pool, steps in seen if steps is has_steps and not pool}) == 15
     assert any(pool for _, pool, _ in seen)
-    assert any(steps for _, _, steps in seen) is (kernel == "velocity")
+    assert integrated == set(itertools.product((False, True), repeat=3))
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory\nCUDA kernel errors might")])

@@ -315,15 +315,16 @@ class TrajectoryIntegrator:
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
         """Integrate and differentiate each `(batch, action horizon)`, so that the first real one is no slower.
 
-        Where kernels are compiled at their first use, those for every choice of upstream gradients are, and those for
-        step lengths of their own and for a start pool; what has been compiled once is kept on disk.
+        Where kernels are compiled at their first use, all are that calls with one step length, or one for each step,
+        come to: for every choice of upstream gradients and start rows, for a start pool, for the gradient of dt. What
+        has been compiled once is kept on disk.
         """
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
             with self._calls.on_what_compiles() as compiles:
                 if compiles:
-                    self._compile_variants(start, actions)
+                    self._compile_variants(actions)
             for _ in range(2):  # a kind of call is recorded when it comes for the second time
                 trajectory = self.integrate(start, actions)
                 self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
@@ -332,16 +333,21 @@ class TrajectoryIntegrator:
         """Free the buffers, also those on the device."""
         self._calls.release()
 
-    def _compile_variants(self, start: StartState, actions: np.ndarray) -> None:
+    def _compile_variants(self, actions: np.ndarray) -> None:
         """Do each kind of call that runs other machine code once."""
         batch, horizon, dof = actions.shape
-        shape = (batch, self.output_horizon(horizon), dof)
-        some = np.zeros(shape, np.float32)
-        for given in itertools.product((None, some), repeat=4):
-            if any(gradient is not None for gradient in given):
-                self.vjp(start, UpstreamGradient(*given), actions=actions)
-        steps = None if self.control_map().uniform_dt_only else np.full(horizon, self.config.dt)
-        pool = StartState(*(np.zeros((2, dof), np.float32) for _ in range(3)))
-        for dt, row, index in ((steps, start, None), (None, pool, np.zeros(batch, np.int64))):
-            self.integrate(row, actions, dt, start_index=index)
-            self.vjp(row, UpstreamGradient(*[some] * 4), actions=actions, dt=dt, start_index=index)
+        some = np.zeros((batch, self.output_horizon(horizon), dof), np.float32)
+        steps = [None] if self.control_map().uniform_dt_only else [None, np.full(horizon, self.config.dt)]
+        given = list(itertools.product((None, some), repeat=4))[1:]
+        row = np.zeros((1, dof), np.float32)
+        starts = [StartState(row, *others) for others in itertools.product((None, row), repeat=2)]
+        for dt in steps:
+            for subset in given:
+                # The kernel of the gradient of dt is the same for all of them.
+                want_dt = subset is given[-1]
+                self.vjp(starts[-1], UpstreamGradient(*subset), actions=actions, dt=dt, want_dt=want_dt)
+            for given_start in starts:
+                for index in (None, np.zeros(batch, np.int64)):
+                    self.integrate(given_start, actions, dt, start_index=index)
+        pool = StartState(*[np.zeros((2, dof), np.float32)] * 3)
+        self.vjp(pool, UpstreamGradient(*given[-1]), actions=actions, start_index=np.zeros(batch, np.int64))
