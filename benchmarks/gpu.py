@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
@@ -23,6 +24,8 @@ from unittest import mock
 
 import torch
 
+from traj_integrator_ros.engine import auto
+from traj_integrator_ros.engine.direct import DirectRunner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, default_backend
@@ -61,7 +64,10 @@ def main() -> int:
         return 1
     arguments.out.mkdir(parents=True, exist_ok=True)
     device = "cpu" if arguments.dry else "cuda"
-    with mock.patch.multiple(cuda_kernels, **TOY) if arguments.dry else contextlib.nullcontext():
+    with contextlib.ExitStack() as toys:
+        if arguments.dry:
+            toys.enter_context(mock.patch.multiple(cuda_kernels, **TOY))
+            toys.enter_context(mock.patch.object(auto, "BATCHES", DRY_BATCHES))
         return _run_parts(arguments.parts, arguments.out, device, arguments.dry)
 
 
@@ -111,13 +117,20 @@ def sweep(device: str, dry: bool) -> Iterator[Row]:
 
 
 def engine(device: str, dry: bool) -> Iterator[Row]:
-    """Host arrays to host arrays, both directions, on the device and on the CPU: where the crossover lies."""
+    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
     for batch in DRY_BATCHES if dry else BATCHES:
         horizon, dof = cuda_kernels.HORIZON, cuda_kernels.DOF
         config = IntegratorConfig(dof=dof, device=device, max_batch=BATCHES[-1])
-        engines = {"device": TrajectoryIntegrator(config), "cpu": TrajectoryIntegrator(_on_cpu(config))}
+        engines = {
+            "device": TrajectoryIntegrator(config),
+            "cpu": TrajectoryIntegrator(dataclasses.replace(config, device="cpu")),
+            "auto": TrajectoryIntegrator(dataclasses.replace(config, device="auto")),
+        }
         if dry:
-            engines["device"] = TrajectoryIntegrator(config, StagedRunner(torch.device("cpu"), torch.float32, 4))
+            staged = [StagedRunner(torch.device("cpu"), torch.float32, 4) for _ in range(2)]
+            engines["device"] = TrajectoryIntegrator(config, staged[0])
+            both_kinds = auto.AutoRunner(DirectRunner(torch.float32), staged[1], torch.empty)
+            engines["auto"] = TrajectoryIntegrator(config, both_kinds)
         actions, start = torch.randn(batch, horizon, dof).numpy(), StartState(torch.randn(1, dof).numpy())
         upstream = UpstreamGradient(*torch.randn(4, batch, horizon, dof).numpy())
 
@@ -126,7 +139,8 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
             return integrator.vjp(start, upstream, actions=actions).action  # noqa: B023
 
         results = {name: both(integrator).clone() for name, integrator in engines.items()}
-        torch.testing.assert_close(*results.values(), rtol=1e-3, atol=1.0)
+        for name in ("device", "auto"):
+            torch.testing.assert_close(results[name], results["cpu"], rtol=1e-3, atol=1.0)
         runs = {name: lambda integrator=integrator: both(integrator) for name, integrator in engines.items()}
         times = _times(runs, dry)
         yield {
@@ -135,6 +149,7 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
             "D": dof,
             **times,
             "cpu/device": round(times["cpu_us"] / times["device_us"], 3),
+            "auto": engines["auto"].place,
         }
 
 
@@ -151,10 +166,6 @@ def peers(device: str, dry: bool) -> Iterator[Row]:
         print(*([report.table(rows)] if rows else []), *wrong, sep="\n", flush=True)
         assert not wrong, "a wrong result has no speed"
         yield from rows
-
-
-def _on_cpu(config: IntegratorConfig) -> IntegratorConfig:
-    return IntegratorConfig(dof=config.dof, device="cpu", max_batch=config.max_batch)
 
 
 def _times(runs: dict[str, Callable[[], object]], dry: bool) -> Row:

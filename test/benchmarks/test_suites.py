@@ -219,6 +219,38 @@ def test_all_that_only_a_gpu_can_show_runs_in_the_interpreter(project_root, tmp_
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+def test_calls_of_compiled_kernels_go_past_python_to_the_stub_driver(project_root):
+    """What is recorded of Triton's machine code, whatever its version calls it, is enough to start it again."""
+    import subprocess
+    import sys
+
+    pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
+    done = subprocess.run(
+        [sys.executable, "-c", CALL_TWICE], cwd=project_root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["2", "2", "2"]
+
+
+CALL_TWICE = """
+import torch
+from benchmarks.stub_driver import replays, stub_driver
+from traj_integrator_ros.kernels import velocity_step
+from traj_integrator_ros.kernels.triton import scan
+
+started = []
+run = scan.run
+scan.run = lambda *arguments, **options: (started.append(1), run(*arguments, **options))
+action, start = torch.ones(1, 8, 2, requires_grad=True), torch.ones(1, 2)
+with stub_driver(), replays():
+    for _ in range(3):
+        outputs = velocity_step(action, start, dt=0.1)
+        torch.autograd.grad(outputs, action, [torch.ones(1, 8, 2)] * 4)
+        print(len(started))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 def test_the_kept_count_is_that_of_the_launchers_as_they_are(project_root):
     """Warps and register bounds that have changed since would make it say what is not so."""
     import subprocess
