@@ -142,6 +142,8 @@ LAUNCHES |= {
     for name in ("clique", "velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk")
     for dtype in (torch.float32, torch.float64)
 }
+
+
 def _launch_dt(name: str, scheme: dict[str, object], dtype: torch.dtype, per_step: bool) -> None:
     """The gradient of dt, one for each trajectory or for each of its steps, with all upstream gradients and a pool."""
     from traj_integrator_ros.kernels.triton.dt_gradient import dt_gradient
