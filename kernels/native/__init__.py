@@ -58,17 +58,18 @@ The drop-in's kernels likewise: writes to the four buffers and returns views of 
 set_general_vjp: Callable[[Callable[..., tuple[Tensor | None, ...]]], None] = _C.set_general_vjp
 """Sets what computes gradients of the two above that are differentiated again, batched or traced: the operators."""
 
-replay_on: Callable[..., None] = _C.replay_on
+# None in an extension built from older sources, which computes on the CPU all the same.
+replay_on: Callable[..., None] | None = getattr(_C, "replay_on", None)
 """`replay_on(device_type, cuLaunchKernel, cuCtxGetCurrent, cuCtxSetCurrent, current_stream, record)`.
 
 From now on the two above compute on such devices, too, by what `record` says (`triton.replay`); None as the type: no
 more. The three are addresses of functions of the driver, `current_stream` takes the index of a device.
 """
 
-replay_plans: Callable[[], int] = _C.replay_plans
+replay_plans: Callable[[], int] | None = getattr(_C, "replay_plans", None)
 """How many kinds of calls are started without Python."""
 
-set_kept_dt: Callable[[Callable[[float, torch.device], Tensor | None]], None] = _C.set_kept_dt
+set_kept_dt: Callable[[Callable[[float, torch.device], Tensor | None]], None] | None = getattr(_C, "set_kept_dt", None)
 """Sets what makes a step length on a device, to be kept for good; None where it cannot be made now."""
 
 step_into: Callable[..., bool] = _C.step_into

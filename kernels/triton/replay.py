@@ -71,8 +71,8 @@ def _enable() -> str | None:
     native = native_kernels()
     if os.environ.get("TRAJ_INTEGRATOR_REPLAY") == "0":
         return "TRAJ_INTEGRATOR_REPLAY is 0"
-    if native is None:
-        return "there is no C++ extension"
+    if native is None or native.replay_on is None:
+        return "there is no C++ extension, or one built from older sources"
     if torch.version.hip:
         return "this is a torch for AMD"
     try:

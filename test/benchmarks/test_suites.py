@@ -270,10 +270,10 @@ def test_the_kept_count_is_that_of_the_launchers_as_they_are(project_root):
 PRINT_OPTIONS = """
 import json
 from benchmarks.triton_accounting.compilation import record
-from benchmarks.triton_accounting.launches import LAUNCHES
+from benchmarks.triton_accounting.launches import KEPT_LAUNCHES, LAUNCHES
 print(json.dumps([
     (name, recorded.kernel.fn.__name__, recorded.options["num_warps"], recorded.options.get("maxnreg"))
-    for name in LAUNCHES if " float32 " in name for recorded in record(name, LAUNCHES[name])
+    for name in KEPT_LAUNCHES for recorded in record(name, LAUNCHES[name])
 ]))
 """
 
