@@ -28,7 +28,7 @@ def test_first_and_second_derivatives_by_actions_start_and_dt_match_finite_diffe
 
     inputs = leaves(kernel, horizon=horizon, per_step=per_step)
     assert torch.autograd.gradcheck(step, inputs)
-    assert torch.autograd.gradgradcheck(step, inputs)
+    assert torch.autograd.gradgradcheck(step, inputs, fast_mode=horizon > 2)  # whole Jacobians take seconds
 
 
 @MAP
