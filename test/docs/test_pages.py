@@ -30,6 +30,7 @@ WRITTEN = {
 COMMAND = re.compile(r"^(?:    |\$ )(?:ros2|python3?|make|cmake|colcon|pip|fastdds|taskset|chrt) ", re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # a page has up to 15 programs, each of which may load torch on a busy machine
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:

@@ -1,8 +1,7 @@
-"""The scenarios with the node as a bare process: start-up, main job, shutdown, recovery."""
+"""The scenarios with the node as a bare process: start-up, main job, recovery; test/node has its end by signals."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
 pytest.importorskip("traj_integrator_interfaces.msg", reason="traj_integrator_interfaces is not built")
 
+from preloaded_node import PreloadedNode
 from scenarios import (
     MAIN_JOB,
     OTHER_ROBOTS,
     SCENARIOS,
-    SHUTDOWN_LIMIT_S,
     SIDE_BY_SIDE,
     START_UP,
     UNKNOWN_PARAMETER,
@@ -33,7 +32,7 @@ from traj_integrator_ros.traffic.node_process import NodeProcess
 from traj_integrator_ros.traffic.participant import START_TIMEOUT_S
 from traj_integrator_ros.traffic.ros_client import RosClient
 
-pytestmark = pytest.mark.ros
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", params=SCENARIOS, ids=str)
@@ -43,18 +42,6 @@ def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     process = NodeProcess(tmp_path_factory.mktemp("node"), arguments=scenario.process_arguments())
     client = scenario.client()
     yield client, scenario
-    client.close()
-    process.close()
-
-
-@pytest.fixture
-def active(tmp_path: Path) -> Iterator[tuple[NodeProcess, RosClient, Scenario]]:
-    """A node of the test's own, which is active."""
-    scenario = SCENARIOS[0]
-    process = NodeProcess(tmp_path, arguments=scenario.process_arguments())
-    client = scenario.client()
-    goes_to_active_by_itself(client, scenario)
-    yield process, client, scenario
     client.close()
     process.close()
 
@@ -71,7 +58,7 @@ def running(scenarios: Sequence[Scenario], folder: Path) -> Iterator[list[RosCli
     folders = [folder / str(one) for one in scenarios]
     for each in folders:
         each.mkdir()
-    nodes = [NodeProcess(f, arguments=one.process_arguments()) for f, one in zip(folders, scenarios, strict=True)]
+    nodes = [PreloadedNode(f, arguments=one.process_arguments()) for f, one in zip(folders, scenarios, strict=True)]
     clients = [one.client() for one in scenarios]
     try:
         yield clients
@@ -121,7 +108,7 @@ def started_with(tmp_path: Path) -> Iterator[Callable[[str | None], NodeProcess]
         file = Path("/nowhere/missing.yaml") if text is None else tmp_path / "parameters.yaml"
         if text is not None:
             file.write_text(text, encoding="utf-8")
-        started.append(NodeProcess(tmp_path, file))
+        started.append(PreloadedNode(tmp_path, file))
         return started[-1]
 
     yield start
@@ -129,24 +116,23 @@ def started_with(tmp_path: Path) -> Iterator[Callable[[str | None], NodeProcess]
         process.close()
 
 
-# A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
-@pytest.mark.alone
-@pytest.mark.parametrize(
-    ("number", "again_s"), [(signal.SIGTERM, 20.0), (signal.SIGINT, 0.02)], ids=["SIGTERM once", "SIGINT repeated"]
-)
-def test_signal_ends_the_node_in_time_with_exit_code_0_and_no_traceback(active, number, again_s):
-    process, _, _ = active
-    ended = process.stop(number, again_s)
-    assert ended.code == 0, process.output
-    assert ended.seconds <= SHUTDOWN_LIMIT_S, ended
-    assert "Traceback" not in process.output, process.output
-
-
-def test_publishers_and_clients_recover_when_the_node_is_killed_and_started_again(active):
-    process, client, scenario = active
+def test_publishers_and_clients_recover_when_the_node_is_killed_and_started_again(started_alone):
+    process, client, scenario = started_alone
 
     def kill() -> None:
         process.kill()
         process.start()
 
     traffic_recovers(client, scenario, kill)
+
+
+@pytest.fixture
+def started_alone(tmp_path: Path) -> Iterator[tuple[NodeProcess, RosClient, Scenario]]:
+    """A node of the test's own, which is active."""
+    scenario = SCENARIOS[0]
+    process = NodeProcess(tmp_path, arguments=scenario.process_arguments())
+    client = scenario.client()
+    goes_to_active_by_itself(client, scenario)
+    yield process, client, scenario
+    client.close()
+    process.close()

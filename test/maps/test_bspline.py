@@ -80,6 +80,7 @@ def test_every_form_gradient_and_fit_is_scipys(degree, layout, has_goal):
     assert table.fit <= 1e-10
 
 
+@pytest.mark.slow
 @FORM
 @BACKEND
 def test_gradcheck_of_every_input_to_second_order(degree, layout, has_goal, backend):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from preloaded_node import PreloadedNode
 from ros_client import RosClient
 
 from traj_integrator_ros.traffic.node_process import NodeProcess
@@ -32,11 +33,14 @@ def start_node(tmp_path: Path) -> Iterator[NodeFactory]:
     processes: list[NodeProcess] = []
 
     def start(
-        changes: Mapping[str, object] | None = None, arguments: Sequence[str] = (), **options: object
+        changes: Mapping[str, object] | None = None,
+        arguments: Sequence[str] = (),
+        kind: type[NodeProcess] = PreloadedNode,
+        **options: object,
     ) -> NodeProcess:
         folder = tmp_path / f"node{len(processes)}"
         folder.mkdir()
-        processes.append(NodeProcess(folder, {**PARAMETERS, **(changes or {})}, arguments, **options))
+        processes.append(kind(folder, {**PARAMETERS, **(changes or {})}, arguments, **options))
         return processes[-1]
 
     yield start
@@ -61,7 +65,7 @@ def connect() -> Iterator[ClientFactory]:
 @pytest.fixture(scope="module")
 def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """One node with the usual parameters for all tests of a module; they leave it as they found it."""
-    process = NodeProcess(tmp_path_factory.mktemp("shared_node"), PARAMETERS)
+    process = PreloadedNode(tmp_path_factory.mktemp("shared_node"), PARAMETERS)
     yield process
     process.close()
 

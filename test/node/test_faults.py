@@ -111,7 +111,7 @@ def test_a_service_client_that_disappears_mid_call_does_no_harm(
     start_node()
     client = connect()
     client.wait_until_active()
-    for _ in range(6):
+    for _ in range(4):
         passing = RosClient(client.joint_names)
         caller = passing.node.create_client(Integrate, f"{client.node_name}/integrate")
         passing.wait_for(caller.service_is_ready, "service")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from node_fixtures import PARAMETERS, ClientFactory, NodeFactory
+from preloaded_node import PreloadedNode
 from ros_client import RosClient, sequence
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -30,7 +31,7 @@ STEPS_TO = {"unconfigured": ("deactivate", "cleanup"), "active": ("configure", "
 def managed_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node that waits for transitions; its namespace keeps it apart from those of single tests."""
     parameters = {**PARAMETERS, "autostart": False}
-    process = NodeProcess(tmp_path_factory.mktemp("managed"), parameters, ["-r", "__ns:=/managed"])
+    process = PreloadedNode(tmp_path_factory.mktemp("managed"), parameters, ["-r", "__ns:=/managed"])
     yield process
     process.close()
 

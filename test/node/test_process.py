@@ -1,68 +1,19 @@
-"""The node as a process: how it starts, ends, and starts again."""
+"""The node as a process: its arguments, parameter files and names."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory
-from ros_client import sequence
+from preloaded_node import PreloadedNode
 
-from traj_integrator_interfaces.srv import Integrate
-from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
+from traj_integrator_ros.traffic.node_process import source_environment
 
 pytestmark = pytest.mark.ros
-SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
-LONGEST_END_S = 2.0
-
-
-def assert_ended_well(process: NodeProcess, number: signal.Signals) -> None:
-    code, seconds = process.stop(number)
-    assert code == 0, process.output
-    assert seconds < LONGEST_END_S
-    assert "Traceback" not in process.output
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_an_active_node_under_traffic(
-    start_node: NodeFactory, connect: ClientFactory, number: signal.Signals
-) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
-    client.node.create_timer(0.002, lambda: client.sequences.publish(SEQUENCE))
-    client.spin(0.5)
-    assert_ended_well(process, number)
-    # It takes leave, too; others would wait 20 s for one that does not.
-    client.wait_for(lambda: not client.sequences.get_subscription_count(), "gone", 3.0)
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize(("number", "delay_s"), list(zip(2 * SIGNALS, [0.3, 1.0, 1.6, 2.2], strict=True)))
-def test_a_signal_ends_a_node_that_is_still_starting(
-    start_node: NodeFactory, number: signal.Signals, delay_s: float
-) -> None:
-    process = start_node()
-    time.sleep(delay_s)
-    assert_ended_well(process, number)
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_an_unconfigured_node(
-    start_node: NodeFactory, connect: ClientFactory, number: signal.Signals
-) -> None:
-    process = start_node({"autostart": False})
-    assert connect().state() == "unconfigured"
-    assert_ended_well(process, number)
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
@@ -84,10 +35,10 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
 def test_a_wrong_value_in_a_parameter_file_ends_it_with_one_clear_line(tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(content)
-    ended = run(["--ros-args", "--params-file", str(file)], tmp_path)
-    assert ended.returncode == 2, ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert said in ended.stderr.splitlines()[-1]
+    process = PreloadedNode(tmp_path, file)
+    assert process.wait() == 2, process.output
+    assert "Traceback" not in process.output
+    assert said in process.output.splitlines()[-1]
 
 
 def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
@@ -106,27 +57,6 @@ def test_a_parameter_that_does_not_exist_is_told(start_node: NodeFactory) -> Non
     assert "parameter 'state_time_out' was given but does not exist" in process.output
     assert "parameter 'qos_overrides./joint_state.subscription.depth' was given but does not exist" in process.output
     assert process.output.count("does not exist") == 2
-
-
-def test_publishers_and_clients_recover_when_it_is_killed_and_started_again(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
-    client.node.create_timer(0.01, lambda: client.publish_state([0.0, 0.0, 0.0]))
-    client.node.create_timer(0.02, lambda: client.sequences.publish(SEQUENCE))
-    client.wait_for(lambda: len(client.batches) > 10, "trajectories before")
-    process.kill()
-    client.spin(0.5)
-    client.batches.clear()
-    client.trajectories.clear()
-    client.spin(0.5)
-    assert not client.batches
-    process.start()
-    # The same publishers, subscriptions and service clients go on without being made anew.
-    client.wait_for(lambda: len(client.batches) > 10 and len(client.trajectories) > 10, "trajectories after", 40.0)
-    assert client.call(Integrate, "integrate", Integrate.Request(actions=SEQUENCE)).success
 
 
 def test_names_can_be_remapped(start_node: NodeFactory, connect: ClientFactory) -> None:

@@ -11,12 +11,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, PARAMETERS
+from preloaded_node import PreloadedNode
 from ros_client import RosClient, sequence
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_ros.tools.checker import planned_trajectory
 from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
-from traj_integrator_ros.traffic.node_process import NodeProcess
 from traj_integrator_ros.traffic.participant import received_ns
 
 pytestmark = pytest.mark.ros
@@ -64,7 +64,7 @@ def streamed(folder: Path) -> tuple[int, list[tuple[int, JointTrajectory]]]:
         arrived.append((received_ns(info), message))
 
     random = np.random.default_rng(0)
-    node = NodeProcess(folder, parameters)
+    node = PreloadedNode(folder, parameters)
     client = RosClient(JOINTS)
     try:
         client.wait_until_active()

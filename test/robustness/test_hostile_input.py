@@ -47,8 +47,8 @@ from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 GENERATED = {
-    "action_sequence": 800, "position_trajectory": 500, "joint_states": 300, "integrate": 800, "compute_gradient": 800,
-    "evaluate": 800,
+    "action_sequence": 600, "position_trajectory": 400, "joint_states": 200, "integrate": 600, "compute_gradient": 600,
+    "evaluate": 600,
 }  # fmt: skip
 """Generated messages by channel. With the table and the damaged bytes, more than 2,000 bad ones in all."""
 DAMAGED = 100

@@ -1,0 +1,60 @@
+"""Signals end the node in time, whatever it is doing."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import numpy as np
+import pytest
+from node_fixtures import ClientFactory, NodeFactory
+from ros_client import sequence
+
+from traj_integrator_ros.traffic.node_process import NodeProcess
+
+pytestmark = [pytest.mark.ros, pytest.mark.alone]
+SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+LONGEST_END_S = 2.0
+
+
+def assert_ended_well(process: NodeProcess, number: signal.Signals, again_s: float = 20.0) -> None:
+    code, seconds = process.stop(number, again_s)
+    assert code == 0, process.output
+    assert seconds < LONGEST_END_S
+    assert "Traceback" not in process.output
+
+
+# A second signal is usual: Ctrl-C in a terminal reaches the node directly, and once more through ros2 launch.
+@pytest.mark.parametrize(
+    ("number", "again_s"), [(signal.SIGTERM, 20.0), (signal.SIGINT, 0.02)], ids=["SIGTERM once", "SIGINT repeated"]
+)
+def test_a_signal_ends_an_active_node_under_traffic(
+    start_node: NodeFactory, connect: ClientFactory, number: signal.Signals, again_s: float
+) -> None:
+    process = start_node()
+    client = connect()
+    client.wait_until_active()
+    client.node.create_timer(0.002, lambda: client.sequences.publish(SEQUENCE))
+    client.spin(0.5)
+    assert_ended_well(process, number, again_s)
+    # It takes leave, too; others would wait 20 s for one that does not.
+    client.wait_for(lambda: not client.sequences.get_subscription_count(), "gone", 3.0)
+
+
+@pytest.mark.parametrize(("number", "delay_s"), list(zip(2 * SIGNALS, [0.3, 1.0, 1.6, 2.2], strict=True)))
+def test_a_signal_ends_a_node_that_is_still_starting(
+    start_node: NodeFactory, number: signal.Signals, delay_s: float
+) -> None:
+    process = start_node(kind=NodeProcess)
+    time.sleep(delay_s)
+    assert_ended_well(process, number)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_an_unconfigured_node(
+    start_node: NodeFactory, connect: ClientFactory, number: signal.Signals
+) -> None:
+    process = start_node({"autostart": False})
+    assert connect().state() == "unconfigured"
+    assert_ended_well(process, number)
