@@ -30,7 +30,7 @@ WITHIN_KERNELS: dict[str, set[str]] = {
     "splines": {""},
     "maps": {"", "sharding", "splines"},
     "native": {"", "splines"},
-    "triton": {"", "splines"},
+    "triton": {"", "maps", "splines"},
     "costs": {"", "maps", "sharding", "splines"},
     "dropin": {"", "maps"},
 }
@@ -114,10 +114,28 @@ def test_every_room_is_in_the_table_and_says_who_lives_there(project_root: Path)
 
 
 def test_the_contributors_read_the_same_table(project_root: Path) -> None:
+    text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("After:")[2]
+    rooms, _, within_kernels = text.partition("In `kernels/`")
+    for part, table in ((rooms, ROOMS), (within_kernels, WITHIN_KERNELS)):
+        rows = dict(re.findall(r"^ {4}(\w+)/ +-> +(.*)$", part, re.MULTILINE))
+        said = {
+            room: set(re.findall(r"\w+", re.sub(r"[(].*?[)]", "", imported))) - {"nothing"}
+            for room, imported in rows.items()
+        }
+        assert said == {room: imported - {""} for room, imported in table.items()}
+
+
+def test_the_contributors_read_about_how_large_the_rooms_are(project_root: Path) -> None:
     text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^ {4}(\w+)/ +-> +(.*)$", text.partition("After:")[2], re.MULTILINE))
-    said = {room: set(re.findall(r"\w+", imported)) - {"nothing"} for room, imported in rows.items()}
-    assert said == ROOMS
+    heads, said = (re.search(rf"^\| {row}\|(.*)\|$", text, re.MULTILINE)[1].split("|") for row in ("", "after "))
+    outside = {KERNELS: KERNELS, "tests": "test"}
+    for head, numbers in zip(heads, said, strict=True):
+        rooms = re.findall(r"\w+", head.partition(";")[2] or head)
+        folders = [project_root / outside.get(room, f"{PACKAGE}/{room}") for room in rooms]
+        lengths = [len(file.read_bytes().splitlines()) for folder in folders for file in folder.rglob("*.py")]
+        count, lines = (int(number.replace(",", "")) for number in numbers.split(", "))
+        assert len(lengths) == pytest.approx(count, rel=0.25), head
+        assert sum(lengths) == pytest.approx(lines, rel=0.25), head
 
 
 @pytest.mark.parametrize(
