@@ -45,7 +45,7 @@ BATCHES, DRY_BATCHES = (1, 10, 100, 1000, 10_000, 100_000), (2,)
 DRY_MAPS = ("clique", "jerk")
 ROUNDS, SAMPLE_S = 9, 0.02
 TOY = {"DEVICE": "cpu", "BACKEND": "triton", "HORIZON": 8}
-TESTS = ("test/kernels/triton_checks.py", "test/kernels/triton_spline_checks.py")
+TESTS = tuple(f"test/kernels/triton_{name}checks.py" for name in ("", "replay_", "dt_", "spline_", "cost_"))
 
 
 def main() -> int:

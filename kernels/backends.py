@@ -108,7 +108,7 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
         if device_type == "cuda" and chosen is not _PREFERENCE["cuda"][0]:
             warnings.warn(f"traj_integrator_ros.kernels on CUDA: {info.reason}", RuntimeWarning, stacklevel=2)
         if device_type == "cuda" and chosen is Backend.TRITON and not torch.cuda.is_current_stream_capturing():
-            _import(chosen, "replay").enable()
+            _import(chosen, "replay").enable(torch.device("cuda", torch.cuda.current_device()))
     else:
         chosen = Backend(backend)
         obstacle = _obstacle(chosen, device_type)

@@ -18,12 +18,14 @@ import importlib
 import inspect
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
 from ..fast_path import fast_step, native_kernels, numbered_map
+from ..types import Trajectory
 from ..validation import kept_dt
 from .launch import Started, recorded
 
@@ -56,18 +58,18 @@ class Source(enum.IntEnum):
 
 
 @functools.cache
-def enable() -> str | None:
-    """Have the extension start kernels on CUDA devices by itself; return why not, where that cannot be or goes wrong.
+def enable(device: torch.device) -> str | None:
+    """Have the extension start kernels on such devices by itself; return why not, where that cannot be or goes wrong.
 
-    Not to be asked while a graph is captured: it runs a step and compares.
+    Not to be asked while a graph is captured: it runs a step on `device` and compares.
     """
-    obstacle = _enable()
+    obstacle = _enable(device)
     if obstacle is not None:
         logging.getLogger(__package__).info("CUDA kernels are launched from Python, which takes longer: %s", obstacle)
     return obstacle
 
 
-def _enable() -> str | None:
+def _enable(device: torch.device) -> str | None:
     native = native_kernels()
     if os.environ.get("TRAJ_INTEGRATOR_REPLAY") == "0":
         return "TRAJ_INTEGRATOR_REPLAY is 0"
@@ -83,10 +85,12 @@ def _enable() -> str | None:
     except (OSError, AttributeError) as error:
         return str(error)
     native.set_kept_dt(_kept_dt_outside_of_captures)
-    native.replay_on("cuda", *addresses, current_stream, record)
-    obstacle = _trial(torch.device("cuda", torch.cuda.current_device()))
+    native.replay_on(device.type, *addresses, current_stream, record)
+    # In a thread of its own: whoever asks is in the middle of a call, below autograd.
+    with ThreadPoolExecutor(1) as thread:
+        obstacle = thread.submit(_trial, device).result()
     if obstacle is not None:
-        native.replay_on(None, *[0] * 3, None, None)
+        native.replay_on(None, 0, 0, 0, None, None)
     return obstacle
 
 
@@ -203,25 +207,40 @@ def _runtime_parameters(kernel: object) -> tuple[str, ...]:
 
 def _trial(device: torch.device) -> str | None:
     """Why a step that the extension starts is not what the launchers make of it; None if it is, both ways."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     generator = torch.Generator().manual_seed(0)
-    action, start = (torch.randn(size, generator=generator).to(device) for size in ((3, 8, 2), (1, 2)))
     try:
-        # The first is recorded, the others are started by the extension.
-        expected, *found = (_both_ways(action.requires_grad_(), start.requires_grad_()) for _ in range(3))
+        for _ in range(3):  # the first is recorded, the others are started by the extension
+            action, start = (torch.randn(size, generator=generator).to(device) for size in ((3, 8, 2), (1, 2)))
+            found, expected = (_both_ways(step, action, start) for step in (_by_extension, _from_python))
+            if not all(map(torch.equal, found, expected)):
+                return "a step gave other results than from Python"
     except RuntimeError as error:
         return f"a step failed: {str(error).splitlines()[0]}"
-    same = all(torch.equal(a, b) for results in found for a, b in zip(expected, results, strict=True))
-    return None if same else "a step gave other results than from Python"
+    return None
 
 
-def _both_ways(action: Tensor, start: Tensor) -> list[Tensor]:
+def _both_ways(step: Callable[[Tensor, Tensor], Trajectory], action: Tensor, start: Tensor) -> list[Tensor]:
+    inputs = action.detach().requires_grad_(), start.detach().requires_grad_()
+    outputs = step(*inputs)
+    gradients = torch.autograd.grad([output.square().sum() for output in outputs], inputs)
+    return [*(output.detach() for output in outputs), *gradients]
+
+
+def _by_extension(action: Tensor, start: Tensor) -> Trajectory:
     from ..maps.velocity import VELOCITY
 
-    outputs = fast_step(VELOCITY, action, (start, None, None), 0.1, None, "step", ())
-    if outputs is None:
+    trajectory = fast_step(VELOCITY, action, (start, None, None), 0.1, None, "step", ())
+    if trajectory is None:
         raise RuntimeError("the extension leaves it to Python")
-    gradients = torch.autograd.grad([output.square().sum() for output in outputs], (action, start))
-    return [*(output.detach() for output in outputs), *gradients]
+    return trajectory
+
+
+def _from_python(action: Tensor, start: Tensor) -> Trajectory:
+    from ..maps.velocity import VELOCITY
+
+    return VELOCITY.step(action, (start, None, None), 0.1, None, "step", "triton")
 
 
 def _kept_dt_outside_of_captures(seconds: float, device: torch.device) -> Tensor | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,6 @@ from traj_integrator_ros.kernels.fast_path import native_kernels
 from traj_integrator_ros.kernels.triton import replay, start_gradients
 from traj_integrator_ros.kernels.validation import kept_dt
 
-pytestmark = pytest.mark.skipif(ON_GPU, reason="on a device the driver itself starts the kernels")
 native = pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
 
 LAUNCH = ctypes.CFUNCTYPE(
@@ -85,6 +85,8 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch):
+    if ON_GPU:
+        pytest.skip("on a device its own driver starts the kernels")
     stand_in = Driver()
     monkeypatch.setattr(replay, "machine_code", stand_in.machine_code)
     addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in stand_in.functions]
@@ -100,7 +102,7 @@ def inputs(kernel, seed, *, dtype=torch.float32, rows=BATCH, index=False, dt=0.1
     generator = torch.Generator().manual_seed(seed)
 
     def random(*size):
-        return torch.randn(size, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+        return torch.randn(size, generator=generator, dtype=torch.float64).to(DEVICE, dtype).requires_grad_()
 
     starts = [None if i in absent else random(rows, DOF) for i in range(kernel.operator.starts)]
     options = {"dt": dt}
@@ -218,3 +220,69 @@ def test_transforms_and_second_derivatives_go_the_general_way_and_are_right(driv
     torch.testing.assert_close(torch.func.hessian(cost)(action), wanted)
     assert not driver.launched
     torch.testing.assert_close(torch.autograd.functional.hessian(cost, action), wanted)
+
+
+def load(driver, monkeypatch):
+    """The stand-in where libcuda is looked for."""
+    names = ("cuLaunchKernel", "cuCtxGetCurrent", "cuCtxSetCurrent")
+    library = SimpleNamespace(**dict(zip(names, driver.functions, strict=True)))
+    monkeypatch.setattr(replay.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    native_kernels().replay_on(None, 0, 0, 0, None, None)
+
+
+def test_it_is_tried_in_the_middle_of_a_call_below_autograd_and_then_used(driver, monkeypatch):
+    load(driver, monkeypatch)
+    with torch.no_grad(), torch._C._AutoDispatchBelowAutograd():
+        assert replay._enable(torch.device(DEVICE)) is None
+    assert driver.launched == 2 * 3  # outputs, gradients, and the sum of the start row
+    assert native_kernels().replay_plans() == 2
+
+
+def test_where_a_driver_does_not_do_what_it_is_told_calls_stay_in_python(driver, monkeypatch):
+    functions = driver.functions
+    driver.functions = (LAUNCH(lambda *arguments: 0), *functions[1:])
+    load(driver, monkeypatch)
+    assert replay._enable(torch.device(DEVICE)) == "a step gave other results than from Python"
+    assert native_kernels().replay_plans() == 0
+    driver.functions = (LAUNCH(lambda *arguments: 700), *functions[1:])
+    load(driver, monkeypatch)
+    assert "the extension leaves it to Python" in replay._enable(torch.device(DEVICE))
+
+
+def test_it_can_be_switched_off_and_says_where_there_is_no_driver(driver, monkeypatch):
+    native_kernels().replay_on(None, 0, 0, 0, None, None)
+    assert "libcuda.so.1" in replay._enable(torch.device(DEVICE))
+    monkeypatch.setenv("TRAJ_INTEGRATOR_REPLAY", "0")
+    assert "TRAJ_INTEGRATOR_REPLAY" in replay._enable(torch.device(DEVICE))
+
+
+def test_what_goes_wrong_in_python_is_raised_as_it_is(driver):
+    def record(*arguments):
+        raise LookupError("no such kernel")
+
+    native_kernels().replay_on(DEVICE, 0, 0, 0, lambda device: STREAM, record)
+    with pytest.raises(LookupError, match="no such kernel"):
+        MAPS["velocity"].step(torch.ones(1, 3, 1), torch.ones(1, 1), dt=0.1)
+
+
+@pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
+@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("bspline")])
+def test_a_device_is_given_the_same_by_the_extension_as_from_python_also_while_it_captures(name):
+    assert replay.enable(torch.device("cuda", torch.cuda.current_device())) is None
+    kernel = MAPS[name]
+    upstream = [torch.ones(BATCH, kernel.output_horizon(HORIZON), DOF, device=DEVICE)] * 4
+    for seed in range(3):
+        given = (*inputs(kernel, seed), upstream)
+        for got, wanted in zip(both_ways(kernel, *given), both_ways(kernel, *given, "triton"), strict=True):
+            assert torch.equal(got, wanted)
+    action, starts, options = inputs(kernel, 3)
+    plans, graph = native_kernels().replay_plans(), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        captured = kernel.step(action, *starts, **options)
+    graph.replay()
+    for got, wanted in zip(captured, kernel.step(action, *starts, **options, backend="triton"), strict=True):
+        assert torch.equal(got, wanted.detach())
+    assert native_kernels().replay_plans() == plans
