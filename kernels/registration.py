@@ -38,7 +38,7 @@ def register(
             return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
 
     def autograd(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
-        if any(is_sharded(tensor) for tensor in arguments[:4] if tensor is not None):
+        if is_sharded(next(tensor for tensor in arguments if tensor is not None)):
             ensure_rules()
         if not _is_differentiated(arguments[: dt_place + 1]):
             return below_autograd(keyset, *arguments)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor.placement_types import Placement
 
 
@@ -59,17 +60,17 @@ def weights_layout(dims: int, *, with_rows: bool) -> Layout:
     return Layout(Shard(0) if has_batch else Replicate(), Shard(dims - 1))
 
 
-def check_horizon(name: str, tensor: DTensor | object, dim: int = 1) -> None:
+def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
     """Refuse a tensor, or its specification, that is split along the horizon.
 
     Raises:
         ValueError: it is.
 
     """
-    if any(place.is_shard(dim) for place in tensor.placements):
+    if any(place.is_shard(1) for place in tensor.placements):
         raise ValueError(
             f"{name}: expected a horizon that is whole on every device, for each row of a trajectory depends on those "
-            f"before it; got Shard({dim}), and dimension {dim} is the horizon. Shard the batch (0) or the joints (2)"
+            f"before it; got Shard(1), and dimension 1 is the horizon. Shard the batch (0) or the joints (2)"
         )
 
 

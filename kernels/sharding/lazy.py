@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from types import ModuleType
@@ -20,11 +21,13 @@ def is_sharded(tensor: object) -> bool:
     return module is not None and isinstance(tensor, module.DTensor)
 
 
+@functools.cache
 def rules() -> ModuleType:
     """The sharding rules of the operators."""
     return importlib.import_module(".rules", __package__)
 
 
+@functools.cache
 def shards() -> ModuleType:
     """What computes on the shards of DTensors."""
     return importlib.import_module(".shards", __package__)
