@@ -65,6 +65,7 @@ class TestCsv:
             ("time,velocity_j\n0,1\n", "expected columns time, position_<joint>"),
             ("position_j,velocity_j\n0,1\n", "column time is missing"),
             ("time,position_i,position_j,velocity_j\n0,1,2,3\n", "column velocity_i is missing"),
+            ("time,position_j,position_j\n0,1,2\n", "expected column position_j once, got it 2 times"),
             ("time,position_j,velocity_j\n0,zero,1\n", "expected a number in column position_j, row 2, got 'zero'"),
             ("time,position_j,velocity_j\n0,1\n", "expected a number in column velocity_j, row 2, got nothing"),
             ("time,position_j,velocity_j\n0,1,1\n1,2,1\n", "too short: expected at least 16 samples, got 2"),
@@ -178,6 +179,10 @@ class TestRobotTrajectory:
             ),
             ("joint_names: [a]\npoints: [{positions: [x], time_from_start: 0}]", "expected numbers in positions"),
             ("joint_names: [a]\npoints: [{time_from_start: 0}]", "expected positions in every point"),
+            (
+                "joint_names: [a, a]\npoints: [{positions: [1, 2], time_from_start: 0}]",
+                "expected every joint once, got a twice",
+            ),
             ("a: [", "not a YAML file"),
         ],
     )

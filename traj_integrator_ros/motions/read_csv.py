@@ -114,13 +114,15 @@ class _Table:
     """Columns of a CSV by name, as numbers."""
 
     def __init__(self, path: Path, header: list[str], rows: list[list[str]]) -> None:
-        self._path, self._rows = path, rows
+        self._path, self._header, self._rows = path, header, rows
         self._index: dict[str, int] = {name: i for i, name in enumerate(header)}
 
     def column(self, name: str) -> np.ndarray:
-        """[N] numbers; RecordingError where the column is missing or a cell is no number."""
+        """[N] numbers; RecordingError where the column is missing or there twice, or a cell is no number."""
         if name not in self._index:
             raise RecordingError(f"{self._path}: column {name} is missing")
+        if self._header.count(name) > 1:
+            raise RecordingError(f"{self._path}: expected column {name} once, got it {self._header.count(name)} times")
         i = self._index[name]
         values = np.empty(len(self._rows))
         for k, row in enumerate(self._rows):

@@ -67,13 +67,16 @@ def checked_samples(
     nature: Nature,
     as_is: bool = False,
 ) -> Samples:
-    """The samples that a reader found, or a RecordingError: none at all, not finite, times that do not increase.
+    """The samples that a reader found; RecordingError for none, a joint twice, and numbers or times that are no motion.
 
     With `as_is` only that there are any is checked, and times begin at 0 where the first one is a number.
     """
     if len(time) == 0:
         raise RecordingError(f"{path}: expected samples, got none")
     if not as_is:
+        twice = next((name for name in joint_names if list(joint_names).count(name) > 1), None)
+        if twice is not None:
+            raise RecordingError(f"{path}: expected every joint once, got {twice} twice")
         _check_numbers(path, (time, position, velocity, acceleration, jerk), joint_names)
     begin = time[0] if np.isfinite(time[0]) else 0.0
     names = tuple(joint_names)
