@@ -111,4 +111,6 @@ def _real(value: ArrayLike | None) -> torch.Tensor | None:
 
 
 def _whole(value: ArrayLike | None) -> torch.Tensor | None:
-    return None if value is None else torch.as_tensor(np.array(value, dtype=np.int64))
+    if value is None or isinstance(value, torch.Tensor):
+        return None if value is None else value.detach().cpu().long()
+    return torch.as_tensor(np.array(value, dtype=np.int64))
