@@ -14,7 +14,8 @@ wanted. Forward and transpose (vector-Jacobian product) of
 and of what they cost, `quadratic_cost`, forward and gradients in one kernel.
 
 Each file has launchers and kernels of one map. What they share: `launch` and `scan` (host), `addressing` and `pairs`
-(device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all).
+(device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). `dt_gradient` has the
+gradient of the step lengths of all maps; `replay` lets C++ start again what was started once.
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
 pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is

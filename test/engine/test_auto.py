@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from traj_integrator_ros.engine import auto as engine_auto
+from traj_integrator_ros.engine import calls
 from traj_integrator_ros.engine.auto import AutoRunner, numbers_of
 from traj_integrator_ros.engine.direct import DirectRunner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.kernels import MAPS, Backend
 
 pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
 KERNEL = MAPS["jerk"]
@@ -110,3 +112,16 @@ def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
         assert runner.is_for_cpu(numbers_of(KERNEL, actions.shape)) is cpu_is_chosen
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize(("device", "measures"), [("auto", True), ("cpu", False)])
+def test_auto_alone_measures_where_there_is_a_device_and_warming_up_is_enough_for_it(device, measures, monkeypatch):
+    answers = iter([Backend.TRITON, Backend.NATIVE])
+    monkeypatch.setattr(calls, "default_backend", lambda device: next(answers, Backend.NATIVE))
+    monkeypatch.setattr(engine_auto, "BATCHES", (1, 2))
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device=device))
+    assert engine.crossover is None
+    engine.warm_up([(2, HORIZON)])
+    assert (engine.crossover is not None) is measures
+    kept = engine.with_changes(dt=0.1)
+    assert kept.crossover == engine.crossover
