@@ -125,3 +125,15 @@ def test_auto_alone_measures_where_there_is_a_device_and_warming_up_is_enough_fo
     assert (engine.crossover is not None) is measures
     kept = engine.with_changes(dt=0.1)
     assert kept.crossover == engine.crossover
+
+
+def test_where_memory_ends_before_the_device_wins_the_cpu_does_all():
+    def allocate(shape):
+        if math.prod(shape) > 100 * NUMBERS:
+            raise MemoryError
+        return torch.empty(shape)
+
+    runner = auto(cpu_us=(3, 0.1), device_us=(400, 0.01))
+    runner._allocate = allocate
+    integrate(engine_of(runner), 1)
+    assert runner.crossover == (math.inf, math.inf)

@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from ..kernels import ControlMap
+from .types import is_out_of_memory
 from .work import ForwardWork, Runner, VjpWork
 
 # Trajectories of the calls that are measured, and calls of each size: the first two prepare the device (`graphs`).
@@ -81,23 +82,32 @@ class AutoRunner:
     def _measured(self, kernel: ControlMap, shape: Sequence[int], dt: np.ndarray) -> Crossover:
         if self.crossover is None:
             _, horizon, dof = shape
+            each = numbers_of(kernel, (1, horizon, dof))
             trials = _Trials(kernel, horizon, dof, dt[:1], self._allocate)
             self.crossover = Crossover(
-                self._first_won(trials.forward, lambda runner: runner.forward),
-                self._first_won(trials.vjp, lambda runner: runner.vjp),
+                self._first_won(each, trials.forward, lambda runner: runner.forward),
+                self._first_won(each, trials.vjp, lambda runner: runner.vjp),
             )
             self.device.release()  # what the trials have taken
         return self.crossover
 
-    def _first_won(self, make: Callable[[int], Work], method: Callable[[Runner], Callable[[Work], None]]) -> float:
+    def _first_won(
+        self, each: int, make: Callable[[int], Work], method: Callable[[Runner], Callable[[Work], None]]
+    ) -> float:
         """Size from which on the device is faster: between the last that it loses at and the first that it wins at."""
         lost = 0
         for batch in BATCHES:
-            work = make(batch)
-            numbers = numbers_of(work.kernel, (work.actions if isinstance(work, ForwardWork) else work.action).shape)
+            numbers = batch * each
             if lost and numbers > MOST_NUMBERS:
                 break
-            if self._time(method(self.device), work) < self._time(method(self.cpu), work):
+            try:
+                work = make(batch)
+                wins = self._time(method(self.device), work) < self._time(method(self.cpu), work)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                break
+            if wins:
                 return math.sqrt(lost * numbers)
             lost = numbers
         return math.inf
