@@ -124,7 +124,10 @@ class Mppi(Node):
         rclpy.spin_until_future_complete(self, future)
         names, start_from = future.result().values
         if start_from.string_value != "previous":
-            raise SystemExit("mppi: run `ros2 param set /traj_integrator start_from previous` first")
+            raise SystemExit(
+                "mppi: expected start_from = previous: `ros2 param set /traj_integrator start_from previous`, "
+                "or start it with `-p start_from:=previous`"
+            )
         self.names = list(names.string_array_value)
 
     def on_joint_state(self, state: JointState) -> None:
