@@ -22,19 +22,17 @@ CONSTRAINTS = Path("requirements/transitive.txt")
 NOT_INPUTS = ("docs/", "benchmarks/", "soak/", "examples/", ".ci/")
 """Folders on which no result of a cell depends; nor does it on pages."""
 TESTS = (
-    "test/kernels/test_reference.py",
+    "test/maps",
     "test/kernels/test_native.py",
     "test/kernels/test_operators_autograd.py",
-    "test/kernels/test_integration_utils.py",
     "test/engine/test_integrator.py",
     "test/wire",
     "test/node/test_lifecycle.py",
-    "test/node/test_topics.py",
     "test/node/test_services.py",
-    "test/node/test_clock.py",
-    "test/node/test_faults.py",
     "test/node/test_parameters.py",
-    "test/node/test_executor.py",
+    "test/node/test_faults.py",
+    "test/node/test_clock.py",
+    "test/node/test_rclpy_features.py",
 )
 """What shows a release's, a Python's or a torch's own: operators and their gradients, messages, a node's whole life."""
 TESTS_WITHIN_S = 900

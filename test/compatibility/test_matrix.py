@@ -76,6 +76,10 @@ def test_a_cell_is_this_checkout_with_another_torch(
         assert (pinned.folder / name).read_bytes() == (project_root / name).read_bytes()
 
 
+def test_the_tests_of_a_cell_exist(script, project_root: Path) -> None:
+    assert [name for name in script("matrix_cell").TESTS if not (project_root / name).exists()] == []
+
+
 def test_a_result_holds_until_its_inputs_change(script, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = script("matrix_cell")
     files = matrix.checkout_files()
