@@ -35,6 +35,12 @@ def borrow_packages(lender: Path, borrower: Path, site_packages: Path, requireme
                 take_over(source, target, lender, borrower)
 
 
+def is_complete(venv: Path, python: str) -> bool:
+    """Whether an environment has all its packages and is of this Python."""
+    made_with, packages = venv / ".set-up" / "python", venv / ".set-up" / "packages"
+    return packages.is_file() and made_with.read_text(encoding="utf-8") == python
+
+
 def take_over(source: Path, target: Path, lender: Path, borrower: Path) -> None:
     """Links a file; a script that names the interpreter of the one environment is rewritten for the other."""
     target.unlink(missing_ok=True)

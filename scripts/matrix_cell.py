@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import set_up
-from set_up_steps import hashed
+from files import hashed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "matrix"

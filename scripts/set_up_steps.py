@@ -7,7 +7,6 @@ with the right stamp are skipped: an interrupted set-up goes on where it was, on
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import importlib.metadata
 import os
 import re
@@ -21,14 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import set_up
-from borrow import borrow_packages
+from borrow import borrow_packages, is_complete
+from files import hashed, write_at_once
+from native_build import NativeBuild, native_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / "build" / "set-up.log"
 REQUIREMENTS = ROOT / "requirements"
 INTERFACES = ROOT / "traj_integrator_interfaces"
 PACKAGE = "traj_integrator_ros"
-NATIVE = ROOT / "kernels" / "native"
 
 
 class SetUpError(Exception):
@@ -208,7 +208,8 @@ def install_packages(environment: Environment) -> None:
     drop_half_installed(environment.site_packages)
     pip = pip_install(environment)
     if not environment.use_ros:
-        if (lender := environment_to_borrow_from(environment)) is not None:
+        lender = ROOT / ".venv"
+        if lender != environment.venv and is_complete(lender, set_up.base_python()):
             site_packages = environment.site_packages.relative_to(environment.venv)
             pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
             borrow_packages(lender, environment.venv, site_packages, pins)
@@ -219,19 +220,6 @@ def install_packages(environment: Environment) -> None:
     requirements = ROOT / "build" / "requirements-beside-ros.txt"
     write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
     environment.run(*pip, "-r", requirements)
-
-
-def environment_to_borrow_from(environment: Environment) -> Path | None:
-    """The environment with the default wheels, where it is of the same Python and its packages are complete."""
-    lender = ROOT / ".venv"
-    python, packages = lender / ".set-up" / "python", lender / ".set-up" / "packages"
-    if (
-        environment.venv == lender
-        or not packages.is_file()
-        or python.read_text(encoding="utf-8") != set_up.base_python()
-    ):
-        return None
-    return lender
 
 
 def wheel_requirements(environment: Environment) -> tuple[str, ...]:
@@ -356,17 +344,12 @@ def project_inputs(environment: Environment) -> list[str | Path]:
 def install_project(environment: Environment) -> None:
     """Installs this package so that changes of the sources count at once, and enters it into the ament index."""
     install = (*pip_install(environment), "--no-build-isolation", "--no-deps", "-e", ROOT)
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    module, stamp = NATIVE / f"_C{suffix}", ROOT / "build" / "native" / f"built{suffix}"
-    fingerprint = hashed(native_inputs(environment))
-    if module.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint:
-        # Built by an earlier set-up or for another environment: they lie in the checkout, one for each Python.
+    native = NativeBuild.of(torch_version(environment))
+    if native.is_up_to_date:
         environment.run(*install, TRAJ_INTEGRATOR_NATIVE="0")
     else:
-        module.unlink(missing_ok=True)
-        environment.run(*install)
-        if module.is_file():
-            write_at_once(stamp, fingerprint)
+        with native.renewed():
+            environment.run(*install)
     share, executables = environment.venv / "share", environment.venv / "lib" / PACKAGE
     links = {
         share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,
@@ -384,18 +367,10 @@ def install_project(environment: Environment) -> None:
         link.symlink_to(target)
 
 
-def native_inputs(environment: Environment) -> list[str | Path]:
-    """What the C++ kernels are made of."""
-    torch = sorted(path.name for path in environment.site_packages.glob("torch-*.dist-info"))
-    if not torch:
-        torch = [system_version("torch", environment)]
-    flags = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
-    return [sys.version, *torch, *(os.environ.get(name, "") for name in flags), ROOT / "setup.py", *native_sources()]
-
-
-def native_sources() -> list[Path]:
-    """The C++ kernels."""
-    return sorted(path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))
+def torch_version(environment: Environment) -> str:
+    """The torch that the C++ kernels are built against: that of .venv, else the system's."""
+    own = sorted(path.name for path in environment.site_packages.glob("torch-*.dist-info"))
+    return own[0] if own else system_version("torch", environment)
 
 
 def launch_files() -> list[Path]:
@@ -446,24 +421,6 @@ def pip_install(environment: Environment) -> tuple[object, ...]:
     """The start of a command that installs with pip."""
     quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off")
     return (environment.python, "-m", "pip", "install", *quiet)
-
-
-def hashed(inputs: Iterable[str | Path]) -> str:
-    """A hash over strings, and over names and contents of files."""
-    result = hashlib.sha256()
-    for entry in inputs:
-        content = entry.read_bytes() if isinstance(entry, Path) else b""
-        for part in (str(entry).encode(), content):
-            result.update(len(part).to_bytes(8, "little") + part)
-    return result.hexdigest()
-
-
-def write_at_once(path: Path, text: str) -> None:
-    """Writes a file so that it is there as a whole or not at all, whenever this process ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
 
 
 def most_telling_line(start: int) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from traj_integrator_ros.wire.fast_dds import PROFILE_VARIABLES, profile_variable
+
 pytestmark = pytest.mark.ros
 NODE = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
 ENCLAVE = "/traj_integrator"
@@ -79,9 +81,9 @@ def test_everything_here_stays_on_this_machine(project_root: Path) -> None:
     code = (
         "import os; from traj_integrator_ros.traffic.local_dds import stay_local\n"
         "stay_local(); print(os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'], os.environ['ROS_DOMAIN_ID'] != '0', "
-        "os.environ['FASTDDS_DEFAULT_PROFILES_FILE'])"
+        f"os.environ[{profile_variable()!r}])"
     )
-    unset = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", "FASTDDS_DEFAULT_PROFILES_FILE", "ROS_DISTRO")
+    unset = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", *PROFILE_VARIABLES, "ROS_DISTRO")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     demo = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=project_root, env=environment
