@@ -174,5 +174,10 @@ KEPT_LAUNCHES = tuple(
 """Those of the kept table."""
 OTHER_DTYPES = tuple(name for name in LAUNCHES if re.search(r"(float64|bfloat16) one dt H32 D7", name))
 """Kept for one architecture."""
-QUICK = tuple(name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|degree 4 to a goal)", name))
+QUICK = tuple(
+    name
+    for name in LAUNCHES
+    if re.search(r"float32 (one dt H(32 D7|128)|degree 4 to a goal)", name)
+    and not re.match(r"(clique|velocity|acceleration \w+) dt gradient", name)
+)
 """One for each kernel, with and without a carry."""

@@ -119,7 +119,7 @@ class Replay : public DeviceKernels {
   void run(Key key, const Inputs& inputs, const Results& results) {
     for (const Tensor& tensor : inputs) add_tensor(key, tensor);
     for (const Tensor& tensor : results) add_tensor(key, tensor);
-    const c10::DeviceGuard guard(results_device(inputs));
+    const c10::DeviceGuard guard(device_of(inputs));
     std::shared_ptr<const Plan> plan;
     void* stream = nullptr;
     {
@@ -143,7 +143,7 @@ class Replay : public DeviceKernels {
   }
 
   template <class Inputs>
-  static c10::Device results_device(const Inputs& inputs) {
+  static c10::Device device_of(const Inputs& inputs) {
     for (const Tensor& tensor : inputs) {
       if (tensor.defined()) return tensor.device();
     }
@@ -187,7 +187,7 @@ class Replay : public DeviceKernels {
     }
     std::vector<Tensor> temporaries;
     for (const int64_t bytes : plan.temporaries) {
-      temporaries.push_back(at::empty({bytes}, at::TensorOptions(results_device(inputs)).dtype(at::kByte)));
+      temporaries.push_back(at::empty({bytes}, at::TensorOptions(device_of(inputs)).dtype(at::kByte)));
     }
     constexpr size_t kMostArguments = 32;
     for (const Launch& launch : plan.launches) {
