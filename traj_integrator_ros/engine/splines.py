@@ -74,7 +74,7 @@ class SplineCalls:
         return self._fit(name, value)
 
 
-class _Lent:
+class _Borrowed:
     """An array's memory as if it could be written: torch has no read-only tensors, and the launchers only read it."""
 
     def __init__(self, array: np.ndarray) -> None:
@@ -86,7 +86,7 @@ class _Lent:
 
 def _shared(array: np.ndarray) -> Tensor:
     """A tensor that reads the array's memory."""
-    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Lent(array)))
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Borrowed(array)))
 
 
 def _index(index: np.ndarray | None) -> Tensor | None:

@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
-from ..wire.lent_services import lent
+from ..wire.borrowed_services import borrowed
 from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 from .take import take
 
@@ -111,7 +111,7 @@ class Entities:
                 (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
                 (Evaluate, "~/evaluate", callbacks.evaluate),
             ):
-                self._services.append(node.create_service(lent(service), name, callback, qos_profile=calls))
+                self._services.append(node.create_service(borrowed(service), name, callback, qos_profile=calls))
         except BaseException:
             self.destroy()
             raise

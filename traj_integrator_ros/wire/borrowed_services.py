@@ -24,8 +24,8 @@ _CREATE = ctypes.CFUNCTYPE(_ADDRESS)
 _DESTROY = ctypes.CFUNCTYPE(None, _ADDRESS)
 
 
-class LentResponse(SimpleNamespace):
-    """Base of the responses of `lent`: its arrays are contiguous, and have to stay as they are until it is sent."""
+class BorrowedResponse(SimpleNamespace):
+    """Base of the responses of `borrowed`: its arrays are contiguous, and have to stay as they are until it is sent."""
 
     _blank: ClassVar[Callable[[], SimpleNamespace]]
 
@@ -34,8 +34,8 @@ class LentResponse(SimpleNamespace):
 
 
 @cache
-def lent(service: type) -> type:
-    """Return a type to serve `service` with, whose requests are named tuples, and whose responses are LentResponses.
+def borrowed(service: type) -> type:
+    """Return a type to serve `service` with, whose requests are named tuples, and responses BorrowedResponses.
 
     Fields, names and values are those of rclpy's objects, with arrays of numpy's; a request that cannot be read is the
     error, and a response that cannot be written says so in its message. Returns `service` itself where this rclpy or
@@ -57,7 +57,7 @@ def _response(message: type) -> type:
     layout = _checked_layout(message)
     memory = ctypes.create_string_buffer(layout.size)
 
-    def converted(response: LentResponse, _: int) -> bool:
+    def converted(response: BorrowedResponse, _: int) -> bool:
         try:
             layout.write(response, memory)
         except Exception as error:  # C knows none
@@ -74,7 +74,7 @@ def _response(message: type) -> type:
     }
 
     metaclass = _metaclass(message, functions)
-    return metaclass(message.__name__, (LentResponse,), {"_blank": staticmethod(layout.blank)})
+    return metaclass(message.__name__, (BorrowedResponse,), {"_blank": staticmethod(layout.blank)})
 
 
 def _checked_layout(message: type) -> StructLayout:
