@@ -38,6 +38,8 @@ class Transports(NamedTuple):
     """File name in config/ for all of them; None for the middleware's own."""
     prepared_for: tuple[int, int, int] | None = None
     """Batch, horizon and joints that the processes prepare for by themselves; None if they do not."""
+    client_prepares: bool = True
+    """Whether the client does, too."""
 
 
 @contextmanager
@@ -67,9 +69,12 @@ def running(
         node = NodeProcess(folder, parameters, program=("-m", node_module))
         stack.callback(node.stop)
         if transports.prepared_for is not None:
+            unprepared = dict(os.environ)
             prepare_transport(*transports.prepared_for)  # as echo and client would themselves: they inherit it
         echo = PythonProcess(["-m", "benchmarks.ros_echo"], folder / "echo.log", name="echo")
         stack.callback(echo.stop)
+        if transports.prepared_for is not None and not transports.client_prepares:
+            _restore(unprepared)
         manager = _Manager(ctx=multiprocessing.get_context("spawn"))
         manager.start()
         stack.callback(manager.shutdown)
@@ -106,5 +111,9 @@ def _environment(transports: Transports) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        _restore(before)
+
+
+def _restore(environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)

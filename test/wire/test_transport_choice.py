@@ -108,7 +108,7 @@ def values(xml: bytes) -> dict[str, list[str]]:
 
 
 def test_it_stays_on_this_machine_where_ros_does() -> None:
-    assert stays_local({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"})
+    assert stays_local({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}) and stays_local({"ROS_LOCALHOST_ONLY": "1"})
     assert not stays_local({"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}) and not stays_local({})
 
 

@@ -157,7 +157,11 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
         (options.out / name).unlink(missing_ok=True)
     if not options.external_node:
         stay_local()
-    transport = prepare_transport(options.batch, MAX_HORIZON, len(prepared.recording.joint_names))
+    try:
+        transport = prepare_transport(options.batch, MAX_HORIZON, len(prepared.recording.joint_names))
+    except ValueError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return EXIT_USAGE
     if transport.is_short:
         print(f"demo: {transport.reason}", file=sys.stderr)
     _tell_source(prepared)

@@ -108,7 +108,8 @@ def choose_transport(
 
 def stays_local(environment: Mapping[str, str]) -> bool:
     """Whether ROS is told to stay on this machine: then the profile lets nothing out, either."""
-    return environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
+    by_range = environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
+    return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # the latter up to Humble
 
 
 def profile(segment_bytes: int, local: bool) -> str:

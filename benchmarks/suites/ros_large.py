@@ -1,0 +1,36 @@
+"""Large messages through ROS as they go without settings: 1,000 trajectories, 0.9 MB in and 3.6 MB out.
+
+The node is started as `ros2 launch` starts it and fits its transports to `max_batch` by itself; the echo does the same.
+Beside it, what the middleware does when nobody chooses anything.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+from ..registry import Case, suite
+from .ros_latency import DEFAULT, DOF, HORIZON, JOINTS, LARGE, LARGE_TARGET, PARAMETERS, rounds, sequences
+
+PREPARED = "without settings"
+
+
+@suite("ros_large")
+def ros_large(quick: bool) -> Iterator[Case]:
+    for module in ("rclpy", "traj_integrator_interfaces"):
+        if importlib.util.find_spec(module) is None:
+            print(f"left out: {module} cannot be imported")
+            return
+    from ..ros_processes import Transports, running
+
+    shape = (LARGE, HORIZON, DOF)
+    settings = {
+        PREPARED: Transports(prepared_for=shape),
+        "without settings, client unprepared": Transports(prepared_for=shape, client_prepares=False),
+        DEFAULT: Transports(),
+    }
+    parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
+    for name, transports in settings.items():
+        with running(JOINTS, parameters, transports) as processes:
+            least = LARGE_TARGET if name == PREPARED else None
+            yield sequences(processes, name, LARGE, rounds=rounds(quick, LARGE), least_ratio=least)
