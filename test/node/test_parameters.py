@@ -89,6 +89,7 @@ def test_every_default_is_valid_and_described(spec: object) -> None:
     check_value(spec, spec.default)
     assert spec.description and not spec.description.endswith(".")
     assert spec.kind is not ParameterKind.DOUBLE or spec.unit
+    assert bool(spec.form) == bool(spec.pattern), "a pattern is for programs, its form for people"
 
 
 WRONG = {

@@ -46,6 +46,8 @@ class ParameterSpec:
     choices: tuple[str, ...] = ()
     pattern: str = ""
     """What a string must match where it is neither free nor one of `choices`."""
+    form: str = ""
+    """The pattern in words."""
     changeable: Changeable = Changeable.RUN_TIME
 
     @property
@@ -77,6 +79,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "auto",
         "Where kernels run: auto (CUDA where there is one, the CPU for small calls), cpu, cuda or cuda:N",
         pattern=r"auto|cpu|cuda(:\d+)?",
+        form="auto, cpu, cuda or cuda:N",
         changeable=Changeable.UNCONFIGURED,
     ),
     ParameterSpec(
@@ -159,6 +162,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         ["1x32"],
         "Shapes (batch x action horizon, as BxH) run once in configure, so that the first message is not slower",
         pattern=r"\d+x\d+",
+        form="BxH, such as 64x32",
         changeable=Changeable.UNCONFIGURED,
     ),
     ParameterSpec(

@@ -133,7 +133,7 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
     if spec.pattern:
         for text in [value] if isinstance(value, str) else value:
             if not re.fullmatch(spec.pattern, text):
-                raise InvalidParameters(f"{spec.name}: expected text like {spec.pattern}, got {text!r}")
+                raise InvalidParameters(f"{spec.name}: expected {spec.form}, got {text!r}")
 
 
 def _checked_joint_names(names: Sequence[str]) -> tuple[str, ...]:
