@@ -28,13 +28,13 @@ REPEATS = 2
 
 
 def main() -> int:
-    """Return 0 if every result was right and, with --check, no ratio fell by more than a quarter."""
+    """Return 0 if every result was right and, with --check, no ratio that could be compared fell by over a quarter."""
     arguments = _arguments()
     if arguments.show is not None:
         return show(arguments.show, arguments.suite or list(SUITES))
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    failures = []
+    failures, compared = [], []
     for name in arguments.suite or SUITES:
         print(f"\n{name}" + (" (quick)" if arguments.quick else ""), flush=True)
         kept = RESULTS / machine_name() / f"{name}.json"
@@ -45,13 +45,20 @@ def main() -> int:
         report.write(rows, ROOT / "build" / "bench" / f"{name}.json")
         measured = [row for row in rows if "unmeasured" not in row]
         if arguments.check and measured:
-            failures += regressions(measured, kept)
+            obstacle = not_compared(measured, kept)
+            if obstacle:
+                print(f"{name}: {obstacle}, so nothing was compared")
+            else:
+                compared.append(name)
+                failures += regressions(measured, kept)
         if arguments.keep and measured:
             before = report.read(kept)
             now = {report.key(row): report.with_runs(row, before.get(report.key(row))) for row in measured}
             report.write(list({**before, **now}.values()), kept)
         for row in report.missed(rows):
             print(f"target missed: {row['case']}, B = {row['B']}: {row['peer'] or row.get('limit') or 'itself'}")
+    if arguments.check and not compared:
+        failures.append("--check: no suite could be compared; --keep keeps the results of this run for the next")
     print(*failures, sep="\n", file=sys.stderr)
     return 1 if failures else 0
 
@@ -115,15 +122,17 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], l
     return report.rows_of(suite, case, ours, peers, limit), []
 
 
-def regressions(rows: list[report.Row], kept: Path) -> list[str]:
-    """What has become slower, against its peer or limit, by more than a quarter since the kept run."""
+def not_compared(rows: list[report.Row], kept: Path) -> str:
+    """Why the rows cannot be compared with kept runs; empty if they, or some of them, can."""
     if not kept.is_file():
-        where = kept.relative_to(ROOT)
-        return [f"{kept.stem}: no results are kept for this kind of machine, so nothing was compared: {where} (--keep)"]
+        return f"no results are kept for this kind of machine ({kept.relative_to(ROOT)})"
     before = report.read(kept)
-    if not any(report.key(row) in before for row in rows):
-        return [f"{kept.stem}: none of these rows are kept (another number of threads?), so nothing was compared"]
-    return slower(rows, before)
+    return "" if any(report.key(row) in before for row in rows) else "none of these rows are kept (other threads?)"
+
+
+def regressions(rows: list[report.Row], kept: Path) -> list[str]:
+    """What has become slower, against its peer or limit, by more than a quarter since the kept runs."""
+    return slower(rows, report.read(kept))
 
 
 def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:

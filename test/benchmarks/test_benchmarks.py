@@ -90,15 +90,34 @@ def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root:
 
     monkeypatch.setattr(program, "ROOT", tmp_path)
     kept = tmp_path / "kept.json"
-    assert "no results are kept" in program.regressions([row(1, 1)], kept)[0]
+    assert "no results are kept" in program.not_compared([row(1, 1)], kept)
     report.write([row(10.0, 0.8)], kept)
     assert program.regressions([row(8.0, 0.7)], kept) == []
-    assert "nothing was compared" in program.regressions([{**row(8.0, 0.7), "threads": 9}], kept)[0]
+    assert program.not_compared([row(8.0, 0.7)], kept) == ""
+    assert "threads" in program.not_compared([{**row(8.0, 0.7), "threads": 9}], kept)
     (lost,) = program.regressions([row(7.0, 0.7)], kept)
     assert "ratio 10.0 -> 7.0" in lost
     report.write([{**row(10.0, 0.8), "ours_us": 5.0}], kept)
     assert program.regressions([{**row(7.0, 0.5), "ours_us": 4.9}], kept) == [], "the others have become faster"
     assert len(program.regressions([{**row(7.0, 0.5), "ours_us": 5.1}], kept)) == 2
+
+
+def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path: Path, monkeypatch, capsys):
+    from benchmarks import __main__ as program
+    from benchmarks import report
+
+    row = {"case": "c", "B": 1, "peer": "p", "ratio": 2.0, "of_limit": None}
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setattr(program, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(program, "SUITES", {"one": None, "two": None})
+    monkeypatch.setattr(program, "run", lambda name, kept, quick: ([row], []))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--check"])
+    assert program.main() == 1
+    assert "no suite could be compared" in capsys.readouterr().err
+    report.write([row], tmp_path / "results" / program.machine_name() / "one.json")
+    assert program.main() == 0
+    said = capsys.readouterr().out
+    assert "two: no results are kept" in said and "one: " not in said
 
 
 def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression(tmp_path: Path, monkeypatch):

@@ -133,16 +133,19 @@ class _Trials(NamedTuple):
     allocate: Allocate
 
     def forward(self, batch: int) -> ForwardWork:
-        start = np.zeros((1, self.dof), np.float32)
-        actions = np.zeros((batch, self.horizon, self.dof), np.float32)
+        start, actions = self._zeros(1, self.dof), self._zeros(batch, self.horizon, self.dof)
         out = self.allocate((4, batch, self.kernel.output_horizon(self.horizon), self.dof))
         return ForwardWork(self.kernel, actions, (start, None, None), None, self.dt, out)
 
     def vjp(self, batch: int) -> VjpWork:
-        upstream = np.zeros((batch, self.kernel.output_horizon(self.horizon), self.dof), np.float32)
+        upstream = self._zeros(batch, self.kernel.output_horizon(self.horizon), self.dof)
         start = tuple(self.allocate((1, self.dof)) for _ in range(3))
         action = self.allocate((batch, self.horizon, self.dof))
         return VjpWork(self.kernel, (upstream,) * 4, None, self.dt, action, start)
+
+    def _zeros(self, *shape: int) -> np.ndarray:
+        """Input in the type of the results, as engines are mostly given it."""
+        return np.zeros(shape, self.allocate((1,)).numpy().dtype)
 
 
 def numbers_of(kernel: ControlMap, action_shape: Sequence[int]) -> int:
