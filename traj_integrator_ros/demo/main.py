@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..motions.extras import require
 from ..motions.samples import RecordingError
+from ..tools.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE, told_error
 from ..tools.progress import make_progress
 from .motion import Motion, cut
 from .recordings import load_recording
@@ -26,7 +27,6 @@ MAX_SECONDS = 30.0
 PLAY_AT_LEAST = 8.0
 """Motions shorter than this [s] are played several times; never longer than asked for."""
 REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.png", "optimizer.png", "goal.png"
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 2, 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Terminated:
         return EXIT_TERMINATED
     except OSError as error:
-        print(f"demo: {error}", file=sys.stderr)
+        print(f"demo: {told_error(error)}", file=sys.stderr)
         return EXIT_FAILED
 
 

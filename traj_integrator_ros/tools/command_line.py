@@ -85,8 +85,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _told(name, f"{where}{error.strerror or error}", EXIT_FAILED)
+        return _told(name, told_error(error), EXIT_FAILED)
 
 
 def split_ros_arguments(arguments: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -133,6 +132,12 @@ def names(text: str) -> list[str]:
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
     return found
+
+
+def told_error(error: OSError) -> str:
+    """What went wrong, and with which file, without its number."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def one_line(text: object) -> str:
