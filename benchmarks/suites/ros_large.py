@@ -26,7 +26,7 @@ def ros_large(quick: bool) -> Iterator[Case]:
     shape = (LARGE, HORIZON, DOF)
     settings = {
         PREPARED: Transports(prepared_for=shape),
-        "without settings, client unprepared": Transports(prepared_for=shape, client_prepares=False),
+        "client unprepared": Transports(prepared_for=shape, client_prepares=False),
         DEFAULT: Transports(),
     }
     parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
