@@ -275,7 +275,7 @@ class Pipeline:
         Args:
             fields: the sequence.
             asked: its cost, and what is wanted.
-            update: brings the joint states up to date and returns the time, ns.
+            update: brings the joint states up to date and returns the time, ns; called where a start state is needed.
 
         Raises:
             Rejected: with the reason.
@@ -285,12 +285,12 @@ class Pipeline:
         cost = check_cost(asked.cost, request, self._limits)
         rows = check_rows_wanted(asked.rows, request)
         outputs = check_fields(asked.fields, "trajectory_fields")
-        wanted = asked.wanted._replace(dt=asked.wanted.dt and request.dt is not None)
+        wanted = asked.wanted
+        if wanted.dt and request.dt is None:
+            wanted = wanted._replace(dt=False)
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
-        now_ns = update()
-        self._check_clock(now_ns)
-        start = self._start(now_ns) if request.start is None else request.start
+        start = self._start(update()) if request.start is None else request.start
         with _device_memory():
             result = self.engine.evaluate(
                 start,
@@ -303,8 +303,9 @@ class Pipeline:
         values = _narrowed(result.cost)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
         parts = {"action": result.action, "dt": result.dt}
-        parts |= dict(zip(_END_FIELDS[:3], result.start or (), strict=False))
-        parts |= dict(zip(_END_FIELDS[3:], result.goal or (), strict=False))
+        for names, rows_of_end in ((_END_FIELDS[:3], result.start), (_END_FIELDS[3:], result.goal)):
+            if rows_of_end is not None:
+                parts |= dict(zip(names, rows_of_end, strict=False))
         found = {}
         for name, part in parts.items():
             if part is not None:
