@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .types import Trajectory
+from .splines.form import SplineForm
+from .types import BsplineLayout, Trajectory
 
 if TYPE_CHECKING:
     from .step_operator import StepOperator
@@ -46,6 +47,39 @@ def fast_step(
     return native_step(number, action, start[0], start[1], start[2], jerk, dt, start_index, per_trajectory, truncate)
 
 
+def fast_spline(
+    operator: StepOperator,
+    control_points: Tensor,
+    start: tuple[Tensor | None, ...],
+    goal: tuple[Tensor | None, ...],
+    dt: float | Tensor,
+    start_index: Tensor | None,
+    goal_index: Tensor | None,
+    dt_per: str,
+    scheme: tuple[int, int, BsplineLayout | str],
+) -> Trajectory | None:
+    """`fast_step` for splines, whose scheme is degree, steps and layout."""
+    if torch.compiler.is_compiling():
+        return None
+    per_trajectory = _DT_PER.get(dt_per)
+    form = _spline_form(operator, *scheme)
+    if form is None or per_trajectory is None:
+        return None
+    native_spline = native_kernels().spline_step
+    return native_spline(form, control_points, start, goal, start_index, goal_index, dt, per_trajectory)
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _spline_form(operator: StepOperator, degree: int, steps: int, layout: BsplineLayout | str) -> object | None:
+    """Return the form as the C++ extension takes it; None where there is none. Raises ValueError for a wrong form."""
+    form = SplineForm(degree, steps, layout)
+    native = native_kernels()
+    if native is None or native.spline_step is None:
+        return None
+    _OPERATORS[_SPLINES] = operator, []
+    return native.spline_form(form)
+
+
 def fast_step_with_buffers(operator: StepOperator, scheme: Sequence[object], *arguments: object) -> Trajectory | None:
     """Call `native.step_with_buffers`; None, having written nothing, where the general way has to take over."""
     if torch.compiler.is_compiling():
@@ -67,6 +101,8 @@ def map_number(operator: StepOperator, *scheme: object) -> int | None:
     return number
 
 
+# The splines' number is none of the extension.
+_SPLINES = -1
 _OPERATORS: dict[int, tuple[StepOperator, list[str]]] = {}
 
 
@@ -92,6 +128,23 @@ def _general_vjp(
     return operator.vjp(*upstream, start_index, dt, start_rows, action_horizon, wanted, *scheme, None)
 
 
+def _general_spline_vjp(
+    upstream: Sequence[Tensor | None],
+    start_index: Tensor | None,
+    goal_index: Tensor | None,
+    dt: Tensor,
+    start_rows: int,
+    goal_rows: int,
+    points: int,
+    needs: Sequence[bool],
+    *scheme: int | str,
+) -> tuple[Tensor | None, ...]:
+    """`_general_vjp` of splines."""
+    operator, _ = numbered_map(_SPLINES)
+    counts = (start_rows, goal_rows, points)
+    return operator.vjp(*upstream, start_index, goal_index, dt, *counts, list(needs), *scheme, None)
+
+
 @functools.cache
 def native_kernels() -> ModuleType | None:
     """Return the C++ kernels; None, having said so once, where they cannot be imported."""
@@ -102,4 +155,6 @@ def native_kernels() -> ModuleType | None:
         logging.getLogger(__package__).warning(message, error)
         return None
     native.set_general_vjp(_general_vjp)
+    if native.set_general_spline_vjp is not None:
+        native.set_general_spline_vjp(_general_spline_vjp)
     return native

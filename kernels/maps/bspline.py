@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
+from ..fast_path import fast_spline
 from ..splines.form import SplineForm
 from ..step_operator import StepOperator
 from ..types import BsplineLayout, Trajectory
@@ -80,6 +81,11 @@ def bspline_step(
     """
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
+    if backend is None:
+        scheme = (degree, steps, layout)
+        fast = fast_spline(BSPLINE, control_points, start, goal, dt, start_index, goal_index, dt_per, scheme)
+        if fast is not None:
+            return fast
     scheme = SplineForm(degree, steps, layout).scheme
     return BSPLINE.step(
         control_points, start, dt, start_index, dt_per, backend, *scheme, goal=goal, goal_index=goal_index

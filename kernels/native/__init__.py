@@ -72,6 +72,22 @@ replay_plans: Callable[[], int] | None = getattr(_C, "replay_plans", None)
 set_kept_dt: Callable[[Callable[[float, torch.device], Tensor | None]], None] | None = getattr(_C, "set_kept_dt", None)
 """Sets what makes a step length on a device, to be kept for good; None where it cannot be made now."""
 
+# None in an extension built from older sources, which takes splines by the operator.
+spline_step: Callable[..., Trajectory | None] | None = getattr(_C, "spline_step", None)
+"""`spline_step(spline_form(form), control_points, start, goal, start_index, goal_index, dt, dt_per_trajectory)`.
+
+`bspline_step` likewise; `start` and `goal` are tuples of four.
+"""
+
+set_general_spline_vjp: Callable[..., None] | None = getattr(_C, "set_general_spline_vjp", None)
+"""Sets what computes its gradients where they are differentiated again, batched or traced."""
+
+kept_bytes: Callable[[], int] | None = getattr(_C, "kept_bytes", None)
+"""Bytes of results that nobody holds any more, kept for the next ones of the same size (docs/native_kernels.md)."""
+
+release_kept_memory: Callable[[], None] | None = getattr(_C, "release_kept_memory", None)
+"""Give these back to the system."""
+
 step_into: Callable[..., bool] = _C.step_into
 """`step_into(map, action, p0, v0, a0, start_index, dt, out)`: a step from arrays into an array, nothing allocated.
 

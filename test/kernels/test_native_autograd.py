@@ -8,16 +8,14 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from traj_integrator_ros.kernels import MAPS, clique_central_step, clique_step
+from traj_integrator_ros.kernels import MAPS, bspline_step, clique_central_step, clique_step
 
 try:
     from traj_integrator_ros.kernels import native
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-# The maps that take the fast path; splines go by the operator.
-FAST = {name: kernel for name, kernel in MAPS.items() if name in native.MAP_NUMBERS}
-MAP = pytest.mark.parametrize("kernel", FAST.values(), ids=FAST)
+MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
 
 def leaves(batch=3, horizon=6, dof=2, dtype=torch.float64):
@@ -37,8 +35,11 @@ def test_the_public_functions_record_the_cpp_operator(kernel):
     assert all(takes_the_fast_path(output) for output in trajectory)
 
 
-@MAP
-@pytest.mark.parametrize("horizon", [1, 2, 6])
+@pytest.mark.parametrize(
+    ("kernel", "horizon"),
+    [(kernel, horizon) for kernel in MAPS.values() for horizon in ((2,) if "bspline" in kernel.name else (1, 2, 6))],
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_derivatives_match_finite_differences(kernel, horizon):
     def step(*inputs):
         return tuple(kernel.step(*inputs, dt=0.5))
@@ -202,3 +203,75 @@ def test_a_loop_of_steps_leaves_no_tensors_behind():
             clique_step(action, position, dt=0.1).jerk.sum().backward()
         counts.append(living())
     assert counts[0] == counts[1]
+
+
+SPLINE = {
+    "control_points": torch.zeros(3, 6, 2),
+    "start_position": torch.zeros(3, 2),
+    "goal_position": torch.zeros(1, 2),
+    "dt": 0.1,
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"control_points": torch.zeros(3, 6)},
+        {"start_position": None},
+        {"start_jerk": torch.zeros(3, 2, dtype=torch.float64)},
+        {"goal_position": torch.zeros(2, 2)},
+        {"goal_position": None, "goal_velocity": torch.zeros(3, 2)},
+        {"goal_velocity": torch.zeros(1, 3)},
+        {"goal_index": torch.zeros(2, dtype=torch.int64)},
+        {"dt": torch.ones(3, 6)},
+        {"dt": 0.0},
+        {"degree": 2},
+        {"steps": True},
+        {"layout": "loose"},
+    ],
+    ids=str,
+)
+def test_wrong_arguments_of_splines_raise_what_the_general_way_raises(wrong):
+    inputs = {**SPLINE, **wrong}
+    assert bspline_step(**SPLINE).jerk.shape == (3, 37, 2)
+    with pytest.raises((TypeError, ValueError)) as general:
+        bspline_step(**inputs, backend="reference")
+    with pytest.raises(general.type) as short:
+        bspline_step(**inputs)
+    assert str(short.value) == str(general.value)
+    assert next(iter(wrong)) in str(short.value)
+
+
+@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (5, "curobo")])
+def test_splines_to_a_goal_take_the_fast_path_and_it_records_what_the_operator_does(degree, layout):
+    points, *rows = leaves()
+    pool = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    index = torch.tensor([2, 0, 2])
+    options = {"goal_position": pool, "goal_index": index, "dt": 0.1, "degree": degree, "layout": layout}
+    inputs = (points, *rows, pool)
+
+    def derivatives(trajectory):
+        first = torch.autograd.grad(sum(x.pow(3).sum() for x in trajectory), inputs, create_graph=True)
+        return *first, *torch.autograd.grad(sum(x.pow(2).sum() for x in first), inputs)
+
+    fast = bspline_step(points, *rows, **options)
+    general = bspline_step(points, *rows, **options, backend="native")
+    assert all(takes_the_fast_path(output) for output in fast)
+    assert not any(takes_the_fast_path(output) for output in general)
+    for a, b in zip(fast, general, strict=True):
+        assert torch.equal(a, b)
+    for a, b in zip(derivatives(fast), derivatives(general), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
+
+
+def test_splines_with_anything_out_of_the_ordinary_go_the_general_way():
+    ordinary = {name: value.double() if name != "dt" else value for name, value in SPLINE.items()}
+    ordinary["control_points"].requires_grad_()
+    assert takes_the_fast_path(bspline_step(**ordinary).jerk)
+    for change in (
+        {"dt": torch.tensor(0.1, dtype=torch.float64, requires_grad=True)},
+        {"control_points": ordinary["control_points"].detach().as_subclass(Tagged).requires_grad_()},
+        {"start_velocity": torch.zeros(1, 2, dtype=torch.float64)},
+        {"backend": "reference"},
+    ):
+        assert not takes_the_fast_path(bspline_step(**{**ordinary, **change}).jerk), change

@@ -9,5 +9,6 @@
 // Behind every standard header: only the loops may be compiled for it.
 #pragma GCC target("avx2,fma,f16c")
 #define INSTRUCTION_SET avx2
+#define VECTOR_BYTES 32
 #include "bspline_loops.inc"
 #endif

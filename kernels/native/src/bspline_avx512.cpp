@@ -6,8 +6,11 @@
 #include "bspline.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
 // Behind every standard header: only the loops may be compiled for it.
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
 #define INSTRUCTION_SET avx512
+#define VECTOR_BYTES 64
+#define HAS_MASKS
 #include "bspline_loops.inc"
 #endif

@@ -6,4 +6,5 @@
 #include "bspline.h"
 
 #define INSTRUCTION_SET baseline
+#define VECTOR_BYTES 16
 #include "bspline_loops.inc"

@@ -1,6 +1,5 @@
 #include "bspline_launch.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
@@ -11,6 +10,7 @@
 
 #include "bspline.h"
 #include "instruction_set.h"
+#include "kept_memory.h"
 
 namespace traj_integrator {
 namespace {
@@ -56,10 +56,6 @@ void run(const Problem& problem, int64_t batch) {
     if (scratch.size() < size) scratch.resize(size);
     loop(problem, begin, end, scratch.data());
   });
-}
-
-Tensor empty(at::IntArrayRef shape, at::ScalarType dtype) {
-  return Tensor(at::detail::empty_cpu(shape, dtype, /*pin_memory=*/false, std::nullopt));
 }
 
 template <class Index>
@@ -223,7 +219,7 @@ std::array<Tensor, 4> launch_spline_forward(const SplineForm& form, const Tensor
         check_into(into[k], shape, dtype);
         outputs[k] = into[k];
       } else {
-        outputs[k] = empty(shape, dtype);
+        outputs[k] = new_result(shape, dtype);
       }
       arguments.problem.output[k] = outputs[k].template mutable_data_ptr<Scalar>();
     }
@@ -274,7 +270,7 @@ std::array<Tensor, 9> launch_spline_vjp(const SplineForm& form, const std::array
         check_into(into[k], shape, dtype);
         results[k] = into[k];
       } else {
-        results[k] = empty(shape, dtype);
+        results[k] = new_result(shape, dtype);
       }
       return results[k].template mutable_data_ptr<Scalar>();
     };
@@ -321,7 +317,7 @@ std::array<Tensor, 9> launch_spline_vjp(const SplineForm& form, const std::array
 Tensor launch_spline_dt_gradient(const SplineForm& form, const std::array<Tensor, 4>& upstream, const Tensor& action,
                                  const SplineEnd& start, const SplineEnd& goal, const Tensor& dt) {
   const int64_t batch = action.size(0);
-  Tensor gradients = empty({batch, 1}, at::kDouble);
+  Tensor gradients = new_result({batch, 1}, at::kDouble);
   with_scalar(action.scalar_type(), [&](auto type) {
     using Scalar = typename decltype(type)::type;
     Arguments<Scalar> arguments(form, action, start, goal, dt);
@@ -341,7 +337,7 @@ Tensor launch_spline_dt_gradient(const SplineForm& form, const std::array<Tensor
     run(problem, batch);
   });
   if (dt.size(0) == batch) return gradients;
-  Tensor total = empty({1, 1}, at::kDouble);
+  Tensor total = new_result({1, 1}, at::kDouble);
   double sum = 0;
   for (int64_t b = 0; b < batch; ++b) sum += gradients.const_data_ptr<double>()[b];
   *total.mutable_data_ptr<double>() = sum;

@@ -1,6 +1,5 @@
 #include "launch.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
@@ -11,6 +10,7 @@
 #include "compute.h"
 #include "device.h"
 #include "dt_gradient.h"
+#include "kept_memory.h"
 #include "problem.h"
 
 namespace traj_integrator {
@@ -19,9 +19,7 @@ namespace {
 DeviceKernels* device = nullptr;
 
 at::Tensor empty(at::IntArrayRef shape, const at::Tensor& like) {
-  // On the CPU straight to the allocator: at::empty would go through the dispatcher first.
-  if (!like.device().is_cpu()) return at::empty(shape, like.options());
-  return at::Tensor(at::detail::empty_cpu(shape, like.scalar_type(), /*pin_memory=*/false, std::nullopt));
+  return like.device().is_cpu() ? new_result(shape, like.scalar_type()) : at::empty(shape, like.options());
 }
 
 at::Tensor contiguous_steps(const at::Tensor& dt, int64_t batch, int64_t horizon) {

@@ -11,6 +11,7 @@
 #include "bspline_python.h"
 #include "cost_call.h"
 #include "instruction_set.h"
+#include "kept_memory.h"
 #include "lent_calls.h"
 #include "python_arguments.h"
 #include "replay.h"
@@ -63,6 +64,8 @@ Tensor kept_dt(double seconds, c10::Device device) {
   return kept[{seconds, device.index()}] = made.cast<Tensor>();
 }
 
+}  // namespace
+
 bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tensor& dt) {
   if (PyFloat_CheckExact(object)) {
     const double seconds = PyFloat_AS_DOUBLE(object);
@@ -84,6 +87,8 @@ bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tens
   }
   return dt.dim() == 2;
 }
+
+namespace {
 
 // Half types are computed as they are on devices alone.
 bool is_computed(const Tensor& action) {
@@ -206,6 +211,8 @@ PyMethodDef fast_methods[] = {
      "The public functions in one call; None where the general way has to take over."},
     {"step_with_buffers", as_method(&step_with_buffers), METH_FASTCALL,
      "A step into the caller's buffers in one call; None where the general way has to take over."},
+    {"spline_step", as_method(&spline_step), METH_FASTCALL,
+     "Splines in one call; None where the general way has to take over."},
     {"dt_gradient", as_method(&dt_gradient), METH_FASTCALL,
      "The gradient of dt; None where the composition has to take over."},
     {"step_into", as_method(&step_into), METH_FASTCALL,
@@ -244,6 +251,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   }, "What computes gradients that are differentiated again, batched or traced.");
   module.def("set_kept_dt", [](const py::object& make) { python_kept_dt = make.inc_ref().ptr(); },
              "What makes a step length on a device, to be kept; None where that has to wait.");
+  module.def("kept_bytes", &kept_bytes);
+  module.def("release_kept_memory", &release_kept_memory);
   for (PyMethodDef& method : fast_methods) {
     PyObject* function = PyCFunction_NewEx(&method, nullptr, nullptr);
     if (function == nullptr) throw py::error_already_set();

@@ -37,6 +37,9 @@ inline bool unpack_all(PyObject* tuple, OptionalTensors& tensors) {
   return true;
 }
 
+// A number of seconds, or a plain tensor beside the action that does not require grad, as [1 or B, 1 or Ha].
+bool unpack_dt(PyObject* object, bool per_trajectory, const at::Tensor& action, at::Tensor& dt);
+
 // A Trajectory of the four; null with a Python error where it cannot be made.
 PyObject* wrap_trajectory(Outputs&& outputs);
 

@@ -1,0 +1,110 @@
+"""Memory of results that is kept for the next ones: when it is used again, when it is not, and how much of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from traj_integrator_ros.kernels import Trajectory, clique_step
+
+try:
+    from traj_integrator_ros.kernels import native
+except ImportError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+LIMIT_BYTES = 64 * 2**20
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    native.release_kept_memory()
+    yield
+    native.release_kept_memory()
+
+
+def step(batch: int = 500, value: float = 1.0) -> Trajectory:
+    """Four results of 448 kB for each 500 trajectories; positions are `value`."""
+    return clique_step(torch.full((batch, 32, 7), value), torch.full((1, 7), value), dt=0.1)
+
+
+def pointers(trajectory: Trajectory) -> set[int]:
+    return {output.data_ptr() for output in trajectory}
+
+
+def test_memory_is_used_again_once_nobody_holds_it() -> None:
+    first = step()
+    held = pointers(first)
+    assert native.kept_bytes() == 0
+    del first
+    kept = native.kept_bytes()
+    assert kept == 4 * 500 * 32 * 7 * 4
+    second = step(value=2.0)
+    assert pointers(second) == held and native.kept_bytes() == 0
+    assert (second.position == 2).all()
+    del second
+    assert native.kept_bytes() == kept
+    native.release_kept_memory()
+    assert native.kept_bytes() == 0
+
+
+def test_memory_that_anything_holds_is_not_used_again() -> None:
+    view = step().position[3]
+    array = step().velocity.numpy()
+    saved = torch.ones(500, 32, 7, requires_grad=True)
+    squared = saved * step().position
+    for value in range(2, 6):
+        step(value=float(value))
+    assert (view == 1).all() and (array == 0).all()
+    squared.sum().backward()
+    assert (saved.grad == 1).all()
+
+
+def test_each_result_has_a_storage_of_its_own_that_may_grow() -> None:
+    trajectory = step()
+    assert len({output.untyped_storage().data_ptr() for output in trajectory}) == 4
+    trajectory.position.mul_(2)
+    assert (trajectory.velocity == 0).all() and trajectory.velocity._version == 0
+    grown = trajectory.position.resize_(1000, 32, 7)
+    assert (grown[:500] == 2).all()
+
+
+def test_no_more_is_kept_than_the_limit() -> None:
+    results = [step(2000) for _ in range(12)]  # 86 MB
+    del results
+    assert LIMIT_BYTES - 2000 * 32 * 7 * 4 < native.kept_bytes() <= LIMIT_BYTES
+    huge = clique_step(torch.zeros(80_000, 32, 7), torch.zeros(1, 7), dt=0.1)  # 72 MB each
+    del huge
+    assert native.kept_bytes() <= LIMIT_BYTES
+
+
+def test_threads_may_take_and_drop_at_once() -> None:
+    wrong: list[float] = []
+
+    def work(value: float) -> None:
+        for _ in range(40):
+            trajectory = step(150, value)
+            if not ((trajectory.position == value).all() and (trajectory.jerk == 0).all()):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(float(value),)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and native.kept_bytes() <= LIMIT_BYTES
+
+
+def test_the_environment_says_how_much() -> None:
+    program = (
+        "import torch; from traj_integrator_ros.kernels import clique_step, native\n"
+        "clique_step(torch.zeros(500, 32, 7), torch.zeros(1, 7), dt=0.1); print(native.kept_bytes())"
+    )
+    environment = {**os.environ, "TRAJ_INTEGRATOR_KEPT_MIB": "0"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
