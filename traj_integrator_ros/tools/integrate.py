@@ -18,13 +18,12 @@ from ..motions.samples import QUANTITIES, Samples
 from .command_line import UserError, run_tool
 from .integration_input import BSPLINE, STATE, Sequence, completed, read_sequences
 from .integration_motion import drawn, integrated, limits_in_order, motions_of, stopped, told_violations
-from .integration_options import NAME, parse
+from .integration_options import DEFAULT_DT_S, NAME, parse
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
 from .progress import Progress, make_progress
 from .robot import limits_of, load_limits
 
-DEFAULT_DT_S = 0.02
 SHOWN_VIOLATIONS = 20
 
 
@@ -35,6 +34,10 @@ def main(arguments: Arguments[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.batch_file:
+        from .integration_batch import integrate_file
+
+        return integrate_file(options)
     if options.out is None and options.plot is None:
         raise UserError("--out, --plot: expected at least one of them, got none")
     if options.out is not None and options.out.suffix not in (".csv", *ARRAY_SUFFIXES, ""):

@@ -6,10 +6,12 @@ import argparse
 from pathlib import Path
 
 from ..handling.time_grid import DT_MAX_S, DT_MIN_S
-from .command_line import ToolParser, count, numbers, positive
+from ..motions.samples import QUANTITIES
+from .command_line import ToolParser, count, names, numbers, positive
 from .integration_input import BSPLINE, CONTROL_SPACES, STATE
 
 NAME = "integrate"
+DEFAULT_DT_S = 0.02
 OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
 """Options that matter with --rows only, and their defaults."""
 EXAMPLES = (
@@ -18,7 +20,10 @@ EXAMPLES = (
     (f"{NAME} sequences_bag --out integrated_bag", "every ActionSequence of a bag, to a bag"),
     (f"{NAME} actions.csv --dt 0.05 --start-position 0.1,0.2,0.3 --out out.csv", "a table of action_<joint> columns"),
     (f"{NAME} motion.csv --fit 16 --out spline.npz --plot spline.png", "as a B-spline with 16 control points"),
+    (f"{NAME} actions.npy --batch-file --start-position starts.npy --out results", "a batch larger than memory"),
 )
+OF_MOTIONS = ("plot", "params", "topic", "sequence", "fit")
+"""Options without a meaning for --batch-file."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -45,10 +50,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dt", type=_step, metavar="S", help="time step (default: that of the file, else 0.02)")
     for name in STATE:
         parser.add_argument(
-            f"--start-{name}", type=numbers, metavar="A,B", help="start of actions that bring none (default: 0)"
+            f"--start-{name}", type=_row, metavar="A,B", help="start of actions that bring none (default: 0)"
         )
         parser.add_argument(
-            f"--goal-{name}", type=numbers, metavar="A,B", help="goal of control points or positions that bring none"
+            f"--goal-{name}", type=_row, metavar="A,B", help="goal of control points or positions that bring none"
         )
     parser.add_argument("--acceleration-integrator", choices=("zoh", "semi_implicit_euler"), default="zoh")
     parser.add_argument(
@@ -63,7 +68,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     splines.add_argument("--degree", type=int, choices=(3, 4, 5), help="where the file does not say (default: 3)")
     splines.add_argument("--steps", type=count, metavar="N", help="rows in a segment, likewise (default: 4)")
     splines.add_argument("--layout", choices=("tight", "curobo"), help="likewise (default: tight)")
-    rows = parser.add_argument_group("with --rows")
+    batches = parser.add_argument_group("batches larger than memory")
+    batches.add_argument(
+        "--batch-file", action="store_true", help="FILE is an .npy of actions [B, Ha, D], --out a folder for an .npy"
+        " [B, H, D] of each quantity, the rows of --rows in FILE's dtype; --start-* and --goal-* may be .npy, too,"
+        " [1, D] or [B, D]",
+    )  # fmt: skip
+    batches.add_argument(
+        "--fields", type=names, metavar="A,B", help=f"the quantities to write (default: {','.join(QUANTITIES)})"
+    )
+    batches.add_argument(
+        "--part", type=count, metavar="N", help="trajectories at a time (default: as many as fit into caches)"
+    )
+    rows = parser.add_argument_group("with --rows and --batch-file")
     rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
     rows.add_argument("--device", help="cpu, cuda, cuda:N or auto (default: cpu)")
     rows.add_argument("--dtype", choices=("float32", "float64"), help="default: float64")
@@ -77,17 +94,47 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if any(getattr(options, f"goal_{name}") is not None for name in STATE):
             parser.error("--fit: expected without a goal: the spline ends as the motion does")
         options.control_space = BSPLINE
-    for name in ("fit", "steps"):
+    _check_batch_file(parser, options)
+    for name in ("fit", "steps", "part"):
         if getattr(options, name) == 0:
             parser.error(f"--{name}: expected at least 1, got 0")
     for name, default in OF_ROWS.items():
         if getattr(options, name) is None:
             setattr(options, name, default)
-        elif not options.rows:
+        elif not options.rows and not options.batch_file:
             parser.error(
                 f"--{name.replace('_', '-')}: expected with --rows only: nothing else goes through the kernels"
             )
     return options
+
+
+def _check_batch_file(parser: ToolParser, options: argparse.Namespace) -> None:
+    """What --batch-file excludes, and what makes sense with it alone."""
+    if not options.batch_file:
+        for name in ("fields", "part"):
+            if getattr(options, name) is not None:
+                parser.error(f"--{name}: expected with --batch-file only")
+        for name in (f"{end}_{name}" for end in ("start", "goal") for name in STATE):
+            if isinstance(getattr(options, name), Path):
+                parser.error(f"--{name.replace('_', '-')}: expected numbers, a file with --batch-file only")
+        return
+    for name in OF_MOTIONS:
+        if getattr(options, name) is not None:
+            parser.error(f"--{name}: expected without --batch-file")
+    if options.dtype is not None:
+        parser.error("--dtype: expected without --batch-file, which keeps that of FILE")
+    if options.out is None or options.out.suffix:
+        parser.error(f"--out: expected a folder without a suffix with --batch-file, got {options.out}")
+    for name in options.fields or ():
+        if name not in QUANTITIES:
+            parser.error(f"--fields: expected some of {','.join(QUANTITIES)}, got {name}")
+    options.fields = [name for name in QUANTITIES if options.fields is None or name in options.fields]
+    options.dt = options.dt or DEFAULT_DT_S
+
+
+def _row(text: str) -> list[float] | Path:
+    """An argument of numbers with commas between them, or an .npy of rows."""
+    return Path(text) if text.endswith(".npy") else numbers(text)
 
 
 def _step(text: str) -> float:

@@ -1,0 +1,143 @@
+"""`integrate --batch-file`: the same numbers as in memory, in memory that does not grow with the batch."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tool_runs import Tool, command, environment
+
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
+from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.motions.samples import QUANTITIES
+from traj_integrator_ros.tools import integration_batch
+
+BATCH, HORIZON, DOF = 23, 6, 3
+
+
+@pytest.fixture
+def arrays(tmp_path: Path) -> dict[str, np.ndarray]:
+    """Actions and starts, in files of their names."""
+    random = np.random.default_rng(0)
+    found = {
+        "actions": random.standard_normal((BATCH, HORIZON, DOF)),
+        "starts": random.standard_normal((BATCH, DOF)),
+        "goals": random.standard_normal((BATCH, DOF)),
+    }
+    for name, array in found.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    return found
+
+
+@pytest.mark.parametrize("control_space", ["position", "jerk", "bspline"])
+def test_parts_of_a_batch_are_what_the_whole_is(
+    tool: Tool, tmp_path: Path, arrays: dict[str, np.ndarray], control_space: str
+) -> None:
+    has_goal = control_space != "jerk"
+    goal = ("--goal-position", "goals.npy") if has_goal else ()
+    options = ("--control-space", control_space, "--start-position", "starts.npy", "--start-velocity", "1,0,-1", *goal)
+    result = tool("integrate", "actions.npy", "--batch-file", *options, "--dt", "0.05", "--part", "7", "--out", "out")
+    assert result.returncode == 0, result.stderr
+    assert f"{BATCH} trajectories" in result.stdout and f"written: {Path('out/jerk.npy')}" in result.stdout
+
+    space = ControlSpace[control_space.upper()]
+    engine = TrajectoryIntegrator(IntegratorConfig(DOF, space, dt=0.05, device="cpu", dtype="float64"))
+    start = StartState(arrays["starts"], np.broadcast_to([1.0, 0.0, -1.0], (BATCH, DOF)))
+    expected = engine.integrate(start, arrays["actions"], goal=StartState(arrays["goals"]) if has_goal else None)
+    for name, values in zip(QUANTITIES, expected, strict=True):
+        found = np.load(tmp_path / "out" / f"{name}.npy", mmap_mode="r")
+        assert found.dtype == np.float64
+        np.testing.assert_array_equal(found, values.numpy())
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "time.npy"), engine.time_from_start(None, 1, HORIZON))
+
+
+def test_only_the_quantities_asked_for_are_written_in_the_dtype_of_the_file(tool: Tool, tmp_path: Path) -> None:
+    np.save(tmp_path / "actions.npy", np.zeros((5, 4, 2), np.float32))
+    result = tool("integrate", "--batch-file", "actions.npy", "--fields", "jerk,position", "--out", "out", "--quiet")
+    assert result.returncode == 0, result.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["jerk.npy", "position.npy", "time.npy"]
+    assert np.load(tmp_path / "out" / "jerk.npy").dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("actions", "options", "message"),
+    [
+        (np.zeros((4, 2)), (), r"actions.npy: expected actions of shape \[B, Ha, D\], got \[4, 2\]"),
+        (np.zeros((4, 3, 2), np.int64), (), "actions.npy: expected float32 or float64 .*, got <i8"),
+        (np.asfortranarray(np.zeros((4, 3, 2))), (), r"actions.npy: expected the last axis to be the fastest"),
+        (np.full((4, 3, 2), np.nan), (), "actions: expected finite numbers, got others in trajectory 0"),
+        (np.zeros((4, 3, 2)), ("--start-position", "1,2,3"), r"--start-position: expected \[1, 2\] or \[4, 2\], got"),
+        (np.zeros((4, 3, 2)), ("--goal-velocity", "1,2"), "--goal-position: expected with --goal-velocity, got none"),
+        (np.zeros((4, 3, 2)), ("--steps", "2"), "--steps: expected with --control-space bspline only, got position"),
+        (np.zeros((4, 3, 2)), ("--fields", "positions"), "--fields: expected some of position,.*, got positions"),
+        (np.zeros((4, 3, 2)), ("--plot", "x.png"), "--plot: expected without --batch-file"),
+    ],
+    ids=["shape", "dtype", "order", "nan", "start", "goal", "form", "fields", "plot"],
+)
+def test_what_does_not_fit_is_said_in_one_line_and_nothing_is_written(
+    tool: Tool, tmp_path: Path, actions: np.ndarray, options: tuple[str, ...], message: str
+) -> None:
+    np.save(tmp_path / "actions.npy", actions)
+    result = tool("integrate", "actions.npy", "--batch-file", "--out", "out", "--quiet", *options)
+    assert result.returncode == 2
+    assert re.search(message, result.stderr) and result.stderr.count("\n") == 1
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_file_that_is_cut_off_is_said_before_the_work(tool: Tool, tmp_path: Path) -> None:
+    np.save(tmp_path / "actions.npy", np.zeros((4, 3, 2)))
+    whole = (tmp_path / "actions.npy").read_bytes()
+    (tmp_path / "actions.npy").write_bytes(whole[:-1])
+    result = tool("integrate", "actions.npy", "--batch-file", "--out", "out")
+    assert result.returncode == 2 and "is it complete?" in result.stderr
+
+
+def test_a_disk_too_small_is_said_before_the_work(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrays: dict[str, np.ndarray]
+) -> None:
+    full = SimpleNamespace(disk_usage=lambda path: shutil._ntuple_diskusage(10, 10, 0))
+    monkeypatch.setattr(integration_batch, "shutil", full)
+    result = tool("integrate", "actions.npy", "--batch-file", "--out", "out")
+    assert result.returncode == 2
+    assert re.search(r"--out: expected 0\.\d+ GB of free space in .*, got 0.00 GB", result.stderr)
+
+
+def test_results_never_replace_the_actions(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    np.save(tmp_path / "out" / "position.npy", np.ones((4, 3, 2)))
+    result = tool("integrate", "out/position.npy", "--batch-file", "--out", "out")
+    assert result.returncode == 2 and "--out: expected another folder than that of FILE" in result.stderr
+    assert (np.load(tmp_path / "out" / "position.npy") == 1).all()
+
+
+def test_memory_stays_bounded_and_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
+    shape = (1_000_000, 32, 7)  # 0.9 GB
+    if shutil.disk_usage(tmp_path).free < 2e9:
+        pytest.skip("less than 2 GB of free space")
+    np.lib.format.open_memmap(tmp_path / "actions.npy", "w+", np.float32, shape)  # a hole: takes no room on the disk
+    arguments = command("integrate", "actions.npy", "--batch-file", "--fields", "position", "--out", "out", "--quiet")
+    process = subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE)
+    part = tmp_path / "out" / "position.npy.part"
+
+    def peak_bytes_when_written(size: float) -> int:
+        deadline = time.monotonic() + 60
+        while not (part.exists() and part.stat().st_size >= size):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.002)
+        return 1024 * int(re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process.pid}/status").read_text())[1])
+
+    first = peak_bytes_when_written(10e6)
+    grown = peak_bytes_when_written(200e6) - first
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"interrupted after" in output and b"nothing was written" in output
+    assert not list((tmp_path / "out").iterdir())
+    assert grown < 50e6
