@@ -43,7 +43,7 @@ _AT_REST = (None, None, None)
 
 
 class Calls:
-    """What `TrajectoryIntegrator` does; its methods say what the arguments are.
+    """What `TrajectoryIntegrator` does; its methods say what the arguments are, which have the same names here.
 
     Args:
         config: what to integrate, how and where.
@@ -108,12 +108,12 @@ class Calls:
         self,
         start: StartState,
         actions: Array,
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        goal: StartState | None,
-        goal_index: Array | None,
-        spline: SplineForm | None,
+        dt: float | Array | None = None,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        spline: SplineForm | None = None,
     ) -> ForwardResults:
         """Integrate into memory that the next call overwrites."""
         config = self.config
@@ -134,26 +134,28 @@ class Calls:
         self,
         start: StartState | None,
         upstream: UpstreamGradient,
-        actions: Array | None,
-        batch_and_horizon: tuple[int | None, int | None],
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        start_rows: int,
-        goal_arguments: tuple[StartState | None, Array | None, int | None, SplineForm | None],
-        want_dt: bool,
+        actions: Array | None = None,
+        batch: int | None = None,
+        action_horizon: int | None = None,
+        dt: float | Array | None = None,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        start_rows: int = 1,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        goal_rows: int | None = None,
+        spline: SplineForm | None = None,
+        want_dt: bool = False,
     ) -> tuple[VjpResults, Tensor | None]:
         """Compute the vjp into memory that the next call overwrites, and the gradient of dt into memory of its own."""
         config = self.config
-        *goal_arguments, spline = goal_arguments
         kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
         if actions is None:
             if want_dt:
                 raise ValueError("actions: the gradient of dt needs them, got None")
-            if None in batch_and_horizon:
-                given = ", ".join(map(str, batch_and_horizon))
-                raise ValueError(f"batch, action_horizon: expected both without actions, got {given}")
-            shape = (*batch_and_horizon, config.dof)
+            if batch is None or action_horizon is None:
+                raise ValueError(f"batch, action_horizon: expected both without actions, got {batch}, {action_horizon}")
+            shape = (batch, action_horizon, config.dof)
         else:
             shape = tuple(actions.shape)
         batch, horizon = check_actions(shape, config)
@@ -161,7 +163,7 @@ class Calls:
         index = check_start_index(start_index, rows, batch)
         step = self.step_lengths(dt, batch, horizon, kernel)
         some = check_upstream(upstream, (batch, kernel.output_horizon(horizon), config.dof))
-        end = check_goal(kernel, *goal_arguments, shape)
+        end = check_goal(kernel, goal, goal_index, goal_rows, shape)
         replaces = end.count is not None and kernel.goal_place
         goals = 0 if end.count is None else len(kernel.goal)
         results = self._results("gradient", (rows, *shape, end.count or 0, goals), VjpResults.of)

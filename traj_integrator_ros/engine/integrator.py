@@ -27,6 +27,7 @@ from ..kernels import (
 from .auto import Crossover
 from .calls import Calls
 from .evaluation_work import USUALLY_WANTED, Evaluation, Wanted
+from .signatures import takes_what
 from .types import (
     Array,
     Gradient,
@@ -56,7 +57,7 @@ __all__ = [
 class TrajectoryIntegrator:
     """Integrates action sequences, and computes vector-Jacobian products of that.
 
-    Results of `integrate` and `vjp` are views of buffers that the next call of the same method overwrites. Inputs are
+    Results are views of buffers that the next call of the same kind overwrites. Inputs are
     read during the call only, and may be read-only.
 
     Args:
@@ -112,7 +113,7 @@ class TrajectoryIntegrator:
         """Number of trajectory rows that `action_horizon` actions give."""
         return self.control_map(control_space, spline).output_horizon(action_horizon)
 
-    def integrate(
+    def integrate_array(
         self,
         start: StartState,
         actions: Array,
@@ -123,7 +124,7 @@ class TrajectoryIntegrator:
         goal: StartState | None = None,
         goal_index: Array | None = None,
         spline: SplineForm | None = None,
-    ) -> Trajectory:
+    ) -> np.ndarray:
         """Integrate a batch of action sequences.
 
         Args:
@@ -137,85 +138,20 @@ class TrajectoryIntegrator:
             spline: the form of B-splines; None for the configured one.
 
         Returns:
-            Trajectory of `[B, H, dof]` CPU tensors, valid until the next call of `integrate`.
+            One contiguous array `[4, B, H, dof]`, position to jerk, valid until the next call that integrates.
 
         Raises:
             ValueError: an argument of a wrong shape, size or value, named.
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
 
         """
-        results = self._calls.integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline)
-        return results.trajectory
-
-    def integrate_array(
-        self,
-        start: StartState,
-        actions: Array,
-        dt: float | Array | None = None,
-        *,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        goal: StartState | None = None,
-        goal_index: Array | None = None,
-        spline: SplineForm | None = None,
-    ) -> np.ndarray:
-        """Integrate as `integrate` does, into one contiguous array `[4, B, H, dof]`: position to jerk."""
         results = self._calls.integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline)
         return results.array
 
-    def vjp(
-        self,
-        start: StartState | None,
-        upstream: UpstreamGradient,
-        *,
-        actions: Array | None = None,
-        batch: int | None = None,
-        action_horizon: int | None = None,
-        dt: float | Array | None = None,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        start_rows: int = 1,
-        goal: StartState | None = None,
-        goal_index: Array | None = None,
-        goal_rows: int | None = None,
-        spline: SplineForm | None = None,
-        want_dt: bool = False,
-    ) -> Gradient:
-        """Compute the vector-Jacobian product of `integrate`: gradients by its outputs to gradients by its inputs.
-
-        The maps are linear in actions and start state, so both are needed for the gradient of dt alone; without
-        actions `batch` and `action_horizon` say the shape, without start `start_rows` does.
-
-        Args:
-            start: as for `integrate`; None for rest.
-            upstream: gradient with respect to each output, `[B, H, dof]` or None.
-            actions: `[B, Ha, dof]`; required by `want_dt`.
-            batch: B, where `actions` is None.
-            action_horizon: Ha, where `actions` is None.
-            dt: as for `integrate`.
-            control_space: as for `integrate`.
-            start_index: as for `integrate`.
-            start_rows: S, where `start` is None.
-            goal: as for `integrate`.
-            goal_index: as for `integrate`.
-            goal_rows: rows of the goal where `goal` is None; None: there is no goal.
-            spline: as for `integrate`.
-            want_dt: also return the gradient of dt; that one takes memory of its own at each call.
-
-        Returns:
-            Gradient of CPU tensors, valid until the next call of `vjp`.
-
-        Raises:
-            ValueError: an argument of a wrong shape, size or value, named.
-            OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
-
-        """
-        shape = (batch, action_horizon)
-        goal_arguments = (goal, goal_index, goal_rows, spline)
-        memory, dt_gradient = self._calls.vjp(
-            start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
-        )
-        return memory.tensors if dt_gradient is None else memory.tensors._replace(dt=dt_gradient)
+    @takes_what(integrate_array)
+    def integrate(self, *arguments: object, **named: object) -> Trajectory:
+        """Integrate as `integrate_array` does, into four CPU tensors `[B, H, dof]`."""
+        return self._calls.integrate(*arguments, **named).trajectory
 
     def vjp_arrays(
         self,
@@ -235,13 +171,46 @@ class TrajectoryIntegrator:
         spline: SplineForm | None = None,
         want_dt: bool = False,
     ) -> GradientArrays:
-        """Compute what `vjp` does, as numpy arrays."""
-        shape = (batch, action_horizon)
-        goal_arguments = (goal, goal_index, goal_rows, spline)
+        """Compute the vector-Jacobian product of `integrate_array`: upstream gradients to those of its arguments.
+
+        The maps are linear in actions and start state, so both are needed for the gradient of dt alone; without
+        actions `batch` and `action_horizon` say the shape, without start `start_rows` does.
+
+        Args:
+            start: as for `integrate_array`; None for rest.
+            upstream: gradient with respect to each output, `[B, H, dof]` or None.
+            actions: `[B, Ha, dof]`; required by `want_dt`.
+            batch: B, where `actions` is None.
+            action_horizon: Ha, where `actions` is None.
+            dt: as for `integrate_array`.
+            control_space: as for `integrate_array`.
+            start_index: as for `integrate_array`.
+            start_rows: S, where `start` is None.
+            goal: as for `integrate_array`.
+            goal_index: as for `integrate_array`.
+            goal_rows: rows of the goal where `goal` is None; None: there is no goal.
+            spline: as for `integrate_array`.
+            want_dt: also return the gradient of dt; that one takes memory of its own at each call.
+
+        Returns:
+            Gradients as arrays, valid until the next call that computes some.
+
+        Raises:
+            ValueError: an argument of a wrong shape, size or value, named.
+            OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
+
+        """
+        shape, ends = (actions, batch, action_horizon), (goal, goal_index, goal_rows)
         memory, dt_gradient = self._calls.vjp(
-            start, upstream, actions, shape, dt, control_space, start_index, start_rows, goal_arguments, want_dt
+            start, upstream, *shape, dt, control_space, start_index, start_rows, *ends, spline, want_dt
         )
         return memory.arrays if dt_gradient is None else memory.arrays._replace(dt=dt_gradient.numpy())
+
+    @takes_what(vjp_arrays)
+    def vjp(self, *arguments: object, **named: object) -> Gradient:
+        """Compute what `vjp_arrays` does, as CPU tensors."""
+        memory, dt_gradient = self._calls.vjp(*arguments, **named)
+        return memory.tensors if dt_gradient is None else memory.tensors._replace(dt=dt_gradient)
 
     def evaluate(
         self,
@@ -260,7 +229,7 @@ class TrajectoryIntegrator:
         """Return what trajectories cost, and gradients of the sum of the costs; no trajectory is kept.
 
         Args:
-            start: as for `integrate`, as all that is not said here.
+            start: as for `integrate_array`, as all that is not said here.
             actions: `[B, Ha, dof]`.
             cost: as for `kernels.quadratic_cost`, of arrays; limits come all three or not at all.
             dt: step lengths, s.

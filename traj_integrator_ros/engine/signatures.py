@@ -1,0 +1,21 @@
+"""Methods that take the same arguments: their parameters are written once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def takes_what(other: Callable[Parameters, object]) -> Callable[[Callable[..., Result]], Callable[Parameters, Result]]:
+    """Declare that a method takes what another one takes: `help`, `inspect` and type checkers show its parameters."""
+
+    def declared(method: Callable[..., Result]) -> Callable[Parameters, Result]:
+        own = inspect.signature(method)
+        method.__signature__ = inspect.signature(other).replace(return_annotation=own.return_annotation)
+        return method
+
+    return declared
