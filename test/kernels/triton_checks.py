@@ -27,10 +27,19 @@ EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
 # The interpreter's time goes by programs, and a scan is one for each trajectory.
 FEW, FEW_OR_MANY = st.integers(0, 4), st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70))
+LONGEST, WIDEST = (130, 32) if ON_GPU else (70, 12)  # a test has longer and wider ones
+MANY = 1500 if ON_GPU else 190
 DTS = ("scalar", "per step", "per trajectory", "per step and trajectory")
 STARTS = ("rows", "one", "pool int32", "pool int64")
 # Rounding of single float32 numbers whose terms cancel is not bounded by their size: the accuracy check bounds norms.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5}
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Sums over a pool come in parts, for as few trajectories as the interpreter can take."""
+    if not ON_GPU:
+        monkeypatch.setattr(start_gradients, "_ROWS_PER_PART", 64)
 
 
 @EACH_MAP
@@ -41,8 +50,8 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
     case = make_case(
         kernel,
         data.draw(FEW_OR_MANY if kernel.flat or ON_GPU else FEW, "batch"),
-        data.draw(st.integers(1, 130), "horizon"),
-        data.draw(st.integers(1, 32), "dof"),
+        data.draw(st.integers(1, LONGEST), "horizon"),
+        data.draw(st.integers(1, WIDEST), "dof"),
         dtype,
         seed=data.draw(st.integers(0, 99), "seed"),
         dt=data.draw(st.sampled_from(DTS), "dt"),
@@ -201,8 +210,9 @@ def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(kernel):
 
 
 @EACH_MAP
+@pytest.mark.usefixtures("small_parts")
 def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(kernel):
-    batch = 12 if not kernel.flat and not ON_GPU else 1500
+    batch = 12 if not kernel.flat and not ON_GPU else MANY
     case = make_case(kernel, batch, 2, 2, start="pool int32")
     one = make_case(kernel, batch, 2, 2, start="one")
     assert_matches(kernel, case, 1e-9)
@@ -261,9 +271,10 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
 
 @pytest.mark.parametrize("most_scanned", [0, 1 << 20], ids=["sorted", "scanned"])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.usefixtures("small_parts")
 def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(most_scanned, dtype, monkeypatch):
     monkeypatch.setattr(start_gradients, "MOST_SCANNED", most_scanned)
-    batch, pool, dof = 1500, 5, 70
+    batch, pool, dof = MANY, 5, 70
     generator = torch.Generator().manual_seed(0)
     # Rows 1 and 3 of the pool start nothing, row 4 almost all; two trajectories start outside of the pool.
     index = torch.tensor([0, 2, 4, 4, 4, 4])[torch.randint(0, 6, (batch,), generator=generator)]

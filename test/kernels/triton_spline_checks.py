@@ -19,6 +19,8 @@ from traj_integrator_ros.kernels.triton.launch import FlatTile
 FORMS = st.builds(SplineForm, st.sampled_from((3, 4, 5)), st.integers(1, 5), st.sampled_from(("tight", "curobo")))
 ROWS = ("own", "one", "pool int32", "pool int64")
 ABSENT = st.sampled_from(((), (1,), (2, 3), (1, 2, 3)))
+# The interpreter's time goes by programs.
+LARGEST = ((5, "batch"), (9, "points"), (9, "dof")) if ON_GPU else ((3, "batch"), (7, "points"), (5, "dof"))
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 2e-6}
 """Of the norm of each result."""
 
@@ -127,7 +129,7 @@ def assert_matches(spline: Spline, needs: tuple[bool, ...], tile: FlatTile | Non
 @given(data=st.data())
 def test_forward_and_vjp_match_the_reference_for_any_form_shape_and_absence(data):
     dtype = data.draw(st.sampled_from((torch.float64, torch.float64, torch.float32)), "dtype")
-    shape = [data.draw(st.integers(1, most), name) for most, name in ((5, "batch"), (9, "points"), (9, "dof"))]
+    shape = [data.draw(st.integers(1, most), name) for most, name in LARGEST]
     spline = Spline(data.draw(FORMS, "form"), *shape, dtype, data.draw(st.integers(0, 99), "seed"))
     spline.with_start(data.draw(st.sampled_from(ROWS), "start"), data.draw(ABSENT, "absent of start"))
     if data.draw(st.booleans(), "goal"):
@@ -138,7 +140,7 @@ def test_forward_and_vjp_match_the_reference_for_any_form_shape_and_absence(data
         spline.upstream[k] = None
     unneeded = data.draw(st.sampled_from(((), (0,), (1, 2, 3, 4), (2, 7))), "unneeded")
     needs = tuple(one is not None and k not in unneeded for k, one in enumerate(spline.given()))
-    tile = data.draw(st.sampled_from((None, FlatTile(64, 1), FlatTile(16, 1))), "tile")
+    tile = data.draw(st.sampled_from((None, FlatTile(64, 1), FlatTile(32, 1))), "tile")
     if any(needs):
         assert_matches(spline, needs, tile)
 
@@ -179,7 +181,7 @@ def test_memory_is_read_and_written_little_more_than_once(monkeypatch):
         counted = Counted(patch)
         outputs = spline.forward(tile)
     assert counted.bytes / size_of(*spline.given(), *outputs) <= 1.1
-    many = Spline(SplineForm(4, steps=1), 600, 16, 7, torch.float32)  # of few rows: the interpreter is slow
+    many = Spline(SplineForm(4, steps=1), 170, 16, 7, torch.float32)  # of few rows: the interpreter is slow
     with monkeypatch.context() as patch:
         counted = Counted(patch)
         gradients = many.vjp((True,) * 5 + (False,) * 4, tile)
