@@ -71,7 +71,7 @@ class AutoRunner:
         runner.vjp(work)
 
     def is_for_cpu(self, numbers: int) -> bool:
-        """Whether the CPU integrates and pulls back trajectories of so many numbers; no if that is not measured."""
+        """Whether trajectories of so many numbers, and their vjp, are for the CPU; no if that is not measured."""
         return self.crossover is not None and numbers < min(self.crossover)
 
     def release(self) -> None:
