@@ -17,6 +17,8 @@ from .types import Array, OutOfDeviceMemory, is_out_of_memory
 from .work import part_of_dt, part_of_rows
 
 _STATE = ("position", "velocity", "acceleration")
+_BESIDE_LIMITS = 3
+"""Fields of a term before those of its limits."""
 
 
 def evaluate(
@@ -43,10 +45,21 @@ def evaluate(
         raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
 
 
+def full_cost(cost: QuadraticCost, dof: int) -> QuadraticCost:
+    """Return the same cost with zeros for what is absent, limits where any output has some.
+
+    A kernel that is compiled at its first use then has two variants instead of one for every choice of fields.
+    """
+    nothing = np.zeros(dof)
+    kept = len(CostTerm._fields) if any(term.limit_weight is not None for term in cost) else _BESIDE_LIMITS
+    return QuadraticCost(*(CostTerm(*(nothing if field is None else field for field in term[:kept])) for term in cost))
+
+
 def _composed(work: EvaluationWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Evaluation:
     kernel, goal, wanted = work.kernel, work.goal, work.wanted
     batch = work.actions.shape[0]
     kinds = _STATE[: len(kernel.goal)] if goal.count is not None else ()
+    compiles = device.type == "cuda" and not kernel.uniform_dt_only  # the maps that the kernel of the cost knows
     cost = np.empty(batch, np.float64)
     action = np.empty(work.actions.shape, np.float64) if wanted.action else None
     count, dof = work.start_rows, work.actions.shape[2]
@@ -87,7 +100,7 @@ def _composed(work: EvaluationWork, device: torch.device, dtype: torch.dtype, si
         terms = QuadraticCost(
             *(
                 CostTerm(*(real(_rows_of_term(value, i, begin, end)) for i, value in enumerate(term)))
-                for term in work.cost
+                for term in (full_cost(work.cost, dof) if compiles else work.cost)
             )
         )
         with torch.enable_grad():

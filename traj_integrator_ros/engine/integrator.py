@@ -18,6 +18,7 @@ from ..kernels import (
     Backend,
     ControlMap,
     ControlSpace,
+    CostTerm,
     QuadraticCost,
     SplineForm,
     Trajectory,
@@ -285,8 +286,8 @@ class TrajectoryIntegrator:
         """Integrate and differentiate each `(batch, action horizon)`, so that the first real one is no slower.
 
         Where kernels are compiled at their first use, all are that calls with one step length, or one for each step,
-        come to: for every choice of upstream gradients and start rows, for a start pool, for the gradient of dt. What
-        has been compiled once is kept on disk.
+        come to: for every choice of upstream gradients and start rows, for a start pool, for the gradient of dt, for
+        costs with and without limits. What has been compiled once is kept on disk.
         """
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
@@ -315,8 +316,11 @@ class TrajectoryIntegrator:
                 # The kernel of the gradient of dt is the same for all of them.
                 want_dt = subset is given[-1]
                 self.vjp(starts[-1], UpstreamGradient(*subset), actions=actions, dt=dt, want_dt=want_dt)
-            for given_start in starts:
-                for index in (None, np.zeros(batch, np.int64)):
+            for index in (None, np.zeros(batch, np.int64)):
+                for given_start in starts:
                     self.integrate(given_start, actions, dt, start_index=index)
+                for limit in (None, row[0]):
+                    term = CostTerm(weight=row[0], limit_weight=limit, lower=limit, upper=limit)
+                    self.evaluate(starts[-1], actions, QuadraticCost(*[term] * 4), dt, start_index=index)
         pool = StartState(*[np.zeros((2, dof), np.float32)] * 3)
         self.vjp(pool, UpstreamGradient(*given[-1]), actions=actions, start_index=np.zeros(batch, np.int64))
