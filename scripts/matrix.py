@@ -53,9 +53,11 @@ def main() -> int:
             sys.stderr.write(f"matrix: {cell.name} needs {NEEDED_GB} GB of disk, {free_gb:.0f} GB are free\n")
             return 1
         print(f"{cell.name} (torch {cell.torch_version}) ...", end=" ", flush=True)
-        result = run_cell(cell, options.keep)
+        result = run_cell(cell)
         print(description(result), flush=True)
         results = record(result)
+        if not options.keep:
+            shutil.rmtree(cell.folder)
     if options.list:
         return 0
     record()
@@ -132,10 +134,9 @@ def record(*new: Result) -> dict[str, Result]:
 
 def table(results: dict[str, Result]) -> str:
     """The results as a table in Markdown: a row for each ROS 2 and Python, a column for each torch."""
-    versions = [version for version in sorted(PYTHONS) if any(f"-{version}-" in name for name in results)]
     lines = ["| ROS 2 | Python | torch oldest | torch pinned | torch newest |", "|---|---|---|---|---|"]
     for distro in set_up.DISTROS:
-        for version in versions:
+        for version in sorted(PYTHONS):
             cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest")]
             lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(description, cells))} |")
     return "\n".join(lines) + "\n"

@@ -88,8 +88,8 @@ def inputs_of(cell: Cell) -> str:
     return hashed([cell.name, cell.torch_version, *contents])
 
 
-def run_cell(cell: Cell, keep: bool) -> Result:
-    """Sets a cell up and tests it; removes what it needed for that unless it is to be kept."""
+def run_cell(cell: Cell) -> Result:
+    """Sets a cell up in its folder and tests it there."""
     result = Result(cell.name, inputs_of(cell), datetime.date.today().isoformat(), commit())
     copy_checkout(cell)
     begun = time.monotonic()
@@ -105,8 +105,6 @@ def run_cell(cell: Cell, keep: bool) -> Result:
     logs.mkdir(parents=True, exist_ok=True)
     for log in (cell.folder / "build").glob("*.log"):
         shutil.copy(log, logs / f"{cell.name}-{log.name}")
-    if not keep:
-        shutil.rmtree(cell.folder)
     return result
 
 

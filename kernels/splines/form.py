@@ -48,7 +48,8 @@ class SplineForm:
 
     def used(self, points: int, has_goal: bool) -> int:
         """Control points that count, of those given: the published layout ignores the last one before a goal."""
-        return points - (has_goal and self.layout is BsplineLayout.CUROBO)
+        # An int, because symbolic sizes of torch before 2.7 take no truth value as a number.
+        return points - int(has_goal and self.layout is BsplineLayout.CUROBO)
 
     def segments(self, points: int) -> int:
         """Segments that `points` control points make."""

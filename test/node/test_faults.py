@@ -91,18 +91,18 @@ def test_two_planners_at_once_are_both_answered_and_counted(start_node: NodeFact
     start_node()
     first, second = connect(), connect()
     first.wait_until_active()
+    first.wait_until_connected()
     second.wait_until_connected()
     for number in range(100):
         for planner, stamp in ((first, 1_000 + number), (second, 2_000 + number)):
             message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
             message.header.stamp.sec = stamp
             planner.sequences.publish(message)
-        first.spin(0.005)
+        # Never more than the node's queue holds: what it loses of two planners cannot be counted with every rclpy.
+        first.wait_for(lambda sent=2 * number: len(first.batches) > sent - 6, "answers")
     first.wait_for(lambda: int(first.counts()["sequences"]) == 200, "all accounted for")
-    counts = first.counts()
-    assert int(counts["published"]) + int(counts["rejected.queue_overflow"]) == 200
-    stamps = {batch.header.stamp.sec for batch in first.batches}
-    assert 1_099 in stamps and 2_099 in stamps
+    assert first.counts()["published"] == "200"
+    assert {batch.header.stamp.sec for batch in first.batches} == {*range(1_000, 1_100), *range(2_000, 2_100)}
 
 
 def test_a_service_client_that_disappears_mid_call_does_no_harm(
