@@ -1,0 +1,94 @@
+"""Where set-up works: the virtual environment, how commands run there, and what they say when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "set-up"
+REQUIREMENTS = ROOT / "requirements"
+PACKAGE = "traj_integrator_ros"
+
+
+class SetUpError(Exception):
+    """Something that the user can mend; the message says what and how, in one line."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where to set up, and whether rclpy comes from a sourced ROS 2 or from wheels."""
+
+    venv: Path
+    distro: str  # whose wheels, where no ROS 2 is sourced
+    use_ros: bool
+    lock: int  # file descriptor; children inherit it, so that an orphan of a killed set-up holds it until it ends
+    log: Path  # of the step at work
+    running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of .venv."""
+        return self.venv / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        """Where pip and the interface package install modules."""
+        return self.venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+    def run(self, *command: object, **variables: str) -> None:
+        """Runs a command with its output in the log; raises SetUpError with the most telling line."""
+        path = os.environ.get("PATH", "")
+        # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
+        path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"
+        environment = {**os.environ, "PATH": path, **variables}
+        # What the Python of another environment leaves to those that it starts.
+        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+        libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not is_made_here(path))
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"$ {' '.join(map(str, command))}\n")
+            log.flush()
+            start = os.fstat(log.fileno()).st_size
+            process = subprocess.Popen(
+                list(map(str, command)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(self.lock,),
+            )
+            self.running.add(process)
+            code = process.wait()
+            self.running.discard(process)
+        if code != 0:
+            raise SetUpError(f"{self._most_telling_line(start)} (all of it in {self.log.relative_to(ROOT)})")
+
+    def pip_install(self, *arguments: object, **variables: str) -> None:
+        """Installs with pip; modules are compiled as they are imported, not all of them now."""
+        quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off", "--no-compile")
+        self.run(self.python, "-m", "pip", "install", *quiet, *arguments, **variables)
+
+    def stop(self) -> None:
+        """Ends the commands at work."""
+        for process in list(self.running):
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+
+    def _most_telling_line(self, start: int) -> str:
+        """The last line with an error since a byte of the log, else the last line."""
+        text = self.log.read_bytes()[start:].decode("utf-8", errors="replace")
+        lines = [line.strip() for line in text.splitlines()]
+        lines = [line for line in lines if line] or ["no output"]
+        errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+        return (errors or lines)[-1]
+
+
+def is_made_here(path: str) -> bool:
+    """Whether a path is in an environment of this checkout."""
+    return path.startswith(str(ROOT / ".venv"))

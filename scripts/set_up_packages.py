@@ -1,0 +1,139 @@
+"""The steps of set-up that install what others have made: virtual environment, pinned packages, colcon."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import set_up
+from borrow import borrow_packages, is_complete
+from files import write_at_once
+from set_up_environment import REQUIREMENTS, ROOT, Environment
+
+# ---- virtual environment ----
+
+
+def venv_inputs(environment: Environment) -> list[str]:
+    """A virtual environment belongs to one interpreter and one place."""
+    return [set_up.base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
+
+
+def make_venv(environment: Environment) -> None:
+    """Makes it afresh; on a sourced ROS 2 it sees the system's packages."""
+    options = ["--system-site-packages"] if environment.use_ros else []
+    environment.run(set_up.base_python(), "-m", "venv", "--clear", *options, environment.venv)
+    write_at_once(environment.venv / ".set-up" / "python", set_up.base_python())
+    write_at_once(environment.venv / "environment.sh", shell_environment(environment))
+
+
+def shell_environment(environment: Environment) -> str:
+    """The lines that a shell sources to use .venv: it is a prefix of ROS 2, too."""
+    lines = [
+        "# Source this to use the environment that set-up made.",
+        "unset _ROS_WHEELS_BOOTSTRAP_COMPLETE PYTHONHOME",
+        f'export VIRTUAL_ENV="{environment.venv}"',
+        'export PATH="$VIRTUAL_ENV/bin:$PATH"',
+        'export AMENT_PREFIX_PATH="$VIRTUAL_ENV${AMENT_PREFIX_PATH:+:$AMENT_PREFIX_PATH}"',
+    ]
+    if environment.use_ros:
+        site = environment.site_packages.relative_to(environment.venv)
+        lines += [
+            'export LD_LIBRARY_PATH="$VIRTUAL_ENV/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
+            f'export PYTHONPATH="$VIRTUAL_ENV/{site}${{PYTHONPATH:+:$PYTHONPATH}}"',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- packages ----
+
+
+def package_inputs(environment: Environment) -> list[str | Path]:
+    """The pins, and on a sourced ROS 2 what the system has already."""
+    if not environment.use_ros:
+        return [REQUIREMENTS / name for name in (*wheel_requirements(environment), *wheel_constraints(environment))]
+    return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
+
+
+def install_packages(environment: Environment) -> None:
+    """Installs the pinned packages."""
+    drop_half_installed(environment.site_packages)
+    if not environment.use_ros:
+        lender = ROOT / ".venv"
+        if lender != environment.venv and is_complete(lender, set_up.base_python()):
+            site_packages = environment.site_packages.relative_to(environment.venv)
+            pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
+            borrow_packages(lender, environment.venv, site_packages, pins)
+        files = [part for name in wheel_requirements(environment) for part in ("-r", REQUIREMENTS / name)]
+        files += [part for name in wheel_constraints(environment) for part in ("-c", REQUIREMENTS / name)]
+        environment.pip_install(*files)
+        return
+    requirements = ROOT / "build" / "requirements-beside-ros.txt"
+    write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
+    environment.pip_install("-r", requirements)
+
+
+def wheel_requirements(environment: Environment) -> tuple[str, ...]:
+    """The pins of what is installed beside the wheels of a distribution, and of these."""
+    return "python.txt", f"ros-{environment.distro}.txt"
+
+
+def wheel_constraints(environment: Environment) -> tuple[str, ...]:
+    """The pins of what those pull in."""
+    return "transitive.txt", f"transitive-{environment.distro}.txt"
+
+
+def ros_requirements(environment: Environment) -> list[str]:
+    """The pins of python.txt less what the Python of ROS 2 has already: it was built and tested with that.
+
+    Its compiled messages need its own numpy, so that numpy stays, and what depends on numpy's version is not pinned.
+    """
+    lines = []
+    for line in (REQUIREMENTS / "python.txt").read_text(encoding="utf-8").splitlines():
+        requirement = line.split("#")[0].strip()
+        if not requirement:
+            continue
+        name, marker = re.split(r"[=<>; ]", requirement)[0], requirement.partition(";")[2]
+        present = system_version(name, environment)
+        if name == "torch" and present and tuple(map(int, re.findall(r"\d+", present)[:2])) < (2, 6):
+            present = ""
+        if name == "numpy" and present:
+            lines.append(f"numpy=={present}")
+        elif not present:
+            lines.append(f"{name} ;{marker}" if name in ("matplotlib", "scipy") else requirement)
+    return lines
+
+
+def system_version(name: str, environment: Environment) -> str:
+    """The version of a package that this Python has outside .venv; empty if it has none."""
+    for distribution in importlib.metadata.distributions(name=name):
+        if environment.venv not in Path(str(distribution.locate_file(""))).resolve().parents:
+            return distribution.version
+    return ""
+
+
+def drop_half_installed(site_packages: Path) -> None:
+    """Makes pip install again what an interruption left in pieces: it takes any metadata for a whole package."""
+    for metadata in site_packages.glob("*.dist-info"):
+        record = metadata / "RECORD"
+        files = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+        names = (line.rsplit(",", 2)[0].strip('"') for line in files)
+        if not files or not all((site_packages / name).exists() for name in names):
+            shutil.rmtree(metadata)
+
+
+# ---- colcon ----
+
+
+def colcon_inputs(environment: Environment) -> list[Path]:
+    """The pins."""
+    return [REQUIREMENTS / "colcon.txt"]
+
+
+def install_colcon(environment: Environment) -> None:
+    """Installs colcon beside the environment, not into it: it wants an older setuptools."""
+    folder = environment.venv / "colcon"
+    shutil.rmtree(folder, ignore_errors=True)
+    environment.pip_install("--no-deps", "--target", folder, "-r", REQUIREMENTS / "colcon.txt")
