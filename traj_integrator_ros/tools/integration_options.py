@@ -77,9 +77,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     batches.add_argument(
         "--fields", type=names, metavar="A,B", help=f"the quantities to write (default: {','.join(QUANTITIES)})"
     )
-    batches.add_argument(
-        "--part", type=count, metavar="N", help="trajectories at a time (default: as many as fit into caches)"
-    )
+    batches.add_argument("--part", type=count, metavar="N", help="trajectories at a time (default: 32 MiB of results)")
     rows = parser.add_argument_group("with --rows and --batch-file")
     rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
     rows.add_argument("--device", help="cpu, cuda, cuda:N or auto (default: cpu)")
