@@ -103,7 +103,7 @@ def run_cell(cell: Cell) -> Result:
         result.outcome, result.message = "no set-up", (errors or output.splitlines() or ["no output"])[-1]
     logs = FOLDER / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    for log in (cell.folder / "build").glob("*.log"):
+    for log in (*(cell.folder / "build").glob("*.log"), *(cell.folder / "build" / "set-up").glob("*.log")):
         shutil.copy(log, logs / f"{cell.name}-{log.name}")
     return result
 
