@@ -33,5 +33,6 @@ def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(
     assert "no transition 3 from the current state" in process.output
     assert client.change_state("deactivate") and client.change_state("cleanup") and client.change_state("configure")
     assert client.change_state("activate")
+    client.wait_until_connected()  # its topics are new ones
     client.answer(SEQUENCE)
     assert client.counts()["rejected.internal_error"] == "0", process.output
