@@ -78,7 +78,7 @@ class Buffers:
         # Nothing but a start position: no index, and no goal where the map knows one.
         self._absent = [None] * (operator.starts + (operator.goals + 1 if operator.goals else 0))
         self._indices = [None] * (operator.vjp_dt_place - 4)
-        self._counts = operator.counts((1, -1) if operator.goals else (1,))
+        self._counts = operator.counts((1, -1) if operator.goals else (1,), [None] * len(operator.ends), batch)
         self._needs = (True, *[False] * (operator.starts + operator.goals))
         self._forward = launcher(operator.name, "forward", BACKEND, DEVICE)
         self._vjp = launcher(operator.name, "vjp", BACKEND, DEVICE)
