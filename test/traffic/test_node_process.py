@@ -10,7 +10,15 @@ import pytest
 from traj_integrator_ros.traffic.node_process import ProcessEnded, PythonProcess
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-OBEDIENT = "import time\ntry:\n print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('bye')"
+OBEDIENT = """
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
+try:
+    print("up", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("bye")
+"""
 
 
 def test_a_program_that_ends_by_itself_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
