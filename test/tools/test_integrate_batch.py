@@ -64,6 +64,8 @@ def test_only_the_quantities_asked_for_are_written_in_the_dtype_of_the_file(tool
     assert result.returncode == 0, result.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["jerk.npy", "position.npy", "time.npy"]
     assert np.load(tmp_path / "out" / "jerk.npy").dtype == np.float32
+    result = tool("integrate", "--batch-file", "actions.npy", "--fields", "position", "--out", "out", "--quiet")
+    assert f"left as it was: {Path('out/jerk.npy')}" in result.stdout
 
 
 @pytest.mark.parametrize(

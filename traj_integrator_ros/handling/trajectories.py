@@ -26,7 +26,7 @@ from .time_grid import LONGEST_NS
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
 _PIECES = 16
-_LONGER_FADES = (1.5, 2.0, 3.0, 4.0)
+_LONGER_FADES = (2.0, 4.0)
 """Multiples of publish.fade_time that are tried where a fade leaves the limits."""
 _LONGEST_OUTLOOK_S = 0.5
 """For so long a measured velocity says how far the robot may have come."""
@@ -103,7 +103,7 @@ class TrajectoryMaker:
         """
         trajectory = self._made(plan, when, now_ns, self._fading)
         finding = find_motion_violation(trajectory.motion, self._limits, trajectory.brakes_at)
-        if not finding or trajectory.seam is None:
+        if not finding or trajectory.seam is None or not self._fading.time:
             return trajectory, finding
         for factor in _LONGER_FADES:
             fading = replace(self._fading, time=self._fading.time * factor)

@@ -71,6 +71,9 @@ def integrate_file(options: argparse.Namespace) -> int:
     )
     for name in (*fields, "time"):
         print(f"written: {out / name}.npy")
+    for name in QUANTITIES:
+        if name not in fields and (out / f"{name}.npy").exists():
+            print(f"left as it was: {out / name}.npy, which does not belong to these")
     return 0
 
 
