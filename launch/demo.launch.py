@@ -2,7 +2,7 @@
 
     ros2 launch traj_integrator_ros demo.launch.py data:=recording.db3
 
-The launch ends when the demo does; its exit status is 0 where the demo's is, 1 where the demo failed.
+The launch ends when the demo does. Its exit status is 0 if the demo succeeded and 1 if it failed.
 DDS stays on this machine, unless the environment says otherwise.
 """
 
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 
 def generate_launch_description() -> LaunchDescription:
     arguments = {
-        "data": ("", "Recording to play: a rosbag2, a CSV or a RobotTrajectory; empty = a motion planned on the spot."),
+        "data": ("", "Recording to play: a rosbag2, a CSV or a RobotTrajectory; empty = a planned motion."),
         "out": ("", "Folder for report and figures; empty = build/demo."),
         "device": ("", "auto, cpu, cuda or cuda:N; empty = auto."),
         "namespace": ("", "Namespace of the node and of the demo; empty = the root namespace."),
@@ -71,7 +71,7 @@ def _end(event: ProcessExited, context: LaunchContext) -> list[Shutdown]:
 
 
 def _raise_if_failed(event: ProcessExited) -> None:
-    """Raise where the demo failed: launch then ends what runs and exits with 1."""
+    """Raise RuntimeError if the demo failed: launch then ends all processes and exits with 1."""
     if event.returncode != 0:
         raise RuntimeError(f"the demo ended with exit code {event.returncode}")
 
@@ -89,7 +89,7 @@ def _integrator(parameters: Path) -> IncludeLaunchDescription:
 
 
 def _demo(context: LaunchContext, *arguments: str) -> Node:
-    """Return the demo as a process, with the arguments that were given to the launch and the ones here."""
+    """Return the demo as a process, with the launch arguments that were given and those passed here."""
     given = {name: LaunchConfiguration(name).perform(context) for name in ("data", "out")}
     options = [part for name, value in given.items() if value != "" for part in (f"--{name}", value)]
     return Node(

@@ -2,8 +2,8 @@
 
     ros2 launch traj_integrator_ros integrator.launch.py robot:=ur5e namespace:=left device:=cpu
 
-Parameters come from config/<robot>.yaml, then from `params_file`, then from the arguments given; the later wins.
-An argument left empty sets nothing, so every default stands in one place, the YAML file.
+Parameters come from config/<robot>.yaml, then from `params_file`, then from the arguments given; the later ones
+override the earlier ones. An argument left empty sets nothing, so every default has one place, the YAML file.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from launch_ros.actions import LifecycleNode
 from traj_integrator_ros.wire.fast_dds import profile_variable
 from traj_integrator_ros.wire.transport import LIMIT_VARIABLE
 
-# In the source tree as in share/traj_integrator_ros, config/ lies beside launch/.
+# Both in the source tree and in share/traj_integrator_ros, config/ is beside launch/.
 CONFIG = Path(__file__).parent.parent / "config"
 NODE_NAME = "traj_integrator"
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
@@ -98,7 +98,7 @@ def _parameter_files(robot: str, params_file: str) -> list[Path]:
 
 
 def _transport_environment(profile: str) -> dict[str, str]:
-    """Return the environment variables that choose the node's transports; by itself, it fits them to its messages."""
+    """Return the environment variables that choose the node's transports; without any, the node fits them itself."""
     if profile == "auto":
         return {}
     if profile == "none":

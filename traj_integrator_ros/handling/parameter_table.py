@@ -12,7 +12,7 @@ ParameterValue = bool | int | float | str | list[str] | list[float]
 
 
 class ParameterKind(Enum):
-    """Type of a parameter; the values are the names ROS has for them."""
+    """Type of a parameter; the values are the names that ROS gives them."""
 
     BOOL = "bool"
     INTEGER = "integer"
@@ -27,9 +27,9 @@ class Changeable(Enum):
 
     RUN_TIME = "at run time"
     UNCONFIGURED = "before configure"
-    """Refused while the node is configured: what depends on it is built in configure."""
+    """Refused while the node is configured, because configure builds what depends on it."""
     START_UP = "at start-up"
-    """Read-only: only by a parameter file or the command line."""
+    """Read-only: set by a parameter file or the command line only."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ParameterSpec:
     """Smallest and largest value of a number, both included."""
     choices: tuple[str, ...] = ()
     pattern: str = ""
-    """What a string must match where it is neither free nor one of `choices`."""
+    """Regular expression that a string must match, where it is neither free nor one of `choices`."""
     form: str = ""
     """The pattern in words."""
     changeable: Changeable = Changeable.RUN_TIME
@@ -94,14 +94,14 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "control_space",
         ParameterKind.STRING,
         "position",
-        "What actions are where a sequence does not say",
+        "What actions are if a sequence does not say",
         choices=tuple(space.name.lower() for space in ControlSpace),
     ),
     ParameterSpec(
         "dt",
         ParameterKind.DOUBLE,
         0.02,
-        "Time step where a sequence brings none",
+        "Time step if a sequence gives none",
         unit="s",
         range=(1e-6, 1e4),
     ),
@@ -123,21 +123,21 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "bspline.degree",
         ParameterKind.INTEGER,
         3,
-        "Degree of B-splines where a sequence does not say",
+        "Degree of B-splines if a sequence does not say",
         range=(3, 5),
     ),
     ParameterSpec(
         "bspline.steps",
         ParameterKind.INTEGER,
         4,
-        "Rows in each segment of a B-spline where a sequence does not say",
+        "Rows in each segment of a B-spline if a sequence does not say",
         range=(1, 255),
     ),
     ParameterSpec(
         "bspline.layout",
         ParameterKind.STRING,
         "tight",
-        "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as there)",
+        "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as in cuRobo)",
         choices=tuple(layout.value for layout in BsplineLayout),
     ),
     ParameterSpec(
@@ -177,29 +177,29 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "start_from",
         ParameterKind.STRING,
         "measured",
-        "What trajectories go on from: measured (the latest joint state), or previous (the last published motion, on "
-        "a schedule; measured once it has ended)",
+        "What trajectories continue from: measured (the latest joint state), or previous (the last published motion, "
+        "on a schedule; measured once it has ended)",
         choices=("measured", START_FROM_PREVIOUS),
     ),
     ParameterSpec(
         "limits.position_min",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Lowest position of each joint; empty is off",
+        "Lowest position of each joint; empty: that of the URDF, if there is one",
         unit="rad or m",
     ),
     ParameterSpec(
         "limits.position_max",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Highest position of each joint; empty is off",
+        "Highest position of each joint; empty: that of the URDF, if there is one",
         unit="rad or m",
     ),
     ParameterSpec(
         "limits.velocity",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Largest speed of each joint; empty is off",
+        "Largest speed of each joint; empty: that of the URDF, if there is one",
         unit="rad/s or m/s",
     ),
     ParameterSpec(
@@ -228,15 +228,15 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "limits.urdf",
         ParameterKind.STRING,
         "topic",
-        "Where limits of position and velocity come from that are not given here: topic (the URDF on "
-        "robot_description), none, or the path of a URDF file",
+        "Where position and velocity limits come from that are not given here: topic (the URDF on robot_description), "
+        "none, or the path of a URDF file",
         changeable=Changeable.UNCONFIGURED,
     ),
     ParameterSpec(
         "limits.action",
         ParameterKind.STRING,
         ACTION_REJECT,
-        "What a violated limit leads to: reject, or warn (published all the same)",
+        "What happens if a limit is violated: reject, or warn (published nevertheless)",
         choices=(ACTION_REJECT, "warn"),
     ),
     ParameterSpec(
@@ -262,14 +262,14 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.end",
         ParameterKind.STRING,
         END_STOP,
-        "End of ~/joint_trajectory: stop (a brake follows where the plan ends in motion) or as_planned",
+        "End of ~/joint_trajectory: stop (a brake follows if the plan ends in motion) or as_planned",
         choices=(END_STOP, "as_planned"),
     ),
     ParameterSpec(
         "publish.rest_tolerance",
         ParameterKind.DOUBLE,
         0.01,
-        "End velocity up to which a plan counts as ending at rest: it is taken away instead of braked",
+        "End velocity up to which a plan counts as ending at rest: it is removed without a brake",
         unit="rad/s or m/s",
         range=(0.0, _MAXIMUM),
     ),
@@ -285,8 +285,8 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.lead_time",
         ParameterKind.DOUBLE,
         0.02,
-        "With start_from = previous: how far ahead trajectories start, so that the way to the controller does not "
-        "count; 0: on arrival",
+        "With start_from = previous: how far ahead trajectories start, so that the transport to the controller does "
+        "not delay them; 0: on arrival",
         unit="s",
         range=(0.0, 10.0),
     ),
@@ -294,7 +294,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.fade_time",
         ParameterKind.DOUBLE,
         0.2,
-        "With start_from = previous: time in which the difference between the motion before and a new plan fades; "
+        "With start_from = previous: time in which the difference between the previous motion and a new plan fades; "
         "0: it is not carried over",
         unit="s",
         range=(0.0, 30.0),
@@ -304,13 +304,14 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         ParameterKind.BOOL,
         True,
         "With start_from = previous: trajectories begin with what the robot does until they take over, so that the "
-        "controller joins nothing by itself; right where it replaces at once (allow_trajectory_replacement: false)",
+        "controller has no gap to bridge; right for controllers that replace at once (allow_trajectory_replacement: "
+        "false)",
     ),
     ParameterSpec(
         "publish.longest_wait",
         ParameterKind.DOUBLE,
         1.0,
-        "With start_from = previous: furthest that the stamp of a sequence may lie ahead",
+        "With start_from = previous: how far ahead the stamp of a sequence may lie",
         unit="s",
         range=(0.0, 3600.0),
     ),
@@ -318,15 +319,15 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "chunks.ensemble",
         ParameterKind.STRING,
         "latest",
-        "With start_from = previous: which of the stamped position sequences that cover a time count: latest, or "
-        "weighted (the average of them all, as in ACT's temporal ensembling)",
+        "With start_from = previous: which of the stamped position sequences that cover a time are used: latest, or "
+        "weighted (the average of all, as in ACT's temporal ensembling)",
         choices=("latest", ENSEMBLE_WEIGHTED),
     ),
     ParameterSpec(
         "chunks.decay",
         ParameterKind.DOUBLE,
         0.01,
-        "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: all the same",
+        "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: equal weights",
         unit="per chunk",
         range=(0.0, 1000.0),
     ),
@@ -349,14 +350,14 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "service_introspection",
         ParameterKind.STRING,
         "disabled",
-        "What ros2 service echo gets to see of ~/integrate, ~/compute_gradient and ~/evaluate",
+        "What ros2 service echo shows of ~/integrate, ~/compute_gradient and ~/evaluate",
         choices=("disabled", "metadata", "contents"),
     ),
     ParameterSpec(
         "autostart",
         ParameterKind.BOOL,
         True,
-        "Configure and activate at start-up without being told",
+        "Configure and activate at start-up without a request",
         changeable=Changeable.START_UP,
     ),
 )
