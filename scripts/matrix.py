@@ -2,8 +2,9 @@
 
 The Pythons are those found on this machine; the torches the oldest that setup.py takes, the one pinned in requirements/
 and the newest that pip finds. Each combination is set up in build/matrix/, tested with a part of the tests, and removed
-again. Results go into docs/compatibility.json and, as a table, into docs/compatibility.md: a combination that is done
-is not repeated until something changes that it depends on, so an interrupted run goes on where it was.
+when the next one with the same torch has taken over what it can use. Results go into docs/compatibility.json and, as a
+table, into docs/compatibility.md: a combination that is done is not repeated until something changes that it depends
+on, so an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
@@ -36,18 +37,33 @@ NEEDED_GB = 12
 def main() -> int:
     """Runs the cells that are not done yet; the exit status says whether any failed."""
     options = parsed_arguments()
-    results = load_results()
-    cells = [cell for cell in all_cells() if any(fnmatch.fnmatch(cell.name, pattern) for pattern in options.only)]
+    cells = matching(options.only)
     if not cells:
         sys.stderr.write(f"matrix: no combination on this machine is called {' or '.join(options.only)}\n")
         return 2
+    if options.list:
+        for cell in cells:
+            print(f"{cell.name}: {description(known_result(cell)) if known_result(cell) else 'to be tested'}")
+        return 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:  # cells share libraries and names
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write("matrix: another run is at work in this checkout\n")
+            return 2
+        return run_all(cells, options)
+
+
+def run_all(cells: list[Cell], options: argparse.Namespace) -> int:
+    """Sets up and tests; the exit status says whether any failed."""
+    outcomes = set()
     for cell in cells:
-        known = results.get(cell.name)
-        done = known is not None and known.inputs == inputs_of(cell) and not options.again
-        if options.list or done:
-            print(f"{cell.name}: {description(known) if done else 'to be tested'}", flush=True)
+        result = None if options.again else known_result(cell)
+        if result is not None:
+            print(f"{cell.name}: {description(result)}", flush=True)
+            outcomes.add(result.outcome)
             continue
-        FOLDER.mkdir(parents=True, exist_ok=True)
         free_gb = shutil.disk_usage(FOLDER).free / 1e9
         if free_gb < NEEDED_GB:
             sys.stderr.write(f"matrix: {cell.name} needs {NEEDED_GB} GB of disk, {free_gb:.0f} GB are free\n")
@@ -55,13 +71,14 @@ def main() -> int:
         print(f"{cell.name} (torch {cell.torch_version}) ...", end=" ", flush=True)
         result = run_cell(cell)
         print(description(result), flush=True)
-        results = record(result)
+        outcomes.add(result.outcome)
+        record(result)
         if not options.keep:
-            shutil.rmtree(cell.folder)
-    if options.list:
-        return 0
+            remove_folders(f"*-{cell.torch}", but=cell.folder)  # which lends its torch to the next
+    if not options.keep:
+        remove_folders("3.*-*")
     record()
-    return int(any(results[cell.name].outcome != "passed" for cell in cells if cell.name in results))
+    return int(outcomes != {"passed"})
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -74,6 +91,13 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="repeat combinations that are done, too")
     parser.add_argument("--keep", action="store_true", help="leave environments in build/matrix/ (2 to 8 GB each)")
     return parser.parse_args()
+
+
+def matching(patterns: list[str]) -> list[Cell]:
+    """The combinations with such names, those of an earlier pattern first."""
+    cells = all_cells()
+    found = [cell for pattern in patterns for cell in cells if fnmatch.fnmatch(cell.name, pattern)]
+    return list(dict.fromkeys(found))
 
 
 def all_cells() -> list[Cell]:
@@ -111,6 +135,13 @@ def newest_torch(python: str) -> str:
     return match[1] if match else "newest"
 
 
+def remove_folders(pattern: str, but: Path | None = None) -> None:
+    """Removes copies of the checkout with their environments."""
+    for folder in FOLDER.glob(pattern):
+        if folder != but:
+            shutil.rmtree(folder)
+
+
 def load_results() -> dict[str, Result]:
     """What is known from earlier runs, by the names of the cells."""
     if not RESULTS.is_file():
@@ -118,18 +149,20 @@ def load_results() -> dict[str, Result]:
     return {known["cell"]: Result(**known) for known in json.loads(RESULTS.read_text(encoding="utf-8"))}
 
 
-def record(*new: Result) -> dict[str, Result]:
-    """Adds to the results, also while another run does, and writes the table into the page; returns all of them."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        results = load_results() | {result.cell: result for result in new}
-        ordered = sorted(results.values(), key=lambda result: result.cell)
-        RESULTS.write_text(json.dumps([asdict(result) for result in ordered], indent=1) + "\n", encoding="utf-8")
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        PAGE.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}", encoding="utf-8")
-    return results
+def known_result(cell: Cell) -> Result | None:
+    """What came of a cell, if nothing that it depends on has changed."""
+    known = load_results().get(cell.name)
+    return known if known is not None and known.inputs == inputs_of(cell) else None
+
+
+def record(*new: Result) -> None:
+    """Adds to the results and writes the table into the page."""
+    results = load_results() | {result.cell: result for result in new}
+    ordered = sorted(results.values(), key=lambda result: result.cell)
+    RESULTS.write_text(json.dumps([asdict(result) for result in ordered], indent=1) + "\n", encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}", encoding="utf-8")
 
 
 def table(results: dict[str, Result]) -> str:
@@ -151,7 +184,8 @@ def description(result: Result | None) -> str:
         return f"no set-up: {result.message.removeprefix('set-up: ')} ({about})"
     torch = f"{result.versions['torch']}: " if "torch" in result.versions else ""
     if result.outcome == "passed":
-        return f"{torch}{result.passed} passed ({about})"
+        again = f", {len(result.passed_again)} of them at the second try" if result.passed_again else ""
+        return f"{torch}{result.passed} passed{again} ({about})"
     names = ", ".join(name.rpartition("::")[2] for name in result.failed[:3])
     return f"{torch}**{len(result.failed)} failed** of {result.passed + len(result.failed)}: {names} ({about})"
 

@@ -17,7 +17,6 @@ OLDEST, NEWEST = (3, 10), (3, 14)  # those that the pinned ROS 2 wheels exist fo
 DISTROS = ("kilted", "jazzy")  # those of requirements/ros-*.txt; the first one is the default
 DISTRO = sys.argv[sys.argv.index("--wheels") + 1] if "--wheels" in sys.argv[:-1] else DISTROS[0]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VENV = os.path.join(ROOT, ".venv" if DISTRO == DISTROS[0] else ".venv-" + DISTRO)
 
 
 def main():
@@ -36,7 +35,12 @@ def main():
         return 1
     import set_up_steps
 
-    return set_up_steps.main(VENV, DISTRO, use_ros=bool(sourced_ros()))
+    return set_up_steps.main(environment_of(DISTRO), DISTRO, use_ros=bool(sourced_ros()))
+
+
+def environment_of(distro):
+    """The environment with the wheels of a distribution; with a sourced ROS 2, the first one's."""
+    return os.path.join(ROOT, ".venv" if distro == DISTROS[0] else ".venv-" + distro)
 
 
 def what_is_missing():
@@ -105,7 +109,7 @@ def base_python():
 def python_of_venv():
     """The interpreter that .venv was made with; empty if there is no .venv."""
     try:
-        with open(os.path.join(VENV, ".set-up", "python")) as file:
+        with open(os.path.join(environment_of(DISTRO), ".set-up", "python")) as file:
             return file.read()
     except OSError:
         return ""

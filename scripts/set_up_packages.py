@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import shutil
 import sys
 from pathlib import Path
 
 import set_up
-from borrow import borrow_packages, is_complete
+from borrow import borrow_libraries, borrow_packages, is_complete
 from files import write_at_once
 from set_up_environment import REQUIREMENTS, ROOT, Environment
 
@@ -61,11 +62,7 @@ def install_packages(environment: Environment) -> None:
     """Installs the pinned packages."""
     drop_half_installed(environment.site_packages)
     if not environment.use_ros:
-        lender = ROOT / ".venv"
-        if lender != environment.venv and is_complete(lender, set_up.base_python()):
-            site_packages = environment.site_packages.relative_to(environment.venv)
-            pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
-            borrow_packages(lender, environment.venv, site_packages, pins)
+        borrow(environment)
         files = [part for name in wheel_requirements(environment) for part in ("-r", REQUIREMENTS / name)]
         files += [part for name in wheel_constraints(environment) for part in ("-c", REQUIREMENTS / name)]
         environment.pip_install(*files)
@@ -73,6 +70,17 @@ def install_packages(environment: Environment) -> None:
     requirements = ROOT / "build" / "requirements-beside-ros.txt"
     write_at_once(requirements, "\n".join(ros_requirements(environment)) + "\n")
     environment.pip_install("-r", requirements)
+
+
+def borrow(environment: Environment) -> None:
+    """Takes over what another release's environment has, and libraries from one of any Python that a variable names."""
+    site_packages = environment.site_packages.relative_to(environment.venv)
+    for lender in map(Path, map(set_up.environment_of, set_up.DISTROS)):
+        if lender != environment.venv and is_complete(lender, set_up.base_python()):
+            pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
+            borrow_packages(lender, environment.venv, site_packages, pins)
+    if lender := os.environ.get("TRAJ_INTEGRATOR_LENDER"):
+        borrow_libraries(Path(lender), environment.venv, site_packages)
 
 
 def wheel_requirements(environment: Environment) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
@@ -23,11 +24,17 @@ def lender(tmp_path: Path) -> Path:
     """An environment with two packages, one of which has a script."""
     files = {
         SITE / "heavy_package" / "__init__.py": "",
-        SITE / "heavy_package-1.0.dist-info" / "METADATA": "",
+        SITE / "heavy_package-1.0.dist-info" / "METADATA": 'Name: heavy\nRequires-Dist: libs; extra == "a"\n',
+        SITE / "heavy_package-1.0.dist-info" / "WHEEL": "Tag: cp311-cp311-manylinux_2_28_x86_64\n",
         SITE / "heavy_package-1.0.dist-info" / "RECORD": "heavy_package/__init__.py,,\n"
         "heavy_package-1.0.dist-info/METADATA,,\nheavy_package-1.0.dist-info/RECORD,,\n../../../bin/heavy,,\n",
         Path("bin/heavy"): f"#!{tmp_path}/lender/bin/python\nprint('heavy')\n",
         SITE / "ros_other-1.0.dist-info" / "RECORD": "ros_other-1.0.dist-info/RECORD,,\n",
+        SITE / "ros_other-1.0.dist-info" / "WHEEL": "Tag: py3-none-any\n",
+        SITE / "libs" / "libs.so": "",
+        SITE / "libs-1.0.dist-info" / "METADATA": "Name: libs\n",
+        SITE / "libs-1.0.dist-info" / "WHEEL": "Tag: py3-none-manylinux1_x86_64\n",
+        SITE / "libs-1.0.dist-info" / "RECORD": "libs/libs.so,,\nlibs-1.0.dist-info/RECORD,,\n",
     }
     for name, text in files.items():
         file = tmp_path / "lender" / name
@@ -48,10 +55,51 @@ def test_packages_of_another_environment_are_linked_and_scripts_run_their_own_py
     assert (borrower / module).samefile(lender / module)
     assert (borrower / "bin/heavy").read_text() == f"#!{borrower}/bin/python\nprint('heavy')\n"
     assert (borrower / "bin/heavy").stat().st_mode & 0o111
+    assert (borrower / SITE / "libs" / "libs.so").is_file(), "what was asked for requires it"
     assert not (borrower / SITE / "ros_other-1.0.dist-info").exists(), "not asked for"
     # What pip does to the one, such as an upgrade, leaves the other as it is.
     (borrower / module).unlink()
     assert (lender / module).is_file()
+
+
+def test_of_another_python_only_libraries_are_linked(script, lender: Path, tmp_path: Path) -> None:
+    borrower, site = tmp_path / "borrower", Path("lib/python3.12/site-packages")
+    script("borrow").borrow_libraries(lender, borrower, site)
+    assert (borrower / site / "libs" / "libs.so").samefile(lender / SITE / "libs" / "libs.so")
+    assert sorted(path.name for path in (borrower / site).iterdir()) == ["libs", "libs-1.0.dist-info"]
+
+
+def test_compilers_of_a_cell_leave_optimization_out_and_call_cells_alike(
+    script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("CXX", "echo")
+    monkeypatch.setattr(script("matrix_compiler").shutil, "which", lambda name: None)
+    printed = set()
+    for checkout, site in (
+        (tmp_path / "3.11-pinned", SITE),
+        (tmp_path / "3.12-pinned", Path("lib/python3.12/site-packages")),
+    ):
+        variables = script("matrix_compiler").compilers(checkout, checkout / site)
+        words = (f"-I{checkout}/{site}/torch/include", f"-I{checkout}/src", "-O3", "-DNDEBUG", f"{checkout}/src/a.cpp")
+        printed.add(subprocess.run([variables["CXX"], *words], capture_output=True, text=True, check=True).stdout)
+        assert (tmp_path / "names/site-packages").readlink() == checkout / site
+    names = tmp_path / "names"
+    assert printed == {
+        f"-I{names}/site-packages/torch/include -I{names}/checkout/src -DNDEBUG {names}/checkout/src/a.cpp\n"
+    }
+
+
+def test_what_fails_once_and_passes_then_is_told_apart_from_what_fails_again(
+    script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    matrix = script("matrix_cell")
+    tries = [({"a", "b"}, ["c", "d"], 1), ({"c"}, ["d"], 0)]
+    monkeypatch.setattr(matrix, "FOLDER", tmp_path)
+    monkeypatch.setattr(matrix, "run_tests", lambda *_: tries.pop(0))
+    result = matrix.Result("jazzy-3.12-oldest", "", "", "")
+    matrix.test(cell(matrix, "oldest", "2.6.0"), result)
+    assert (result.passed, result.failed, result.passed_again, result.outcome) == (3, ["d"], ["c"], "failed")
 
 
 def cell(matrix: ModuleType, torch: str, version: str):
@@ -77,7 +125,10 @@ def test_a_cell_is_this_checkout_with_another_torch(
 
 
 def test_the_tests_of_a_cell_exist(script, project_root: Path) -> None:
-    assert [name for name in script("matrix_cell").TESTS if not (project_root / name).exists()] == []
+    for name in script("matrix_cell").TESTS:
+        file, _, function = name.partition("::")
+        assert (project_root / file).exists()
+        assert not function or f"\ndef {function}(" in (project_root / file).read_text()
 
 
 def test_a_result_holds_until_its_inputs_change(script, monkeypatch: pytest.MonkeyPatch) -> None:
