@@ -107,12 +107,14 @@ def base_python():
 
 
 def python_of_venv():
-    """The interpreter that .venv was made with; empty if there is no .venv."""
-    try:
-        with open(os.path.join(environment_of(DISTRO), ".set-up", "python")) as file:
-            return file.read()
-    except OSError:
-        return ""
+    """The interpreter that this environment was made with, or else the first one, whose packages serve this, too."""
+    for distro in (DISTRO, DISTROS[0]):
+        try:
+            with open(os.path.join(environment_of(distro), ".set-up", "python")) as file:
+                return file.read()
+        except OSError:
+            continue
+    return ""
 
 
 def serves(python):
