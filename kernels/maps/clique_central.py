@@ -44,7 +44,7 @@ def clique_central_step(
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
         dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
         truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
-            published backward does, instead of the exact transpose.
+            published backward does, instead of the exact vjp.
         backend: what computes; None for the device's default (see `backend_info`).
 
     Returns:

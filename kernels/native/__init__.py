@@ -1,4 +1,4 @@
-"""The NATIVE backend: fused C++ loops on the CPU, forward and transpose of every control map.
+"""The NATIVE backend: fused C++ loops on the CPU, forward and vjp of every control map.
 
 The extension is built with the package where torch and a C++ compiler are at hand. Without it, importing this module
 raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_vjp` are the launchers
@@ -100,7 +100,7 @@ Knows nothing of autograd.
 vjp_into: Callable[..., bool] = _C.vjp_into
 """`vjp_into(map, grad_p, grad_v, grad_a, grad_j, start_index, dt, truncate_terminal_gradient, action, p0, v0, a0)`.
 
-The transpose likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
+The vjp likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
 """
 
 quadratic_cost_into: Callable[..., bool] = _C.quadratic_cost_into

@@ -1,7 +1,7 @@
 """The control maps as CUDA kernels written in Triton.
 
 Importing this package imports neither triton nor a kernel: each module below does, and is imported where a launch is
-wanted. Forward and transpose (vector-Jacobian product) of
+wanted. Forward and vector-Jacobian product (vjp) of
 
 ===================  ===========================================================
 `clique`             positions, backward differences

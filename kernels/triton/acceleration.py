@@ -1,4 +1,4 @@
-"""Accelerations, each held over its step, to trajectories; the transpose is the adjoint scan from the last step back.
+"""Accelerations, each held over its step, to trajectories; the vjp is the adjoint scan from the last step back.
 
 With a[h] = u[h-1] for h >= 1, a[0] = a0, j[h] = (a[h] - a[h-1]) / dt[h] and j[0] = 0,
 

@@ -1,4 +1,4 @@
-"""B-splines between two states, and the transpose: launchers.
+"""B-splines between two states, and the vjp: launchers.
 
 Extended control points c are those that carry the start, the given ones, and those that carry the goal or repeat the
 last. With the weights of `splines/weights.py`, row k of segment i is

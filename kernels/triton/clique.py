@@ -1,4 +1,4 @@
-r"""Positions to derivatives by backward differences, and the transpose.
+r"""Positions to derivatives by backward differences, and the vjp.
 
 With p[0] = p0, p[h] = u[h-1] and, before the start, the arc of constant acceleration,
 

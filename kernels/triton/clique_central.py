@@ -1,4 +1,4 @@
-"""Positions to derivatives by five-point central differences, and the transpose.
+"""Positions to derivatives by five-point central differences, and the vjp.
 
 H = Ha + 4. With e[0] = p0, e[k] = u[k-1] up to Ha, e[k] = u[Ha-1] beyond, and before the start the cubic arc
 e[k] = p0 + k dt v0 + (k dt)^2 a0 / 2 + (k dt)^3 j0 / 6, output h lies at e[h-1]:

@@ -1,4 +1,4 @@
-"""Jerks, each held over its step, to trajectories; the transpose is the adjoint scan from the last step back.
+"""Jerks, each held over its step, to trajectories; the vjp is the adjoint scan from the last step back.
 
 With j[h] = u[h-1] for h >= 1, j[0] = 0, the exact cubic step is
 

@@ -106,9 +106,9 @@ def record(
 
     Args:
         number: of the map in the extension.
-        is_vjp: whether it is the transpose.
+        is_vjp: whether it is the vjp.
         truncate: `truncate_terminal_gradient`.
-        action_horizon: of the transpose.
+        action_horizon: of the vjp.
         inputs: contiguous action, four start rows, index and dt; or four upstream gradients, index and dt.
         results: four outputs; or the gradients of action and start rows, None where not wanted.
 

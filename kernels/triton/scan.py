@@ -93,7 +93,7 @@ def scan_vjp(
     tile: ScanTile | None,
     scheme: dict[str, bool],
 ) -> tuple[Tensor | None, ...]:
-    """Launch the transpose kernel of a map that sums along time."""
+    """Launch the vjp kernel of a map that sums along time."""
     like = upstream.some
     batch, horizon, dof = like.shape
     if horizon != action_horizon:

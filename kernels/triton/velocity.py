@@ -1,4 +1,4 @@
-"""Velocities, each held over its step, to positions by a scan and to derivatives by backward differences; transpose.
+"""Velocities, each held over its step, to positions by a scan and to derivatives by backward differences; vjp.
 
 With v[h] = u[h-1] for h >= 1, v[0] = v0,
 

@@ -119,6 +119,16 @@ def test_results_never_replace_the_actions(tool: Tool, tmp_path: Path) -> None:
     assert (np.load(tmp_path / "out" / "position.npy") == 1).all()
 
 
+def test_results_never_replace_the_rows_of_a_start(
+    tool: Tool, tmp_path: Path, arrays: dict[str, np.ndarray]
+) -> None:
+    (tmp_path / "out").mkdir()
+    np.save(tmp_path / "out" / "velocity.npy", arrays["starts"])
+    result = tool("integrate", "actions.npy", "--batch-file", "--start-velocity", "out/velocity.npy", "--out", "out")
+    assert result.returncode == 2 and "another folder than that of --start-velocity" in result.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "velocity.npy"), arrays["starts"])
+
+
 def test_memory_stays_bounded_and_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
     shape = (1_000_000, 32, 7)  # 0.9 GB
     if shutil.disk_usage(tmp_path).free < 2e9:

@@ -51,7 +51,7 @@ def integrate_file(options: argparse.Namespace) -> int:
     out, fields = options.out, options.fields
     batch, horizon = actions.shape[0], engine.output_horizon(actions.shape[1], space)
     shape = (batch, horizon, actions.shape[2])
-    _check_place(out, fields, actions, shape)
+    _check_place(options, actions, shape)
     out.mkdir(parents=True, exist_ok=True)
     done = 0
     begin = time.monotonic()
@@ -157,12 +157,15 @@ def _end(options: argparse.Namespace, end: str, actions: ArrayFile) -> dict[str,
     return rows
 
 
-def _check_place(out: Path, fields: list[str], actions: ArrayFile, shape: tuple[int, ...]) -> None:
+def _check_place(options: argparse.Namespace, actions: ArrayFile, shape: tuple[int, ...]) -> None:
     """Whether results can go there: before the work."""
-    for name in fields:
-        target = out / f"{name}.npy"
-        if target.exists() and target.samefile(actions.path):
-            raise UserError(f"--out: expected another folder than that of FILE, which {target} would replace")
+    out, fields = options.out, options.fields
+    rows = [f"{end}_{name}" for end in ("start", "goal") for name in STATE]
+    given = {"FILE": actions.path, **{f"--{name.replace('_', '-')}": getattr(options, name) for name in rows}}
+    for target in (out / f"{name}.npy" for name in (*fields, "time")):
+        for argument, path in given.items():
+            if isinstance(path, Path) and target.exists() and target.samefile(path):
+                raise UserError(f"--out: expected another folder than that of {argument}, which {target} would replace")
     place = next(parent for parent in (out, *out.absolute().parents) if parent.exists())
     if not place.is_dir():
         raise UserError(f"--out: expected a folder, got the file {place}")

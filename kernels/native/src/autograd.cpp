@@ -113,7 +113,7 @@ class StepFunction : public torch::autograd::Function<StepFunction> {
   }
 };
 
-// The transpose of the truncated transpose: the last action reaches the positions alone.
+// The adjoint of the truncated vjp: the last action reaches the positions alone.
 Outputs step_for_vjp(const StepArguments& arguments) {
   Outputs outputs = differentiable_step(arguments);
   if (!arguments.truncate_terminal_gradient) return outputs;

@@ -14,7 +14,7 @@ struct StartGradients {
   StartIndex index;
 };
 
-// Both fill in how results are staged; `compute` of a transpose also what the loops are to know of the start rows.
+// Both fill in how results are staged; `compute` of a vjp also what the loops are to know of the start rows.
 template <class Scalar>
 void compute(ForwardProblem<Scalar> problem, int64_t batch);
 template <class Scalar>

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "bspline_launch.h"
-#include "lent_array.h"
+#include "borrowed_array.h"
 #include "quadratic_cost.h"
 
 namespace traj_integrator {
@@ -21,7 +21,7 @@ constexpr int64_t kReleaseElements = 4096;
 bool is_real(char type) { return type == 'f' || type == 'd'; }
 
 template <size_t N>
-bool take_all(PyObject* tuple, std::array<LentArray, N>& arrays, size_t first, bool writable = false) {
+bool take_all(PyObject* tuple, std::array<BorrowedArray, N>& arrays, size_t first, bool writable = false) {
   if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) < static_cast<Py_ssize_t>(first + N)) return false;
   for (size_t k = 0; k < N; ++k) {
     if (!arrays[k].take(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(first + k)), writable)) return false;
@@ -29,7 +29,7 @@ bool take_all(PyObject* tuple, std::array<LentArray, N>& arrays, size_t first, b
   return true;
 }
 
-RealArray real_array(const LentArray& array) {
+RealArray real_array(const BorrowedArray& array) {
   if (!array.present()) return {};
   return {array.data<void>(), array.type() == 'd'};
 }
@@ -40,7 +40,7 @@ bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
 }
 
 // The rows of start or goal; `any` tells whether there are some.
-bool take_end(const std::array<LentArray, kStartRows>& given, const LentArray& index, int64_t batch, int64_t dof,
+bool take_end(const std::array<BorrowedArray, kStartRows>& given, const BorrowedArray& index, int64_t batch, int64_t dof,
               EndRows& end, bool& any) {
   any = false;
   for (size_t k = 0; k < given.size(); ++k) {
@@ -60,7 +60,7 @@ bool take_end(const std::array<LentArray, kStartRows>& given, const LentArray& i
 }
 
 // [D], [H, D] or [B, H, D].
-bool take_rows(const LentArray& given, const CostProblem& problem, CostArray& taken) {
+bool take_rows(const BorrowedArray& given, const CostProblem& problem, CostArray& taken) {
   if (!given.present()) return true;
   if (!is_real(given.type())) return false;
   const int dims = given.dims();
@@ -72,7 +72,7 @@ bool take_rows(const LentArray& given, const CostProblem& problem, CostArray& ta
 }
 
 // [D], or [B, D] where it may differ by trajectory.
-bool take_row(const LentArray& given, const CostProblem& problem, bool may_differ, CostArray& taken) {
+bool take_row(const BorrowedArray& given, const CostProblem& problem, bool may_differ, CostArray& taken) {
   if (!given.present()) return true;
   const int dims = given.dims();
   if (!is_real(given.type()) || dims < 1 || dims > (may_differ ? 2 : 1) || given.size(dims - 1) != problem.dof) {
@@ -83,7 +83,7 @@ bool take_row(const LentArray& given, const CostProblem& problem, bool may_diffe
   return true;
 }
 
-bool take_term(const std::array<LentArray, kTermFields>& given, const CostProblem& problem, GivenTerm& term) {
+bool take_term(const std::array<BorrowedArray, kTermFields>& given, const CostProblem& problem, GivenTerm& term) {
   const bool limits = given[3].present();
   if (limits != given[4].present() || limits != given[5].present()) return false;
   return take_rows(given[0], problem, term.weight) && take_rows(given[1], problem, term.target) &&
@@ -92,7 +92,7 @@ bool take_term(const std::array<LentArray, kTermFields>& given, const CostProble
          take_row(given[5], problem, false, term.upper);
 }
 
-bool take_steps(const LentArray& dt, const CostProblem& problem, StepLengths& steps) {
+bool take_steps(const BorrowedArray& dt, const CostProblem& problem, StepLengths& steps) {
   if (!dt.present() || dt.type() != 'd' || dt.dims() != 2) return false;
   const int64_t rows = dt.size(0), columns = dt.size(1);
   if ((rows != 1 && rows != problem.batch) || (columns != 1 && columns != problem.action_horizon)) return false;
@@ -106,10 +106,10 @@ bool take_steps(const LentArray& dt, const CostProblem& problem, StepLengths& st
 PyObject* quadratic_cost_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 11) Py_RETURN_FALSE;
-  LentArray action, start_index, goal_index, dt, cost, grad_action;
-  std::array<LentArray, kStartRows> start, goal;
-  std::array<std::array<LentArray, kTermFields>, kOutputs> terms;
-  std::array<LentArray, kEnds> grad_ends;
+  BorrowedArray action, start_index, goal_index, dt, cost, grad_action;
+  std::array<BorrowedArray, kStartRows> start, goal;
+  std::array<std::array<BorrowedArray, kTermFields>, kOutputs> terms;
+  std::array<BorrowedArray, kEnds> grad_ends;
   if (!take_all(args[1], start, 0) || !start_index.take(args[2]) || !take_all(args[3], goal, 0) ||
       !goal_index.take(args[4]) || !action.take(args[5]) || !dt.take(args[6]) || !cost.take(args[8], true) ||
       !grad_action.take(args[9], true) || !take_all(args[10], grad_ends, 0, true)) {

@@ -1,4 +1,4 @@
-// The quadratic cost on memory that Python lends, as in lent_calls.h.
+// The quadratic cost on memory borrowed from Python, as in borrowed_calls.h.
 #pragma once
 
 #include <torch/csrc/python_headers.h>

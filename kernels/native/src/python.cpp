@@ -12,7 +12,7 @@
 #include "cost_call.h"
 #include "instruction_set.h"
 #include "kept_memory.h"
-#include "lent_calls.h"
+#include "borrowed_calls.h"
 #include "python_arguments.h"
 #include "replay.h"
 
@@ -216,8 +216,8 @@ PyMethodDef fast_methods[] = {
     {"dt_gradient", as_method(&dt_gradient), METH_FASTCALL,
      "The gradient of dt; None where the composition has to take over."},
     {"step_into", as_method(&step_into), METH_FASTCALL,
-     "A map on arrays that Python lends, into another; False, having done nothing, where one does not suit."},
-    {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its transpose."},
+     "A map on arrays borrowed from Python, into another; False, having done nothing, where one does not suit."},
+    {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its vjp."},
     {"replay_on", as_method(&replay_on), METH_FASTCALL, "What starts kernels on devices of one type: see replay.py."},
     {"replay_plans", &replay_plans, METH_NOARGS, "How many kinds of calls are started without Python."},
     {"quadratic_cost_into", as_method(&quadratic_cost_into), METH_FASTCALL,

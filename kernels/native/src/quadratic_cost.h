@@ -1,4 +1,4 @@
-// A quadratic cost of trajectories and its gradient, on raw memory: forward map, cost and transpose a few trajectories at
+// A quadratic cost of trajectories and its gradient, on raw memory: forward map, cost and vjp a few trajectories at
 // a time, so that no trajectory leaves the caches.
 #pragma once
 

@@ -34,7 +34,7 @@ struct Trajectory {
 
 struct StepOptions {
   at::Tensor start_index = {};  // [B] int32 or int64: row of the start pool for each trajectory
-  bool truncate_terminal_gradient = false;  // kCliqueCentral: as published, instead of the exact transpose
+  bool truncate_terminal_gradient = false;  // kCliqueCentral: as published, instead of the exact vjp
 };
 
 // Number of rows that `action_horizon` actions give.

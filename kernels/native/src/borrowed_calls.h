@@ -1,4 +1,4 @@
-// The maps on memory that Python lends: no tensor is made, nothing is allocated, nothing is copied.
+// The maps on memory borrowed from Python: no tensor is made, nothing is allocated, nothing is copied.
 #pragma once
 
 #include <torch/csrc/python_headers.h>

@@ -1,4 +1,4 @@
-#include "lent_calls.h"
+#include "borrowed_calls.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "compute.h"
-#include "lent_array.h"
+#include "borrowed_array.h"
 
 namespace traj_integrator {
 namespace {
@@ -25,7 +25,7 @@ void without_interpreter_lock(int64_t elements, const Compute& compute) {
 
 bool is_real(char type) { return type == 'f' || type == 'd'; }
 
-bool take_steps(const LentArray& dt, int64_t batch, int64_t horizon, StepLengths& steps) {
+bool take_steps(const BorrowedArray& dt, int64_t batch, int64_t horizon, StepLengths& steps) {
   if (!dt.present() || dt.type() != 'd' || dt.dims() != 2) return false;
   const int64_t rows = dt.size(0), columns = dt.size(1);
   if ((rows != 1 && rows != batch) || (columns != 1 && columns != horizon)) return false;
@@ -42,7 +42,7 @@ bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
 }
 
 // Rows of the start, however many there are: one, one for each trajectory, or a pool that the index picks from.
-bool take_index(const LentArray& index, int64_t batch, int64_t rows, StartIndex& taken) {
+bool take_index(const BorrowedArray& index, int64_t batch, int64_t rows, StartIndex& taken) {
   if (!index.present()) return rows == 1 || rows == batch;
   if (index.dims() != 1 || index.size(0) != batch) return false;
   taken = {index.data<void>(), index.type() == 'l'};
@@ -51,9 +51,9 @@ bool take_index(const LentArray& index, int64_t batch, int64_t rows, StartIndex&
 }
 
 // The number of rows that the arrays there are have in common; -1 where they have not, 1 where none is there.
-int64_t common_rows(const std::array<LentArray, kGivenRows>& arrays, char type, int64_t dof) {
+int64_t common_rows(const std::array<BorrowedArray, kGivenRows>& arrays, char type, int64_t dof) {
   int64_t rows = -1;
-  for (const LentArray& array : arrays) {
+  for (const BorrowedArray& array : arrays) {
     if (!array.present()) continue;
     if (array.dims() != 2 || array.type() != type || array.size(1) != dof) return -1;
     if (rows >= 0 && rows != array.size(0)) return -1;
@@ -63,8 +63,8 @@ int64_t common_rows(const std::array<LentArray, kGivenRows>& arrays, char type, 
 }
 
 template <class Scalar>
-void step(ControlMap map, const LentArray& action, const std::array<LentArray, kGivenRows>& start, int64_t rows,
-          const StartIndex& index, const StepLengths& steps, const LentArray& out) {
+void step(ControlMap map, const BorrowedArray& action, const std::array<BorrowedArray, kGivenRows>& start, int64_t rows,
+          const StartIndex& index, const StepLengths& steps, const BorrowedArray& out) {
   ForwardProblem<Scalar> problem{};
   problem.map = map;
   const int64_t batch = action.size(0);
@@ -83,9 +83,9 @@ void step(ControlMap map, const LentArray& action, const std::array<LentArray, k
 }
 
 template <class Scalar>
-void vjp(ControlMap map, const std::array<LentArray, kOutputs>& upstream, int64_t rows, const StartIndex& index,
-               const StepLengths& steps, bool truncate, const LentArray& action,
-               const std::array<LentArray, kGivenRows>& start) {
+void vjp(ControlMap map, const std::array<BorrowedArray, kOutputs>& upstream, int64_t rows, const StartIndex& index,
+               const StepLengths& steps, bool truncate, const BorrowedArray& action,
+               const std::array<BorrowedArray, kGivenRows>& start) {
   VjpProblem<Scalar> problem{};
   problem.map = map;
   const int64_t batch = action.size(0);
@@ -110,8 +110,8 @@ PyObject* step_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 8) Py_RETURN_FALSE;
   const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
-  LentArray action, index, dt, out;
-  std::array<LentArray, kGivenRows> start;
+  BorrowedArray action, index, dt, out;
+  std::array<BorrowedArray, kGivenRows> start;
   if (!action.take(args[1]) || !index.take(args[5]) || !dt.take(args[6]) || !out.take(args[7], true)) Py_RETURN_FALSE;
   for (size_t k = 0; k < kGivenRows; ++k) {
     if (!start[k].take(args[2 + k])) Py_RETURN_FALSE;
@@ -140,9 +140,9 @@ PyObject* vjp_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 12) Py_RETURN_FALSE;
   const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
-  LentArray index, dt, action;
-  std::array<LentArray, kOutputs> upstream;
-  std::array<LentArray, kGivenRows> start;
+  BorrowedArray index, dt, action;
+  std::array<BorrowedArray, kOutputs> upstream;
+  std::array<BorrowedArray, kGivenRows> start;
   if (!index.take(args[5]) || !dt.take(args[6]) || !action.take(args[8], true)) Py_RETURN_FALSE;
   for (int k = 0; k < kOutputs; ++k) {
     if (!upstream[k].take(args[1 + k])) Py_RETURN_FALSE;
@@ -153,7 +153,7 @@ PyObject* vjp_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!action.present() || action.dims() != 3 || !is_real(action.type()) || action.size(1) < 1) Py_RETURN_FALSE;
   const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
   bool any = false;
-  for (const LentArray& gradient : upstream) {
+  for (const BorrowedArray& gradient : upstream) {
     if (!gradient.present()) continue;
     any = true;
     if (gradient.type() != action.type() || !gradient.has_shape(batch, output_horizon(map, horizon), dof)) {

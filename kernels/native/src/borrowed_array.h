@@ -1,4 +1,4 @@
-// An array that Python lends for one call: anything with the buffer protocol (numpy arrays foremost), or a tensor.
+// An array borrowed from Python for one call: anything with the buffer protocol (numpy arrays foremost), or a tensor.
 #pragma once
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -8,12 +8,12 @@
 
 namespace traj_integrator {
 
-class LentArray {
+class BorrowedArray {
  public:
-  LentArray() = default;
-  LentArray(const LentArray&) = delete;
-  LentArray& operator=(const LentArray&) = delete;
-  ~LentArray() {
+  BorrowedArray() = default;
+  BorrowedArray(const BorrowedArray&) = delete;
+  BorrowedArray& operator=(const BorrowedArray&) = delete;
+  ~BorrowedArray() {
     if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
   }
 
