@@ -26,6 +26,9 @@ endif
 workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 1 : 8)))
 in_environment = . $(venv)/environment.sh &&
 
+# Set-up compiles no modules: the first import does, and unless it may leave the result, so does every import after it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo bench soak test matrix gpu offline lint clean distclean
 
