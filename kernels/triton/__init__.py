@@ -1,7 +1,7 @@
 """The control maps as CUDA kernels written in Triton.
 
-Importing this package imports neither triton nor a kernel: each module below does, and is imported where a launch is
-wanted. Forward and vector-Jacobian product (vjp) of
+Importing this package imports neither triton nor a kernel: each module below does, and is imported by the first launch.
+Forward and vjp (vector-Jacobian product, the transposed map) of
 
 ===================  ===========================================================
 `clique`             positions, backward differences
@@ -11,15 +11,15 @@ wanted. Forward and vector-Jacobian product (vjp) of
 `jerk`               jerks
 ===================  ===========================================================
 
-and of what they cost, `quadratic_cost`, forward and gradients in one kernel.
+and of their cost, `quadratic_cost`, forward and gradients in one kernel.
 
 Each file has launchers and kernels of one map. What they share: `launch` and `scan` (host), `addressing` and `pairs`
 (device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). `dt_gradient` has the
-gradient of the step lengths of all maps; `replay` lets C++ start again what was started once.
+gradient of the step lengths of all maps; `replay` lets C++ repeat launches that were recorded once.
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
 pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is
-given. Every `<map>_vjp` takes the upstream gradients, None for those that are not there. No launcher reads device
-memory on the host or waits for the device, and equal shapes and flags always give the same launches: all of them can be
-captured into a CUDA graph. A `start_index` out of its pool's range reads nothing and gives NaN.
+given. Every `<map>_vjp` takes the upstream gradients, None for absent ones. No launcher reads device memory on the host
+or waits for the device, and equal shapes and flags always give the same launches: all of them can be captured into a
+CUDA graph. A `start_index` out of its pool's range reads nothing and gives NaN.
 """

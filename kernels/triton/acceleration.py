@@ -195,9 +195,9 @@ def acceleration_vjp_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """One trajectory, a block of its joints: suffix sums over blocks of rows, each block turned back to front."""
+    """One trajectory, a block of its joints: suffix sums over blocks of rows, each block in reverse order."""
     DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
-    # Where the steps differ, the quotients of jerk gradients cancel in what is left of their digits.
+    # Where the steps differ, the quotients of jerk gradients cancel, and float32 would not leave enough digits.
     WIDE: tl.constexpr = tl.float64 if DOUBLE or DT_PER_STEP else tl.float32
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)

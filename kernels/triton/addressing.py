@@ -1,12 +1,12 @@
-"""Device functions that all kernels share: where an element lies, what its start state and step length are.
+"""Device functions that all kernels share: the address of an element, its start state and its step length.
 
-A tensor `[R, H, D]` is walked flat, one element for each thread and access, so that neighbouring threads touch
-neighbouring elements whatever the alignment of the rows (which a dof of 7 spoils for wider accesses). Its length may
-pass 2^31: the place of a program's first element is an int64 scalar, and only the distance from it is an int32 vector.
+A tensor `[R, H, D]` is traversed as a flat array, one element for each thread and access, so that neighbouring threads
+access neighbouring elements for any alignment of the rows (a dof of 7 rules out wider accesses). Its length may exceed
+2^31: the index of a program's first element is an int64 scalar, and only the offset from it is an int32 vector.
 
-Kernels do not specialize on the alignment of pointers: a compiler that knows of it gives each thread four neighbours of
-a long vector, and rows that start anywhere then cost four times the transactions. All loads of a program stand before
-its first store, since the compiler may not move one over the other.
+Kernels do not specialize on the alignment of pointers: if the compiler knew of it, it would give each thread four
+neighbours of a long vector, and unaligned rows would then cost four times the transactions. All loads of a program come
+before its first store, since the compiler may not move one past the other.
 """
 
 import triton
@@ -44,13 +44,13 @@ def split(i_first, b_lane, size):
 
 @triton.jit
 def load_gradient(p_gradient, b_offset, b_mask, DTYPE: tl.constexpr):
-    """An upstream gradient in the type of the arithmetic; 0 outside of the mask."""
+    """An upstream gradient in the dtype of the arithmetic; 0 outside of the mask."""
     return tl.load(p_gradient + b_offset, mask=b_mask, other=0).to(DTYPE)
 
 
 @triton.jit
 def load_start(p_start, n_rows, b_row, b_column, width, b_mask, INDEXED: tl.constexpr):
-    """Start values in float64: 0 where the pool is None, its only row for all, NaN if the row is not in the pool."""
+    """Start values in float64: 0 if the pool is None, its only row for all, NaN if the row is not in the pool."""
     if p_start is None:
         b_value = tl.zeros_like(b_column).to(tl.float64)
     else:
@@ -107,7 +107,7 @@ def start_row(p_idx, i_trajectory):
 
 @triton.jit
 def narrow(b_value, p_target):
-    """A float64 value on its way to memory of another type: half types are reached by way of float32."""
+    """Convert a float64 value to the dtype of memory; half types are converted through float32."""
     if p_target.dtype.element_ty != tl.float64:
         b_value = b_value.to(tl.float32)
     return b_value
@@ -115,9 +115,10 @@ def narrow(b_value, p_target):
 
 @triton.jit
 def difference(b_x, b_y):
-    """X - y, and what rounding took from it.
+    """X - y, and its rounding error.
 
-    Neighbours of one sign subtract exactly; where a motion passes through 0 the rest still counts in third differences.
+    Neighbours of one sign subtract exactly; where a motion passes through 0, the rounding error matters in third
+    differences.
     """
     b_difference = b_x - b_y
     b_y_seen = b_x - b_difference
@@ -127,22 +128,22 @@ def difference(b_x, b_y):
 
 @triton.jit
 def third_difference(b_d0, b_e0, b_d1, b_e1, b_d2, b_e2):
-    """d0 - 2 d1 + d2 of differences d with rests e."""
+    """d0 - 2 d1 + d2 of differences d with rounding errors e."""
     return ((b_d0 - b_d1) - (b_d1 - b_d2)) + ((b_e0 - b_e1) - (b_e1 - b_e2))
 
 
 @triton.jit
 def add_carry(b_high, b_low, b_local):
-    """Running sums of a block of rows, on top of the carry of the blocks before."""
+    """Running sums of a block of rows, added to the carry of the previous blocks."""
     return b_high[None, :] + (b_low[None, :] + b_local)
 
 
 @triton.jit
 def advance_carry(b_high, b_low, b_sum):
-    """The carry of a running sum after one more block: two numbers, the second what rounding took from the first.
+    """The carry of a running sum after one more block: two numbers, the second being the rounding error of the first.
 
-    Sums within a block are a tree over few rows, so that float32 loses no more than some units in the last place of
-    them; what would grow with time is the error of the sum over all blocks, and that one is kept.
+    Sums within a block are a tree over few rows, so that float32 loses only some units in the last place; the error of
+    the sum over all blocks would grow with time, and is compensated.
     """
     b_total = b_high + b_sum
     b_sum_seen = b_total - b_high

@@ -1,11 +1,12 @@
-"""B-splines between two states, and the vjp: launchers.
+"""B-splines between two states, and their vjp: launchers.
 
-Extended control points c are those that carry the start, the given ones, and those that carry the goal or repeat the
-last. With the weights of `splines/weights.py`, row k of segment i is
+Extended control points c are those that represent the start, the given ones, and those that represent the goal or
+repeat the last one. With the weights of `splines/weights.py`, row k of segment i is
 
     out_q = sum_m W_q[k, m] (Delta^q c)[i + m] / h^q,      m = 0 .. K - q,   q = 0 (position) .. 3 (jerk)
 
-Differences are taken in float64, where those of float32 points are exact; what is left to add has one sign of weight.
+Differences are taken in float64, where those of float32 points are exact; the weights of the remaining sum are all
+positive.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .launch import FlatTile, Upstream, contiguous, output, outputs, programs_fo
 from .start_gradients import StartGradients
 
 _NAMES = ("position", "velocity", "acceleration", "jerk")
-# Bound of registers per thread: at least two programs of 256 threads at a time on a multiprocessor.
+# Bound on registers per thread: at least two programs of 256 threads fit on a multiprocessor at a time.
 _REGISTERS = 128
 
 
@@ -77,7 +78,8 @@ def bspline_vjp(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of control points, start and goal rows, None where not needed.
 
-    Arguments: four upstream gradients, the indices of start and goal, dt. `goal_rows` below 0: there is no goal.
+    Arguments: four upstream gradients, the indices of start and goal, dt. A `goal_rows` below 0 means that there is no
+    goal.
     """
     *gradients, start_index, goal_index, dt = upstream_indices_dt
     upstream = Upstream.of(*gradients)
@@ -133,7 +135,7 @@ def _state_arguments(end: str, rows: Sequence[Tensor | None], index: Tensor | No
 
 
 def _renamed(arguments: dict[str, Tensor | None], end: str) -> dict[str, Tensor | None]:
-    """`p_grad_<end>_p` and so on, of `p_grad_p0` and so on."""
+    """Rename `p_grad_p0` and so on to `p_grad_<end>_p` and so on."""
     return {f"p_grad_{end}_{name[-2]}": value for name, value in arguments.items()}
 
 
@@ -164,7 +166,7 @@ def _arithmetic(dtype: torch.dtype) -> object:
 
 @functools.lru_cache(maxsize=64)
 def _tables(form: SplineForm, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """On the device: weights of differences, `[s + 1, 4 K - 2]`, of points, `[s + 1, 4 (K + 1)]`, and of states."""
+    """Weights on the device: of differences, `[s + 1, 4 K - 2]`, of points, `[s + 1, 4 (K + 1)]`, and of states."""
     tables = row_weights(form.degree, form.steps)
     weights = np.concatenate(tables, axis=1)
     each = np.eye(form.degree + 1)

@@ -1,4 +1,4 @@
-"""Forward kernel of B-splines; the equations stand in bspline.py."""
+"""Forward kernel of B-splines; the equations are in bspline.py."""
 
 import triton
 import triton.language as tl
@@ -61,7 +61,7 @@ def bspline_fwd_kernel(
     p_weight = p_weights + b_step * (4 * K - 2)
     b_at = b_batch * n_rows * D + b_place
 
-    # The points in reach, one after the other; each completes one difference of every order.
+    # The points of the segment, one after the other; each completes one difference of every order.
     b_last = tl.zeros([LANES], tl.float64)
     b_d1 = b_last
     b_d2 = b_last
@@ -151,7 +151,7 @@ def _point(
     if HAS_GOAL:
         b_is_given = b_in & (b_given >= 0) & (b_given < n_used)
         b_from = b_given
-    else:  # behind the last one: the last one again
+    else:  # after the last one: the last one again
         b_is_given = b_in & (b_given >= 0)
         b_from = tl.minimum(b_given, n_points - 1)
     p_from = p_action + (b_batch * n_points + b_from) * D + b_column
@@ -215,7 +215,7 @@ def _carrying(
     K: tl.constexpr,
     HAS_JERK: tl.constexpr,
 ):
-    """Point m of those that carry a state: the polar form of its Taylor polynomial."""
+    """Point m of those that represent a state: the polar form of its Taylor polynomial."""
     INDEXED: tl.constexpr = p_index is not None
     b_row = b_batch
     if p_index is not None:

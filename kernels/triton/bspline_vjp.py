@@ -1,10 +1,10 @@
-"""Transposed kernel of B-splines; the equations stand in bspline.py.
+"""Vjp kernel of B-splines; the equations are in bspline.py.
 
 The gradient of extended point e is, with the q-th derivatives D_q of the weights,
 
     sum_q sum_m sum_k D_q[k, m] g_q[(e - m) s + k] / h^q
 
-in float64: of a smooth gradient nearly everything cancels. Nothing is shared, so nothing waits.
+in float64, because for a smooth gradient nearly everything cancels. Programs share nothing, so none waits for another.
 """
 
 import triton
@@ -45,10 +45,10 @@ def bspline_vjp_kernel(
     DT_PER_TRAJECTORY: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Start, goal, and without a goal the last control point in each group's first program; the points in the others.
+    """Start, goal and, without a goal, last control point in the first program of each group; points in the others.
 
-    A group are the programs of the same trajectories: what several of them read comes from memory once. `n_group` is 0
-    where nothing but points is wanted.
+    A group consists of the programs of the same trajectories, so that data that several of them read is fetched from
+    memory once. `n_group` is 0 if only the points' gradients are wanted.
     """
     i_program = tl.program_id(0).to(tl.int64)
     b_lane = tl.arange(0, LANES)
@@ -144,7 +144,7 @@ def bspline_vjp_kernel(
         b_column = b_place - b_given * D
         if HAS_GOAL:
             b_counts = b_in & (b_given < n_used)
-        else:  # the last one is another program's
+        else:  # another program computes the last one
             b_in &= b_given < n_points - 1
             b_counts = b_in
         b_length = _length(p_dt, b_batch, b_in, n_steps, DT_PER_TRAJECTORY)

@@ -6,10 +6,10 @@ With p[0] = p0, p[h] = u[h-1] and, before the start, the arc of constant acceler
     a[h] = (v[h] - v[h-1]) / dt[h]      a[0] = a0
     j[h] = (a[h] - a[h-1]) / dt[h]      j[0] = 0
 
-Rows h >= 4 depend on actions alone. With one step length for a trajectory they are differences of differences of
-positions, scaled once: differences of neighbouring floats are exact, so float32 loses nothing. With a step length of
-their own the quotients have to keep the digits that the next difference needs: float64. So have rows 0 to 3, where
-v0 dt is subtracted from p[1] - p0; programs of their own do them.
+Rows h >= 4 depend only on actions. With one step length for a trajectory they are differences of differences of
+positions, scaled once: differences of neighbouring floats are exact, so float32 loses nothing. With several step
+lengths the quotients have to keep the digits that the next difference needs, so they are float64. The same holds for
+rows 0 to 3, where v0 dt is subtracted from p[1] - p0; separate programs compute them.
 
 Vjp: with Wj[h] = gj[h] / dt[h], Wa[h] = (ga[h] + Wj[h] - Wj[h+1]) / dt[h] and Wv[h] alike from gv and Wa, all 0 beyond
 the horizon,
@@ -44,7 +44,7 @@ from .launch import (
 from .start_gradients import StartGradients
 
 _START_ROWS = 4
-# Forward programs have half the lanes: with four outputs more would need more registers than may be there.
+# Forward programs have half the lanes: with four outputs, more lanes would need more registers than are available.
 _FORWARD_LANES, _VJP_LANES = 512, 1024
 _REGISTERS, _WIDE_REGISTERS = 64, 128
 
@@ -64,13 +64,13 @@ def clique_forward(
 
     Args:
         action: `[B, H, D]` rad.
-        p0: start position, `[1 or B, D]` or a pool `[S, D]`, rad; v0, a0: alike, rad/s and rad/s^2, None is 0.
+        p0: start position, `[1 or B, D]` or a pool `[S, D]`, rad; v0, a0: like p0, rad/s and rad/s^2, None is 0.
         v0: see p0.
         a0: see p0.
         start_index: `[B]` int32 or int64, row of the pool for each trajectory, or None.
         dt: float32 or float64 `[1 or B, 1 or H]`, s.
         out: four contiguous buffers to write to.
-        tile: size of a program; None for the usual.
+        tile: size of a program; None for the default.
 
     """
     batch, horizon, dof = action.shape
@@ -125,7 +125,7 @@ def clique_vjp(
         needs: which of the four gradients to compute.
         out: contiguous buffer for the gradient of the action.
         start_out: the same for those of the starts.
-        tile: size of a program; None for the usual.
+        tile: size of a program; None for the default.
 
     """
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)

@@ -7,7 +7,8 @@ e[k] = p0 + k dt v0 + (k dt)^2 a0 / 2 + (k dt)^3 j0 / 6, output h lies at e[h-1]
     a[h] = ( -e[-2] + 16 e[-1] - 30 e[0] + 16 e[+1] - e[+2]) / (12 dt^2)
     j[h] = ( -e[-2] +  2 e[-1]           -  2 e[+1] + e[+2]) / (2 dt^3)
 
-taken as differences of differences, which are exact for neighbouring floats. Rows 0 to 3 see the start: float64.
+computed as differences of differences, which are exact for neighbouring floats. Rows 0 to 3 depend on the start:
+float64.
 
 Vjp: the action u[m] is e[m+1], which outputs m to m + 4 see; for m < Ha - 1, g0 to g4 being the upstream gradients,
 
@@ -50,7 +51,7 @@ from .start_gradients import StartGradients
 
 _EXTRA_HORIZON = 4
 _START_ROWS = 4
-# What a program has at hand at a time needs two registers a number in float64.
+# The values that a program holds at a time need two registers each in float64.
 _FORWARD_LANES, _VJP_LANES = 512, 512
 _REGISTERS, _DOUBLE_REGISTERS = 96, 168
 

@@ -1,4 +1,4 @@
-"""Forward kernel of central differences; the equations stand in clique_central.py."""
+"""Forward kernel of central differences; the equations are in clique_central.py."""
 
 import triton
 import triton.language as tl
@@ -40,7 +40,7 @@ def clique_central_fwd_kernel(
     START_LANES: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Rows 0 to 3 in the first `n_start_programs` programs, the rows that depend on actions alone in the others."""
+    """Rows 0 to 3 in the first `n_start_programs` programs, the rows that depend only on actions in the others."""
     DOUBLE: tl.constexpr = p_action.dtype.element_ty == tl.float64
     i_program = tl.program_id(0)
     if i_program < n_start_programs:
@@ -73,7 +73,7 @@ def clique_central_fwd_kernel(
         b_e3 = _point(p_point, b_h, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
         b_e4 = _point(p_point, b_h + 1, Ha, D, b_p0, b_v0, b_a0, b_j0, b_in)
         b_v, b_a, b_j = _differences(b_e0, b_e1, b_e2, b_e3, b_e4, reciprocal_double(b_dt, DOUBLE))
-        # An action is put out as it came.
+        # The position is the action without arithmetic.
         b_is_action = b_h > 1
         b_row_of_action = tl.minimum(b_h - 2, Ha - 1)
         b_action = tl.load(p_point + b_row_of_action * D, mask=b_in & b_is_action, other=0).to(tl.float64)

@@ -1,4 +1,4 @@
-"""Vjp kernel of central differences; the equations stand in clique_central.py."""
+"""Vjp kernel of central differences; the equations are in clique_central.py."""
 
 import triton
 import triton.language as tl
@@ -163,7 +163,7 @@ def clique_central_vjp_kernel(
 
 @triton.jit
 def _choose(b_inner, b_held, b_last, TRUNCATE: tl.constexpr):
-    """The stencil of an inner action, or of the last one; nothing for the last one where truncated."""
+    """The stencil of an inner action, or of the last one; 0 for the last one if truncated."""
     if TRUNCATE:
         b_held = tl.zeros_like(b_held)
     return tl.where(b_last, b_held, b_inner)

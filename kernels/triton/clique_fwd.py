@@ -1,4 +1,4 @@
-"""Forward kernel of backward differences; the equations stand in clique.py."""
+"""Forward kernel of backward differences; the equations are in clique.py."""
 
 import triton
 import triton.language as tl
@@ -69,7 +69,7 @@ def clique_fwd_kernel(
         b_p0 = load_start(p_p0, n_p0, b_start_row, b_column, D, b_in, INDEXED)
         b_v0 = load_start(p_v0, n_v0, b_start_row, b_column, D, b_in, INDEXED)
         b_a0 = load_start(p_a0, n_a0, b_start_row, b_column, D, b_in, INDEXED)
-        # Positions p[h], p[h-1], p[h-2], which are p0 where the index is 0, and not used where below.
+        # Positions p[h], p[h-1], p[h-2], which are p0 if the index is 0, and are not used if it is negative.
         b_x0 = tl.where(b_h > 0, tl.load(p_action + b_at - D, mask=b_in & (b_h > 0), other=0).to(tl.float64), b_p0)
         b_x1 = tl.where(b_h > 1, tl.load(p_action + b_at - 2 * D, mask=b_in & (b_h > 1), other=0).to(tl.float64), b_p0)
         b_x2 = tl.where(b_h > 2, tl.load(p_action + b_at - 3 * D, mask=b_in & (b_h > 2), other=0).to(tl.float64), b_p0)

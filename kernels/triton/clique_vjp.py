@@ -1,4 +1,4 @@
-"""Vjp kernel of backward differences; the equations stand in clique.py."""
+"""Vjp kernel of backward differences; the equations are in clique.py."""
 
 import triton
 import triton.language as tl

@@ -50,7 +50,7 @@ def dt_gradient(
     integrator: AccelerationIntegrator | None = None,
     form: SplineForm | None = None,
 ) -> Tensor | None:
-    """Return the gradient of dt, float64, in its shape; None, having done nothing, where it has to be composed.
+    """Return the gradient of dt, float64, in its shape; None, having done nothing, if it has to be composed.
 
     Args:
         name: of the map.
@@ -58,7 +58,7 @@ def dt_gradient(
         action: `[B, Ha, D]`.
         ends: the start rows and their index.
         dt: `[1 or B, 1 or Ha]`, s.
-        integrator: the scheme of accelerations.
+        integrator: the integration scheme of accelerations.
         form: of splines, which have no kernel.
 
     """
@@ -69,11 +69,12 @@ def dt_gradient(
         return None
     gradients = Upstream.of(*upstream)
     batch, horizon, dof = gradients.some.shape
-    # What is absent is no kernel of its own, of which there would be fifteen: it has the place of another, and no rows.
+    # Absent gradients do not get kernels of their own, of which there would be fifteen: another tensor stands in, with
+    # no rows.
     filled = Upstream(*(gradients.some if gradient is None else gradient for gradient in gradients))
     given = [0 if gradient is None else horizon for gradient in gradients]
     steps = dt_arguments(dt, batch, action.shape[1])
-    # One row for each trajectory; those that share their step lengths are added in the same order every time.
+    # One row for each trajectory; rows of trajectories that share their step lengths are summed in a fixed order.
     result = torch.empty(batch, dt.shape[1], dtype=torch.float64, device=action.device)
     columns = 1 << max(dof - 1, 0).bit_length()
     start = ends[0].rows
@@ -99,7 +100,7 @@ def dt_gradient(
 
 
 def _is_alone(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether nobody differentiates, transforms or traces what is done."""
+    """Whether the computation is neither differentiated nor transformed nor traced."""
     watched = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
     seen = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
     return not (watched or seen or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active())
@@ -149,7 +150,7 @@ def dt_gradient_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """One trajectory: the state at its end, and from there back over blocks of rows, each turned back to front."""
+    """One trajectory: the state at its end, and from there back over blocks of rows, each in reverse order."""
     CLIQUE: tl.constexpr = MAP == 0
     JERK: tl.constexpr = MAP == 3
     SUMMED: tl.constexpr = MAP >= 2
@@ -312,7 +313,7 @@ def central_dt_gradient_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Central differences, H = Ha + 4: by what outputs are divided by, and by where the points before the start lie."""
+    """Central differences, H = Ha + 4: dt divides the outputs, and determines the points before the start."""
     INDEXED: tl.constexpr = p_idx is not None
     i_trajectory = tl.program_id(0).to(tl.int64)
     i_base = i_trajectory * H * D
@@ -354,7 +355,7 @@ def central_dt_gradient_kernel(
         b_a = 14.0 * (b_d2 - b_d1) - (b_d1 - b_d0) - (b_d3 - b_d2)
         b_j = (b_d3 - b_d2) - (b_d1 - b_d0)
         b_product = -(b_gv * b_v + 2.0 * b_ga * b_a + 3.0 * b_gj * b_j) / step
-        # What a row says of the points 0 to 2, which lie 3 to 1 steps before the start.
+        # The part of the row in the gradient of the points 0 to 2, which lie 3 to 1 steps before the start.
         b_product += (b_gv - b_ga - b_gj) * _speed(b_row, step, b_v0, b_a0, b_j0)
         b_product += (-8.0 * b_gv + 16.0 * b_ga + 2.0 * b_gj) * _speed(b_row + 1, step, b_v0, b_a0, b_j0)
         b_of_first = -30.0 * b_ga + _load(p_gp, b_at, b_in & (n_position > 0))
@@ -365,7 +366,7 @@ def central_dt_gradient_kernel(
 
 @triton.jit
 def _point(p_u, b_point, b_column, H, D, step, b_p0, b_v0, b_a0, b_j0, b_in):
-    """Points, counted from three steps before the start: on the arc there, actions behind it, the last one held."""
+    """Points, counted from three steps before the start: on the arc up to it, then actions, the last one held."""
     b_t = (b_point - 3).to(tl.float64) * step
     b_arc = b_p0 + b_t * (b_v0 + b_t * (0.5 * b_a0 + b_t * (b_j0 * (1.0 / 6.0))))
     b_action = tl.minimum(b_point - 4, H - 5)
@@ -375,7 +376,7 @@ def _point(p_u, b_point, b_column, H, D, step, b_p0, b_v0, b_a0, b_j0, b_in):
 
 @triton.jit
 def _speed(b_point, step, b_v0, b_a0, b_j0):
-    """How fast the points 0 to 2 move with the step length; 0 of others."""
+    """Derivative of the points 0 to 2 with respect to the step length; 0 for others."""
     b_steps = (b_point - 3).to(tl.float64)
     b_t = b_steps * step
     return tl.where(b_point < 3, b_steps * (b_v0 + b_t * (b_a0 + 0.5 * b_t * b_j0)), 0.0)

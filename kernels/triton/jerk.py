@@ -182,7 +182,7 @@ def jerk_vjp_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """One trajectory, a block of its joints: suffix sums over blocks of rows, each block turned back to front."""
+    """One trajectory, a block of its joints: suffix sums over blocks of rows, each block in reverse order."""
     DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)

@@ -1,4 +1,4 @@
-"""The host side that all launchers share: how big a program is, where outputs live, how a kernel is started."""
+"""The host side that all launchers share: program sizes, output buffers, and the launch of a kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 START_LANES = 256
-"""Elements of a flat program on the rows that see the start: one for each thread."""
+"""Elements of a flat program on the rows that depend on the start: one for each thread."""
 _MANY_ELEMENTS = 1 << 20
 _WARP = 32
 _SMALL_LANES = 256
@@ -39,22 +39,22 @@ class ScanTile:
 
 
 def flat_tile(elements: int, lanes: int, device: torch.device) -> FlatTile:
-    """Size of a flat program: four elements for each thread where there is much to do, else one.
+    """Size of a flat program: four elements for each thread in large batches, otherwise one.
 
-    Four keep several loads in flight for each thread; one spreads a small batch over the whole chip.
+    Four keep several loads per thread in flight; one spreads a small batch over the whole chip.
     """
     if device.type == "cpu":
-        return FlatTile(1024, 8)  # the interpreter: its time goes by programs, not by lanes
+        return FlatTile(1024, 8)  # the interpreter, whose time depends on the number of programs, not on that of lanes
     if elements < _MANY_ELEMENTS:
         return FlatTile(_SMALL_LANES, _SMALL_LANES // _WARP)
     return FlatTile(lanes, lanes // (4 * _WARP))
 
 
 def flat_division(size: int, tile: FlatTile) -> dict[str, int | bool]:
-    """Kernel arguments to divide places of up to `lanes` beyond a row by the row's `size`, without a division.
+    """Kernel arguments with which lanes divide by the row's `size` without a division instruction.
 
     With m = 2^21 // size + 1, x m >> 21 is x // size while x (m size - 2^21) < 2^21: for sizes and lanes up to 1024,
-    x being less than their sum. Longer rows than a program need a comparison only.
+    x being less than their sum. Rows that are longer than a program need only a comparison.
     """
     short = 0 < size <= tile.lanes
     return {"n_magic": (1 << 21) // size + 1 if short else 0, "SHORT": short}
@@ -63,8 +63,8 @@ def flat_division(size: int, tile: FlatTile) -> dict[str, int | bool]:
 def scan_tile(horizon: int, dof: int, device: torch.device) -> ScanTile:
     """Size of a scan program: one warp, all joints up to 32, 16 or 32 steps at a time.
 
-    One warp needs no barrier and no shared memory for its sums. Within a block of rows rounding adds up, from block to
-    block it does not (`scan`): blocks are short.
+    One warp needs no barrier and no shared memory for its sums. Blocks are short, because rounding errors add up within
+    a block of rows, but not from block to block (`scan`).
     """
     columns = min(_power_of_two(dof), _WARP)
     if device.type == "cpu":
@@ -74,7 +74,7 @@ def scan_tile(horizon: int, dof: int, device: torch.device) -> ScanTile:
 
 
 class Upstream(NamedTuple):
-    """Upstream gradients of position, velocity, acceleration and jerk: contiguous, None if there is none."""
+    """Upstream gradients of position, velocity, acceleration and jerk: contiguous, or None if absent."""
 
     position: Tensor | None
     velocity: Tensor | None
@@ -97,7 +97,7 @@ class Upstream(NamedTuple):
 
     @property
     def some(self) -> Tensor:
-        """One of the gradients that are there.
+        """Return one of the gradients that are not None.
 
         Raises:
             ValueError: all of them are None.
@@ -161,7 +161,7 @@ def dt_arguments(dt: Tensor, batch: int, horizon: int) -> dict[str, Tensor | int
 
 @functools.cache
 def has_fast_double(device: torch.device) -> bool:
-    """Whether a device computes float64 at half the rate of float32: the data centre's do, others at 1/64."""
+    """Whether a device computes float64 at half the rate of float32, as data-centre GPUs do; others have 1/64 of it."""
     if device.type != "cuda" or torch.version.hip:
         return True
     return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
@@ -176,10 +176,11 @@ def run(
     *,
     contract: bool = True,
 ) -> None:
-    """Start `programs` programs of a kernel on the device of its tensors; none, when there is nothing to do.
+    """Launch `programs` programs of a kernel on the device of its tensors; with 0 programs, nothing is launched.
 
-    `registers` per thread is the compiler's bound; left to itself it may prefer a spill to one program less at a time.
-    Without `contract` no product and sum are fused, which rounds once where error-free arithmetic counts on twice.
+    `registers` is the compiler's bound per thread; without it, the compiler may spill registers to fit one more
+    program. Without `contract`, products and sums are not fused: fusing would round once where error-free arithmetic
+    relies on two roundings.
 
     Raises:
         ValueError: the tensors are not where Triton can reach them.
@@ -202,7 +203,7 @@ def run(
 
 
 class Started(NamedTuple):
-    """A kernel that `run` has started."""
+    """A kernel that `run` has launched."""
 
     kernel: object
     compiled: object
@@ -216,7 +217,7 @@ _recording = threading.local()
 
 @contextlib.contextmanager
 def recorded() -> Iterator[list[Started]]:
-    """What `run` starts in this thread meanwhile."""
+    """Record the kernels that `run` launches in this thread within the context."""
     _recording.started = started = []
     try:
         yield started

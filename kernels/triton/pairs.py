@@ -1,9 +1,9 @@
 """Numbers as pairs of float32, high and low: sums and products that keep twice the digits without float64.
 
-Many GPUs compute float64 at 1/64 of the rate of float32, where this is the faster way; others at half of it, where it
-is not. Every function takes `PAIRS`; without it the low parts are not looked at, and the high ones may be of any type.
-The error-free transformations (Knuth's sum, Dekker's product) hold only as written: kernels that use them with `PAIRS`
-are compiled without contraction to fused multiply-adds.
+On GPUs that compute float64 at 1/64 of the rate of float32 this is faster than float64; on those with half the rate it
+is not. Every function takes `PAIRS`; without it the low parts are ignored, and the high ones may have any dtype. The
+error-free transformations (Knuth's sum, Dekker's product) hold only as written: kernels that use them with `PAIRS` are
+compiled without contraction to fused multiply-adds.
 """
 
 import triton
@@ -55,7 +55,7 @@ def whole_sum(b_high, b_low, PAIRS: tl.constexpr):
 
 @triton.jit
 def rounded(b_high, b_low, PAIRS: tl.constexpr):
-    """The number as one: low parts of sums are what rounding took from high ones, however much that is."""
+    """The pair as one number; the low part of a sum is the rounding error of the high one and may be large."""
     if PAIRS:
         b_high = b_high + b_low
     return b_high

@@ -1,4 +1,4 @@
-"""Whether Triton can compile and run a kernel on a device: found out before the first call that depends on it."""
+"""Tests whether Triton can compile and run a kernel on a device, before the first call that depends on it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import triton.language as tl
 
 
 def probe(device: torch.device) -> str | None:
-    """Why no kernel can run on a CUDA device; None where one did.
+    """Return why no kernel can run on a CUDA device; None if a test kernel ran.
 
     What can fail is the GPU (too old for this Triton, or too new), the C compiler that Triton builds its launchers
-    with, and a cache folder that cannot be written. Not to be asked while a graph is captured: it waits for the device.
+    with, and a cache folder that cannot be written. Must not be called while a graph is captured: it waits for the
+    device.
     """
     try:
         target = torch.zeros(1, dtype=torch.int32, device=device)
@@ -19,7 +20,7 @@ def probe(device: torch.device) -> str | None:
             _store_one_kernel[(1,)](target, num_warps=1)
         if int(target.item()) != 1:
             return "a kernel ran and stored nothing"
-    except Exception as error:  # whatever a compiler, a linker, a driver or a file system may raise is the reason
+    except Exception as error:  # any exception from a compiler, a linker, a driver or a file system is the reason
         name = torch.cuda.get_device_name(device)
         major, minor = torch.cuda.get_device_capability(device)
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)

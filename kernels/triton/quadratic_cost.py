@@ -1,9 +1,9 @@
 """Map, quadratic cost and gradients in one kernel: no trajectory is written.
 
-Each lane walks one joint of one trajectory back from the last row, so that the adjoint of the map follows its outputs
-at once. Maps by differences read the actions they need; running sums are first followed to the end, and then undone
-step by step, which float64 keeps to its last digits. With g the gradient of the outputs, W[h] = g[h] / dt[h] of the
-next higher derivative, and L the adjoint of the state that a map carries along,
+Each lane processes one joint of one trajectory from the last row back, so that the adjoint of the map is computed
+together with its outputs. Difference maps read the actions that they need; running sums are first computed to the end,
+and then reversed step by step, which loses only the last digits in float64. With g the gradient of the outputs, W[h] =
+g[h] / dt[h] of the next higher derivative, and L the adjoint of the state of a map,
 
     differences   Wj = gj / dt    Wa = (ga + Wj - Wj[h+1]) / dt    Wv = (gv + Wa - Wa[h+1]) / dt    (see clique.py)
     sums          L[h-1] = A' (L[h] + g[h])      grad u[h-1] = B' (L[h] + g[h])      of x[h] = A x[h-1] + B u[h-1]
@@ -31,7 +31,7 @@ MAP_NUMBERS = {
     "acceleration_semi_implicit_euler": _ACCELERATION,
     "jerk": _JERK,
 }
-"""The maps that the kernel knows, by their names in `MAPS`."""
+"""The maps that the kernel supports, by their names in `MAPS`."""
 _OUTPUTS = "pvaj"
 _TERM = ("weight", "target", "end", "limit", "lower", "upper")
 _TERM_POINTERS = tuple(f"p_{kind}_{output}" for output in _OUTPUTS for kind in _TERM)
@@ -43,7 +43,7 @@ _ENDS = ("p_grad_p0", "p_grad_v0", "p_grad_a0")
 
 
 class Term(NamedTuple):
-    """What one output costs: tensors in the shapes of `costs.terms.CostTerm`, or None; limits all three or none."""
+    """The cost of one output: tensors in the shapes of `costs.terms.CostTerm`, or None; limits need their weight."""
 
     weight: Tensor | None
     target: Tensor | None
@@ -238,7 +238,7 @@ def quadratic_cost_kernel(
     CLIQUE: tl.constexpr = 0
     VELOCITY: tl.constexpr = 1
     ACCELERATION: tl.constexpr = 2
-    # Of what an acceleration adds to the velocity in a step, how much moves the position in the same step.
+    # The share of an acceleration's velocity change in a step that moves the position in the same step.
     SHARE: tl.constexpr = 1.0 if SEMI_IMPLICIT else 0.5
     INDEXED: tl.constexpr = p_idx is not None
     b_row = tl.program_id(0).to(tl.int64) * TRAJECTORIES + tl.arange(0, TRAJECTORIES)[:, None]
@@ -308,7 +308,7 @@ def quadratic_cost_kernel(
     b_sum_v = b_zero
     b_sum_a = b_zero
     if p_grad_action is not None:
-        # The last action leads nowhere.
+        # The last action affects no output.
         tl.store(p_grad_action + b_row * H * D + (H - 1) * D + b_column, b_zero.to(p_cost.dtype.element_ty), mask=b_in)
     b_dt_start = step_of(p_step, 0, b_row_in, DT_PER_STEP)
     for i in range(H):

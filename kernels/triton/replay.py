@@ -1,10 +1,11 @@
-"""Launches that C++ starts again by itself: eager calls of the public functions without Python on their way.
+"""Launches that C++ repeats by itself: eager calls of the public functions without Python code in between.
 
-A call of the public functions with CUDA tensors goes into the C++ extension, as on the CPU. The first call of a kind
-(shapes, dtypes, what is there and what is wanted) comes back here: `record` has the launchers do the work, and says
-what they started: machine code, programs, and which tensor or number each argument is. Every further one is started by
-the extension through the CUDA driver, with the same arguments on other memory. Calls that start something else than
-Triton kernels (the sort of a large start pool) are done here every time.
+A call of the public functions with CUDA tensors goes into the C++ extension, as on the CPU. For the first call of a
+kind (shapes, dtypes, which arguments are given and which results are wanted) the extension calls back here: `record`
+lets the launchers do the work, and describes what they launched: machine code, programs, and which tensor or number
+each argument is. The extension launches every further call through the CUDA driver, with the same arguments on other
+memory. Calls that launch something other than Triton kernels (the sort of a large start pool) are computed here every
+time.
 
 TRAJ_INTEGRATOR_REPLAY=0 switches it off.
 """
@@ -30,7 +31,7 @@ from ..validation import kept_dt
 from .launch import Started, recorded
 
 Argument = tuple[int, int]
-"""Source and what of it: place of a tensor, or a number."""
+"""Source, and its value: the index of a tensor, or a number."""
 Launch = tuple[int, int, int, int, list[Argument]]
 """Function of the driver, programs, threads of each, bytes of shared memory, arguments."""
 Plan = tuple[list[int], list[Launch]]
@@ -42,13 +43,13 @@ _VJP_INPUTS = {
     "p_idx": 4,
     "p_dt": 5,
 }
-# Made by torch from the index: what they hold differs from call to call.
+# Computed by torch from the index: their contents differ from call to call.
 _MADE_BY_TORCH = ("p_order", "p_offset")
 _INT32 = 1 << 31
 
 
 class Source(enum.IntEnum):
-    """What an argument of a kernel is; the C++ extension knows the same numbers."""
+    """The kinds of kernel arguments; the C++ extension uses the same numbers."""
 
     INPUT = 0
     RESULT = 1
@@ -59,9 +60,9 @@ class Source(enum.IntEnum):
 
 @functools.cache
 def enable(device: torch.device) -> str | None:
-    """Have the extension start kernels on such devices by itself; return why not, where that cannot be or goes wrong.
+    """Let the extension launch kernels on such devices by itself; return the reason if it cannot, else None.
 
-    Not to be asked while a graph is captured: it runs a step on `device` and compares.
+    Must not be called while a graph is captured: it runs a step on `device` and compares the results.
     """
     obstacle = _enable(device)
     if obstacle is not None:
@@ -86,7 +87,7 @@ def _enable(device: torch.device) -> str | None:
         return str(error)
     native.set_kept_dt(_kept_dt_outside_of_captures)
     native.replay_on(device.type, *addresses, current_stream, record)
-    # In a thread of its own: whoever asks is in the middle of a call, below autograd.
+    # In a thread of its own, because the caller is in the middle of a call, below autograd.
     with ThreadPoolExecutor(1) as thread:
         obstacle = thread.submit(_trial, device).result()
     if obstacle is not None:
@@ -102,7 +103,7 @@ def record(
     inputs: Sequence[Tensor | None],
     results: Sequence[Tensor | None],
 ) -> Plan | None:
-    """Do a call by the launchers in Python, into `results`; return how to do its like again, None if that cannot be.
+    """Compute a call with the launchers, into `results`; return a plan to repeat it, None if that is impossible.
 
     Args:
         number: of the map in the extension.
@@ -141,7 +142,7 @@ def record(
 
 
 def machine_code(started: Started) -> tuple[int, int, int] | None:
-    """Function of the driver, threads and shared memory of what was started; None where it takes more than a launch."""
+    """Driver function, threads and shared memory of a launched kernel; None if it needs more than a plain launch."""
     compiled = started.compiled
     metadata = compiled.metadata
     special = ("launch_cooperative_grid", "launch_pdl", "global_scratch_size", "profile_scratch_size")
@@ -186,7 +187,7 @@ def _argument(
         return None
     if name in places:
         return Source.INPUT, places[name]
-    # Everything else was made for this call: no two of them begin at one address.
+    # All other tensors were allocated for this call, and no two of them begin at one address.
     address = value.data_ptr()
     for place, result in enumerate(results):
         if result is not None and result.data_ptr() == address:
@@ -206,12 +207,12 @@ def _runtime_parameters(kernel: object) -> tuple[str, ...]:
 
 
 def _trial(device: torch.device) -> str | None:
-    """Why a step that the extension starts is not what the launchers make of it; None if it is, both ways."""
+    """Return why the extension's step differs from that of the launchers; None if forward and backward agree."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
     generator = torch.Generator().manual_seed(0)
     try:
-        for _ in range(3):  # the first is recorded, the others are started by the extension
+        for _ in range(3):  # the first call is recorded, the others are launched by the extension
             action, start = (torch.randn(size, generator=generator).to(device) for size in ((3, 8, 2), (1, 2)))
             found, expected = (_both_ways(step, action, start) for step in (_by_extension, _from_python))
             if not all(map(torch.equal, found, expected)):
@@ -244,5 +245,5 @@ def _from_python(action: Tensor, start: Tensor) -> Trajectory:
 
 
 def _kept_dt_outside_of_captures(seconds: float, device: torch.device) -> Tensor | None:
-    """A step length on a device to be kept; making it waits for the device, which a capture must not."""
+    """Return a permanent step length on a device; None during a capture, because creating it waits for the device."""
     return None if torch.cuda.is_current_stream_capturing() else kept_dt(seconds, device)

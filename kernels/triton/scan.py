@@ -1,13 +1,14 @@
 """The host side of the scans along time: launchers of the maps that sum accelerations, velocities or jerks.
 
-A program takes all steps of one trajectory (and up to 32 joints), a block of rows at a time: within a block the running
-sums are parallel along time, from block to block the last state is carried on. Any horizon fits; where it fits into one
-block nothing is carried.
+A program computes all steps of one trajectory (and up to 32 joints), a block of rows at a time: within a block the
+running sums are parallel along time, and the last state is carried from block to block. Any horizon is possible; if it
+fits into one block, nothing is carried.
 
-Forward sums of accelerations and jerks need more digits than float32 has: a rounding error in a velocity grows with
-time, and 2e-6 of a ten-second motion is missed. They are float64 where a GPU computes that at half the rate of float32,
-and pairs of float32 (`pairs`) where it does so at 1/64 of it; half types do not show the difference. Sums of velocities
-and suffix sums of gradients grow with what is added: float32, with carries that keep what rounding takes from them.
+Forward sums of accelerations and jerks need more digits than float32 has: the effect of a rounding error in a velocity
+grows with time, and a ten-second motion would exceed the bound of 2e-6. They are float64 where a GPU computes that at
+half the rate of float32, and pairs of float32 (`pairs`) where it does so at 1/64 of it; half types do not show the
+difference. Sums of velocities and suffix sums of gradients are float32, with carries that compensate their rounding
+errors.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def scan_forward(
     *,
     wide: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Launch the forward kernel of a map that sums along time; `wide`: in more digits than float32 has."""
+    """Launch the forward kernel of a map that sums along time; `wide`: with more digits than float32 has."""
     batch, horizon, dof = action.shape
     trajectory = outputs(out, (batch, horizon, dof), action)
     tile = tile or scan_tile(horizon, dof, action.device)

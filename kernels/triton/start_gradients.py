@@ -2,10 +2,11 @@
 
     grad start[s] = sum over b with start_index[b] == s of row[b]
 
-The vjp kernels put one row for each trajectory. Where that is not yet the answer, one kernel adds those of all starts:
-a program for each row of the pool and part of its trajectories; a second launch adds the parts. Which trajectories are
-its own a program finds by reading the whole index where pool and batch are small, and in the sorted index where they
-are not: the work is then that of the batch, not of pool times batch. No atomics: equal inputs give equal bits.
+The vjp kernels write one row for each trajectory. Where trajectories share start rows, one kernel then sums the rows of
+all starts: one program for each row of the pool and each part of its trajectories; a second launch adds the parts. A
+program finds its trajectories by reading the whole index if pool and batch are small, and otherwise in the sorted
+index: the work is then proportional to the batch, not to pool times batch. There are no atomics, so equal inputs give
+results that are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .launch import contiguous, output, run
 _TILE_ELEMENTS = 1024
 _ROWS_PER_PART = 512
 _PROGRAMS_WANTED = 1024
-# Pool times batch up to which reading the index for each row costs less than the launches of a sort.
+# Pool times batch up to which reading the index for each row takes less time than the launches of a sort.
 MOST_SCANNED = 1 << 20
 _MOST_STARTS = 4
 
 
 class StartGradients:
-    """Where a vjp kernel writes start rows, and the pool gradients that come of them.
+    """Where a vjp kernel writes start rows, and the pool gradients that are computed from them.
 
     `needs` says for each start state (position, velocity, ...) whether its gradient is wanted, `[start_rows, dof]`, and
     `out` where to.
@@ -94,7 +95,7 @@ class StartGradients:
         ]
 
     def _empty(self, rows: int) -> Tensor:
-        """Memory for what is still to be added."""
+        """Memory for rows that are still to be summed."""
         dtype = torch.float64 if self._like.dtype == torch.float64 else torch.float32
         return torch.empty(rows, self._dof, dtype=dtype, device=self._like.device)
 
@@ -110,8 +111,8 @@ def sum_rows(
 ) -> None:
     """Sum each of `rows [N, W]` to its result `[parts, pool, W]`, contiguous and of whatever shape.
 
-    Which rows belong to a row of the pool say `start_index`, or `order` from `offset[s]` to `offset[s + 1]`; all, where
-    neither is given.
+    The rows that belong to row s of the pool are given by `start_index`, or by `order` from `offset[s]` to `offset[s +
+    1]`; if neither is given, all rows do.
     """
     batch, width = next(tensor.shape for tensor in rows if tensor is not None)
     columns, column_programs = _columns(width)
@@ -200,7 +201,7 @@ def _sum_one(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Sum of one start; each thread keeps what rounding takes from its own."""
+    """Sum for one start; each thread compensates its own rounding errors."""
     if p_row is not None:
         DTYPE: tl.constexpr = p_row.dtype.element_ty
         b_high = tl.zeros([ROWS, COLUMNS], DTYPE)

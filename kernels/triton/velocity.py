@@ -1,4 +1,4 @@
-"""Velocities, each held over its step, to positions by a scan and to derivatives by backward differences; vjp.
+"""Velocities, each held over its step, to positions by a scan and to derivatives by backward differences; the vjp.
 
 With v[h] = u[h-1] for h >= 1, v[0] = v0,
 
@@ -101,7 +101,7 @@ def velocity_fwd_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """One trajectory, a block of its joints: a running sum over blocks of rows, and differences beside it."""
+    """One trajectory, a block of its joints: a running sum over blocks of rows, and differences."""
     DOUBLE: tl.constexpr = p_action.dtype.element_ty == tl.float64
     DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
     INDEXED: tl.constexpr = p_idx is not None
@@ -188,7 +188,7 @@ def velocity_vjp_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """One trajectory, a block of its joints: a suffix sum over blocks of rows, each block turned back to front."""
+    """One trajectory, a block of its joints: a suffix sum over blocks of rows, each block in reverse order."""
     DTYPE: tl.constexpr = tl.float64 if DOUBLE else tl.float32
     WIDE: tl.constexpr = tl.float64 if DOUBLE or DT_PER_STEP else tl.float32
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
