@@ -1,9 +1,9 @@
 """The NATIVE backend: fused C++ loops on the CPU, forward and vjp of every control map.
 
-The extension is built with the package where torch and a C++ compiler are at hand. Without it, importing this module
-raises an ImportError that says so, and the reference computes. `<map>_forward` and `<map>_vjp` are the launchers
-that `backends` describes and know nothing of autograd. They also take `out`, contiguous tensors to write to instead of
-new ones: the four outputs, or the gradient of the action. `step` is the public functions' fast path.
+The extension is built with the package if torch and a C++ compiler are available. Without it, importing this module
+raises an ImportError that says so, and the reference backend is used. `<map>_forward` and `<map>_vjp` are the launchers
+that `backends` describes, without autograd. They also take `out`, contiguous tensors to write to instead of new ones:
+the four outputs, or the gradient of the action. `step` is the fast path of the public functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 
-import torch  # the extension is linked against torch's libraries: they have to be loaded first
+import torch  # the extension is linked against torch's libraries, which must be loaded first
 from torch import Tensor
 
 from ..splines.form import SplineForm
@@ -44,57 +44,58 @@ instruction_set: Callable[[], str] = _C.instruction_set
 step: Callable[..., Trajectory | None] = _C.step
 """`step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient)`.
 
-Checks, autograd and loops in one call. Returns None, having done nothing, where anything is out of the ordinary: a
-wrong argument, a tensor on a device without kernels, a subclass, a transform or tracer at work, a dt that requires
+Checks, autograd and loops in one call. Returns None, having done nothing, if anything is out of the ordinary: a wrong
+argument, a tensor on a device without kernels, a tensor subclass, an active transform or tracer, a dt that requires
 grad.
 """
 
 step_with_buffers: Callable[..., Trajectory | None] = _C.step_with_buffers
 """`step_with_buffers(map, is_reciprocal, u_act, p0, v0, a0, start_index, traj_dt, 4 outputs, out_grad_position)`.
 
-The drop-in's kernels likewise: writes to the four buffers and returns views of them that carry the graph.
+The same for the drop-in kernels: writes to the four buffers and returns views of them that carry the graph.
 """
 
 set_general_vjp: Callable[[Callable[..., tuple[Tensor | None, ...]]], None] = _C.set_general_vjp
-"""Sets what computes gradients of the two above that are differentiated again, batched or traced: the operators."""
+"""Sets the function that computes gradients of the two above that are differentiated again, batched or traced."""
 
-# None in an extension built from older sources, which computes on the CPU all the same.
+# None in an extension built from older sources, which can still compute on the CPU.
 replay_on: Callable[..., None] | None = getattr(_C, "replay_on", None)
 """`replay_on(device_type, cuLaunchKernel, cuCtxGetCurrent, cuCtxSetCurrent, current_stream, record)`.
 
-From now on the two above compute on such devices, too, by what `record` says (`triton.replay`); None as the type: no
-more. The three are addresses of functions of the driver, `current_stream` takes the index of a device.
+After this call the two functions above also compute on devices of this type, by launches that `record` describes
+(`triton.replay`); None as the type ends this. The three cu... arguments are addresses of driver functions;
+`current_stream` takes the index of a device.
 """
 
 replay_plans: Callable[[], int] | None = getattr(_C, "replay_plans", None)
-"""How many kinds of calls are started without Python."""
+"""How many kinds of calls are launched without Python."""
 
 set_kept_dt: Callable[[Callable[[float, torch.device], Tensor | None]], None] | None = getattr(_C, "set_kept_dt", None)
-"""Sets what makes a step length on a device, to be kept for good; None where it cannot be made now."""
+"""Sets the function that makes a permanent step length on a device; it returns None if it cannot do so now."""
 
-# None in an extension built from older sources, which takes splines by the operator.
+# None in an extension built from older sources: then the operator computes splines.
 spline_step: Callable[..., Trajectory | None] | None = getattr(_C, "spline_step", None)
 """`spline_step(spline_form(form), control_points, start, goal, start_index, goal_index, dt, dt_per_trajectory)`.
 
-`bspline_step` likewise; `start` and `goal` are tuples of four.
+The same for `bspline_step`; `start` and `goal` are tuples of four.
 """
 
 set_general_spline_vjp: Callable[..., None] | None = getattr(_C, "set_general_spline_vjp", None)
-"""Sets what computes its gradients where they are differentiated again, batched or traced."""
+"""Sets the function that computes its gradients if they are differentiated again, batched or traced."""
 
 kept_bytes: Callable[[], int] | None = getattr(_C, "kept_bytes", None)
-"""Bytes of results that nobody holds any more, kept for the next ones of the same size (docs/native_kernels.md)."""
+"""Bytes of results no longer in use that are kept for the next ones of the same size (docs/native_kernels.md)."""
 
 release_kept_memory: Callable[[], None] | None = getattr(_C, "release_kept_memory", None)
-"""Give these back to the system."""
+"""Releases them to the system."""
 
 step_into: Callable[..., bool] = _C.step_into
-"""`step_into(map, action, p0, v0, a0, start_index, dt, out)`: a step from arrays into an array, nothing allocated.
+"""`step_into(map, action, p0, v0, a0, start_index, dt, out)`: a step on borrowed buffers, without allocation.
 
-Arrays are contiguous numpy arrays (or anything else with the buffer protocol, read-only too) or CPU tensors of one
-dtype: `[B, Ha, D]`, three of `[1 or B, D]` or a pool `[S, D]` or None, `[B]` int32 or int64 or None, float64
-`[1 or B, 1 or Ha]`, and for the outputs `[4, B, H, D]`. Returns False, having done nothing, where one of them is not.
-Knows nothing of autograd.
+Arguments are contiguous numpy arrays (or other objects with the buffer protocol; inputs may be read-only) or CPU
+tensors, of one dtype: `action` `[B, Ha, D]`, `p0`, `v0` and `a0` `[1 or B, D]` or a pool `[S, D]` or None,
+`start_index` `[B]` int32 or int64 or None, `dt` float64 `[1 or B, 1 or Ha]`, and for the outputs `out` `[4, B, H, D]`.
+Returns False, having done nothing, if one of them does not fit. Without autograd.
 """
 
 vjp_into: Callable[..., bool] = _C.vjp_into
@@ -107,9 +108,9 @@ quadratic_cost_into: Callable[..., bool] = _C.quadratic_cost_into
 """`quadratic_cost_into(map, start, start_index, goal, goal_index, action, dt, terms, cost, grad_action, grad_ends)`.
 
 Map, cost and gradients in one pass, on arrays as above. `map` is a number, or what `spline_form` returns; `start` and
-`goal` are tuples of four, `terms` one of twenty-four: weight, target, terminal weight, limit weight, lower and upper
-limit of position, of velocity and so on. Writes `cost` `[B]`, `grad_action` `[B, Ha, D]` or None, and `grad_ends`,
-eight times `[B, D]` in float64 or None: of start and goal, not summed over a pool.
+`goal` are tuples of four, `terms` is a tuple of twenty-four: weight, target, terminal weight, limit weight, lower and
+upper limit of position, of velocity and so on. Writes `cost` `[B]`, `grad_action` `[B, Ha, D]` or None, and
+`grad_ends`, a tuple of eight `[B, D]` in float64 or None: those of start and goal, not summed over a pool.
 """
 
 
@@ -123,7 +124,7 @@ def dt_gradient(
     integrator: AccelerationIntegrator | None = None,
     form: SplineForm | None = None,
 ) -> Tensor | None:
-    """Gradient of dt, float64, in its shape; None (nothing is done) if a tensor or an active mode rules it out."""
+    """Return the gradient of dt, float64, in its shape; None, having done nothing, if a tensor or mode rules it out."""
     if form is not None:
         return bspline_dt_gradient(upstream, action, ends, dt, form)
     return _C.dt_gradient(_number(name, integrator), upstream, action, tuple(ends[0].rows), ends[0].index, dt)

@@ -1,5 +1,5 @@
-// Derivatives of the maps. They are linear in actions and start rows, so the step and its vector-Jacobian product are each
-// other's derivative: nothing is saved but dt and the index, and derivatives of any order come for free.
+// Derivatives of the maps. They are linear in actions and start rows, so the step and its vector-Jacobian product are
+// each other's derivative: only dt and the index are saved, and derivatives of any order need no further code.
 #include "autograd.h"
 
 #include <ATen/ops/alias.h>
@@ -37,10 +37,10 @@ Gradients launch(const VjpArguments& a, const Tensor& action_into = {}) {
 
 Gradients differentiable_vjp(const VjpArguments& arguments);
 
-// The gradient of the action in the caller's buffer. It is returned as the gradient where nobody can mistake it for
-// memory of their own: where the action is a leaf, for autograd copies what others hold, too, into `.grad`; behind a
-// non-leaf it may hand on a view. A buffer written since the step is left alone: a gradient that another backward put
-// there may still be waiting to be added up.
+// The gradient of the action in the caller's buffer. The buffer is returned as the gradient only if nobody else can end
+// up owning its memory: if the action is a leaf, because autograd copies a gradient that is referenced elsewhere into
+// `.grad`; for a non-leaf it may pass on a view. A buffer written since the step is not touched: a gradient that
+// another backward put there may not have been accumulated yet.
 Gradients vjp_into_buffer(const VjpArguments& arguments, const Tensor& buffer, int64_t version, bool is_leaf) {
   if (static_cast<int64_t>(buffer._version()) != version || !arguments.needs[0]) return differentiable_vjp(arguments);
   const bool direct = is_leaf && !at::GradMode::is_enabled() && no_mode_is_active();
@@ -78,7 +78,7 @@ class StepFunction : public torch::autograd::Function<StepFunction> {
       if (buffers->gradient.defined()) {
         numbers.push_back(static_cast<int64_t>(buffers->gradient._version()));
         numbers.push_back(action.is_leaf());
-        // Where the gradient goes, not what it is computed from: save_for_backward would take the write for a mistake.
+        // The gradient is written to it, not computed from it: save_for_backward would treat the write as an error.
         ctx->saved_data["buffer"] = buffers->gradient;
       }
     }
@@ -142,7 +142,7 @@ class VjpFunction : public torch::autograd::Function<VjpFunction> {
     }
     numbers.insert(numbers.end(), {like.size(0), like.size(2), static_cast<int64_t>(like.scalar_type())});
     ctx->saved_data["numbers"] = std::move(numbers);
-    // Functions return defined tensors: what was not asked for is empty, and undefined again outside.
+    // Functions must return defined tensors: results that are not wanted are empty here, and undefined again outside.
     variable_list results;
     for (Tensor& gradient : gradients) {
       results.push_back(gradient.defined() ? std::move(gradient) : at::empty({0}, like.options()));

@@ -19,18 +19,18 @@ struct StepArguments {
   bool truncate_terminal_gradient;
 };
 
-// Memory of the caller's for results: plain contiguous tensors that share no memory with each other or the arguments.
+// The caller's memory for results: plain contiguous tensors that share no memory with each other or the arguments.
 struct CallerBuffers {
   Outputs output;
   at::Tensor gradient;  // of the action; undefined: a new tensor each time
 };
 
 // The step on tensors for which `is_plain` holds. With buffers, returns views of them that carry the graph; the buffers
-// themselves stay plain memory, so that a loop over them hangs no graph onto the one before. A view that is used after
-// its buffer was written again raises.
+// themselves stay plain memory, so that the graph does not grow in a loop over them. Using a view after its buffer has
+// been written again raises an error.
 Outputs differentiable_step(const StepArguments& arguments, const CallerBuffers* buffers = nullptr);
 
-// What else a vector-Jacobian product depends on.
+// The further arguments of a vector-Jacobian product.
 struct VjpArguments {
   ControlMap map;
   OptionalTensors upstream;
@@ -43,8 +43,8 @@ struct VjpArguments {
 };
 using Gradients = std::array<at::Tensor, 5>;
 
-// In Python, gradients that are differentiated again, batched, traced or given tangents come from the operators that are
-// registered there; in C++ alone from a second node, for derivatives of any order in reverse mode.
+// In Python, gradients that are differentiated again, batched, traced or given tangents are computed by the registered
+// operators; in C++ without Python by a second node, for derivatives of any order in reverse mode.
 using GeneralVjp = Gradients (*)(const VjpArguments& arguments);
 void set_general_vjp(GeneralVjp vjp);
 

@@ -17,7 +17,7 @@ class BorrowedArray {
     if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
   }
 
-  // None leaves it absent. False where the object is neither that nor a contiguous CPU array of native numbers.
+  // None leaves it absent. Returns false if the object is neither None nor a contiguous CPU array of native numbers.
   bool take(PyObject* object, bool writable = false) {
     if (object == Py_None) return true;
     if (THPVariable_CheckExact(object)) return take_tensor(THPVariable_Unpack(object));
@@ -62,7 +62,7 @@ class BorrowedArray {
       case at::kLong: type_ = 'l'; break;
       default: return false;
     }
-    data_ = const_cast<void*>(tensor.const_data_ptr());  // written to only where it is an output
+    data_ = const_cast<void*>(tensor.const_data_ptr());  // written to only if it is an output
     dims_ = static_cast<int>(tensor.dim());
     shape_ = tensor.sizes().data();
     present_ = true;

@@ -13,7 +13,7 @@ namespace traj_integrator {
 namespace {
 
 constexpr size_t kGivenRows = 3;  // position, velocity, acceleration
-// Elements from which on other Python threads may run meanwhile.
+// Number of elements from which on the GIL is released.
 constexpr int64_t kReleaseElements = 4096;
 
 template <class Compute>
@@ -41,7 +41,7 @@ bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
   return true;
 }
 
-// Rows of the start, however many there are: one, one for each trajectory, or a pool that the index picks from.
+// Rows of the start: one for all, one for each trajectory, or a pool from which the index selects.
 bool take_index(const BorrowedArray& index, int64_t batch, int64_t rows, StartIndex& taken) {
   if (!index.present()) return rows == 1 || rows == batch;
   if (index.dims() != 1 || index.size(0) != batch) return false;
@@ -50,7 +50,7 @@ bool take_index(const BorrowedArray& index, int64_t batch, int64_t rows, StartIn
   return index.type() == 'i' && rows_are_within(index.data<int32_t>(), batch, rows);
 }
 
-// The number of rows that the arrays there are have in common; -1 where they have not, 1 where none is there.
+// The number of rows that the given arrays have in common; -1 if they differ, 1 if there are none.
 int64_t common_rows(const std::array<BorrowedArray, kGivenRows>& arrays, char type, int64_t dof) {
   int64_t rows = -1;
   for (const BorrowedArray& array : arrays) {

@@ -5,8 +5,8 @@
 
 namespace traj_integrator {
 
-// Both return True, or False, having done nothing, where an argument is not a contiguous array of the right type and
-// shape: the caller converts or complains.
+// Both return True, or False, having done nothing, if an argument is not a contiguous array of the right type and
+// shape: then the caller converts it or raises an error.
 
 // step_into(map, action, p0, v0, a0, start_index, dt, out)
 // [B, Ha, D], three times [1 or B or S, D] or None, [B] int32 or int64 or None, float64 [1 or B, 1 or Ha], [4, B, H, D].

@@ -12,18 +12,18 @@ namespace {
 
 // Elements below which a second thread costs more than it saves.
 constexpr int64_t kGrainElements = 32768;
-// Doubles of start rows that are kept at a time before they are summed.
+// Number of doubles of start rows that are collected before they are summed.
 constexpr int64_t kRowElements = 1 << 17;
 
-// Memory of this thread that stays for the next call.
+// Memory of this thread that is kept for the next call.
 double* scratch_memory(std::vector<double>& memory, int64_t elements) {
   if (memory.size() < static_cast<size_t>(elements)) memory.resize(static_cast<size_t>(elements));
   return memory.data();
 }
 
-// Loops that write every row once, right after they have read it: their stores go to memory while they compute. To stream
-// the results from a staging area would stop for that (10,000 x 32 x 7 on one core: 2.5 ms instead of 1.9). The others
-// come back to a block of rows for each output.
+// Loops that write every row once, right after they have read it: their stores go to memory while they compute.
+// Streaming the results from a staging area would interrupt that (10,000 x 32 x 7 on one core: 2.5 ms instead of 1.9).
+// The other loops return to a block of rows for each output.
 bool writes_as_it_goes(ControlMap map, const StepLengths& dt, int64_t dof) {
   if (map == ControlMap::kCliqueCentral) return true;
   return map == ControlMap::kClique ? dt.step_stride == 0 : dof >= 4 && dof <= 8;
@@ -83,7 +83,7 @@ void compute(VjpProblem<Scalar> problem, int64_t batch, const StartGradients<Sca
   }
   if (sums == 0) return run(vjp_loop<Scalar>(), problem, 0, batch, horizon);
 
-  // A part of the batch at a time, so that its start rows take little memory.
+  // One part of the batch at a time, so that its start rows take little memory.
   const int64_t part = std::clamp<int64_t>(kRowElements / std::max<int64_t>(1, dof), 1, std::max<int64_t>(1, batch));
   thread_local std::vector<double> memory;
   double* const rows = scratch_memory(memory, sums * part * dof + totals);

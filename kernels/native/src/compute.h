@@ -5,8 +5,8 @@
 
 namespace traj_integrator {
 
-// Where the gradients of the start rows go: [rows, D] each, null where not wanted. Rows of a pool (neither indexed nor
-// one for each trajectory: one row for all) are summed in the order of the trajectories, in double.
+// Where the gradients of the start rows are written: [rows, D] each, null if not wanted. Rows that trajectories share
+// (a pool, or one row for all) are summed in the order of the trajectories, in double.
 template <class Scalar>
 struct StartGradients {
   Scalar* data[kStartRows];

@@ -15,7 +15,7 @@ namespace traj_integrator {
 namespace {
 
 constexpr size_t kTermFields = 6;
-// Elements from which on other Python threads may run meanwhile.
+// Number of elements from which on the GIL is released.
 constexpr int64_t kReleaseElements = 4096;
 
 bool is_real(char type) { return type == 'f' || type == 'd'; }
@@ -39,7 +39,7 @@ bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
   return std::all_of(index, index + batch, [rows](Index row) { return row >= 0 && row < rows; });
 }
 
-// The rows of start or goal; `any` tells whether there are some.
+// The rows of start or goal; `any` tells whether any are given.
 bool take_end(const std::array<BorrowedArray, kStartRows>& given, const BorrowedArray& index, int64_t batch, int64_t dof,
               EndRows& end, bool& any) {
   any = false;
@@ -71,7 +71,7 @@ bool take_rows(const BorrowedArray& given, const CostProblem& problem, CostArray
   return true;
 }
 
-// [D], or [B, D] where it may differ by trajectory.
+// [D], or [B, D] if it may differ by trajectory.
 bool take_row(const BorrowedArray& given, const CostProblem& problem, bool may_differ, CostArray& taken) {
   if (!given.present()) return true;
   const int dims = given.dims();

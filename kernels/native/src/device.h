@@ -1,4 +1,4 @@
-// The maps on a device that is not the CPU: what computes there, where something does.
+// The maps on a device other than the CPU: the implementation for that device, if one has been set.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,10 +24,10 @@ class DeviceKernels {
   const c10::DeviceType type;
 };
 
-// Null as long as nobody sets one; the caller keeps what is set.
+// Null until one is set; the caller keeps ownership.
 void set_device_kernels(DeviceKernels* kernels);
 
-// What computes on a device of this type; null where the CPU's loops do, or nothing.
+// The implementation for devices of this type; null for the CPU, and for devices without kernels.
 DeviceKernels* device_kernels_on(c10::DeviceType type);
 
 }  // namespace traj_integrator

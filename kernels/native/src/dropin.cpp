@@ -1,4 +1,4 @@
-// The drop-in's kernels in one call: results straight into the caller's buffers.
+// The drop-in kernels in one call: results are written straight into the caller's buffers.
 #include <ATen/EmptyTensor.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/Exceptions.h>
@@ -27,7 +27,7 @@ bool is_buffer(const Tensor& buffer, const Tensor& action, int64_t horizon) {
 
 bool is_apart(const Tensor& buffer, const Tensor& other) { return !other.defined() || !share_memory(buffer, other); }
 
-// Every buffer has memory of its own, apart from the others' and from all that is read.
+// Whether no buffer overlaps another buffer or an input.
 bool are_apart(const Outputs& buffers, const StepArguments& arguments) {
   for (size_t k = 0; k < buffers.size(); ++k) {
     bool apart = is_apart(buffers[k], arguments.action) && is_apart(buffers[k], arguments.start_index);
@@ -47,7 +47,7 @@ void fill_seconds(double* seconds, const Tensor& traj_dt, bool is_reciprocal) {
   }
 }
 
-// Step lengths, s, [1 or B, 1 or Ha] in float64; undefined where `traj_dt` does not suit.
+// Step lengths, s, [1 or B, 1 or Ha] in float64; undefined if `traj_dt` does not fit.
 Tensor seconds_of(PyObject* object, bool is_reciprocal, ControlMap map, int64_t horizon) {
   const bool one_dt = row_of(map).one_dt;
   const auto empty = [](int64_t rows, int64_t columns) {
@@ -83,7 +83,7 @@ Tensor seconds_of(PyObject* object, bool is_reciprocal, ControlMap map, int64_t 
 // step_with_buffers(map, is_reciprocal, u_act, p0, v0, a0, start_index, traj_dt, out_position, out_velocity,
 //                   out_acceleration, out_jerk, out_grad_position) -> Trajectory | None
 //
-// None, having written nothing, where anything is out of the ordinary: the general way takes over, or says what is wrong.
+// Returns None, having written nothing, if anything is out of the ordinary: then the operator computes it, or raises.
 PyObject* step_with_buffers(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 13 || !no_mode_is_active() || c10::InferenceMode::is_enabled()) Py_RETURN_NONE;
@@ -107,7 +107,7 @@ PyObject* step_with_buffers(PyObject*, PyObject* const* args, Py_ssize_t count) 
   for (size_t k = 0; k < 4; ++k) {
     if (!unpack(args[8 + k], buffers.output[k])) Py_RETURN_NONE;
     if (!is_buffer(buffers.output[k], action, output_horizon(arguments.map, action.size(1)))) Py_RETURN_NONE;
-    // A view of an earlier call that is handed in again brings its graph along, which ends here.
+    // A view returned by an earlier call and passed in again has a graph, which is dropped here.
     if (buffers.output[k].requires_grad()) buffers.output[k] = buffers.output[k].detach();
   }
   if (!are_apart(buffers.output, arguments) || !unpack(args[12], buffers.gradient)) Py_RETURN_NONE;

@@ -10,9 +10,10 @@
 namespace traj_integrator {
 namespace {
 
-constexpr int64_t kGrainElements = 4096;  // elements of the trajectories that are worth a thread
+constexpr int64_t kGrainElements = 4096;  // elements below which a second thread costs more than it saves
 
-// What a thread needs for one trajectory: rows [H, D] of the outputs, and sums that run from the last row back.
+// The memory that a thread needs for one trajectory: rows [H, D] of the outputs, and running sums from the last row
+// back.
 template <class Scalar>
 struct Scratch {
   Scratch(int64_t rows, int64_t dof)
@@ -27,7 +28,7 @@ struct Scratch {
 
   int64_t dof;
   std::vector<double> memory;
-  std::vector<Scalar> zeros;  // [D], a row of a gradient that is not there
+  std::vector<Scalar> zeros;  // [D], stands for a row of an absent gradient
   double* output[4];   // position, velocity, acceleration, jerk (central: the points in place of the position)
   double* carried[4];  // [D] each
 };
@@ -139,8 +140,8 @@ class Trajectory {
     return gradient_[k] == nullptr ? 0.0 : static_cast<double>(gradient_[k][h * dof_ + d]);
   }
 
-  // Gradient of the length of the step to row h > 0; to be called from the last row back. Joint by joint into an array,
-  // which the compiler turns into vector instructions, and then its sum.
+  // Gradient of the length of the step to row h > 0; must be called from the last row back. Computed joint by joint
+  // into an array, which the compiler vectorizes, and then summed.
   template <ControlMap map>
   double row(int64_t h) {
     const double* const v = scratch_.output[1] + h * dof_;

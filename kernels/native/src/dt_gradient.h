@@ -1,4 +1,4 @@
-// Gradient of the step lengths on raw memory: no tensors, no framework but for the threads.
+// Gradient of the step lengths on raw memory: no tensors, and no framework except for threads.
 #pragma once
 
 #include "problem.h"
@@ -19,8 +19,8 @@ struct DtGradientProblem {
   const Scalar* gradient[kOutputs];  // [B, H, D] each; null means 0
 };
 
-// Writes the gradient in the shape of dt, [1 or B, 1 or Ha] as its strides tell: sums are taken in double, in the order
-// of the trajectories, so that the number of threads does not change a bit.
+// Writes the gradient in the shape of dt, [1 or B, 1 or Ha] according to its strides. Sums are taken in double, in the
+// order of the trajectories, so that results are the same to the last bit for any number of threads.
 template <class Scalar>
 void dt_gradient(const DtGradientProblem<Scalar>& problem, double* result);
 

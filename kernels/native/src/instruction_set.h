@@ -14,7 +14,8 @@ Loop<ForwardProblem<Scalar>> forward_loop();
 template <class Scalar>
 Loop<VjpProblem<Scalar>> vjp_loop();
 
-// Cost of the four outputs of one trajectory, `size` numbers each; those that count are overwritten by their gradients.
+// Cost of the four outputs of one trajectory, `size` numbers each; those with a term are overwritten by their
+// gradients.
 using CostLoop = double (*)(const CostTerm* terms, int64_t size, double* const* outputs);
 CostLoop cost_loop();
 

@@ -14,11 +14,11 @@ namespace traj_integrator {
 namespace {
 
 constexpr size_t kMiB = 1 << 20;
-// Smaller results are served by the C library without a call into the system.
+// Smaller results are allocated by the C library without a system call.
 constexpr size_t kLeastBytes = 64 << 10;
 constexpr size_t kMostBlocks = 64;
 
-// Memory of torch's allocator, and what it is kept for.
+// Memory of torch's allocator, with its size.
 struct Block {
   c10::DataPtr memory;
   size_t bytes;
@@ -32,11 +32,12 @@ size_t limit_from_environment() {
   return *end == '\0' && mib >= 0 ? static_cast<size_t>(mib) * kMiB : 64 * kMiB;
 }
 
-// Blocks that nobody uses, the oldest first. Nobody ever waits: a thread that finds another one at work here, or a
-// process that was forked while one was, does without.
+// Blocks that are not in use, the oldest first. No thread ever waits for the lock: if another thread holds it, or held
+// it when this process was forked, the call does without kept memory.
 class Shelf {
  public:
-  // A block of that size, the one dropped last, since it is likeliest to be in a cache; null where there is none.
+  // Returns the block of that size that was added last, since it is the most likely to be in a cache; null if there is
+  // none.
   Block* take(size_t bytes) {
     if (busy_.test_and_set(std::memory_order_acquire)) return nullptr;
     Block* found = nullptr;
@@ -47,7 +48,7 @@ class Shelf {
     return found;
   }
 
-  // Takes a block over, and drops the oldest ones for it.
+  // Takes ownership of a block, and releases the oldest ones to make room for it.
   void put(Block* block) {
     if (block->bytes > limit_ || busy_.test_and_set(std::memory_order_acquire)) {
       delete block;

@@ -46,7 +46,7 @@ void check_rows(const at::Tensor& index, int64_t rows) {
   }
 }
 
-// A contiguous index whose every row lies in all the pools; on a device nobody looks at its values.
+// A contiguous index that is in range for all the pools; on a device its values are not checked.
 at::Tensor checked_index(const at::Tensor& index, int64_t batch, int64_t rows) {
   if (!index.defined()) return index;
   TORCH_CHECK_VALUE(index.dim() == 1 && index.size(0) == batch, "start_index: expected shape [", batch, "], got ",
@@ -132,7 +132,7 @@ void check_output(const at::Tensor& output, at::IntArrayRef shape, const at::Ten
                         output.device() == action.device(),
                     "out: expected contiguous ", action.scalar_type(), " tensors of shape ", shape, ", got ",
                     output.scalar_type(), " of ", output.sizes(), " with strides ", output.strides());
-  if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();  // autograd is to know of the write
+  if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();  // tells autograd about the write
 }
 
 OptionalTensors checked_upstream(const OptionalTensors& upstream, at::IntArrayRef shape, at::ScalarType dtype) {

@@ -1,4 +1,4 @@
-// The loops over tensors: no autograd, checks of what would read or write outside of memory.
+// The loops on tensors: no autograd; checks everything that could cause reads or writes out of bounds.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 namespace traj_integrator {
 
 using Outputs = std::array<at::Tensor, 4>;         // position, velocity, acceleration, jerk
-// Whether the memory from the first to the last element of two tensors overlaps.
+// Whether two tensors overlap in memory, from their first to their last elements.
 bool share_memory(const at::Tensor& a, const at::Tensor& b);
 
 using OptionalTensors = std::array<at::Tensor, 4>;  // undefined means 0
@@ -31,8 +31,8 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
                                            const std::array<bool, 5>& needs, bool truncate_terminal,
                                            const at::Tensor& action_into = {});
 
-// Gradient of dt, float64 in its shape, summed over what the shape shares. Inputs are those of launch_forward, upstream
-// gradients those of launch_vjp, in the action's dtype.
+// Gradient of dt, float64 in its shape, summed over the trajectories and steps that share an element. Inputs are those
+// of launch_forward, upstream gradients those of launch_vjp, in the action's dtype.
 at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
                               const OptionalTensors& start, const at::Tensor& start_index, const at::Tensor& dt);
 

@@ -1,4 +1,4 @@
-// Which tensors and moments are ordinary: nobody but autograd wants to know what is done.
+// Which tensors and situations are ordinary, so that only autograd has to be told about a computation.
 #pragma once
 
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -30,7 +30,7 @@ inline bool is_plain(const at::Tensor& tensor) {
          is_plain_of<c10::DispatchKey::CUDA, c10::BackendComponent::CUDABit>(tensor);
 }
 
-// No mode is active that wants to see torch's operators: tracing, torch.func, fake tensors, Python dispatch.
+// Whether no mode is active that has to see torch's operators: tracing, torch.func, fake tensors, Python dispatch.
 inline bool no_mode_is_active() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   return (keys.included_ - c10::default_included_set).empty() && !torch::jit::tracer::isTracing() &&

@@ -1,7 +1,7 @@
-// What the loops need to know of one call: raw pointers and strides, no framework.
+// The arguments of one call for the loops: raw pointers and strides, no framework.
 //
-// Everything is computed in double whatever the storage: differences of single-precision positions stay exact through
-// three orders, running sums keep their digits over any horizon, and memory traffic, not arithmetic, sets the speed.
+// Everything is computed in double for every storage type: differences of single-precision positions stay exact through
+// three orders, running sums keep their digits over any horizon, and memory traffic, not arithmetic, limits the speed.
 #pragma once
 
 #include <algorithm>
@@ -77,8 +77,8 @@ inline int64_t block_rows(int64_t horizon, int64_t dof) {
   return std::min(horizon, std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, dof)));
 }
 
-// Trajectories whose results fill about half of the innermost cache, `arrays` results of `size` elements each; 0 where
-// streaming does not pay: together they fit the outer caches, or one alone is too long for the inner ones.
+// Number of trajectories whose results, `arrays` of `size` elements each, fill about half of the innermost cache; 0 if
+// streaming does not pay, because all results fit the outer caches or a single one is too long for the inner ones.
 inline int64_t staged_trajectories(int64_t batch, int64_t size, int64_t arrays, size_t scalar_size) {
   constexpr int64_t kStagedBytes = 16 << 10, kLongest = 256 << 10, kOuterCache = 16 << 20;
   const int64_t bytes = std::max<int64_t>(1, arrays * size * static_cast<int64_t>(scalar_size));
@@ -89,8 +89,9 @@ inline int64_t staged_trajectories(int64_t batch, int64_t size, int64_t arrays, 
 // Doubles of scratch memory that one thread needs: seven blocks, each with up to eight rows of margin.
 inline int64_t scratch_size(int64_t horizon, int64_t dof) { return 7 * (block_rows(horizon, dof) + 8) * dof; }
 
-// What a quadratic cost says of one output; arrays of one trajectory, [H * D] each. No weight at all: the output does not
-// count. No target: 0. Limits come all three or not at all, and may be infinite.
+// The terms of a quadratic cost for one output; arrays of one trajectory, [H * D] each. Without any weight the output
+// has no cost; without a target, the target is 0. Limit weight and both limits are given together, and limits may be
+// infinite.
 struct CostTerm {
   const double* weight;
   const double* target;
@@ -101,7 +102,7 @@ struct CostTerm {
   bool counts() const { return weight != nullptr || limit_weight != nullptr; }
 };
 
-// One set of loops for each instruction set; `scratch` holds scratch_size() doubles.
+// One set of loops for each instruction set; `scratch` has scratch_size() doubles.
 #define TRAJ_INTEGRATOR_DECLARE_LOOPS(instruction_set)                                                          \
   namespace instruction_set {                                                                                   \
   void forward(const ForwardProblem<float>& problem, int64_t begin, int64_t end, double* scratch);              \

@@ -1,4 +1,4 @@
-// Python bindings: the backend's launchers, and one fast call for the public functions.
+// Python bindings: the backend's launchers, and the fast path of the public functions.
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
@@ -49,10 +49,10 @@ std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& up
 }
 
 PyObject* python_kept_dt = nullptr;  // owned
-// Step lengths given as numbers that are kept on devices; more than these are left to the general way.
+// Number of step lengths, given as numbers, that are kept on devices; calls with further ones are left to the operator.
 constexpr size_t kMostKept = 1024;
 
-// A step length on a device, made once and kept for good: a graph that was captured may still read it.
+// A step length on a device, created once and kept permanently, because a captured graph may still read it.
 Tensor kept_dt(double seconds, c10::Device device) {
   static std::map<std::pair<double, c10::DeviceIndex>, Tensor> kept;  // under the GIL
   const auto found = kept.find({seconds, device.index()});
@@ -90,7 +90,7 @@ bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tens
 
 namespace {
 
-// Half types are computed as they are on devices alone.
+// Only devices compute half types without conversion.
 bool is_computed(const Tensor& action) {
   const at::ScalarType dtype = action.scalar_type();
   if (dtype == at::kFloat || dtype == at::kDouble) return true;
@@ -99,8 +99,9 @@ bool is_computed(const Tensor& action) {
 
 // step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
 //
-// The public functions in one call: checks, autograd and loops without a further line of Python. None where anything is
-// out of the ordinary (wrong arguments, transforms, subclasses, a dt to differentiate by): the general way takes over.
+// The public functions in one call: checks, autograd and loops without further Python code. Returns None if anything is
+// out of the ordinary (wrong arguments, transforms, subclasses, a dt that requires grad): then the operator computes
+// it.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 10 || !no_mode_is_active()) Py_RETURN_NONE;
@@ -134,7 +135,8 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // dt_gradient(map, upstream, action, start, start_index, dt) -> Tensor | None
 //
-// The gradient of dt, float64; None where the composition has to take over: somebody watches or differentiates it.
+// The gradient of dt, float64; None if it is traced, transformed or differentiated, so that the composition has to
+// compute it.
 PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   if (count != 6 || !no_mode_is_active()) Py_RETURN_NONE;
@@ -208,20 +210,20 @@ PyCFunction as_method(Function* function) {
 
 PyMethodDef fast_methods[] = {
     {"step", as_method(&step), METH_FASTCALL,
-     "The public functions in one call; None where the general way has to take over."},
+     "The public functions in one call; None if the operator has to compute it."},
     {"step_with_buffers", as_method(&step_with_buffers), METH_FASTCALL,
-     "A step into the caller's buffers in one call; None where the general way has to take over."},
+     "A step into the caller's buffers in one call; None if the operator has to compute it."},
     {"spline_step", as_method(&spline_step), METH_FASTCALL,
-     "Splines in one call; None where the general way has to take over."},
+     "Splines in one call; None if the operator has to compute it."},
     {"dt_gradient", as_method(&dt_gradient), METH_FASTCALL,
-     "The gradient of dt; None where the composition has to take over."},
+     "The gradient of dt; None if the composition has to compute it."},
     {"step_into", as_method(&step_into), METH_FASTCALL,
      "A map on arrays borrowed from Python, into another; False, having done nothing, where one does not suit."},
     {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its vjp."},
-    {"replay_on", as_method(&replay_on), METH_FASTCALL, "What starts kernels on devices of one type: see replay.py."},
-    {"replay_plans", &replay_plans, METH_NOARGS, "How many kinds of calls are started without Python."},
+    {"replay_on", as_method(&replay_on), METH_FASTCALL, "Sets what launches kernels on a type of devices: see replay.py."},
+    {"replay_plans", &replay_plans, METH_NOARGS, "How many kinds of calls are launched without Python."},
     {"quadratic_cost_into", as_method(&quadratic_cost_into), METH_FASTCALL,
-     "The quadratic cost of trajectories and its gradients likewise."},
+     "The quadratic cost of trajectories and its gradients on borrowed buffers."},
 };
 
 }  // namespace
@@ -244,13 +246,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("instruction_set", [] { return std::string(instruction_set_name()); });
   module.def("return_as", [](const py::type& type) {
     trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
-  }, "The NamedTuple of four that `step` returns.");
+  }, "Sets the NamedTuple of four that `step` returns.");
   module.def("set_general_vjp", [](const py::object& vjp) {
     python_vjp = vjp.inc_ref().ptr();
     set_general_vjp(&vjp_in_python);
-  }, "What computes gradients that are differentiated again, batched or traced.");
+  }, "Sets the function that computes gradients that are differentiated again, batched or traced.");
   module.def("set_kept_dt", [](const py::object& make) { python_kept_dt = make.inc_ref().ptr(); },
-             "What makes a step length on a device, to be kept; None where that has to wait.");
+             "Sets the function that makes a permanent step length on a device; it may return None.");
   module.def("kept_bytes", &kept_bytes);
   module.def("release_kept_memory", &release_kept_memory);
   for (PyMethodDef& method : fast_methods) {

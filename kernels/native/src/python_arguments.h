@@ -1,4 +1,4 @@
-// Arguments of the fast calls from Python: taken as they are, or not at all.
+// Arguments of the fast path from Python: used without conversion, or refused.
 #pragma once
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -9,10 +9,10 @@
 
 namespace traj_integrator {
 
-// Elements from which on other Python threads may run meanwhile.
+// Number of elements from which on the GIL is released.
 constexpr int64_t kReleaseElements = 4096;
 
-// None counts as an undefined tensor; false where the object is neither that nor a plain tensor on the CPU.
+// None counts as an undefined tensor; returns false if the object is neither None nor a plain tensor on the CPU.
 inline bool unpack(PyObject* object, at::Tensor& tensor) {
   if (object == Py_None) return true;
   if (!THPVariable_CheckExact(object)) return false;
@@ -20,7 +20,7 @@ inline bool unpack(PyObject* object, at::Tensor& tensor) {
   return is_plain_on_cpu(tensor);
 }
 
-// The same, but that all of them lie where the first does, on the CPU or on a device that kernels are set for.
+// The same, but all of them are on the device of the first: the CPU, or a device for which kernels are set.
 inline bool unpack_beside(const at::Tensor& first, PyObject* object, at::Tensor& tensor) {
   if (object == Py_None) return true;
   if (!THPVariable_CheckExact(object)) return false;
@@ -37,13 +37,13 @@ inline bool unpack_all(PyObject* tuple, OptionalTensors& tensors) {
   return true;
 }
 
-// A number of seconds, or a plain tensor beside the action that does not require grad, as [1 or B, 1 or Ha].
+// A number of seconds, or a plain tensor on the action's device that does not require grad, as [1 or B, 1 or Ha].
 bool unpack_dt(PyObject* object, bool per_trajectory, const at::Tensor& action, at::Tensor& dt);
 
-// A Trajectory of the four; null with a Python error where it cannot be made.
+// A Trajectory of the four; null with a Python error set if it cannot be created.
 PyObject* wrap_trajectory(Outputs&& outputs);
 
-// `u_act`, buffers and so on of the drop-in's kernels: see dropin.cpp.
+// `u_act`, buffers and so on of the drop-in kernels: see dropin.cpp.
 PyObject* step_with_buffers(PyObject*, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace traj_integrator

@@ -12,7 +12,8 @@ namespace {
 
 // Elements below which a second thread costs more than it saves.
 constexpr int64_t kGrainElements = 8192;
-// Doubles of one output that are worked on at a time: four outputs, actions and gradients stay in the inner caches.
+// Number of doubles of one output that are processed at a time: four outputs, actions and gradients stay in the inner
+// caches.
 constexpr int64_t kTileElements = 1024;
 
 constexpr int kTermArrays = 5;  // of a CostTerm
@@ -39,7 +40,7 @@ class Terms {
  public:
   static int64_t size(const CostProblem& problem) { return kOutputs * kTermArrays * problem.horizon * problem.dof; }
 
-  // Fills in the terms that every trajectory has of its own, or the others.
+  // Fills in the terms that differ by trajectory, or the others.
   void fill(const CostProblem& problem, int64_t trajectory, bool per_trajectory, double* memory) {
     const int64_t horizon = problem.horizon, dof = problem.dof, size = horizon * dof;
     for (int k = 0; k < kOutputs; ++k, memory += kTermArrays * size) {
@@ -77,7 +78,7 @@ class Terms {
   CostTerm terms_[kOutputs] = {};
 };
 
-// A few trajectories: doubles of what they read and of what they give.
+// A few trajectories: their inputs and results as doubles.
 struct Tile {
   int64_t begin;
   int64_t count;

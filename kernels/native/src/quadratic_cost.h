@@ -28,7 +28,7 @@ struct CostArray {
   bool given() const { return values.data != nullptr; }
 };
 
-// What counts of one output; arrays that are not given are 0, limits come with their weight.
+// The cost of one output; arrays that are not given are 0, limits are given together with their weight.
 struct GivenTerm {
   CostArray weight;
   CostArray target;

@@ -1,7 +1,7 @@
-// A launch from Python costs tens of microseconds: checks, names, dictionaries, Triton's own key. What all that comes to is
-// the same for every call with the same shapes, so it is done once, by the launchers in Python, and kept as a plan: which
-// machine code, how many programs, and for each of its arguments which tensor or number. Here plans are found and started,
-// by cuLaunchKernel itself.
+// A launch from Python takes tens of microseconds: checks, names, dictionaries, Triton's own cache key. Their result is
+// the same for every call with the same shapes, so the launchers in Python compute it once, and it is kept as a plan:
+// which machine code, how many programs, and for each argument which tensor or number. This file looks plans up and
+// launches them with cuLaunchKernel.
 #include "replay.h"
 
 #include <ATen/ops/empty.h>
@@ -30,10 +30,10 @@ using LaunchKernel = int (*)(void* function, unsigned grid_x, unsigned grid_y, u
 using GetContext = int (*)(void** context);
 using SetContext = int (*)(void* context);
 
-// What is kept; more kinds of calls than this begin anew.
+// Number of plans that are kept; when there are more, all are dropped and recorded again.
 constexpr size_t kMostPlans = 1024;
 
-// What an argument of a kernel is; the numbers that replay.py writes.
+// The kinds of kernel arguments; replay.py uses the same numbers.
 enum class Source : int64_t { kInput, kResult, kTemporary, kInt32, kInt64 };
 
 struct Argument {
@@ -55,7 +55,7 @@ struct Plan {
   void* context = nullptr;
 };
 
-// All that a plan depends on: direction and map, shapes, dtypes, what is there.
+// Everything on which a plan depends: direction and map, shapes, dtypes, which tensors are given.
 using Key = std::vector<int64_t>;
 
 struct KeyHash {
@@ -134,7 +134,7 @@ class Replay : public DeviceKernels {
       }
       plan = found->second;
       if (plan == nullptr) {
-        record(key, inputs, results);  // of the kind that has to be done there
+        record(key, inputs, results);  // a kind of call that Python has to do
         return;
       }
       stream = current_stream(guard.current_device().index());
@@ -155,7 +155,7 @@ class Replay : public DeviceKernels {
     return PyLong_AsVoidPtr(handle.ptr());
   }
 
-  // Has Python do the work and say how; null where it cannot be done again from here.
+  // Lets Python do the work and describe its launches; null if they cannot be repeated from here.
   template <class Inputs, class Results>
   std::shared_ptr<const Plan> record(const Key& key, const Inputs& inputs, const Results& results) const {
     const bool is_vjp = key[1] != 0;
@@ -180,7 +180,7 @@ class Replay : public DeviceKernels {
   template <class Inputs, class Results>
   void start(const Plan& plan, const Inputs& inputs, const Results& results, void* stream) const {
     if (get_context_ != nullptr) {
-      // A thread of autograd's that has done nothing yet has none.
+      // A thread of autograd that has not used the device yet has no context.
       void* context = nullptr;
       check(get_context_(&context), "cuCtxGetCurrent");
       if (context == nullptr) check(set_context_(plan.context), "cuCtxSetCurrent");
@@ -191,7 +191,7 @@ class Replay : public DeviceKernels {
     }
     constexpr size_t kMostArguments = 32;
     for (const Launch& launch : plan.launches) {
-      std::array<int64_t, kMostArguments> values{};  // the last two of a kernel are scratch memory that it has no use for
+      std::array<int64_t, kMostArguments> values{};  // a kernel's last two are scratch memory, which these do not use
       std::array<void*, kMostArguments> places;
       for (size_t i = 0; i < kMostArguments; ++i) places[i] = &values[i];
       TORCH_INTERNAL_ASSERT(launch.arguments.size() + 2 <= kMostArguments);
@@ -230,7 +230,7 @@ Replay* replay = nullptr;  // owned; never deleted, since a call may be under wa
 
 // replay_on(device_type, cuLaunchKernel, cuCtxGetCurrent, cuCtxSetCurrent, current_stream, record)
 //
-// From now on the public functions compute on devices of this type by plans; None as the type: no more.
+// After this call the public functions launch plans on devices of this type; None as the type ends this.
 PyObject* replay_on(PyObject*, PyObject* const* args, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   TORCH_CHECK_TYPE(count == 6, "replay_on: expected 6 arguments, got ", count);

@@ -1,4 +1,4 @@
-// Launches on a device that Python has recorded once, started again without it.
+// Launches on a device that Python has recorded once, and that are repeated without Python.
 #pragma once
 
 #include <Python.h>

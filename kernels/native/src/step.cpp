@@ -65,7 +65,8 @@ Trajectory step(ControlMap map, const at::Tensor& action, const StartState& star
                 const StepOptions& options) {
   check_start(map, start);
   TORCH_CHECK_NOT_IMPLEMENTED(!dt.requires_grad() && !has_tangent(dt),
-                              "dt: the C++ functions have no derivative by dt; detach it, or use the Python functions");
+                              "dt: the C++ functions have no derivative with respect to dt; detach it, or use the Python "
+                              "functions");
   const StepArguments arguments{map,
                                 action,
                                 {start.position, start.velocity, start.acceleration, start.jerk},

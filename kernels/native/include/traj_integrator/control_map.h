@@ -15,7 +15,7 @@ enum class ControlMap : int64_t {
   kJerk,                           // jerks, each held over its step
 };
 
-// What every layer must know of a map.
+// The properties of a map that every layer needs.
 struct ControlMapRow {
   ControlMap map;
   const char* name;       // that of Python's MAPS
