@@ -11,8 +11,8 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `bspline_step`         control points of a uniform B-spline, to rest or to a goal state
 =====================  ==============================================================
 
-`quadratic_cost` is what their trajectories cost, with gradients, in one pass. `MAPS` lists the maps with what a caller
-must know; `ControlMap.vjp` gives gradients without a forward pass. Each map is one torch operator
+`quadratic_cost` computes a cost of their trajectories, with gradients, in one pass. `MAPS` lists the maps with what a
+caller needs to know about them; `ControlMap.vjp` gives gradients without a forward pass. Each map is one torch operator
 (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under `torch.func` transforms,
 `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` tells which backend runs where, and why.
 """

@@ -9,11 +9,11 @@ A backend has two launchers for each control map (`clique`, `clique_central`, `a
   or None for zero; `start_index` is an int32 or int64 `[B]`, or None if S is 1 or B; `dt` is `[1 or B, 1 or Ha]`
   seconds in float32 or float64. Outputs are fresh contiguous `[B, H, D]` tensors in the action's dtype.
 - `upstream` are the gradients of the four outputs, None for zero, never all None. `needs` says which gradients are
-  wanted: of the action, then of each start. Results stand in the same order, None if not wanted: `[B, Ha, D]` and
+  wanted: of the action, then of each start. Results are in the same order, None if not wanted: `[B, Ha, D]` and
   `[S, D]`, fresh and contiguous; rows of a start pool are summed in the same order on every run.
 - Tensors may have any strides; launchers that want contiguous ones copy. `scheme` is
   `integrator: AccelerationIntegrator` for `acceleration`, and `truncate_terminal_gradient: bool` for
-  `clique_central_vjp` (the forward map does not know it).
+  `clique_central_vjp` (the forward map does not take it).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Backend(str, enum.Enum):
     """What computes a control map."""
 
     REFERENCE = "reference"
-    """Plain torch operations in float64 on any device; the truth, not the fastest."""
+    """Plain torch operations in float64 on any device: the oracle of the tests, and slower than the others."""
     NATIVE = "native"
     """Compiled loops on the CPU."""
     TRITON = "triton"
@@ -53,16 +53,16 @@ class BackendInfo:
     device: str
     """Device type: "cpu" or "cuda"."""
     backend: Backend
-    """The backend that runs when none is asked for."""
+    """The backend that runs when none is selected."""
     reason: str
     """Why this one."""
     unavailable: dict[Backend, str]
     """The backends that cannot run on this device, and why."""
 
 
-# Plain strings, because torch.compile of older versions cannot look into an enum.
+# Plain strings, because torch.compile of older versions cannot trace an enum.
 _NAMES = tuple(member.value for member in Backend)
-# The backends that a kind of device prefers, best first. The last one runs everywhere.
+# The backends for each kind of device, in order of preference. The last one runs everywhere.
 _PREFERENCE = {
     "cpu": (Backend.NATIVE, Backend.REFERENCE),
     "cuda": (Backend.TRITON, Backend.REFERENCE),
@@ -71,13 +71,13 @@ _PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native",
 
 
 def backend_info() -> tuple[BackendInfo, ...]:
-    """What runs on each kind of device of this machine when no backend is asked for, and why."""
+    """Return what runs on each kind of device of this machine when no backend is selected, and why."""
     kinds = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
     return tuple(_describe(kind) for kind in kinds)
 
 
 def default_backend(device: torch.device) -> Backend:
-    """Return the backend that runs on `device` when none is asked for."""
+    """Return the backend that runs on `device` when none is selected."""
     return _describe(device.type).backend
 
 
@@ -88,7 +88,7 @@ def is_available(backend: Backend, device: torch.device) -> bool:
 
 @functools.cache
 def triton_cost() -> ModuleType:
-    """The Triton kernel of the quadratic cost: `MAP_NUMBERS`, the maps that it knows, and `quadratic_cost`."""
+    """Return the module of the Triton kernel for the quadratic cost: `MAP_NUMBERS`, its maps, and `quadratic_cost`."""
     return _import(Backend.TRITON, "quadratic_cost")
 
 
@@ -160,13 +160,13 @@ def _obstacle(backend: Backend, device_type: str) -> str | None:
         return "it needs a CUDA device, or TRITON_INTERPRET=1 set before triton is imported"
     try:
         _import(backend, "clique" if backend is Backend.TRITON else "")
-    except Exception as error:  # whatever the import of an optional compiled part may raise is the reason to report
+    except Exception as error:  # any exception raised by importing an optional compiled part is the reason
         if backend is Backend.NATIVE and isinstance(error, AttributeError):
             return (
                 f"the C++ extension was built from other sources ({error}): make setup, or pip install, builds it again"
             )
         return f"its import failed: {error}"
-    # What is asked for the first time while a graph is captured has to do without: a probe waits for the device.
+    # A device that is first used while a graph is captured is not probed: a probe would wait for it.
     if device_type != "cuda" or not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
         return None
     return _import(backend, "probe").probe(torch.device("cuda", torch.cuda.current_device()))

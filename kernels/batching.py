@@ -31,12 +31,12 @@ def fold_start_index(
     if start_index is None and rows == batch:
         return None
     offset = torch.arange(0, size * rows, rows, device=device)[:, None]
-    if start_index is None:  # one row for all: now one for each mapped slice
+    if start_index is None:  # one row for all trajectories becomes one row for each mapped slice
         return offset.expand(size, batch).reshape(-1)
     stacked = start_index.expand(size, batch) if dim is None else start_index.movedim(dim, 0)
     return (stacked + offset).reshape(-1)
 
 
 def unfold(tensors: Sequence[Tensor | None], size: int) -> tuple[Tensor | None, ...]:
-    """Give the results their mapped dimension back, as the first one."""
+    """Restore the mapped dimension of the results, as the first one."""
     return tuple(None if tensor is None else tensor.unflatten(0, (size, -1)) for tensor in tensors)

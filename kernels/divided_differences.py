@@ -1,4 +1,4 @@
-"""Velocity, acceleration and jerk of one motion given as positions at arbitrary times."""
+"""Velocity, acceleration and jerk of a motion given as positions at arbitrary times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def differentiate_positions(
         raise ValueError(
             f"time: expected strictly increasing values, got {time[row - 1]} then {time[row]} at row {row}"
         )
-    # The points before the start are assumed on its constant-acceleration arc, spaced by the first step.
+    # The points before the start are assumed to lie on its constant-acceleration arc, spaced by the first step.
     before = step[:1]
     to_midpoint = (torch.cat([before, step[:-1]]) + step) / 2
     to_second = (torch.cat([before, before, step[:-2]])[: rows - 1] + torch.cat([before, step[:-1]]) + step) / 3

@@ -1,6 +1,6 @@
-"""Derivatives of the control maps with respect to dt: by kernels, or by compositions where they are differentiated.
+"""Derivatives of the control maps with respect to dt: by kernels, or by compositions that can be differentiated again.
 
-Derivatives of any order go on from the compositions in float64, since torch knows how to differentiate each operation.
+Higher derivatives use the compositions in float64, since torch can differentiate each of their operations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def vjp(
     scheme: dict[str, object],
     backend: str | None = None,
 ) -> Tensor:
-    """Gradient of dt, given the gradients of the map's four outputs (None for zero); `ends` are start and goal."""
+    """Return the gradient of dt, given those of the map's four outputs (None for zero); `ends` are start and goal."""
     if is_sharded(action):
         compute = functools.partial(vjp, name, scheme=scheme, backend=backend)
         return shards().dt_gradient(compute, action, ends, dt, upstream)
@@ -48,7 +48,7 @@ def vjp(
 
 
 def push_forward(launch: str, arguments: Sequence[object], dt_place: int, tangent: Tensor, **options: object) -> list:
-    """Tangents of a reference launcher's results along a tangent of dt, the argument at `dt_place`; None if none.
+    """Tangents of a reference launcher's results for a tangent of dt, the argument at `dt_place`; None if zero.
 
     Runs inside a dual level that the caller has entered: torch cannot nest dual levels.
     """
@@ -59,7 +59,7 @@ def push_forward(launch: str, arguments: Sequence[object], dt_place: int, tangen
 
 
 def primals(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tensors without the tangents that they may carry."""
+    """Return the tensors without their forward-mode tangents."""
     return [
         forward_ad.unpack_dual(tensor, level=0).primal if tensor is not None and tensor.is_floating_point() else tensor
         for tensor in tensors
@@ -68,7 +68,7 @@ def primals(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
 
 @functools.cache
 def _kernel(backend: str | None, device: torch.device) -> Callable[..., Tensor | None] | None:
-    """What computes the gradient of dt at once, unless it is differentiated, too; None if nothing does."""
+    """The kernel that computes the gradient of dt where that is not differentiated itself; None if there is none."""
     if backend in (None, Backend.NATIVE) and device.type == "cpu":
         try:
             from . import native

@@ -1,8 +1,8 @@
-"""The fast path of the public functions: checks, autograd and loops in one call into the C++ extension.
+"""The fast path of the public functions: one call into the C++ extension does checks, autograd and computation.
 
-It takes the ordinary case, real tensors outside of tracing and transforms, and leaves every other one, including wrong
+It handles the ordinary case, real tensors outside of tracing and transforms, and leaves all others, including wrong
 arguments, to `StepOperator`: both compute the same numbers and record the same derivatives. On the CPU the extension
-has loops of its own, on CUDA it starts the Triton kernels (`triton.replay`).
+has loops of its own, on CUDA it launches the Triton kernels (`triton.replay`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fast_step(
     dt_per: str,
     scheme: Sequence[object],
 ) -> Trajectory | None:
-    """Return the trajectory, or None, having done nothing, where the operator has to take over."""
+    """Return the trajectory, or None, having done nothing, if the operator has to compute it."""
     if torch.compiler.is_compiling():
         return None
     per_trajectory = _DT_PER.get(dt_per)
@@ -81,7 +81,7 @@ def _spline_form(operator: StepOperator, degree: int, steps: int, layout: Bsplin
 
 
 def fast_step_with_buffers(operator: StepOperator, scheme: Sequence[object], *arguments: object) -> Trajectory | None:
-    """Call `native.step_with_buffers`; None, having written nothing, where the general way has to take over."""
+    """Call `native.step_with_buffers`; None, having written nothing, if the operator has to compute the step."""
     if torch.compiler.is_compiling():
         return None
     number = map_number(operator, *scheme)
@@ -90,7 +90,7 @@ def fast_step_with_buffers(operator: StepOperator, scheme: Sequence[object], *ar
 
 @functools.cache
 def map_number(operator: StepOperator, *scheme: object) -> int | None:
-    """Number of a map in the C++ extension; None where the extension is not there, or has no such map."""
+    """Number of a map in the C++ extension; None if there is no extension, or if it has no such map."""
     native = native_kernels()
     if native is None:
         return None
@@ -101,13 +101,13 @@ def map_number(operator: StepOperator, *scheme: object) -> int | None:
     return number
 
 
-# The splines' number is none of the extension.
+# The extension has no number for splines.
 _SPLINES = -1
 _OPERATORS: dict[int, tuple[StepOperator, list[str]]] = {}
 
 
 def numbered_map(number: int) -> tuple[StepOperator, list[str]]:
-    """What a number that `map_number` has returned stands for: the operator, and its scheme where that is a name."""
+    """Return the operator for a number returned by `map_number`, and its scheme if that is a name."""
     return _OPERATORS[number]
 
 
@@ -121,7 +121,7 @@ def _general_vjp(
     needs: Sequence[bool],
     truncate: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of a fast step that are differentiated again, batched or traced, by the operator."""
+    """Compute by the operator those gradients of a fast step that are differentiated again, batched or traced."""
     operator, parts = numbered_map(number)
     scheme = [truncate] if operator.truncates else parts
     wanted = list(needs[: operator.starts + 1])
@@ -139,7 +139,7 @@ def _general_spline_vjp(
     needs: Sequence[bool],
     *scheme: int | str,
 ) -> tuple[Tensor | None, ...]:
-    """`_general_vjp` of splines."""
+    """`_general_vjp` for splines."""
     operator, _ = numbered_map(_SPLINES)
     counts = (start_rows, goal_rows, points)
     return operator.vjp(*upstream, start_index, goal_index, dt, *counts, list(needs), *scheme, None)
@@ -147,7 +147,7 @@ def _general_spline_vjp(
 
 @functools.cache
 def native_kernels() -> ModuleType | None:
-    """Return the C++ kernels; None, having said so once, where they cannot be imported."""
+    """Return the C++ kernels; None if they cannot be imported, which is logged once."""
     try:
         from . import native
     except (ImportError, AttributeError) as error:  # AttributeError: an extension built from older sources

@@ -4,7 +4,7 @@ Same names, argument order and results; written from a description of the interf
 documented in docs/kernels.md: starts that move are exact, the acceleration kernels integrate exactly and have a
 backward, and gradients exist for the start state and dt, to any order.
 
-New code does better with the functional steps of `traj_integrator_ros.kernels`: they take dt in seconds, need no
+New code should use the functional steps of `traj_integrator_ros.kernels`: they take dt in seconds, need no
 buffers, and compile into one graph, while the kernels here write into memory that `torch.compile` cannot follow (it
 breaks the graph at the call; with `fullgraph=True` it raises).
 """

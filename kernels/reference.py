@@ -1,11 +1,11 @@
-"""The five control maps in plain torch: the truth that every faster kernel is tested against.
+"""The five control maps in plain torch: the oracle for every faster kernel.
 
 All functions take start rows `[1 or B, D]` and `dt` as `[1 or B, 1 or H, 1]` seconds, and compute in the dtype they are
 given (the public functions give them float64). They are compositions of differentiable torch operations: reverse mode,
 forward mode, higher derivatives, `vmap` and `torch.compile` come from torch itself.
 
 `dt[:, h]` is the step from `h - 1` to `h`; `dt[:, 0]` is the step assumed before the start. Row 0 of every trajectory
-is the start state (central difference: row 1). Where `H = Ha` the last action reaches no output: its gradient is 0.
+is the start state (central difference: row 1). Where `H = Ha` the last action affects no output: its gradient is 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def clique(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> Tr
     """Positions to derivatives by backward differences: v[h] = (p[h] - p[h-1]) / dt[h], then a and j in the same way.
 
     The points before the start lie on the arc `p0 - k v0 dt + (k dt)^2 a0 / 2`, whose last differences are
-    `v0 - dt a0 / 2` and `a0`: any sampled quadratic motion comes back exactly from h = 1 on when dt is uniform.
+    `v0 - dt a0 / 2` and `a0`: if dt is uniform, the output for any sampled quadratic motion is exact from h = 1 on.
     """
     p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
     step = dt[:, 1:]
@@ -50,8 +50,8 @@ def clique_central(
     """Positions to derivatives by five-point central differences over the start, the actions and the held last action.
 
     Output h is centred on point h - 1: h = 1 is the start and h = 0 a point on the cubic arc before it; `H = Ha + 4`.
-    `truncate_terminal_gradient` lets the last action be seen by the position output alone, as the published backward
-    has it.
+    With `truncate_terminal_gradient`, the last action gets gradient from the position output only, as in the published
+    backward.
     """
     p0, v0, a0, dt = _per_step(action, p0, v0, a0, dt)
     dt, j0 = dt[:, :1], j0.expand(action.shape[0], -1)[:, None]

@@ -51,7 +51,7 @@ def _vjp(composition: Callable[..., vjps.Gradients]) -> Callable[..., tuple[Tens
 
 
 def bspline_forward(action: Tensor, *ends_dt: Tensor | None, form: SplineForm) -> tuple[Tensor, ...]:
-    """B-spline between start and goal; see `splines.composition`."""
+    """Evaluate a B-spline between start and goal; see `splines.composition`."""
     start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
     rows = start_rows(start, start_index, action)
     goal_rows = None if goal[0] is None else start_rows(goal, goal_index, action)
@@ -92,7 +92,7 @@ def dt_gradient(
     dt: Tensor,
     **scheme: object,
 ) -> Tensor | None:
-    """Gradient of dt in float64, `[B, Ha]` or `[B, 1]`, from upstream gradients in float64; None where it is zero."""
+    """Return the gradient of dt, `[B, Ha]` or `[B, 1]`, from upstream gradients, all in float64; None if it is zero."""
     rows = [start_rows(end.rows, end.index, action) for end in ends]
     if name == "bspline":
         form, has_goal = scheme["form"], ends[1].rows[0] is not None
@@ -103,7 +103,7 @@ def dt_gradient(
 
 
 def start_rows(start: Sequence[Tensor | None], start_index: Tensor | None, action: Tensor) -> list[Tensor]:
-    """The start rows of every trajectory in float64, `[1 or B, D]`; zero where there are none."""
+    """Return the start rows of every trajectory in float64, `[1 or B, D]`; zero where None was given."""
     rows = [row if row is None or start_index is None else row.index_select(0, start_index) for row in start]
     zero = None
     for i, row in enumerate(rows):
@@ -119,7 +119,7 @@ def collect_rows(gradient: Tensor, start_index: Tensor | None, pool: int, like: 
     """Sum the rows `[B, D]` of all trajectories that start from the same row of the pool, always in the same order."""
     if start_index is None:
         total = gradient if gradient.shape[0] == pool else gradient.sum(0, keepdim=True)
-        # A copy: what is given may be a view of an upstream gradient.
+        # A copy, because the argument may be a view of an upstream gradient.
         return total.to(like.dtype, copy=True, memory_format=torch.contiguous_format)
     total = gradient.new_zeros(pool, gradient.shape[1])
     if gradient.device.type == "cpu":

@@ -26,9 +26,9 @@ def register(
     dt_place: int,
     ensure_rules: Callable[[], None],
 ) -> torch._ops.OpOverload:
-    """Define an operator and all it can do; its tensors are the arguments up to `dt_place`.
+    """Define an operator and everything that torch can do with it; its tensors are the arguments up to `dt_place`.
 
-    `ensure_rules` is called before DTensors come to it.
+    `ensure_rules` is called before DTensors are passed to it.
     """
     _LIBRARY.define(name + schema, tags=torch.Tag.pt2_compliant_tag)
     operator = getattr(torch.ops.traj_integrator, name).default
@@ -50,7 +50,7 @@ def register(
     def forward(keyset: torch._C.DispatchKeySet, *arguments) -> tuple[Tensor | None, ...]:
         if not torch._C._are_functorch_transforms_active():
             return below_autograd(keyset, *arguments)
-        # The node switches differentiation off for its own level; under nested transforms the outer ones want theirs.
+        # The node switches differentiation off for its own level; under nested transforms the outer levels need theirs.
         with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
             return below_autograd(keyset, *arguments)
 
@@ -68,8 +68,8 @@ def _is_differentiated(tensors: Sequence[Tensor | None]) -> bool:
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
                 return True
-    # To look for a tangent costs more than a backend takes; where none can be, nothing of this holds. A dual level that
-    # a compiled graph enters is not known here while torch traces it, but then there is a mode.
+    # Looking for a tangent takes longer than the backend itself, so it is skipped where no tangent can exist. While
+    # torch traces a compiled graph, a dual level that the graph enters is not visible here, but then a mode is active.
     maybe_dual = (
         forward_ad._current_level >= 0
         or torch._C._are_functorch_transforms_active()

@@ -1,6 +1,6 @@
 """Autograd nodes of the step operators: the maps are linear, so forward and vjp are each other's derivative.
 
-A node saves the step lengths and the start index; actions and start rows only where the gradient of dt is wanted.
+A node saves the step lengths and the start index, and actions and start rows only if the gradient of dt is wanted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
         ctx.action_horizon = action.shape[1]
         ctx.counts = _counts(ends, action.shape[0])
         ctx.placements = _placements(output[0])
-        # The map is linear: its derivatives by action, start and goal need dt alone.
+        # The map is linear: its derivatives with respect to action, start and goal need only dt.
         rows = [row for end in ends for row in end.rows]
         indices = [end.index for end in ends]
         ctx.save_for_backward(*indices, dt, *((action, *rows) if ctx.needs_input_grad[dt_place] else ()))
@@ -150,29 +150,29 @@ def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
 
 
 def _saved(operator: StepOperator, tensors: Sequence[Tensor | None]) -> tuple[Sequence, Tensor, Sequence]:
-    """Indices of start and goal, dt, and what else was saved."""
+    """Indices of start and goal, dt, and everything else that was saved."""
     ends = operator.vjp_dt_place - 4
     return tensors[:ends], tensors[ends], tensors[ends + 1 :]
 
 
 def _counts(ends: Sequence[End], batch: int) -> list[int]:
-    """Rows of start and goal: one of a start that is all zero, -1 of a goal that is not there."""
+    """Numbers of start and goal rows: 1 for a start that is all None, -1 for an absent goal."""
     start, *goal = (own_rows(end.count, end.index, batch) for end in ends)
     return [1 if start < 0 else start, *goal]
 
 
 def _placements(trajectories: Tensor) -> Sequence[object] | None:
-    """Where the shards of DTensors lie; None of other tensors."""
+    """Placements of DTensors; None for other tensors."""
     return trajectories.placements if is_sharded(trajectories) else None
 
 
 def _placed(tensors: Sequence[Tensor | None], placements: Sequence[object] | None) -> Sequence[Tensor | None]:
-    """Take the gradients of trajectories to where these lie: the gradient of a sum, say, comes whole to each device."""
+    """Redistribute upstream gradients like the trajectories; that of a sum, for example, arrives replicated."""
     return tensors if placements is None else [shards().placed(tensor, placements) for tensor in tensors]
 
 
 def _with_goal(ends: Sequence[End], counts: Sequence[int], like: Tensor) -> list[End]:
-    """Tangents of start and goal; those of a goal that does not move are zeros: without a goal the map is another."""
+    """Tangents of start and goal; zeros if a goal has none, because the map without a goal is a different map."""
     start, *goals = ends
     if goals and counts[1] >= 0 and goals[0].rows[0] is None:
         position = like.new_zeros(counts[1], like.shape[2])
@@ -181,7 +181,7 @@ def _with_goal(ends: Sequence[End], counts: Sequence[int], like: Tensor) -> list
 
 
 def some(upstream: Sequence[Tensor | None]) -> Tensor:
-    """One of the upstream gradients that are there."""
+    """Return one of the upstream gradients that are not None."""
     for gradient in upstream:
         if gradient is not None:
             return gradient

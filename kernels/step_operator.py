@@ -1,13 +1,13 @@
 """One differentiable torch operator for each control map, and one for its vjp.
 
-`StepOperator` registers `traj_integrator::<map>_forward` and `traj_integrator::<map>_vjp` with torch: schema,
-shapes (fake), batching (`torch.vmap`) and derivatives of any order in reverse and forward mode. Each is the other's
+`StepOperator` registers `traj_integrator::<map>_forward` and `traj_integrator::<map>_vjp` with torch: schema, shapes
+(fake), batching (`torch.vmap`) and derivatives of any order in reverse and forward mode. Each is the other's
 derivative, since the maps are linear in everything but dt (`step_derivatives`). What computes them is a backend
-(`backends`); derivatives with respect to dt are computed in float64 where they are asked for, in C++ or by compositions
-(`dt_derivatives`).
+(`backends`); derivatives with respect to dt are computed in float64 if they are requested, by kernels or by
+compositions (`dt_derivatives`).
 
-The derivatives are registered at torch's autograd key: the operator itself has them, it stays one opaque node for
-`torch.compile` and `torch.export`, and it behaves the same under every `torch.func` transform.
+The derivatives are registered at torch's autograd key: they belong to the operator itself, which stays one opaque node
+for `torch.compile` and `torch.export`, and it behaves the same under every `torch.func` transform.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _START = _OUTPUTS[:3]
 class StepOperator:
     """The operator pair of one control map.
 
-    Positional arguments of `forward`: action, each start, start_index, dt, the scheme (where the map has one), backend.
-    Of `vjp`: the four upstream gradients, start_index, dt, start_rows, action_horizon, needs, scheme, backend; it
-    returns the gradients of action and each start, None if `needs` says so. If the map knows a goal, its rows and
-    goal_index follow the start's, and goal_rows (-1: there is no goal) follows start_rows. Without an index, 0 rows
-    mean one for each trajectory, which holds on a part of the batch, too. Shapes are those of `backends`; the public
-    functions check them, the operators do not.
+    Positional arguments of `forward`: action, each start, start_index, dt, the scheme (if the map has one), backend. Of
+    `vjp`: the four upstream gradients, start_index, dt, start_rows, action_horizon, needs, scheme, backend; it returns
+    the gradients of action and each start, None if `needs` says so. If the map takes a goal, its rows and goal_index
+    follow the start's, and goal_rows (-1: there is no goal) follows start_rows. Without an index, 0 rows mean one for
+    each trajectory, which is also right for a part of the batch. Shapes are those of `backends`; the public functions
+    check them, the operators do not.
 
     Args:
-        name: of the map; the operators are called after it.
+        name: of the map; the operators are named after it.
         start: the start rows that the map takes.
         goal: the goal rows that the map takes.
-        extra_horizon: output rows beyond the action horizon, where they are as many for every horizon.
-        integrators: enum of the schemes that the map knows, if it knows several.
-        truncates: whether the map knows `truncate_terminal_gradient`.
-        splines: whether the scheme is that of a `SplineForm`, which then also says how many output rows there are.
-        one_dt_for: what needs one step length for each trajectory, for the error; None where they may differ along the
-            horizon.
+        extra_horizon: output rows beyond the action horizon, if that number is the same for every horizon.
+        integrators: enum of the integration schemes of the map, if it has several.
+        truncates: whether the map takes `truncate_terminal_gradient`.
+        splines: whether the scheme is that of a `SplineForm`, which then also determines the number of output rows.
+        one_dt_for: what needs one step length for each trajectory, for error messages; None if step lengths may differ
+            along the horizon.
         action_name: of the action in errors.
 
     """
@@ -79,11 +79,11 @@ class StepOperator:
         self.truncates = truncates
         self._splines = splines
         self.ends = (self.starts, self.goals) if goal else (self.starts,)
-        """Kinds of row of the start, and of the goal where the map knows one."""
+        """Kinds of start rows, and of goal rows if the map takes a goal."""
         self.dt_place = 1 + sum(rows + 1 for rows in self.ends)
-        """Place of dt in the arguments of `forward`; that in those of `vjp` is `vjp_dt_place`."""
+        """Index of dt in the arguments of `forward`; `vjp_dt_place` is that in the arguments of `vjp`."""
         self.row_places = tuple(range(1, self.starts + 1)) + tuple(range(self.starts + 2, self.dt_place - 1))
-        """Places of the rows of start and goal in the arguments of `forward`."""
+        """Indices of the start and goal rows in the arguments of `forward`."""
         self.vjp_dt_place = 4 + len(self.ends)
         named = [("start", start), ("goal", goal)][: len(self.ends)]
         ends = "".join(
@@ -129,7 +129,7 @@ class StepOperator:
         return self.one_dt_for is not None
 
     def output_horizon(self, action_horizon: int, scheme: Sequence = ()) -> int:
-        """Output rows that `action_horizon` actions make under scheme arguments."""
+        """Number of output rows for `action_horizon` actions with these scheme arguments."""
         if self._splines:
             return SplineForm(*scheme[:3]).rows(action_horizon)
         return action_horizon + self.extra_horizon
@@ -224,7 +224,7 @@ class StepOperator:
         )
 
     def split(self, arguments: Sequence) -> tuple[Tensor, list[End], Tensor, Sequence]:
-        """Action, start and goal (where the map knows one), dt and the rest of the arguments of `forward`."""
+        """Action, start and goal (if the map takes one), dt and the rest of the arguments of `forward`."""
         ends, place = [], 1
         for rows in self.ends:
             ends.append(End(arguments[place : place + rows], arguments[place + rows]))
@@ -251,7 +251,7 @@ class StepOperator:
     def joined(
         self, tensors: Sequence[Tensor | None], indices: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, list[End]]:
-        """Action and ends, given one after the other without the indices of the ends."""
+        """Action and ends from one flat sequence that lacks the indices of the ends."""
         ends, place = [], 1
         for rows, index in zip(self.ends, indices, strict=True):
             ends.append(End(tensors[place : place + rows], index))
@@ -263,7 +263,7 @@ class StepOperator:
         return dict(zip(("start_rows", "goal_rows"), counted(rows, indices, batch), strict=False))
 
     def ensure_rules(self) -> None:
-        """Let DTensors pass through the operators."""
+        """Register the sharding rules, so that DTensors pass through the operators."""
         rules().ensure_rules(self)
 
     def flat(self, ends: Sequence[End]) -> list[Tensor | None]:
@@ -271,10 +271,9 @@ class StepOperator:
         return [argument for end in ends for argument in (*end.rows, end.index)]
 
     def variants(self, action: Tensor, options: Sequence) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
-        """Actions to run the forward map on, each with the outputs to take, for the linear map that `vjp` belongs to.
+        """Actions to run the forward map on, each with the outputs to use, for the linear map whose transpose is `vjp`.
 
-        That is the forward map itself, except that a truncated vjp has never seen the last action but in the
-        position.
+        That is the forward map itself, except that for a truncated vjp the last action affects only the position.
         """
         if self.truncates and options[0]:
             yield action, (0,)
@@ -283,7 +282,7 @@ class StepOperator:
             yield action, (0, 1, 2, 3)
 
     def scheme(self, options: Sequence, *, vjp: bool = False) -> dict[str, object]:
-        """Keyword arguments of a launcher from the last arguments of an operator."""
+        """Scheme arguments of a launcher, by keyword, from the last arguments of an operator."""
         if self._integrators is not None:
             return {"integrator": self._integrators(options[0])}
         if self.truncates and vjp:

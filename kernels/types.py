@@ -1,4 +1,4 @@
-"""The vocabulary that every kernel shares: control spaces, schemes and the trajectory they put out."""
+"""The types that all kernels share: control spaces, schemes and the trajectories they return."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Trajectory(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where trajectories begin, or where they end."""
+    """The states in which trajectories begin, or in which they end."""
 
     rows: Sequence[Tensor | None]
-    """Position, velocity and so on, `[S, D]` each; None for zero. A goal without a position is none at all."""
+    """Position, velocity and so on, `[S, D]` each; None for zero. A goal without a position is no goal."""
     index: Tensor | None
     """`[B]`, the row of each trajectory; None where S is 1 or B."""
 
@@ -41,7 +41,7 @@ class End(NamedTuple):
 
 
 def own_rows(count: int, index: Tensor | None, batch: int) -> int:
-    """Rows of start or goal as the vjp operators count them: 0 for one of each trajectory, whatever part of a batch."""
+    """Number of start or goal rows for the vjp operators: 0 for one per trajectory, for any part of a batch."""
     return 0 if index is None and count == batch and batch != 1 else count
 
 
@@ -76,9 +76,9 @@ class AccelerationIntegrator(str, enum.Enum):
 
 
 class BsplineLayout(str, enum.Enum):
-    """How start and goal meet the control points of a B-spline (docs/kernels.md, B-spline control)."""
+    """How the control points of a B-spline represent start and goal (docs/kernels.md, B-spline control)."""
 
     TIGHT = "tight"
-    """State exact at the first row, goal exact at the last, every control point counts."""
+    """Start exact at the first row, goal exact at the last, every control point has an effect."""
     CUROBO = "curobo"
-    """As cuRobo's main branch lays it out: a segment that cannot be steered, a goal that is passed before the end."""
+    """As in cuRobo's main branch: no control point affects the first segment, the goal is reached before the end."""

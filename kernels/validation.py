@@ -1,4 +1,4 @@
-"""One validator for the arguments of every step function."""
+"""Validation of the arguments of every step function."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def prepare_step(
     goal_index: Tensor | None = None,
     action_name: str = "action",
 ) -> StepInputs:
-    """Check every argument of a step function by shape, dtype and device, and bring it into the operators' form.
+    """Check shape, dtype and device of every argument of a step function, and convert it to the operators' form.
 
-    `start` are the start position, velocity, acceleration and so on; all but the first may be None. `goal` are the same
-    of a goal, or all None. `one_dt_for` names what cannot have step lengths that differ along the horizon. Values of
-    tensors are not looked at (that would wait for the device); a `dt` given as a number is.
+    `start` are the start position, velocity, acceleration and so on; all but the first may be None. `goal` are those of
+    a goal, or all None. `one_dt_for` names what cannot have step lengths that differ along the horizon. Values of
+    tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
 
     Raises:
         TypeError: an argument of a wrong type or dtype.
@@ -59,12 +59,12 @@ def prepare_step(
 
 
 def check_goal(goal: Sequence[Tensor | None], goal_index: Tensor | None, action: Tensor) -> tuple[Tensor | None, ...]:
-    """Check goal rows as start rows are; without a position there is no goal, and nothing else of it may be given."""
+    """Check goal rows like start rows; without a goal position, no other argument of a goal may be given."""
     if goal[0] is None:
         names = (*(f"goal_{kind}" for kind in _KINDS[: len(goal)]), "goal_index")
         for name, value in zip(names, (*goal, goal_index), strict=True):
             if value is not None:
-                raise ValueError(f"goal_position: expected a tensor beside {name}, got None")
+                raise ValueError(f"goal_position: expected a tensor with {name}, got None")
         return tuple(goal)
     return _check_end("goal", goal, goal_index, action)
 
@@ -72,7 +72,7 @@ def check_goal(goal: Sequence[Tensor | None], goal_index: Tensor | None, action:
 def _check_end(
     end: str, rows: Sequence[Tensor | None], index: Tensor | None, action: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Check the rows of start or goal, and bring them to the same number."""
+    """Check the rows of start or goal, and expand them to the same number."""
     for kind, row in zip(_KINDS[: len(rows)], rows, strict=True):
         if row is not None:
             _check_rows(f"{end}_{kind}", row, action)
@@ -106,7 +106,7 @@ def prepare_vjp(
 
     Raises:
         TypeError: an argument of a wrong type or dtype.
-        ValueError: an argument of a wrong shape, device or value; no gradient at all.
+        ValueError: an argument of a wrong shape, device or value, or only None as gradients.
 
     """
     given = [(name, gradient) for name, gradient in zip(_UPSTREAM_NAMES, upstream, strict=True) if gradient is not None]
@@ -139,7 +139,7 @@ def prepare_vjp(
 
 
 def check_action(action: Tensor, name: str) -> None:
-    """Raise what is wrong with actions, called `name`."""
+    """Raise TypeError or ValueError if there is something wrong with the actions, which errors call `name`."""
     _check_tensor(name, action, _ACTION_DTYPES)
     if action.dim() != 3 or action.shape[1] < 1:
         raise ValueError(f"{name}: expected shape [batch, horizon >= 1, dof], got {list(action.shape)}")
@@ -176,7 +176,7 @@ def _check_index(name: str, index: Tensor, action: Tensor) -> None:
 def _common_rows(
     end: str, given: Sequence[Tensor | None], batch: int, index: Tensor | None
 ) -> tuple[Tensor | None, ...]:
-    """Rows of start or goal, brought to the same number: one for all, one for each trajectory, or a pool."""
+    """Rows of start or goal, expanded to the same number: one for all, one for each trajectory, or a pool."""
     pool = given[0].shape[0]
     single = several = False
     for kind, rows in zip(_KINDS[: len(given)], given, strict=True):
@@ -240,7 +240,7 @@ def _number_dt(dt: float, device: torch.device) -> Tensor:
         raise TypeError(f"dt: expected a number of seconds or a tensor, got {type(dt).__name__}") from None
     if not (seconds > 0 and math.isfinite(seconds)):
         raise ValueError(f"dt: expected a finite number of seconds > 0, got {seconds}")
-    # On CUDA a fill is a launch, which costs a small call a third of its time.
+    # On CUDA a fill is a launch, which takes a third of the time of a small call.
     traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
     if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
         return kept_dt(seconds, device)
@@ -249,10 +249,10 @@ def _number_dt(dt: float, device: torch.device) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def kept_dt(seconds: float, device: torch.device) -> Tensor:
-    """A step length on a device, made once: nobody writes to it.
+    """Return a step length as a tensor on a device; it is created once and must not be written to.
 
-    It is copied, which waits for the device, so that whatever stream reads it finds it there; and it is no inference
-    tensor, so that a later call may save it for its derivative.
+    It is copied synchronously, so that it is complete for any stream that reads it; and it is not an inference tensor,
+    so that a later call may save it for its derivative.
     """
     with torch.inference_mode(False):
         return torch.tensor([[seconds]], dtype=torch.float64).to(device)

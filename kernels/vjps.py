@@ -1,9 +1,9 @@
 """The vjps of the five control maps in plain torch: upstream gradients to gradients of actions and start rows.
 
-Each undoes the lines of the function of the same name in `reference` from the last to the first. The maps are linear
-in actions and start state, so nothing but dt is needed from the forward pass, unless the gradient of dt is wanted too:
-then `at` says where. Like the references these are compositions of differentiable torch operations, and compute in the
-dtype they are given.
+Each transposes the lines of the function of the same name in `reference`, from the last to the first. The maps are
+linear in actions and start state, so nothing but dt is needed from the forward pass, unless the gradient of dt is
+wanted too: then `at` has the arguments of the map. Like the references these are compositions of differentiable torch
+operations, and compute in the dtype of their arguments.
 
 Upstream gradients are `[B, H, D]`, or None if the gradient is zero, which costs nothing. `dt` is
 `[1 or B, 1 or Ha, 1]` seconds. Results are the gradients of the action, `[B, Ha, D]`, of the start rows, `[B, D]` each,
@@ -27,7 +27,7 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class Point(NamedTuple):
-    """Arguments at which a map is differentiated by dt."""
+    """Arguments at which a map is differentiated with respect to dt."""
 
     action: Tensor  # [B, Ha, D]
     start: Sequence[Tensor]  # [1 or B, D] each
@@ -80,7 +80,7 @@ def clique_central(
         g_second = _plus(g_second, framed[:, :-2] - framed[:, 2:])
     g_points = _difference_vjp(_plus(g_first, _difference_vjp(g_second)))
 
-    # The points are three ghosts, the start, the actions before the last, and the last one five times over.
+    # The points are three ghost points, the start, the actions before the last, and the last one five times.
     ghosts = start = before = last = None
     if g_points is not None:
         ghosts, start, before = g_points[:, :3], g_points[:, 3], g_points[:, 4 : 3 + action_horizon]
@@ -183,7 +183,7 @@ def _steps(dt: Tensor, action_horizon: int) -> Tensor:
 
 
 def _quotient_vjp(g: Tensor | None, step: Tensor) -> Tensor | None:
-    """Gradient of the differences that became rows 1 to H - 1 when they were divided by the step."""
+    """Gradient of the differences which, divided by the step, are rows 1 to H - 1."""
     return None if g is None else g[:, 1:] / step
 
 
@@ -196,7 +196,7 @@ def _difference_vjp(g: Tensor | None) -> Tensor | None:
 
 
 def _sum_vjp(g: Tensor | None) -> Tensor | None:
-    """Vjp of the running sum of a start row and its increments: sums from the last row back."""
+    """Vjp of the running sum of a start row and increments: the running sum from the last row back."""
     return None if g is None else g.flip(1).cumsum(1).flip(1)
 
 
@@ -219,7 +219,7 @@ def _after(g: Tensor | None) -> Tensor | None:
 
 
 def _in_use(held: Tensor | None) -> Tensor | None:
-    """Gradient of all actions from that of the actions in use: the last one reaches no output."""
+    """Gradient of all actions from that of the actions that are used: the last one affects no output."""
     return _before(held)
 
 

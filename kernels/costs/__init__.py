@@ -1,4 +1,4 @@
-"""What a trajectory costs, and its gradients: on top of the control maps, which know nothing of it.
+"""Costs of trajectories and their gradients, built on the control maps, which know nothing about costs.
 
 Nothing but torch and the rest of `kernels` may be imported here.
 """

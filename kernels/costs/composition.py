@@ -1,4 +1,4 @@
-"""The quadratic cost in plain torch: what the fused loops are tested against, and what is differentiated again."""
+"""The quadratic cost in plain torch: the oracle for the fused loops, and the source of second derivatives."""
 
 from __future__ import annotations
 

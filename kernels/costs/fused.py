@@ -19,12 +19,12 @@ _ENDS = 4
 
 
 def cost_of_problem(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]` in the action's dtype: by the loops where they may, else composed."""
+    """Return the cost, `[B]` in the action's dtype: by a fused pass where one applies, otherwise composed."""
     return fused_cost(problem) if is_fusable(problem) else problem.composed()
 
 
 def is_fusable(problem: CostProblem) -> bool:
-    """Whether a fused pass may take over: a map that it knows, no gradient but its variables', no transform or mode."""
+    """Whether a fused pass applies: it has the map, only its variables require grad, no transform or mode is active."""
     if torch.compiler.is_compiling() or problem.inputs.action.dtype not in (torch.float32, torch.float64):
         return False
     if _backend(problem) is None:
@@ -55,14 +55,14 @@ class _FusedCost(torch.autograd.Function):
     def forward(ctx, problem: CostProblem, *variables: Tensor | None) -> Tensor:
         """Compute the cost, and the gradients that will be asked for."""
         cost, gradients = _run(problem.with_variables(variables), ctx.needs_input_grad[1:])
-        # Not kept with the problem: what is saved is what autograd watches.
+        # The variables are not kept in the problem: autograd tracks only tensors that are saved through ctx.
         ctx.problem = problem.with_variables([None] * len(variables))
         ctx.save_for_backward(*variables, *gradients)
         return cost
 
     @staticmethod
     def backward(ctx, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        """Scale the gradients; where they are differentiated again, those of the composition."""
+        """Scale the gradients; if they are themselves differentiated, use those of the composition."""
         saved, count = ctx.saved_tensors, len(ctx.needs_input_grad) - 1
         variables, gradients = saved[:count], saved[count:]
         problem, needs = ctx.problem.with_variables(variables), ctx.needs_input_grad[1:]
@@ -74,7 +74,7 @@ class _FusedCost(torch.autograd.Function):
 
 
 def _backend(problem: CostProblem) -> Backend | None:
-    """What computes it in one pass; None where nothing does."""
+    """The backend that computes the problem in one pass; None if there is none."""
     device = problem.inputs.action.device
     chosen = default_backend(device) if problem.backend is None else Backend(problem.backend)
     if chosen is Backend.NATIVE:
@@ -85,7 +85,7 @@ def _backend(problem: CostProblem) -> Backend | None:
 
 
 def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
-    """Cost `[B]`, and the gradients of the variables, those of start and goal in float64, `[B, D]` for each."""
+    """Cost `[B]`, and the gradients of the variables; each one of start and goal is `[B, D]` in float64."""
     return _run_native(problem, needs) if _backend(problem) is Backend.NATIVE else _run_triton(problem, needs)
 
 
@@ -124,12 +124,12 @@ def _run_native(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, li
         (*_four(gradients[1:starts]), *_four(gradients[starts:])),
     )
     if not done:
-        raise IndexError("start_index, goal_index: expected rows of the pools, got others")
+        raise IndexError("start_index, goal_index: expected rows of the pools, got indices out of range")
     return cost, gradients
 
 
 def _scaled(problem: CostProblem, upstream: Tensor, gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """Gradients times those of the cost of their trajectory, summed over the trajectories that share a row."""
+    """Gradients times the upstream gradient of their trajectory's cost, summed over trajectories that share a row."""
     inputs, like = problem.inputs, problem.inputs.action
     results = [None if gradients[0] is None else gradients[0] * upstream[:, None, None]]
     indices = [inputs.start_index] * len(inputs.start) + [inputs.goal_index] * len(inputs.goal)

@@ -1,4 +1,4 @@
-"""One call of `quadratic_cost`, checked: the map, what it starts from, and what its trajectories cost."""
+"""One checked call of `quadratic_cost`: the map, its inputs, and the terms of the cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CostProblem(NamedTuple):
         return (self.inputs.action, *self.inputs.start, *self.inputs.goal)
 
     def with_variables(self, variables: Sequence[Tensor | None]) -> CostProblem:
-        """Return the same with other actions, start rows and goal rows."""
+        """Return the same problem with other actions, start rows and goal rows."""
         starts = 1 + len(self.inputs.start)
         inputs = self.inputs._replace(
             action=variables[0], start=tuple(variables[1:starts]), goal=tuple(variables[starts:])
@@ -36,7 +36,7 @@ class CostProblem(NamedTuple):
         return self._replace(inputs=inputs)
 
     def composed(self) -> Tensor:
-        """Return the cost by the map's operator and torch's own, `[B]` in the action's dtype."""
+        """Return the cost composed of the map's operator and torch's own, `[B]` in the action's dtype."""
         problem, dtype = self, self.inputs.action.dtype
         if self.backend == Backend.REFERENCE.value:
             problem = self.with_variables([rows if rows is None else rows.double() for rows in self.variables])

@@ -1,4 +1,4 @@
-"""A quadratic cost of trajectories as a differentiable function of what makes them (docs/kernels.md)."""
+"""A quadratic cost of trajectories as a differentiable function of actions, start, goal and dt (docs/kernels.md)."""
 
 from __future__ import annotations
 
@@ -34,32 +34,33 @@ def quadratic_cost(
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Tensor:
-    """Return what the trajectories of `control_map` cost: deviations from targets and excesses over limits, squared.
+    """Return the cost of the trajectories of `control_map`: squared deviations from targets and violations of limits.
 
-    On the CPU, and on CUDA but for central differences and splines, map, cost and gradients of actions, start and goal
-    are one pass, in float64 whatever the dtype: no trajectory is written to memory. The gradients are ready when the
-    cost is. Otherwise, for a gradient of dt or of the cost's own tensors, for a second derivative and under transforms,
-    the operators of the maps and torch's own are composed. Differentiable in every tensor argument, to any order.
-    DTensors are computed on their shards; weights, targets and limits may then be plain tensors, the same on every
-    device.
+    On the CPU, and on CUDA except for central differences and splines, one pass computes map, cost and the gradients of
+    actions, start and goal, in float64 for every dtype: no trajectory is written to memory, and the gradients are ready
+    as soon as the cost is. For a gradient of dt or of the cost's own tensors, for a second derivative and under
+    transforms, the cost is composed of the operators of the maps and torch's own. It is differentiable in every tensor
+    argument, to any order. DTensors are computed on their shards; weights, targets and limits may then be plain
+    tensors, the same on every device.
 
     Args:
         action: `[B, Ha, D]` as the map takes them; float32, float64, float16 or bfloat16.
         start_position: `[B, D]`, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
         start_velocity: like `start_position`; None means 0.
         start_acceleration: like `start_position`; None means 0.
-        start_jerk: like `start_position`; of maps that take one.
+        start_jerk: like `start_position`; only for maps that take one.
         cost: weights, targets and limits of the four outputs (`CostTerm`).
-        control_map: of `MAPS`, or its name, or what the function `control_map` returns.
+        control_map: a map of `MAPS`, its name, or a map returned by the function `control_map`.
         dt: step lengths, s, as the map takes them.
-        goal_position: like `start_position`, its pool for `goal_index`; of maps that know a goal, as the others are.
+        goal_position: like `start_position`, its pool for `goal_index`; like the other goals, only for maps that take a
+            goal.
         goal_velocity: like `goal_position`; None means 0.
         goal_acceleration: like `goal_position`; None means 0.
         goal_jerk: like `goal_position`; None means 0.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        dt_per: what a one-dimensional `dt` counts, as for the map.
-        backend: what computes; None for the device's default. "reference" computes all of it in float64.
+        dt_per: what a one-dimensional `dt` has one element for: "step" or "trajectory", as for the map.
+        backend: the backend; None for the device's default. "reference" computes everything in float64.
 
     Returns:
         `[B]`, in the action's dtype.
@@ -76,11 +77,11 @@ def quadratic_cost(
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     if operator.starts == 3 and start_jerk is not None:
-        raise ValueError(f"start_jerk: expected None, for {kernel.name} takes none")
+        raise ValueError(f"start_jerk: expected None, because {kernel.name} takes none")
     taken = operator.goals or len(kernel.goal)
     for name, rows in zip(("position", "velocity", "acceleration", "jerk")[taken:], goal[taken:], strict=True):
         if rows is not None:
-            raise ValueError(f"goal_{name}: expected None, for {kernel.name} takes none")
+            raise ValueError(f"goal_{name}: expected None, because {kernel.name} takes none")
     if is_sharded(action):
         ends = {"start": (start, start_index), "goal": (goal, goal_index)}
         rules().check_step(action, operator.action_name, ends, dt)
@@ -89,7 +90,7 @@ def quadratic_cost(
             action = with_goal(action, goal_position, goal_index, kernel.goal_place)
             goal_index = None
     elif goal_index is not None and not taken:
-        raise ValueError(f"goal_index: expected None, for {kernel.name} knows no goal")
+        raise ValueError(f"goal_index: expected None, because {kernel.name} takes no goal")
     inputs = prepare_step(
         action,
         start[: operator.starts],

@@ -13,7 +13,7 @@ from .terms import CostTerm
 
 
 def sharded_cost(problem: CostProblem) -> Tensor:
-    """Return the cost, `[B]`, split as the batch is; of split joints it is a partial sum."""
+    """Return the cost, `[B]`, split as the batch is; if the joints are split, it is a partial sum."""
     inputs = problem.inputs
     batch = inputs.action.shape[0]
     table = shards()

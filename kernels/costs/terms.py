@@ -13,17 +13,18 @@ _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class CostTerm(NamedTuple):
-    """What one output of a trajectory costs; None is 0. Numbers stand for all joints.
+    """The cost of one output of a trajectory; None means 0. A number applies to all joints.
 
-    With x the output, the sum over rows and joints of
+    With x the output, it is the sum over rows and joints of
 
         weight (x - target)^2 + limit_weight (max(0, x - upper)^2 + max(0, lower - x)^2)
 
-    and in the last row of terminal_weight (x - target)^2 as well. Units: of the cost, over those of the output squared.
+    plus terminal_weight (x - target)^2 in the last row. Unit of the weights: that of the cost over that of the output
+    squared.
     """
 
     weight: Number | None = None
-    """`[D]`, `[H, D]` or `[B, H, D]`, H of the output rows."""
+    """`[D]`, `[H, D]` or `[B, H, D]`; H is the number of output rows."""
     target: Number | None = None
     """The same shapes, in the unit of the output."""
     terminal_weight: Number | None = None
@@ -31,13 +32,13 @@ class CostTerm(NamedTuple):
     limit_weight: Number | None = None
     """`[D]`; needs a limit."""
     lower: Number | None = None
-    """`[D]`, in the unit of the output; None or -inf: there is none."""
+    """`[D]`, in the unit of the output; None or -inf: no limit."""
     upper: Number | None = None
-    """`[D]`, likewise; None or inf."""
+    """`[D]`, in the unit of the output; None or inf: no limit."""
 
 
 class QuadraticCost(NamedTuple):
-    """The sum of what the four outputs of a trajectory cost."""
+    """The cost of a trajectory: the sum of the costs of its four outputs."""
 
     position: CostTerm = CostTerm()
     velocity: CostTerm = CostTerm()
@@ -46,15 +47,16 @@ class QuadraticCost(NamedTuple):
 
 
 Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
-"""Of position to jerk: tensors or None in every place, limits all three or not at all."""
+"""Terms of position to jerk: every field is a tensor or None; limit_weight, lower and upper are given together."""
 
 
 def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
     """Return the terms of a cost of `[B, H, D]` outputs as tensors on the device of `like`.
 
     Raises:
-        TypeError: neither a number nor a floating-point tensor, named.
-        ValueError: a wrong shape or device, a target or limit without a weight or the other way round, named.
+        TypeError: a field that is neither a number nor a floating-point tensor, named.
+        ValueError: a field of a wrong shape or device, a target or limit without a weight, or a limit weight without a
+            limit; named.
 
     """
     return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields, cost, strict=True))
@@ -68,10 +70,10 @@ def _checked(name: str, term: CostTerm, like: Tensor, shape: tuple[int, int, int
     places = zip(term._fields, term, (rows, rows, ends, joints, joints, joints), strict=True)
     values = CostTerm(*(_tensor(f"{name}.{field}", value, like, known) for field, value, known in places))
     if values.target is not None and values.weight is None and values.terminal_weight is None:
-        raise ValueError(f"{name}.target: expected a weight or a terminal_weight beside it, got None")
+        raise ValueError(f"{name}.target: expected a weight or a terminal_weight with it, got None")
     limited = values.lower is not None or values.upper is not None
     if limited != (values.limit_weight is not None):
-        missing = "a limit_weight beside the limits" if limited else "lower or upper beside it"
+        missing = "a limit_weight with the limits" if limited else "lower or upper with it"
         raise ValueError(f"{name}.limit_weight: expected {missing}, got None")
     if not limited:
         return values

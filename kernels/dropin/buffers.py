@@ -2,14 +2,14 @@
 
 Three things have to hold at once, and a plain `ctx.mark_dirty` gives only the first:
 
-* Autograd knows of the write. `copy_` raises the version of the buffer's memory, so whatever saved the old numbers for
-  its backward raises there.
-* A loop over one set of buffers grows no graph. A buffer marked dirty gets a `grad_fn`, and the next call would hang
-  its graph onto that of the call before. So a buffer itself never gets one: its numbers are handed out in a new view
-  that carries the graph, while the buffer stays plain memory.
-* An old view does not pass new numbers off as its own. Autograd recomputes the `grad_fn` of a view whose memory was
-  written since, and refuses that for a view that a custom function made: using one in a new computation raises. What
-  was computed from it before the write (a clone, a sum) keeps its correct gradient.
+* Autograd knows of the write. `copy_` increments the version of the buffer's memory, so any node that saved the old
+  numbers for its backward raises an error there.
+* A loop over one set of buffers grows no graph. A buffer marked dirty gets a `grad_fn`, and the next call would attach
+  its graph to that of the previous call. So a buffer itself never gets one: its numbers are returned as a new view that
+  carries the graph, while the buffer stays plain memory.
+* An old view cannot be mistaken for the new numbers. Autograd recomputes the `grad_fn` of a view whose memory has been
+  written since, and refuses to do so for a view that a custom function returned: using one in a new computation raises
+  an error. What was computed from it before the write (a clone, a sum) keeps its correct gradient.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ _P, _R = ParamSpec("_P"), TypeVar("_R")
 
 
 def write_trajectory(trajectory: Trajectory, buffers: dict[str, Tensor]) -> Trajectory:
-    """Copy position, velocity, acceleration and jerk into the buffers; return views of these with the gradient.
+    """Copy position, velocity, acceleration and jerk into the buffers; return views that carry the gradient.
 
     `buffers` maps the argument names to four tensors; nothing is written when one of them is refused.
 
     Raises:
         TypeError: a buffer that is no tensor.
-        ValueError: a buffer of another shape, dtype or device than the output, not contiguous, made in inference mode,
-            memory of a tensor that requires grad, or two that overlap.
+        ValueError: a buffer that has another shape, dtype or device than the output, is not contiguous, was created in
+            inference mode, is memory of a tensor that requires grad, or overlaps another buffer.
 
     """
     for (name, buffer), output in zip(buffers.items(), trajectory, strict=True):
         check_buffer(name, buffer, output)
-    # A view of an earlier call that is handed in again brings its graph and tangent along: detach ends both here.
+    # A view returned by an earlier call and passed in again has a graph and a tangent: detach drops both.
     memory = [buffer.detach() for buffer in buffers.values()]
     written = _Write.apply(tuple(buffers), *memory, *(output.detach() for output in trajectory))
     return Trajectory(*map(_OutBuffer.apply, written, trajectory))
 
 
 def with_gradient_buffer(name: str, buffer: Tensor | None, tensor: Tensor) -> Tensor:
-    """Return a view of `tensor` whose gradient is put into `buffer`; None leaves it to torch to allocate one.
+    """Return a view of `tensor` whose gradient is written into `buffer`; with None, torch allocates the gradient.
 
     The buffer itself is returned as the gradient only if no one else can end up owning its memory, which is so when
     all of these hold; otherwise the gradient is a new tensor:
 
-    * `tensor` is a leaf: autograd copies a gradient that others hold too into `.grad`. Behind a non-leaf it may hand on
-      a view of it, which `.grad` would keep and the next backward overwrite.
+    * `tensor` is a leaf: autograd copies a gradient that is also referenced elsewhere into `.grad`. For a non-leaf it
+      may pass on a view of it, which `.grad` would keep and the next backward would overwrite.
     * The backward records no graph (`create_graph=False`).
     * The buffer has not been written since this call: a gradient put there by another call, or by an earlier backward
-      of this one, may still be waiting to be added up. In this case the buffer is not written either.
+      of this one, may not have been accumulated yet. In this case the buffer is not written either.
 
     Raises:
         TypeError: a buffer that is no tensor.
@@ -89,20 +89,20 @@ def check_buffer(name: str, buffer: Tensor, like: Tensor) -> None:
 
 
 def _check_apart(names: Sequence[str], buffers: Sequence[Tensor]) -> None:
-    """Raise ValueError when two buffers, all contiguous, share memory."""
+    """Raise ValueError if two of the buffers, which are all contiguous, share memory."""
     ranges: list[tuple[int, int, str]] = []
     for name, buffer in zip(names, buffers, strict=True):
         begin = buffer.data_ptr()
         end = begin + buffer.numel() * buffer.element_size()
         for other_begin, other_end, other in ranges:
-            # On the meta device, where nothing is written, everything begins at 0.
+            # On the meta device, where nothing is written, all addresses are 0.
             if begin and begin < other_end and other_begin < end:
                 raise ValueError(f"{name}: expected memory of its own, got the memory of {other}")
         ranges.append((begin, end, name))
 
 
 def _bind_fast(forward: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Keep the signature that torch looks up in every call of a function: a third of the time of a small step."""
+    """Store the signature, which torch would look up in every call: this takes a third of the time of a small step."""
     forward.__signature__ = inspect.signature(forward)
     return forward
 
@@ -115,11 +115,11 @@ def _refuse_vmap(*_: object) -> NoReturn:
 
 
 class _Write(torch.autograd.Function):
-    """Names, buffers and as many values in; the buffers, written, out. Knows no gradient: `_OutBuffer` does.
+    """Takes names, buffers and as many values; returns the written buffers. `_OutBuffer` provides the gradient.
 
-    A function of its own so that the write also works under `torch.func.grad` and `jvp`, which allow no other writes
-    into captured tensors. All buffers are written before the first is handed out: they may share one allocation, hence
-    one version.
+    This is a function of its own so that the write also works under `torch.func.grad` and `jvp`, which allow no other
+    writes into captured tensors. All buffers are written before the first is returned: they may share one allocation
+    and hence one version.
     """
 
     @staticmethod
@@ -141,7 +141,8 @@ class _Write(torch.autograd.Function):
 class _OutBuffer(torch.autograd.Function):
     """A view of the written buffer with the gradient of the output it was written from.
 
-    One output for each call: of several views of its inputs, torch (2.13) gives only the first a forward-mode tangent.
+    It has one output per call, because of several views of its inputs torch (2.13) gives only the first a forward-mode
+    tangent.
     """
 
     @staticmethod
@@ -176,8 +177,8 @@ class _KeepGradient(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Sequence[Tensor], output: Tensor) -> None:
         tensor, buffer, ctx.name = inputs
         ctx.set_materialize_grads(False)
-        # The buffer is where the gradient goes, not a value it is computed from: save_for_backward would copy it away
-        # under save_on_cpu and take the write for a mistake.
+        # The gradient is written to the buffer, not computed from it: save_for_backward would copy it elsewhere under
+        # save_on_cpu, and would treat the write as an error.
         ctx.buffer = buffer
         ctx.version = buffer._version
         ctx.is_leaf = tensor.is_leaf

@@ -1,7 +1,7 @@
 """Backward differences by matrix products: positions from actions and a start, then `fd_k @ position`.
 
-Slow beside `clique_step` (it multiplies by mostly zeros) and it knows no moving start; kept for code written for it.
-All matrices are `[H, H]` but `mask` `[H, 1]`; what they do to units (1 / dt, ...) is theirs.
+Slower than `clique_step` (it multiplies mostly by zeros) and without support for a moving start; kept for code that was
+written for it. All matrices are `[H, H]`, except `mask` `[H, 1]`; the matrices contain the step length (1 / dt, ...).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def jit_tensor_step_pos_clique(
     Args:
         pos_act: actions u `[B, H, D]`, rad.
         start_position: p0 `[B, D]`, rad.
-        mask: `[H, 1]`, puts the start into row 0; see `build_start_state_mask`.
-        n_mask: `[H, H]`, puts the actions behind it.
+        mask: `[H, 1]`, puts the start position into row 0; see `build_start_state_mask`.
+        n_mask: `[H, H]`, puts the actions into the rows after it.
         fd_1: `[H, H]`, positions to velocity.
         fd_2: `[H, H]`, positions to acceleration.
         fd_3: `[H, H]`, positions to jerk.

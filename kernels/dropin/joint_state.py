@@ -27,8 +27,8 @@ class JointState:
     leaves are the tensors: `torch.func.vmap`, `torch.compile` and `tree_map` take it as it is.
 
     Raises:
-        TypeError: a field that is no tensor.
-        ValueError: fields of different shapes, or a number of names other than the dof.
+        TypeError: a field that is not a tensor.
+        ValueError: fields of different shapes, or a number of names that differs from the dof.
 
     """
 
@@ -105,7 +105,7 @@ class JointState:
         return self._map(lambda field: field.to(target))
 
     def reindex(self, joint_names: Sequence[str]) -> JointState:
-        """Return the joints named, in that order.
+        """Return the state of the named joints, in that order.
 
         Raises:
             ValueError: this state has no names, or lacks one, or one is asked for twice.
@@ -184,7 +184,7 @@ def _flatten(state: JointState) -> tuple[list[Tensor], _Context]:
 
 
 def _unflatten(leaves: Iterable[Tensor], context: _Context) -> JointState:
-    # Not through the constructor: torch fills trees with placeholders that have no shape to check.
+    # Bypasses the constructor, because torch fills trees with placeholders that have no shape to check.
     names, joint_names = context
     state = JointState.__new__(JointState)
     state.__dict__.update(dict.fromkeys(FIELDS), joint_names=joint_names)

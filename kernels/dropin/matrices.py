@@ -1,7 +1,7 @@
 """Matrices that differentiate, integrate, shift and interpolate a sequence by multiplication from the left.
 
-`F` is the forward-difference matrix `[h, h]`: row i < h - 1 has -1 at i and +1 at i + 1, the last row is 0.
-Formulas: docs/kernels.md, "What each helper returns".
+`F` is the forward-difference matrix `[h, h]`: row i < h - 1 has -1 at i and +1 at i + 1, the last row is 0. Each
+docstring has the formula of its matrix.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ def build_clique_matrix(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return `[3 horizon, horizon]`: the blocks that shift positions by one step, and that give velocity, acceleration.
+    """Return `[3 horizon, horizon]`, three blocks: positions shifted by one step, their velocity, their acceleration.
 
-    `S` (ones on the first subdiagonal), `V = diag(1 / dt) W` with `W = I - S` but `W[0, 0] = 0`, and `diag(1 / dt) V`.
+    The blocks are `S` (ones on the first subdiagonal), `V = diag(1 / dt) W` with `W = I - S` but `W[0, 0] = 0`, and
+    `diag(1 / dt) V`.
 
     Args:
         horizon: number of steps.

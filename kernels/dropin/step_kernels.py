@@ -1,4 +1,4 @@
-"""The step kernels under the calling convention with caller-owned buffers, beside the functional steps.
+"""The step kernels with the calling convention of caller-owned buffers; they compute what the functional steps do.
 
 The clique kernels take `traj_dt` as 1 / dt, the acceleration kernels as dt; the steps themselves take seconds.
 """
@@ -16,9 +16,9 @@ from ..step_operator import StepOperator
 from ..types import AccelerationIntegrator, Trajectory
 from .buffers import with_gradient_buffer, write_trajectory
 
-# What the functional steps call the arguments that have another name here.
+# Names in the functional steps of the arguments that have other names here.
 _ARGUMENT_NAMES = {"action": "u_act", "dt": "traj_dt"}
-# Step lengths that came out of different float32 roundings still count as one.
+# Step lengths that differ only by float32 rounding count as equal.
 _UNIFORM_TOLERANCE = 1e-6
 
 _BUFFER_NAMES = ("out_position", "out_velocity", "out_acceleration", "out_jerk")
@@ -27,7 +27,7 @@ Start = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 class _Map:
-    """What a kernel computes: an operator, and what the numbers of traj_dt are."""
+    """What a kernel computes: an operator, and how it interprets traj_dt."""
 
     _operator: StepOperator
     _takes_rate: bool
@@ -107,11 +107,11 @@ class _StepKernel(_Map):
             out_grad_position: `[B, Ha, D]` contiguous: receives the gradient of u_act in the backward pass and, where
                 u_act is a leaf, is returned as that gradient; valid until the next backward into it. None: torch
                 allocates the gradient.
-            scheme: acceleration kernels alone: `integrator`, "zoh" by default, or "semi_implicit_euler".
+            scheme: for the acceleration kernels only: `integrator`, "zoh" (default) or "semi_implicit_euler".
 
         Returns:
-            Views of the four buffers, in the dtype of u_act. Once a buffer is written again, using its old view
-            raises, and so does a backward that needs the old numbers. The views take no in-place changes.
+            Views of the four buffers, in the dtype of u_act. Once a buffer is written again, using its old view raises
+            an error, and so does a backward that needs the old numbers. The views cannot be changed in place.
 
         Raises:
             TypeError: an argument of a wrong type, or start states of another dtype than u_act; named.
@@ -222,7 +222,7 @@ class CliqueTensorStepIdxKernel(_Clique, _IdxStepKernel):
 
 
 class CliqueTensorStepCoalesceKernel(_Clique, _StepKernel):
-    """The same as `CliqueTensorStepKernel`: the published one differs in how its threads read memory alone."""
+    """The same as `CliqueTensorStepKernel`: the published kernels differ only in how their threads read memory."""
 
 
 class CliqueTensorStepCentralDifferenceKernel(_CliqueCentral, _StepKernel):
@@ -247,16 +247,17 @@ def _in_our_names(message: str) -> str:
 
 
 def _reciprocal(traj_dt: Tensor | float) -> Tensor | float:
-    """1 / traj_dt in float64: rounded once, by whoever converted dt to 1 / dt."""
+    """1 / traj_dt in float64; its only rounding error is that of the caller's conversion of dt to 1 / dt."""
     if isinstance(traj_dt, Tensor):
         return traj_dt.double().reciprocal() if traj_dt.dtype.is_floating_point else traj_dt
     return 1 / traj_dt if isinstance(traj_dt, (int, float)) and traj_dt else traj_dt
 
 
 def _uniform(dt: Tensor | float, action: Tensor) -> Tensor | float:
-    """The one step length behind `[Ha]` or `[H]` equal ones; its gradient is spread over them evenly.
+    """The common step length of `[Ha]` or `[H]` equal ones; its gradient is distributed over them evenly.
 
-    On the CPU different ones raise; on a device, where looking would wait for it, they make the result NaN.
+    On the CPU, different step lengths raise an error; on a device, where comparing them would wait for it, they make
+    the result NaN.
     """
     horizons = (action.shape[1], action.shape[1] + 4) if action.dim() == 3 else ()
     if not isinstance(dt, Tensor) or dt.dim() != 1 or dt.shape[0] < 2 or dt.shape[0] not in horizons:

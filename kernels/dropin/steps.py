@@ -1,9 +1,9 @@
 """Steps by matrix products on whole states: rows `[q | qd | qdd]` in one tensor, or a `JointState`.
 
 `integrate_matrix` `[H, H]` sums a sequence and `fd_matrix` `[H, H]` differentiates it (see `build_int_matrix`,
-`build_fd_matrix`); where a function has no use for dt, the matrices carry it. Units: rad, s.
+`build_fd_matrix`); where a function does not use dt, the matrices contain it. Units: rad, s.
 
-A `state_seq` tensor is overwritten and returned; where all its columns are, what it was computed from before is let go,
+A `state_seq` tensor is overwritten and returned; where all its columns are overwritten, its previous graph is dropped,
 so that a loop over one `state_seq` grows no graph. A `state_seq` JointState is returned with new tensors in its fields.
 Everything is differentiable in the state, the actions and the matrices.
 """
@@ -238,6 +238,6 @@ def _write(state_seq: Tensor, *columns: Tensor) -> Tensor:
         state_seq[..., :width] = values
         return state_seq
     if state_seq.grad_fn is not None and not state_seq._is_view():
-        # Every number is replaced, so the graph of the old ones ends here; kept, it would grow with every call.
+        # Every number is replaced, so the graph of the old ones is dropped; otherwise it would grow with every call.
         state_seq.detach_()
     return state_seq.copy_(values)

@@ -1,4 +1,4 @@
-"""Where a tensor lives and what its numbers are: one small value that the helpers take."""
+"""Device and dtype of tensors as one value, which the helpers take as an argument."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The control maps, one file each: public function, its equation, and the operator that makes it differentiable.
 
-Imports the operator machinery of the folder above; nothing there imports from here but `kernels/__init__` and the
-names of `dropin`.
+Imports the operator modules of the folder above; of those, only `kernels/__init__` imports from here, and so do
+`dropin` and the other rooms above the maps.
 """
 
 from .acceleration import acceleration_step

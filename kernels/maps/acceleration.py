@@ -34,10 +34,10 @@ def acceleration_step(
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h
             (`dt[0]` is not used). Values are not checked when given as a tensor.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
-        dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
+        dt_per: what a one-dimensional `dt` has one element for: "step" (`[H]`) or "trajectory" (`[B]`).
         integrator: "zoh", exact for an acceleration held over each step, or "semi_implicit_euler", which moves the
             position by the velocity at the end of the step.
-        backend: what computes; None for the device's default (see `backend_info`).
+        backend: the backend that computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the action's dtype.
@@ -54,10 +54,10 @@ def acceleration_step(
 
 
 def integrator_name(integrator: AccelerationIntegrator | str) -> str:
-    """Return the name of a scheme.
+    """Return the name of an integration scheme.
 
     Raises:
-        ValueError: not the name of one.
+        ValueError: not the name of a scheme.
 
     """
     name = integrator.value if isinstance(integrator, AccelerationIntegrator) else integrator
@@ -66,6 +66,6 @@ def integrator_name(integrator: AccelerationIntegrator | str) -> str:
     return name
 
 
-# Plain strings, because torch.compile of older versions cannot look into an enum.
+# Plain strings, because torch.compile of older versions cannot trace an enum.
 _INTEGRATORS = tuple(scheme.value for scheme in AccelerationIntegrator)
 ACCELERATION = StepOperator("acceleration", integrators=AccelerationIntegrator)

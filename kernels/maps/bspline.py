@@ -33,8 +33,8 @@ def bspline_step(
 ) -> Trajectory:
     """Evaluate a uniform B-spline and its derivatives, from a start state to rest or to a goal state.
 
-    Segment i at t in [0, 1] is `sum_m b_m(t) c[i + m]`, m = 0 .. K, of the extended control points c; it lasts
-    `h = steps dt` and has `steps` rows, and the last row is the end of the last one. The points c that carry a state
+    Segment i at t in [0, 1] is `sum_m b_m(t) c[i + m]`, m = 0 .. K, of the extended control points c; it lasts `h =
+    steps dt` and has `steps` rows, and the last row is the end of the last segment. The points c that represent a state
     (p, v, a, j) are the polar form of its Taylor polynomial,
 
         P_m = p + x h v + 1/2 (x^2 - (K+1)/12) h^2 a + 1/6 (x^3 - (K+1) x / 4) h^3 j,     x = m - (K-1)/2
@@ -42,12 +42,12 @@ def bspline_step(
     - "tight": c = S_0 .. S_{K-1}, u_0 .. u_{n-1}, G_0 .. G_{K-1}; n + K segments. The start is exact at row 0 and the
       goal at the last row.
     - "curobo": c = S_0 .. S_K, u_0 .. u_{n-1}, u_{n-1} K times, or with a goal S_0 .. S_K, u_0 .. u_{n-2}, G_0 .. G_K;
-      n + K + 1 segments. The first segment cannot be steered; the last control point before a goal is ignored
-      (gradient 0) and the goal is passed a segment before the end. Degree 3 ignores the jerk of start and goal.
+      n + K + 1 segments. No control point affects the first segment; the last control point before a goal is ignored
+      (gradient 0) and the goal is reached a segment before the end. Degree 3 ignores the jerk of start and goal.
 
-    Without a goal both come to rest at the last control point (the last one K times more). Jerk of degree 3 is constant
-    in each segment: continuous from the right, at the last row from the left. Differentiable in every tensor argument,
-    to any order; dt moves the positions, too, through h in the points that carry a state.
+    Without a goal both come to rest at the last control point (which is repeated K times). With degree 3, jerk is
+    constant in each segment: continuous from the right, at the last row from the left. Differentiable in every tensor
+    argument, to any order; dt affects the positions, too, through h in the points that represent a state.
 
     Args:
         control_points: `[B, n, D]`, rad; float32, float64, float16 or bfloat16.
@@ -66,8 +66,8 @@ def bspline_step(
         layout: "tight" or "curobo".
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
-        backend: what computes; None for the device's default (see `backend_info`).
+        dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
+        backend: the backend that computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the dtype of the points; H is `(n + K) steps + 1`, of "curobo"
@@ -75,7 +75,7 @@ def bspline_step(
 
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named; a step length per step.
+        ValueError: an argument of a wrong shape, device or value, named; a `dt` that has one length for each step.
         BackendUnavailable: the backend cannot run on this device.
 
     """

@@ -1,4 +1,4 @@
-"""The arguments of the functions about splines that are no operators: checked, and in float64."""
+"""The arguments of the spline functions that are not operators: checked, and converted to float64."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spline_arguments(
     dt_per: str,
     name: str = "control_points",
 ) -> SplineArguments:
-    """Check the arguments as `bspline_step` does; `rows` are its control points, or whatever `name` says.
+    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors.
 
     Raises:
         TypeError: an argument of a wrong type or dtype, named.

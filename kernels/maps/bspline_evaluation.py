@@ -1,4 +1,4 @@
-"""A B-spline trajectory at times of the caller's."""
+"""A B-spline trajectory at times that the caller chooses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def evaluate_bspline(
     goal_index: Tensor | None = None,
     dt_per: str = "step",
 ) -> Trajectory:
-    """Evaluate the spline of `bspline_step` at any times; computed in float64, differentiable in times, too.
+    """Evaluate the spline of `bspline_step` at any times; computed in float64, and differentiable in the times as well.
 
     `times` are s since the first row, `[T]`, or one list for each trajectory, `[B, T]`, in any order; those outside of
     the spline give the state at its nearest end. All other arguments are those of `bspline_step`.
@@ -57,7 +57,7 @@ def evaluate_bspline(
     points = composition.extended_points(spline.action, spline.start, spline.goal, length, form)
 
     place = given.double() / length[..., 0]  # [1 or B, T], in segments
-    # A time that is a row's but for its rounding belongs to the segment that begins there: jerk may jump.
+    # A time that equals a row's except for rounding belongs to the segment that begins there, because jerk may jump.
     rounding = 8 * torch.finfo(given.dtype).eps * form.segments(count)
     segment = (place.detach() + rounding).floor().clamp(0, form.segments(count) - 1)
     within = (place - segment).clamp(0, 1)

@@ -33,17 +33,17 @@ def fit_bspline(
     goal_index: Tensor | None = None,
     dt_per: str = "step",
 ) -> Tensor:
-    """Fit the control points whose trajectory comes closest to positions at every row, in the least squares.
+    """Fit the control points whose trajectory comes closest to the positions at every row, by least squares.
 
-    Positions of a spline of the same form, start and goal give back its own control points. Computed in float64 on any
-    device; differentiable in every tensor argument.
+    For positions of a spline with the same form, start and goal, these are its own control points. Computed in float64
+    on any device; differentiable in every tensor argument.
 
-    `position` is `[B, H, D]`, rad, of H = `(n + K) steps + 1` rows for n control points, of "curobo" one segment more.
-    All other arguments are those of `bspline_step`.
+    `position` is `[B, H, D]`, rad, with H = `(n + K) steps + 1` rows for n control points, and one segment more for
+    "curobo". All other arguments are those of `bspline_step`.
 
     Returns:
-        Control points, `[B, n, D]` in the dtype of the positions. That one which "curobo" ignores before a goal is the
-        goal position.
+        Control points, `[B, n, D]` in the dtype of the positions. The one that "curobo" ignores before a goal is set to
+        the goal position.
 
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
@@ -74,7 +74,7 @@ def fit_bspline(
 
 @functools.lru_cache(maxsize=32)
 def _solution(points: int, form: SplineForm, has_goal: bool) -> Tensor:
-    """`[used, H]`: what positions, less what start and goal put there, make of the control points in use."""
+    """`[used, H]`: maps positions, less the part of start and goal, to the control points that have an effect."""
     used = form.used(points, has_goal)
     zero = [torch.zeros(1, points, dtype=torch.float64)] * ORDERS
     each = torch.eye(points, dtype=torch.float64)[None]

@@ -1,4 +1,4 @@
-"""The pieces of a spline, for controllers and files: states at the segments' ends, and polynomials between them."""
+"""The segments of a spline, for controllers and files: states at their ends, and polynomials between them."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def bspline_segments(
     start_index: ArrayLike | None = None,
     goal_index: ArrayLike | None = None,
 ) -> SplineSegments:
-    """Cut the spline of `bspline_step` into its polynomials.
+    """Split the spline of `bspline_step` into its polynomials.
 
-    A controller that joins points by polynomials through position, velocity and acceleration repeats a spline of degree
+    A controller that joins points by quintics through position, velocity and acceleration reproduces a spline of degree
     3, 4 or 5 exactly from these ends: `(n + K) + 1` points instead of `(n + K) steps + 1`.
 
     The arguments are those of `bspline_step`, as tensors or as arrays of any real dtype.
@@ -91,7 +91,7 @@ def bspline_segments(
 
 
 def _coefficients(points: np.ndarray, length: np.ndarray, degree: int) -> np.ndarray:
-    """Taylor coefficients at the beginning of each segment, from differences of the control points as for rows."""
+    """Taylor coefficients at the beginning of each segment, from differences of the control points, as for the rows."""
     pieces = points.shape[1] - degree
     terms = []
     for order in range(degree + 1):

@@ -23,11 +23,11 @@ def clique_step(
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
-    """Differentiate position actions by backward differences, exactly also for a robot that is already moving.
+    """Differentiate position actions by backward differences; exact for a robot that is already moving, too.
 
     Row 0 is the start state; `position[:, h] = action[:, h - 1]` for h >= 1, so the last action is unused and gets
-    gradient 0. A goal replaces the last action in use: the last row is the goal, and that action, too, gets gradient 0.
-    Differentiable in every tensor argument, to any order.
+    gradient 0. A goal replaces the last action that is used: the last row is the goal, and that action also gets
+    gradient 0. Differentiable in every tensor argument, to any order.
 
     Args:
         action: `[B, H, D]` positions, rad; float32, float64, float16 or bfloat16.
@@ -35,12 +35,13 @@ def clique_step(
         start_velocity: like `start_position`, rad/s; None means 0.
         start_acceleration: like `start_position`, rad/s^2; None means 0.
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h,
-            `dt[0]` spaces the points assumed before the start. Values are not checked when given as a tensor.
+            `dt[0]` is the spacing of the points assumed before the start. Values are not checked when given as a
+            tensor.
         goal_position: like `start_position`, its pool for `goal_index`; needs H >= 2. None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
-        backend: what computes; None for the device's default (see `backend_info`).
+        dt_per: what a one-dimensional `dt` has one element for: "step" (`[H]`) or "trajectory" (`[B]`).
+        backend: the backend that computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the action's dtype.

@@ -30,7 +30,8 @@ def clique_central_step(
 
     Row 0 lies one step before the start, row 1 is the start, rows 2 to Ha + 1 are the actions and the last two hold the
     last action, or the goal in its place (that action gets gradient 0). Exact for quadratic motions, and with
-    `start_jerk` for cubic ones, up to the hold at the end.
+    `start_jerk` for cubic ones, except in the rows that the hold at the end affects. Differentiable in every tensor
+    argument, to any order.
 
     Args:
         action: `[B, Ha, D]` positions, rad; float32, float64, float16 or bfloat16.
@@ -42,17 +43,17 @@ def clique_central_step(
         goal_position: like `start_position`, its pool for `goal_index`; None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        dt_per: what a one-dimensional `dt` of more than one element counts; only "trajectory" fits here.
+        dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
         truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
             published backward does, instead of the exact vjp.
-        backend: what computes; None for the device's default (see `backend_info`).
+        backend: the backend that computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, Ha + 4, D]` tensors in the action's dtype.
 
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named; a step length per step.
+        ValueError: an argument of a wrong shape, device or value, named; a `dt` that has one length for each step.
         BackendUnavailable: the backend cannot run on this device.
 
     """

@@ -1,4 +1,4 @@
-"""A goal position in position control: it takes the place of the last action that the trajectory sees."""
+"""A goal position in position control: it replaces the last action that affects the trajectory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def with_goal(action: Tensor, goal_position: Tensor, goal_index: Tensor | None, 
 
     Raises:
         TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape or device, named; no action to replace.
+        ValueError: an argument of a wrong shape or device, named; a horizon without an action to replace.
 
     """
     check_action(action, "action")
@@ -47,7 +47,7 @@ def goal_vjp(grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, pla
 
 
 def _replaced(action: Tensor, rows: Tensor, goal_index: Tensor | None, place: int) -> Tensor:
-    # An index adds up gradients in the same order on every run; index_select does not on CUDA.
+    # Indexing sums gradients in the same order in every run; index_select does not on CUDA.
     rows = rows.expand(action.shape[0], -1) if goal_index is None else rows[goal_index.long()]
     before, after = action[:, :place], action[:, action.shape[1] + place + 1 :]
     return torch.cat([before, rows[:, None], after], 1)

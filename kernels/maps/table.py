@@ -23,7 +23,7 @@ from .velocity import VELOCITY, velocity_step
 
 @dataclass(frozen=True)
 class ControlMap:
-    """One control map and what a caller must know of it."""
+    """One control map, with what a caller needs to know about it."""
 
     name: str
     control_space: ControlSpace
@@ -33,21 +33,21 @@ class ControlMap:
     scheme: tuple[object, ...] = ()
     """Scheme arguments of the operator."""
     schemes: Mapping[str, str | int] = field(default_factory=dict, hash=False)
-    """What sets it apart from other maps of its space: arguments of `control_map` and fields of `IntegratorConfig`."""
+    """What distinguishes it from maps of the same space: arguments of `control_map`, fields of `IntegratorConfig`."""
     start_row: int = 0
     """Output row that is the start state."""
     goal: tuple[str, ...] = ()
-    """What of a goal state the map takes; nothing where it knows no goal."""
+    """The parts of a goal state that the map takes; empty if it takes no goal."""
     goal_place: int = 0
-    """The action that a goal position replaces, counted from the end; 0 where the operator itself knows the goal."""
+    """The action that a goal position replaces, counted from the end; 0 if the operator itself takes the goal."""
 
     @property
     def action_name(self) -> str:
-        """What the public function calls its actions."""
+        """Name of the actions in the public function."""
         return self.operator.action_name
 
     def output_horizon(self, action_horizon: int) -> int:
-        """Output rows that `action_horizon` actions make."""
+        """Number of output rows for `action_horizon` actions."""
         return self.operator.output_horizon(action_horizon, self.scheme)
 
     @property
@@ -69,7 +69,7 @@ class ControlMap:
         needs: Sequence[bool] = (True,) * 7,
         backend: Backend | str | None = None,
     ) -> tuple[Tensor | None, ...]:
-        """Vector-Jacobian product of `step` by actions and start state, without a forward pass: the map is linear.
+        """Vector-Jacobian product of `step` for actions, start and goal, without a forward pass: the map is linear.
 
         Differentiable in the upstream gradients and in dt, to any order.
 
@@ -81,15 +81,15 @@ class ControlMap:
             start_rows: S, rows of the start state: 1, B, or those of the pool for `start_index`.
             start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
             dt_per: as for `step`.
-            goal_rows: rows of the goal state, as `start_rows`; None: there is none.
+            goal_rows: rows of the goal state, like `start_rows`; None: there is no goal.
             goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-            needs: which gradients are wanted: of the action, start position, start velocity, start acceleration, and
-                what of a goal the map takes: position, velocity, acceleration.
-            backend: what computes; None for the device's default (see `backend_info`).
+            needs: which gradients are wanted: of the action, start position, start velocity, start acceleration, and of
+                the parts of a goal that the map takes: position, velocity, acceleration.
+            backend: the backend that computes; None for the device's default (see `backend_info`).
 
         Returns:
-            Gradients of the action, `[B, Ha, D]`, of each start, `[S, D]`, and with `goal_rows` of what the map takes
-            of a goal; None if not wanted.
+            Gradients of the action, `[B, Ha, D]`, of each start, `[S, D]`, and with `goal_rows` of the parts of a goal
+            that the map takes, `[goal_rows, D]`; None if not wanted.
 
         Raises:
             TypeError: an argument of a wrong type or dtype, named.
@@ -99,9 +99,9 @@ class ControlMap:
         """
         operator = self.operator
         if goal_rows is not None and not self.goal:
-            raise ValueError(f"goal_rows: expected None, for {self.name} knows no goal, got {goal_rows}")
+            raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
         if goal_rows is None and goal_index is not None:
-            raise ValueError("goal_rows: expected a number of rows beside goal_index, got None")
+            raise ValueError("goal_rows: expected a number of rows with goal_index, got None")
         wanted, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
         wanted += [False] * (1 + operator.starts - len(wanted))
         options: dict[str, object] = {}
@@ -159,7 +159,7 @@ def control_map(
 
 @functools.cache
 def _spline_map(form: SplineForm) -> ControlMap:
-    """Return the map of splines of one form, named after what differs from the default one."""
+    """Return the map of splines of one form, named after its differences from the default form."""
     usual = SplineForm(layout=form.layout)
     name = f"bspline_{form.layout.value}" + ("" if form == usual else f"_degree{form.degree}_steps{form.steps}")
     step = functools.partial(bspline_step, degree=form.degree, steps=form.steps, layout=form.layout)

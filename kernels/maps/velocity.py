@@ -33,8 +33,8 @@ def velocity_step(
         dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h
             (`dt[0]` is not used). Values are not checked when given as a tensor.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
-        dt_per: what a one-dimensional `dt` of more than one element counts: "step" (`[H]`) or "trajectory" (`[B]`).
-        backend: what computes; None for the device's default (see `backend_info`).
+        dt_per: what a one-dimensional `dt` has one element for: "step" (`[H]`) or "trajectory" (`[B]`).
+        backend: the backend that computes; None for the device's default (see `backend_info`).
 
     Returns:
         Trajectory of `[B, H, D]` tensors in the action's dtype.

@@ -1,7 +1,7 @@
-"""Trajectories split over the devices of a mesh: what happens to DTensors in the operators and beside them.
+"""Trajectories split over the devices of a mesh: how the operators, and functions around them, treat DTensors.
 
-Imports `torch.distributed.tensor` once a DTensor comes, never before: neither the import of the kernels nor a torch
-without it knows of this room. It knows layouts, not maps; whoever has something to compute on shards asks `shards`.
+Imports `torch.distributed.tensor` when the first DTensor is passed, never before: importing the kernels does not need
+it. This room knows layouts, not maps; code that computes on shards uses `shards`.
 """
 
 from .lazy import is_sharded, rules, shards

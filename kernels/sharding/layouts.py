@@ -1,4 +1,4 @@
-"""How each argument of a map lies on one dimension of a device mesh: the one table that all of this room goes by."""
+"""How each argument of a map is placed on one dimension of a device mesh: the table that the whole room uses."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Split(enum.Enum):
 
 
 class Layout(NamedTuple):
-    """Placements of a tensor where the batch is split, and where the joints are."""
+    """Placements of a tensor if the batch is split, and if the joints are split."""
 
     batch: Placement
     joints: Placement
 
     def at(self, split: Split) -> Placement:
-        """Where the tensor lies."""
+        """Placement of the tensor."""
         return {Split.BATCH: self.batch, Split.JOINTS: self.joints}.get(split, Replicate())
 
     def gradient_at(self, split: Split) -> Placement:
-        """Where its gradient lies: of what every device has, each knows a part of the sum."""
+        """Placement of its gradient: for what every device has, each device holds a partial sum."""
         place = self.at(split)
         return Partial() if split is not Split.NOTHING and place.is_replicate() else place
 
@@ -45,23 +45,23 @@ _SHARED_DT = Layout(Replicate(), Replicate())  # [1, 1 or H]
 
 
 def rows_layout(count: int, index: object | None, batch: int) -> Layout:
-    """Rows of start or goal; one for each trajectory go with them, one for all and a pool are everywhere."""
+    """Layout of start or goal rows: one per trajectory splits with the batch; one for all, or a pool, is replicated."""
     return _OWN_ROWS if index is None and count == batch > 1 else _SHARED_ROWS
 
 
 def dt_layout(count: int, batch: int) -> Layout:
-    """Step lengths, by their rows."""
+    """Layout of the step lengths, by their number of rows."""
     return _OWN_DT if count == batch > 1 else _SHARED_DT
 
 
 def weights_layout(dims: int, *, with_rows: bool) -> Layout:
-    """Weights and targets of a cost: `[D]`, and `[H, D]`, `[B, H, D]` or (without rows) `[B, D]`."""
+    """Layout of weights and targets of a cost: `[D]`, and `[H, D]`, `[B, H, D]` or (without rows) `[B, D]`."""
     has_batch = dims == (3 if with_rows else 2)
     return Layout(Shard(0) if has_batch else Replicate(), Shard(dims - 1))
 
 
 def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
-    """Refuse a tensor, or its specification, that is split along the horizon.
+    """Raise an error if a tensor, or its specification, is split along the horizon.
 
     Raises:
         ValueError: it is.
@@ -75,7 +75,7 @@ def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
 
 
 def check_distributed(named: dict[str, Tensor | None], like: DTensor) -> None:
-    """Refuse plain tensors, and those of another mesh, beside a DTensor.
+    """Raise an error for plain tensors, and for those on another mesh, that are passed together with a DTensor.
 
     Raises:
         TypeError: a plain tensor, named.
@@ -87,8 +87,8 @@ def check_distributed(named: dict[str, Tensor | None], like: DTensor) -> None:
             continue
         if not isinstance(tensor, DTensor):
             raise TypeError(
-                f"{name}: expected a DTensor beside one, got a plain tensor; what every device has is distributed "
-                "with Replicate()"
+                f"{name}: expected a DTensor like the other tensors, got a plain tensor; distribute what every device "
+                "has with Replicate()"
             )
         if tensor.device_mesh != like.device_mesh:
             raise ValueError(f"{name}: expected the mesh {like.device_mesh}, got {tensor.device_mesh}")

@@ -1,4 +1,4 @@
-"""Tells DTensors without importing them, and loads what knows them."""
+"""Recognizes DTensors without importing their module, and loads the modules that handle them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDINARY = (Tensor, Parameter)
 
 
 def is_sharded(tensor: object) -> bool:
-    """Whether a tensor is a DTensor; nobody has one before its module has been imported."""
+    """Whether a tensor is a DTensor; there can be none before its module has been imported."""
     if type(tensor) in _ORDINARY:
         return False
     module = sys.modules.get("torch.distributed.tensor")
@@ -29,5 +29,5 @@ def rules() -> ModuleType:
 
 @functools.cache
 def shards() -> ModuleType:
-    """What computes on the shards of DTensors."""
+    """The module that computes on the shards of DTensors."""
     return importlib.import_module(".shards", __package__)

@@ -1,8 +1,8 @@
 """The sharding rules of the operators: DTensors pass through them without communication.
 
-For one dimension of the mesh there are three ways: everything everywhere, the batch split, the joints split. The maps
-are linear and act on each trajectory and each joint alone, so none needs what another device has; only gradients of
-what is shared (a start for all, a pool) are sums over devices, and stay partial sums.
+For one dimension of the mesh there are three ways: everything replicated, the batch split, or the joints split. The
+maps are linear and act on each trajectory and each joint separately, so no device needs data of another; only gradients
+of shared inputs (a start for all, a pool) are sums over devices, and remain partial sums.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("position", "velocity", "acceleration", "jerk")
 Ways = list[tuple[list[Placement | None], list[Placement | None]]]
-"""Placements of outputs and of inputs, for each way."""
+"""Placements of outputs and of inputs for each of the three ways."""
 
 
 @functools.cache
@@ -37,7 +37,7 @@ def ensure_rules(operator: StepOperator) -> None:
 
 
 def check_step(action: DTensor, action_name: str, ends: Mapping[str, tuple[Sequence, object]], dt: object) -> None:
-    """Check that what stands beside a DTensor of actions is one, too; only dt may be a number.
+    """Check that all tensors passed with a DTensor of actions are DTensors, too; only dt may be a number.
 
     Raises:
         TypeError: a plain tensor, named.
@@ -52,7 +52,7 @@ def check_step(action: DTensor, action_name: str, ends: Mapping[str, tuple[Seque
 
 
 def check_vjp(upstream: Sequence[Tensor | None], like: DTensor, indices: dict[str, Tensor | None], dt: object) -> None:
-    """Check what stands beside a DTensor of upstream gradients in the same way."""
+    """Check the tensors passed with a DTensor of upstream gradients in the same way."""
     named = {f"grad_{kind}": gradient for kind, gradient in zip(_KINDS, upstream, strict=True)}
     check_distributed({**named, **indices, "dt": dt}, like)
     for name, gradient in named.items():
@@ -61,7 +61,7 @@ def check_vjp(upstream: Sequence[Tensor | None], like: DTensor, indices: dict[st
 
 
 def step_lengths(dt: Tensor, like: DTensor) -> DTensor:
-    """`dt` as `[1 or B, 1 or Ha]` beside a DTensor.
+    """Return `dt` as a DTensor `[1 or B, 1 or Ha]` on the mesh of `like`.
 
     Raises:
         ValueError: it is split along the horizon.
@@ -75,7 +75,7 @@ def step_lengths(dt: Tensor, like: DTensor) -> DTensor:
 
 def _register(overload: OpOverload, rule: Callable[..., Ways]) -> None:
     register_sharding(overload)(rule)
-    # By itself it keeps decisions by what follows the first int argument: which tensors are None would not count.
+    # By default torch caches decisions by the arguments after the first int: which tensors are None would be ignored.
     schemas = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
     schemas[overload] = RuntimeSchemaInfo(static_argnum=0, needs_pytree=True)
 
@@ -110,7 +110,7 @@ def _vjp_rule(operator: StepOperator, *arguments: object) -> Ways:
     for rows, index, count in zip(operator.ends, indices, counts, strict=True):
         own = index is None and count == 0
         outputs += [rows_layout(batch if own else count, index, batch)] * rows
-        if index is None and count == batch > 1:  # a number that does not hold on a shard; 0 says the same and does
+        if index is None and count == batch > 1:  # B is wrong on a shard; 0 means one per trajectory
             ways = [way for way in ways if way is not Split.BATCH]
     return [
         ([layout.gradient_at(way) if need else None for layout, need in zip(outputs, needs, strict=True)],

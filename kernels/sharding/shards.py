@@ -1,4 +1,4 @@
-"""Computes on the shards that a device has of DTensors, where torch's own operators would communicate."""
+"""Computes on a device's own shards of DTensors where torch's operators would communicate."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Shards:
     """How the trajectories of one call are split over a mesh.
 
     Args:
-        like: `[B, H, D]`, trajectories or their actions or gradients.
-        name: of these, for errors.
+        like: `[B, H, D]`, trajectories, or their actions or gradients.
+        name: what to call it in errors.
 
     Raises:
         ValueError: they are split along the horizon.
@@ -63,7 +63,7 @@ class Shards:
         return placed(whole, placements).to_local(grad_placements=gradients)
 
     def whole(self, local: Tensor | None, layout: Layout, shape: Sequence[int], *, gradient: bool = False) -> Tensor:
-        """Return the DTensor of a shape whose part on this device is given; the gradient of one in the layout."""
+        """Return the DTensor of this shape from the part on this device; with `gradient`, placed as a gradient."""
         if local is None:
             return None
         place = layout.gradient_at if gradient else layout.at
@@ -73,14 +73,14 @@ class Shards:
 
 
 def placed(tensor: DTensor | None, placements: Sequence[Placement]) -> DTensor | None:
-    """Return a DTensor in these placements; from everywhere to a split nothing is sent."""
+    """Return a DTensor in these placements; splitting a replicated one sends nothing."""
     if tensor is None or tuple(tensor.placements) == tuple(placements):
-        return tensor  # a redistribution to where it is would still sum up the gradient
+        return tensor  # even a redistribution to the same placements would sum the gradient
     return tensor.redistribute(tensor.device_mesh, placements)
 
 
 def replicated(tensor: Tensor, mesh: object) -> DTensor:
-    """Return a tensor that every device of a mesh has, as a DTensor."""
+    """Return a tensor that is the same on every device of a mesh as a DTensor."""
     return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim, run_check=False)
 
 

@@ -1,5 +1,5 @@
-"""Uniform B-splines between two states: which control points there are, and what they weigh where.
+"""Uniform B-splines between two states: their control points, and the weights of these in each row.
 
-What the map in `maps/bspline.py` computes lives here, in plain torch and numpy; nothing here may import the operators
+This is the mathematics of the map in `maps/bspline.py`, in plain torch and numpy; nothing here may import the operators
 or the maps.
 """

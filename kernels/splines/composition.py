@@ -1,8 +1,8 @@
-"""The B-spline map and its vjp in plain torch: the truth that the faster kernels are tested against.
+"""The B-spline map and its vjp in plain torch: the oracle for the faster kernels.
 
-Compositions of differentiable torch operations in the dtype they are given, like `reference` and `vjps`: action are the
-control points `[B, n, D]`, start and goal four rows each, `[1 or B, D]` (goal None: rest at the last control point), dt
-is `[1 or B, 1, 1]` seconds.
+Compositions of differentiable torch operations in the dtype of their arguments, like `reference` and `vjps`: the
+actions are the control points `[B, n, D]`, start and goal four rows each, `[1 or B, D]` (goal None: rest at the last
+control point), dt is `[1 or B, 1, 1]` seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Upstream = Sequence[Tensor | None]
 
 
 class SplinePoint(NamedTuple):
-    """Arguments at which the map is differentiated by dt."""
+    """Arguments at which the map is differentiated with respect to dt."""
 
     action: Tensor
     start: Sequence[Tensor]
@@ -32,7 +32,7 @@ class SplinePoint(NamedTuple):
 def bspline(
     action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, dt: Tensor, form: SplineForm
 ) -> Trajectory:
-    """Control points between start and goal to rows."""
+    """Return the rows of the spline of these control points between start and goal."""
     length = form.steps * dt
     points = extended_points(action, start, goal, length, form)
     outputs = []
@@ -40,7 +40,7 @@ def bspline(
         weights = _like(table, action)[..., None]
         count = weights.shape[1]
         segments = points.shape[1] - count + 1
-        # One after the other, and no matrix product: a row is the same to the last bit whatever else is in the batch.
+        # One after the other instead of a matrix product: a row is the same to the last bit in any batch.
         body = sum(weights[:-1, m] * points[:, m : m + segments, None] for m in range(count))
         end = sum(weights[-1, m] * points[:, segments - 1 + m, None] for m in range(count))
         outputs.append(torch.cat([body.flatten(1, 2), end], 1) / length**order)
@@ -51,7 +51,7 @@ def bspline(
 def extended_points(
     action: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, length: Tensor, form: SplineForm
 ) -> Tensor:
-    """All control points: those that carry the start, the given ones, those that carry the goal or repeat the last."""
+    """All control points: those of the start, the given ones, and those that represent the goal or repeat the last."""
     batch, count, _ = action.shape
     used = action[:, : form.used(count, goal is not None)]
     if goal is None:
@@ -71,7 +71,7 @@ def bspline_vjp(
 ) -> tuple[Tensor | None, ...]:
     """Vjp of `bspline`: gradients of the `count` control points, four start and four goal rows `[B, D]`, and dt.
 
-    Those of the goal are None where there is none; that of dt, `[B, 1]`, without `at`.
+    The gradients of the goal rows are None without a goal, and that of dt, `[B, 1]`, is None without `at`.
     """
     length = form.steps * dt
     gradient = _points_vjp(upstream, length, form)
@@ -89,14 +89,14 @@ def bspline_vjp(
 
 
 def _state_points(state: Sequence[Tensor], length: Tensor, form: SplineForm) -> Tensor:
-    """The points that carry a state, `[1 or B, K or K + 1, D]`."""
+    """The points that represent a state, `[1 or B, K or K + 1, D]`."""
     weights = _like(state_weights(form.degree, form.head, form.has_jerk), length)
     terms = [weights[:, k, None] * length**k * row[:, None] for k, row in enumerate(state)]
     return terms[0] + terms[1] + terms[2] + terms[3]
 
 
 def _state_vjp(gradient: Tensor, length: Tensor, form: SplineForm) -> list[Tensor]:
-    """Gradients of the four rows of a state from those of the points that carry it."""
+    """Gradients of the four rows of a state from those of the points that represent it."""
     weights = _like(state_weights(form.degree, form.head, form.has_jerk), length)
     return [(weights[:, k, None] * length**k * gradient).sum(1) for k in range(ORDERS)]
 
@@ -105,7 +105,7 @@ def _points_vjp(upstream: Upstream, length: Tensor, form: SplineForm) -> Tensor:
     """Gradient of all control points."""
     total = None
     for order in reversed(range(ORDERS)):
-        if total is not None:  # that of differences becomes that of what was differenced
+        if total is not None:  # the gradient of the differences becomes that of the points
             framed = pad(total, (0, 0, 1, 1))
             total = framed[:, :-1] - framed[:, 1:]
         gradient = upstream[order]
@@ -113,7 +113,7 @@ def _points_vjp(upstream: Upstream, length: Tensor, form: SplineForm) -> Tensor:
             continue
         weights = _like(row_weights(form.degree, form.steps)[order], length)[..., None]
         scaled = gradient / length**order
-        batch, rows, dof = scaled.shape  # not unflatten: the vmap of is_grads_batched knows none
+        batch, rows, dof = scaled.shape  # not unflatten, which the vmap of is_grads_batched does not support
         body, end = scaled[:, :-1].reshape(batch, (rows - 1) // form.steps, form.steps, dof), scaled[:, -1:]
         last = weights.shape[1] - 1
         for m in range(last + 1):
@@ -126,7 +126,7 @@ def _points_vjp(upstream: Upstream, length: Tensor, form: SplineForm) -> Tensor:
 def _length_vjp(
     upstream: Upstream, length: Tensor, form: SplineForm, at: SplinePoint, ends: Sequence[Sequence[Tensor | None]]
 ) -> Tensor:
-    """Gradient of the segments' length, `[B, 1]`: derivatives are over powers of it, state points grow with it."""
+    """Gradient of the segments' length, `[B, 1]`, by which derivatives are divided and on which state points depend."""
     outputs = bspline(at.action, at.start, at.goal, length / form.steps, form)
     total = length.new_zeros(outputs[0].shape[0], 1)
     for order, (gradient, output) in enumerate(zip(upstream, outputs, strict=True)):

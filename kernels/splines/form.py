@@ -11,10 +11,10 @@ DEGREES = (3, 4, 5)
 
 @dataclass(frozen=True)
 class SplineForm:
-    """What turns control points into rows, apart from numbers that are data.
+    """The parameters of the map from control points to rows.
 
-    A spline of degree K has K + 1 extended control points in reach of each segment. Around the `n` that are given lie
-    those that carry the start state (the head) and the goal state, or the last one repeated (the tail).
+    In a spline of degree K, K + 1 extended control points affect each segment. Around the `n` given ones are those that
+    represent the start state (the head), and those that represent the goal state or repeat the last one (the tail).
 
     Raises:
         ValueError: a field out of its range, named.
@@ -39,29 +39,29 @@ class SplineForm:
 
     @property
     def head(self) -> int:
-        """Extended control points that carry the start state."""
+        """Number of extended control points that represent the start state."""
         return self.degree + (self.layout is BsplineLayout.CUROBO)
 
     def tail(self, has_goal: bool) -> int:
-        """Extended control points behind those given: they carry the goal state, or repeat the last one."""
+        """Number of extended control points after the given ones: they represent the goal or repeat the last one."""
         return self.head if has_goal else self.degree
 
     def used(self, points: int, has_goal: bool) -> int:
-        """Control points that count, of those given: the published layout ignores the last one before a goal."""
-        # An int, because symbolic sizes of torch before 2.7 take no truth value as a number.
+        """Number of given control points that are used: the published layout ignores the last one before a goal."""
+        # An int, because symbolic sizes in torch before 2.7 do not accept a bool as a number.
         return points - int(has_goal and self.layout is BsplineLayout.CUROBO)
 
     def segments(self, points: int) -> int:
-        """Segments that `points` control points make."""
+        """Number of segments for `points` control points."""
         return points + self.head
 
     def rows(self, points: int) -> int:
-        """Rows of the trajectory that `points` control points make."""
+        """Number of rows for `points` control points."""
         return self.segments(points) * self.steps + 1
 
     @property
     def has_jerk(self) -> bool:
-        """Whether the jerk of start and goal is seen: the published layout of degree 3 leaves it out."""
+        """Whether the jerk of start and goal has an effect: the published layout of degree 3 ignores it."""
         return not (self.layout is BsplineLayout.CUROBO and self.degree == 3)
 
     @property

@@ -1,8 +1,8 @@
-"""What the control points of a uniform B-spline weigh: tables in float64, made once for each degree and step count.
+"""Weights of the control points of a uniform B-spline: tables in float64, computed once per degree and step count.
 
-Derivatives are taken of the control points, not of the weights: the q-th derivative of a spline of degree K is the
-spline of degree K - q through the q-th differences of its control points, over h^q. All weights are then positive and
-add up to 1, so nothing cancels but the differences themselves, and those of neighbouring points are exact.
+Derivatives use differences of the control points, not derivatives of the weights: the q-th derivative of a spline of
+degree K is the spline of degree K - q whose control points are the q-th differences, over h^q. All weights are then
+positive and add up to 1, so nothing cancels but the differences themselves, and those of neighbouring points are exact.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ ORDERS = 4  # position, velocity, acceleration, jerk
 
 
 def basis(degree: int, numerator: int, denominator: int) -> list[float]:
-    """Weights of the `degree + 1` points in reach at `numerator / denominator` of a segment, each rounded once.
+    """Weights of the `degree + 1` points at `numerator / denominator` of a segment, each rounded once.
 
-    b_m(t) = 1/K! sum_{k=0}^{K-m} (-1)^k C(K+1, k) (t + K - m - k)^K, in whole numbers up to the last division.
+    b_m(t) = 1/K! sum_{k=0}^{K-m} (-1)^k C(K+1, k) (t + K - m - k)^K, in integers up to the last division.
     """
     scale = math.factorial(degree) * denominator**degree
     return [
@@ -33,7 +33,7 @@ def basis(degree: int, numerator: int, denominator: int) -> list[float]:
 
 @functools.cache
 def row_weights(degree: int, steps: int) -> tuple[np.ndarray, ...]:
-    """For each order q the weights of the q-th differences at every row of a segment, `[steps + 1, K - q + 1]`.
+    """Weights of the q-th differences at every row of a segment, `[steps + 1, K - q + 1]`, for each order q.
 
     The last row is the end of the segment, t = 1. Read-only.
     """
@@ -63,7 +63,7 @@ def polynomials(degree: int) -> np.ndarray:
 
 @functools.cache
 def state_weights(degree: int, count: int, has_jerk: bool) -> np.ndarray:
-    """`[count, 4]`: what `h^k` times the k-th derivative of a state adds to the m-th point that carries it. Read-only.
+    """`[count, 4]`: weight of `h^k` times a state's k-th derivative in the m-th point that represents it. Read-only.
 
     The polar form of the Taylor polynomial p + v t + a t^2 / 2 + j t^3 / 6 at the K knots around each point:
     1, x, (x^2 - (K+1)/12) / 2 and (x^3 - (K+1) x / 4) / 6 with x = m - (K-1)/2.

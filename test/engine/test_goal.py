@@ -68,11 +68,11 @@ def test_what_a_map_does_not_take_is_refused_by_name():
     engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu"))
     actions = np.zeros((BATCH, HORIZON, DOF), np.float32)
     for space, goal, message in (
-        (ControlSpace.VELOCITY, states(1), "goal: expected None, for control map velocity knows no goal"),
+        (ControlSpace.VELOCITY, states(1), "goal: expected None, because control map velocity takes no goal"),
         (
             ControlSpace.POSITION,
             states(1),
-            "goal.velocity: expected None, for control map clique takes a position only",
+            "goal.velocity: expected None, because control map clique takes a position only",
         ),
         (ControlSpace.BSPLINE, states(3), "goal.position: expected 1 or 4 rows without goal_index, got 3"),
     ):

@@ -228,7 +228,7 @@ def plain_tensors_beside_are_refused_by_name() -> None:
     action = spread(torch.zeros(2, HORIZON, DOF), "batch", 0, 2)
     start, plain = distribute_tensor(torch.zeros(1, DOF), LINE, [Replicate()]), torch.zeros(1, DOF)
     elsewhere = distribute_tensor(plain, GRID, [Replicate()] * 2)
-    told = "expected a DTensor beside one, got a plain tensor"
+    told = "expected a DTensor like the other tensors, got a plain tensor"
     for name, arguments in {
         "start_position": {"start_position": plain},
         "start_velocity": {"start_velocity": plain},

@@ -81,7 +81,7 @@ def test_misuse_is_named():
     action, row = torch.zeros(2, 1, 3), torch.zeros(2, 3)
     with pytest.raises(ValueError, match=r"^action: expected a horizon >= 2 with a goal, got 1"):
         clique_step(action, row, goal_position=row, dt=0.1)
-    with pytest.raises(ValueError, match=r"^goal_position: expected a tensor beside goal_index, got None"):
+    with pytest.raises(ValueError, match=r"^goal_position: expected a tensor with goal_index, got None"):
         clique_step(action, row, goal_index=torch.zeros(2, dtype=torch.int64), dt=0.1)
-    with pytest.raises(ValueError, match=r"^goal_rows: expected None, for velocity knows no goal, got 1"):
+    with pytest.raises(ValueError, match=r"^goal_rows: expected None, because velocity takes no goal, got 1"):
         MAPS["velocity"].vjp((action, None, None, None), dt=0.1, action_horizon=1, start_rows=2, goal_rows=1)

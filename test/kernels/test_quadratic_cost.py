@@ -274,9 +274,9 @@ def test_a_gradient_after_a_change_of_the_actions_raises():
             r"position\.weight: expected one of .* got torch\.int64",
         ),
         ({"terminal_weight": torch.ones(4, 2)}, ValueError, r"position\.terminal_weight: .* \[2, 2\], got \[4, 2\]"),
-        ({"target": 1.0}, ValueError, r"position\.target: expected a weight or a terminal_weight beside it"),
-        ({"limit_weight": 1.0}, ValueError, r"position\.limit_weight: expected lower or upper beside it"),
-        ({"lower": -1.0}, ValueError, r"position\.limit_weight: expected a limit_weight beside the limits"),
+        ({"target": 1.0}, ValueError, r"position\.target: expected a weight or a terminal_weight with it"),
+        ({"limit_weight": 1.0}, ValueError, r"position\.limit_weight: expected lower or upper with it"),
+        ({"lower": -1.0}, ValueError, r"position\.limit_weight: expected a limit_weight with the limits"),
     ],
 )
 def test_what_is_wrong_with_a_cost_is_named(term, error, message):
@@ -287,13 +287,13 @@ def test_what_is_wrong_with_a_cost_is_named(term, error, message):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("velocity", {"goal_position": torch.zeros(1, 2)}, "goal_position: expected None, for velocity takes none"),
-        ("clique", {"goal_velocity": torch.zeros(1, 2)}, "goal_velocity: expected None, for clique takes none"),
-        ("clique", {"start_jerk": torch.zeros(1, 2)}, "start_jerk: expected None, for clique takes none"),
+        ("velocity", {"goal_position": torch.zeros(1, 2)}, "goal_position: expected None, because velocity takes none"),
+        ("clique", {"goal_velocity": torch.zeros(1, 2)}, "goal_velocity: expected None, because clique takes none"),
+        ("clique", {"start_jerk": torch.zeros(1, 2)}, "start_jerk: expected None, because clique takes none"),
         (
             "jerk",
             {"goal_index": torch.zeros(2, dtype=torch.int64)},
-            "goal_index: expected None, for jerk knows no goal",
+            "goal_index: expected None, because jerk takes no goal",
         ),
         ("clique", {"control_map": "position"}, "control_map: expected a ControlMap or one of clique, "),
         ("clique", {"dt": -1.0}, "dt: expected a finite number of seconds > 0, got -1.0"),

@@ -334,7 +334,7 @@ MISUSES = {
     "dt": ({"dt": torch.ones(4)}, "dt: B-splines need one step length per trajectory"),
     "goal without position": (
         {"goal_velocity": torch.zeros(2, 3)},
-        "goal_position: expected a tensor beside goal_velocity, got None",
+        "goal_position: expected a tensor with goal_velocity, got None",
     ),
     "goal of other rows": (
         {"goal_position": torch.zeros(4, 3)},

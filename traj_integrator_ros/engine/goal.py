@@ -44,10 +44,10 @@ def check_goal(
     batch, horizon, dof = shape
     if goal is None and goal_rows is None:
         if goal_index is not None:
-            raise ValueError("goal: expected a goal state beside goal_index, got None")
+            raise ValueError("goal: expected a goal state with goal_index, got None")
         return NO_GOAL
     if not kernel.goal:
-        raise ValueError(f"goal: expected None, for control map {kernel.name} knows no goal")
+        raise ValueError(f"goal: expected None, because control map {kernel.name} takes no goal")
     if horizon < -kernel.goal_place:
         raise ValueError(f"actions: expected at least {-kernel.goal_place} steps with a goal, got {horizon}")
     given: tuple[Array | None, ...] = ()
@@ -55,7 +55,7 @@ def check_goal(
         goal_rows = check_start(goal, dof, "goal")
         for name, rows in zip(("velocity", "acceleration"), goal.rows[1:], strict=True):
             if rows is not None and name not in kernel.goal:
-                raise ValueError(f"goal.{name}: expected None, for control map {kernel.name} takes a position only")
+                raise ValueError(f"goal.{name}: expected None, because control map {kernel.name} takes a position only")
         given = goal.rows[: len(kernel.goal)]
     return Goal(given, check_start_index(goal_index, goal_rows, batch, "goal"), goal_rows)
 

@@ -135,10 +135,10 @@ def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: Joint
         return _NO_TERM
     checked = CostTerm(**given)
     if checked.target is not None and checked.weight is None and checked.terminal_weight is None:
-        raise _invalid(f"cost.{name}.target", "weight or terminal_weight beside it, got neither")
+        raise _invalid(f"cost.{name}.target", "a weight or a terminal_weight with it, got neither")
     if checked.limit_weight is None:
         if checked.lower is not None or checked.upper is not None:
-            raise _invalid(f"cost.{name}.limit_weight", "one beside the limits, got none")
+            raise _invalid(f"cost.{name}.limit_weight", "a limit_weight with the limits, got none")
         return checked
     lower, upper = (
         own if bound is None else bound
