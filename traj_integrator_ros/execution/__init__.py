@@ -1,4 +1,4 @@
-"""Executed as planned: the motion between the points that a controller is sent, as polynomials.
+"""The motion between the points that a controller is sent, as polynomials, so that it is executed as planned.
 
-Only numpy may be imported: spline, holds, fade, brake and limits know no torch, no ROS, no message and no parameter.
+Only numpy may be imported: nothing here knows torch, ROS, messages or parameters.
 """

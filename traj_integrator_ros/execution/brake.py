@@ -1,4 +1,4 @@
-"""The end of a motion as a brake: from any state to rest within limits, on the plan's own grid of points."""
+"""A brake at the end of a motion: from any state to rest within limits, on the plan's own grid of points."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from .motion import Motion, State, taylor_shift
 
 _PIECES = 16
-"""Of a brake at least, where the plan's point spacing is long against it."""
+"""Least number of pieces of a brake; a longer spacing of the plan is divided."""
 _MOST_PIECES = 1000
-"""Of a brake that takes for ever: its points are further apart."""
+"""Largest number of pieces; the points of a longer brake are further apart."""
 _SAME_POINT = 3e-5
-"""s, within which two points become one: what is left of the velocity shows less than rounding would in the jerk."""
+"""s, within which two points become one: the velocity left then has less effect than rounding has on the jerk."""
 _ROUNDING = 1e-6
-"""Of a velocity."""
+"""Rounding of a velocity."""
 
 
 def brake(
@@ -27,19 +27,19 @@ def brake(
     jerk: np.ndarray | None = None,
     brake_time: float = 0.25,
 ) -> Motion:
-    """From a state to rest as fast as limits and the grid of points allow, all joints at the same time.
+    """Return the motion from a state to rest that is as fast as limits and grid allow, for all joints at once.
 
-    Acceleration is linear between the points, each joint's slope at most its jerk limit: nothing between the points
-    exceeds what holds at them, and the controller repeats it exactly. The motion goes on in its direction; it turns
-    back only where the acceleration cannot be taken away before the velocity has changed its sign. Where it just can,
-    velocity and acceleration end together, at a point between those of the grid. It takes at most 3 points more than
-    the fastest brake off the grid.
+    Acceleration is linear between the points, with a slope of at most the joint's jerk limit: nothing between the
+    points exceeds what holds at them, and the controller reproduces it exactly. A joint keeps its direction; it
+    reverses only if its acceleration cannot be reduced to 0 before the velocity changes its sign. If it just can,
+    velocity and acceleration become 0 together, at a point between those of the grid. The brake takes at most 3 points
+    more than the fastest brake that is not bound to the grid.
 
     Args:
-        state: where the brake begins; an unknown acceleration is 0.
-        spacing: of the points, s; split into equal parts where the brake would have fewer than 16 of them.
+        state: where the brake begins; an unknown acceleration counts as 0.
+        spacing: of the points, s; divided into equal parts if the brake would have fewer than 16 of them.
         acceleration: limits `[D]`, rad/s^2; None or infinite: none.
-        jerk: limits `[D]`, rad/s^3. None or infinite: what brings the joint to rest within `brake_time`.
+        jerk: limits `[D]`, rad/s^3. None or infinite: the jerk that brings the joint to rest within `brake_time`.
         brake_time: s.
 
     """
@@ -48,7 +48,7 @@ def brake(
 
 @dataclass(frozen=True)
 class FastestBrake:
-    """How fast each joint could stop; its points come on a grid with `on_grid`."""
+    """How fast each joint could stop; `on_grid` gives the brake on a grid of points."""
 
     state: State
     largest: np.ndarray
@@ -59,11 +59,11 @@ class FastestBrake:
     """s, `[D]`."""
 
     def on_grid(self, spacing: float) -> Motion:
-        """The brake of all joints at the same time; see `brake`."""
+        """Return the brake of all joints at once; see `brake`."""
         duration = float(self.durations.max())
         step = spacing / max(1, math.ceil(spacing * _PIECES / max(duration, 1e-3)))
         step *= max(1, math.ceil(duration / step / _MOST_PIECES))
-        step = max(round(step * 1e9), 1) * 1e-9  # messages have no times between two nanoseconds
+        step = max(round(step * 1e9), 1) * 1e-9  # messages count time in whole nanoseconds
         motion = _on_grid(self.state, self.largest, self.jerk, duration, step)
         return _with_releases(motion, self.state, self.jerk, step)
 
@@ -71,7 +71,7 @@ class FastestBrake:
 def fastest_brake(
     state: State, *, acceleration: np.ndarray | None = None, jerk: np.ndarray | None = None, brake_time: float = 0.25
 ) -> FastestBrake:
-    """How fast each joint comes to rest; arguments as of `brake`."""
+    """Return how fast each joint comes to rest; arguments as for `brake`."""
     v = np.asarray(state.velocity, np.float64)
     a = np.zeros_like(v) if state.acceleration is None else np.asarray(state.acceleration, np.float64)
     largest = np.full_like(v, np.inf) if acceleration is None else np.asarray(acceleration, np.float64)
@@ -82,7 +82,7 @@ def fastest_brake(
 
 
 def needed_jerk(velocity: np.ndarray, acceleration: np.ndarray, brake_time: float) -> np.ndarray:
-    """Jerk `[D]` whose fastest brake takes `brake_time`, s, or less where only that keeps a joint from turning back."""
+    """Jerk `[D]` whose fastest brake takes `brake_time`, s, or less if only that keeps a joint from reversing."""
     v, a = np.where(velocity < 0, [-velocity, -acceleration], [velocity, acceleration])
     x = brake_time * a + 2 * v
     jerk = (x + np.hypot(x, brake_time * a)) / brake_time**2
@@ -94,14 +94,14 @@ def needed_jerk(velocity: np.ndarray, acceleration: np.ndarray, brake_time: floa
 def brake_duration(
     velocity: np.ndarray, acceleration: np.ndarray, largest_acceleration: np.ndarray, jerk: np.ndarray
 ) -> np.ndarray:
-    """Shortest time to rest of each joint, s `[D]`, as ruckig has it in its velocity interface."""
+    """Shortest time to rest of each joint, s `[D]`, as in ruckig's velocity interface."""
     _, a, need = _towards_rest(velocity, acceleration, jerk)
     half = a * a / 2
-    peak = np.sqrt(np.maximum(jerk * need + half, 0))  # without a limit on acceleration
+    peak = np.sqrt(np.maximum(jerk * need + half, 0))  # if acceleration has no limit
     cut, down = peak > largest_acceleration, a > largest_acceleration
     if not (cut.any() or down.any()):
         return (2 * peak - a) / jerk
-    # Where it is cut: up or down to the limit, held there, and down to 0.
+    # If the limit is reached: up or down to the limit, held there, and back to 0.
     top = np.minimum(peak, largest_acceleration)
     ramps = np.where(down, half, top * top - half) / jerk
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,8 +112,8 @@ def brake_duration(
 def _towards_rest(
     velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Direction to push in, +-1 `[D]`; in it, acceleration and the change of velocity that is needed."""
-    released = velocity + acceleration * np.abs(acceleration) / (2 * jerk)  # once acceleration is taken away
+    """Direction of the jerk, +-1 `[D]`; in that direction, acceleration and the required change of velocity."""
+    released = velocity + acceleration * np.abs(acceleration) / (2 * jerk)  # once acceleration has been reduced to 0
     push = np.where(released > 0, -1.0, 1.0)
     return push, acceleration * push, -velocity * push
 
@@ -121,9 +121,9 @@ def _towards_rest(
 def _on_grid(state: State, largest: np.ndarray, jerk: np.ndarray, duration: float, step: float) -> Motion:
     """The brake with the fewest steps, never shorter than `duration`.
 
-    Of all accelerations that change by at most jerk x step from point to point, begin at the state's and end at 0,
-    `lowest` is the least and `highest` the greatest at each point. clip(level, lowest, highest) changes by no more
-    than they do; the level that makes the sum of it what is needed lies within the limit if there are enough steps.
+    Of all accelerations that change by at most jerk x step from point to point, begin with the state's and end at 0,
+    `lowest` is the least and `highest` the greatest at each point. clip(level, lowest, highest) changes by no more than
+    they do; the level for which its sum is the required one is within the limit if there are enough steps.
     """
     push, a, need = _towards_rest(state.velocity, state.acceleration, jerk)
     rate = jerk * step
@@ -155,9 +155,9 @@ def _on_grid(state: State, largest: np.ndarray, jerk: np.ndarray, duration: floa
 
 
 def _with_releases(motion: Motion, state: State, jerk: np.ndarray, step: float) -> Motion:
-    """The brake, with a straight release of the acceleration for joints that this alone stops.
+    """The brake, with a direct release of the acceleration for joints that need nothing else to stop.
 
-    On the grid it would take until the next point, and leave up to jerk x step^2 / 8 of velocity backwards.
+    On the grid it would take until the next point, and cause up to jerk x step^2 / 8 of reverse velocity.
     """
     v, a = state.velocity, state.acceleration
     left = np.abs(v) - a * a / (2 * jerk)  # by the steepest release
@@ -188,7 +188,7 @@ def _level(lowest: np.ndarray, highest: np.ndarray, total: np.ndarray) -> np.nda
     bends = np.concatenate([lowest, highest])
     order = bends.argsort(axis=0)
     bends = bends[order, columns]
-    rate = (1.0 - 2.0 * (order >= count)).cumsum(axis=0)  # of the sum, behind each bend
+    rate = (1.0 - 2.0 * (order >= count)).cumsum(axis=0)  # slope of the sum after each bend
     sums = np.empty_like(bends)
     sums[0] = 0.0
     (rate[:-1] * (bends[1:] - bends[:-1])).cumsum(axis=0, out=sums[1:])

@@ -1,4 +1,4 @@
-"""Temporal ensembling: the positions of all chunks that cover a time, averaged (ACT, Zhao et al. 2023)."""
+"""Temporal ensembling: the average of the positions of all chunks that cover a time (ACT, Zhao et al. 2023)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def ensemble_weights(count: int, decay: float, *, newest_first: bool = False) ->
     """Weights `[count]` of chunks from the oldest to the newest: exp(-decay i), normalized to a sum of 1.
 
     Args:
-        count: chunks that cover the time.
-        decay: m of ACT, which counts i from the oldest: it has the largest weight. 0: all the same.
-        newest_first: i counts from the newest instead.
+        count: number of chunks that cover the time.
+        decay: m of ACT, where i counts from the oldest, which has the largest weight. 0: equal weights.
+        newest_first: whether i counts from the newest instead.
 
     """
     weights = np.exp(-decay * np.arange(count))
@@ -25,8 +25,8 @@ def ensemble(chunks: Sequence[np.ndarray], decay: float, *, newest_first: bool =
     """Average positions of chunks at the same times.
 
     Args:
-        chunks: from the oldest to the newest, `[N, D]` each, NaN if a chunk does not cover the time; the newest
-            covers all of them.
+        chunks: from the oldest to the newest, `[N, D]` each, NaN where a chunk does not cover the time; the newest
+            covers all times.
         decay: m, see `ensemble_weights`; i counts the chunks that cover the time.
         newest_first: see `ensemble_weights`.
 

@@ -1,4 +1,4 @@
-"""Exact extremes of polynomial pieces and their derivatives, and bounds that cost little."""
+"""Exact extremes of polynomial pieces and their derivatives, and bounds that are cheap to compute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .motion import Motion
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """By order of derivative."""
 _HALVINGS = 24
-"""Each narrows the bounds of a polynomial fourfold: more than double precision has."""
+"""Most halvings of a polynomial: each narrows its bounds fourfold, so more would exceed double precision."""
 
 
 def extremes(motion: Motion) -> np.ndarray:
@@ -28,18 +28,18 @@ def extremes(motion: Motion) -> np.ndarray:
 
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:
     """Times within `[0, span]` where a derivative of the polynomial `[K + 1]` may be extreme, and its values there."""
-    scaled = coefficients * span ** np.arange(len(coefficients))  # in units of the span: roots of like size
+    scaled = coefficients * span ** np.arange(len(coefficients))  # in units of the span: roots of similar size
     polynomial = np.polynomial.polynomial.polyder(scaled, order) if order else scaled
     slope = np.trim_zeros(np.polynomial.polynomial.polyder(polynomial), "b")
     roots = np.polynomial.polynomial.polyroots(slope) if len(slope) > 1 else np.zeros(0)
-    # A double root may come out as a pair that is slightly complex; looking at a time too many does no harm.
+    # A double root may be computed as a slightly complex pair; checking one time too many does no harm.
     inside = roots.real[(np.abs(roots.imag) < 1e-3) & (roots.real > 0) & (roots.real < 1)]
     at = np.concatenate([[0.0], inside, [1.0]])
     return at * span, np.polynomial.polynomial.polyval(at, polynomial) / span**order
 
 
 def surely_within(coefficients: np.ndarray, longest: float, lows: np.ndarray, highs: np.ndarray) -> bool:
-    """Whether all pieces stay within bounds, in few operations; where it is close, the answer is no.
+    """Whether all pieces stay within bounds, in few operations; in close cases the answer is False.
 
     Args:
         coefficients: `[N, K + 1, D]`.
@@ -50,14 +50,14 @@ def surely_within(coefficients: np.ndarray, longest: float, lows: np.ndarray, hi
     """
     first, rest = coefficients[:, 0], np.abs(coefficients).max(axis=0)
     rest[0] = 0.0
-    reach = _reach(longest, coefficients.shape[1]) @ rest  # [4, D]: how far each can be from 0, position from a knot
+    reach = _reach(longest, coefficients.shape[1]) @ rest  # [4, D]: largest distance from 0 (position: from a knot)
     if (reach[1:] > highs[1:]).any():  # these have the same bounds on both sides
         return False
     return not ((first.max(axis=0) + reach[0] > highs[0]).any() or (first.min(axis=0) - reach[0] < lows[0]).any())
 
 
 def control_points_within(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
-    """Whether the control points of all derivatives keep bounds `[4, D]`; then so does the motion."""
+    """Whether the control points of all derivatives are within bounds `[4, D]`; then so is the motion."""
     count, size, dof = motion.coefficients.shape
     matrix, orders = _all_to_bernstein(size - 1)
     powers = motion.steps ** np.arange(size)[:, None]
@@ -69,7 +69,7 @@ def control_points_within(motion: Motion, lows: np.ndarray, highs: np.ndarray) -
 
 
 def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.ndarray:
-    """Control points of a derivative of each piece, `[N, n + 1, D]`: they bound it, the outer are its ends."""
+    """Control points of a derivative of each piece, `[N, n + 1, D]`: they bound it, and the outer ones are its ends."""
     degree = coefficients.shape[1] - 1
     if order > degree:
         return np.zeros((len(steps), 1, coefficients.shape[2]))
@@ -78,9 +78,9 @@ def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.nda
 
 
 def leaves_bounds(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
-    """Which polynomials, by their control points `[M, n + 1]`, leave their bounds `[M]` somewhere: bool `[M]`.
+    """Which polynomials, given by control points `[M, n + 1]`, leave their bounds `[M]` somewhere: bool `[M]`.
 
-    Halves are looked at again as long as their control points lie beyond a bound that their ends keep.
+    A polynomial is halved as long as its control points exceed a bound that its ends keep.
     """
     result = np.zeros(len(control), bool)
     index = np.arange(len(control))
@@ -99,7 +99,7 @@ def leaves_bounds(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) 
 
 
 def _greatest(motion: Motion, control: np.ndarray, order: int, joint: int, sign: float) -> float:
-    """The greatest value of sign x derivative; only pieces whose bound exceeds what is reached are solved."""
+    """The greatest value of sign x derivative; only pieces whose bound exceeds the value found so far are solved."""
     reached = float(control[:, [0, -1]].max())
     bounds = control.max(axis=1)
     for piece in np.argsort(-bounds):
@@ -112,7 +112,7 @@ def _greatest(motion: Motion, control: np.ndarray, order: int, joint: int, sign:
 
 @lru_cache(maxsize=64)
 def _reach(longest: float, count: int) -> np.ndarray:
-    """`[4, count]`: from the sizes of coefficients to bounds of the derivatives over a piece."""
+    """Matrix `[4, count]` from the sizes of coefficients to bounds of the derivatives over a piece."""
     k = np.arange(count)
     rows, factor = [], np.ones(count)
     for order in range(len(QUANTITIES)):
@@ -123,7 +123,7 @@ def _reach(longest: float, count: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _to_bernstein(degree: int, order: int) -> np.ndarray:
-    """From coefficients of powers from `order` on, over a unit span, to control points of the derivative."""
+    """Matrix from coefficients of powers from `order` on, over a unit span, to control points of the derivative."""
     n = degree - order
     matrix = np.zeros((n + 1, n + 1))
     for k in range(n + 1):
@@ -135,7 +135,7 @@ def _to_bernstein(degree: int, order: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _all_to_bernstein(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """From coefficients of all powers to control points of all derivatives that are not 0, and which these are of."""
+    """Matrix from all coefficients to control points of all derivatives but those that are 0, and their orders."""
     orders = range(min(degree + 1, len(QUANTITIES)))
     parts = [np.pad(_to_bernstein(degree, order), ((0, 0), (order, 0))) for order in orders]
     return np.concatenate(parts), np.repeat(orders, [len(part) for part in parts])
@@ -143,7 +143,7 @@ def _all_to_bernstein(degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=16)
 def _halves(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """De Casteljau at one half: from control points to those of the first and of the second half."""
+    """De Casteljau's matrices at one half: from control points to those of the first and of the second half."""
     left = np.zeros((degree + 1, degree + 1))
     for i in range(degree + 1):
         left[i, : i + 1] = [comb(i, j) / 2**i for j in range(i + 1)]

@@ -1,4 +1,4 @@
-"""Differences in position, velocity and acceleration that are carried into a motion and fade to 0 as quintics."""
+"""Differences in position, velocity and acceleration that are added to a motion and fade to 0 as quintics."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ import numpy as np
 from .motion import Motion, State, raised, taylor_shift
 
 _STEPS = 3
-"""A lack of acceleration fades in so many steps: with fewer, jerk is larger and a step of the first row
-overshoots more; with more than 4, a motion that is replaced again and again drifts ever further from its plans."""
+"""Number of steps in which an acceleration difference fades: with fewer, jerk is larger and a step of the first row
+overshoots more; with more than 4, a motion that is replaced repeatedly drifts further and further from its plans.
+"""
 _SHORT = 0.8
-"""Share of the fade's time below which the next knot suits better."""
+"""Share of the fade's time below which the next knot is the better end."""
 _SAME_TIME = 1e-9
 """Rounding of times, s."""
 
 
 def join(motion: Motion, state: State, fade_time: float) -> Motion:
-    """The motion, begun from `state`: what it lacks of it at its start fades to 0, so that the seam is C2.
+    """Return the motion begun from `state`: its difference from that at the start fades to 0, so that the seam is C2.
 
-    Position and velocity fade within `fade_time`. Where they are the motion's own, as of a plan made from this state,
-    acceleration fades in three steps, since it leads away from the rows by 0.017 T^2 times the lack. Else each joint
-    takes T^2 = fade_time^2 a / lack for it, for a state that accelerates by a: long where the plan is smooth, three
-    steps where it begins with a step or with noise. At most fade_time all the same; all fades end at a knot, at the
-    earliest one step from the start.
+    Position and velocity fade within `fade_time`. If they are the motion's own, as for a plan made from this state,
+    acceleration fades in three steps, since its fade leads away from the rows by 0.017 T^2 times the difference.
+    Otherwise each joint takes T^2 = fade_time^2 a / difference for it, where a is the state's acceleration: long if the
+    plan is smooth, three steps if it begins with a step or with noise, but at most fade_time. All fades end at a knot,
+    at the earliest one step from the start.
 
     A motion without accelerations in its points takes over position and velocity, as cubic pieces.
 
     Args:
-        motion: what is to be followed.
-        state: what the robot does when the motion starts; an unknown acceleration is taken to be the motion's.
+        motion: the motion to follow.
+        state: the robot's state when the motion starts; an unknown acceleration counts as the motion's.
         fade_time: s; 0: nothing is carried over.
 
     Returns:
-        A motion that is `motion` itself once all has faded.
+        A motion that equals `motion` once all differences have faded.
 
     """
     if fade_time <= 0:
@@ -56,7 +57,7 @@ def join(motion: Motion, state: State, fade_time: float) -> Motion:
 
 
 def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
-    """The motion, begun with an acceleration `[D]` as in `join`, by a robot whose position and velocity are its own."""
+    """Like `join`, for a state that has the motion's own position and velocity, and an acceleration `[D]`."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
     ends = _possible_ends(motion.knots, fade_time)
@@ -67,7 +68,7 @@ def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Moti
 
 
 def settle(motion: Motion, fade_time: float) -> Motion:
-    """A motion that ends at rest, with the last acceleration taken away: it fades in, as `join` lets it fade out."""
+    """Return a motion that ends at rest with its last acceleration removed by a fade, as by `join` in reverse."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
     to_end = motion.knots[-1] - motion.knots
@@ -81,7 +82,7 @@ def settle(motion: Motion, fade_time: float) -> Motion:
 def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
     """Knots at which a fade may end, s from where it begins: within `fade_time`, and not before a full step.
 
-    Where the last one is much shorter than asked for, so is the next one, which is longer.
+    If the last of them is much shorter than `fade_time`, the next one, which is longer, is possible, too.
     """
     last = max(int(np.searchsorted(knots, fade_time * (1 + 1e-9), side="right")), 2)
     if last < len(knots) and knots[last - 1] < _SHORT * fade_time:
@@ -91,7 +92,7 @@ def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
 
 
 def _quintic(p: np.ndarray, v: np.ndarray, span: float) -> np.ndarray:
-    """Coefficients `[6, D]`: begins with position p and velocity v, ends at 0 with no velocity and acceleration."""
+    """Coefficients `[6, D]` of a quintic from position p and velocity v to 0 with velocity and acceleration 0."""
     q, w = p / span**3, v / span**2
     zero = np.zeros_like(p)
     return np.array([p, v, zero, -10 * q - 6 * w, (15 * q + 8 * w) / span, (-6 * q - 3 * w) / span**2])
@@ -111,14 +112,14 @@ def _with_fades(
     *,
     sign: float,
 ) -> Motion:
-    """The motion and some fading polynomials.
+    """The sum of the motion and some fading polynomials.
 
     Args:
-        motion: what they are added to.
-        parts: coefficients `[6, D]`, and span, s, `[D]` or a scalar, of each.
-        touched: pieces that any of them reaches.
-        times: where these begin in the time of the fades, s.
-        sign: -1 where that time runs backwards.
+        motion: to which they are added.
+        parts: coefficients `[6, D]` and span, s, `[D]` or a scalar, of each polynomial.
+        touched: pieces that any of them affects.
+        times: when these pieces begin in the time of the fades, s.
+        sign: -1 if that time runs backwards.
 
     """
     shift = taylor_shift(times, 5)
@@ -140,7 +141,7 @@ _ALTERNATING = ((-1.0) ** np.arange(6))[:, None]
 
 
 def _as_cubics(motion: Motion, added: np.ndarray, touched: slice) -> Motion:
-    """The same, with what is added as the cubics through its positions and velocities at the knots."""
+    """The same sum, with cubics through the positions and velocities at the knots instead of the polynomials."""
     h = motion.steps[touched, None]
     p0, v0 = added[:, 0], added[:, 1]
     p = sum(added[:, k] * h**k for k in range(6))

@@ -1,4 +1,4 @@
-"""Actions that are held over their step: every one is executed, so H actions are H pieces."""
+"""Actions that are held over their step: every one is executed, so H actions give H pieces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .motion import Motion, State
 
 
 def acceleration_hold(steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:
-    """Accelerations `[H, D]`, rad/s^2, held over steps `[H]`, s: quadratic pieces, whatever the start accelerates."""
+    """Accelerations `[H, D]`, rad/s^2, held over steps `[H]`, s: quadratic pieces, for any start acceleration."""
     h = steps[:, None]
     velocity = _accumulated(start.velocity, actions * h)
     position = _accumulated(start.position, (velocity[:-1] + actions * h / 2) * h)
@@ -17,7 +17,7 @@ def acceleration_hold(steps: np.ndarray, actions: np.ndarray, start: State) -> M
 
 
 def jerk_hold(steps: np.ndarray, actions: np.ndarray, start: State) -> Motion:
-    """Jerks `[H, D]`, rad/s^3, held over steps `[H]`, s: cubic pieces; an unknown start acceleration is 0."""
+    """Jerks `[H, D]`, rad/s^3, held over steps `[H]`, s: cubic pieces; an unknown start acceleration counts as 0."""
     h = steps[:, None]
     begin = np.zeros(actions.shape[1]) if start.acceleration is None else start.acceleration
     acceleration = _accumulated(begin, actions * h)

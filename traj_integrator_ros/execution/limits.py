@@ -1,4 +1,4 @@
-"""Whether a motion keeps its limits everywhere, not at its points alone."""
+"""Whether a motion keeps its limits everywhere, not only at its points."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-5
-"""A motion planned up to a limit may exceed it by the rounding of float32."""
+"""Relative slack: a motion planned up to a limit may exceed it by the rounding of float32."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits per joint `[D]`, rad, rad/s, rad/s^2, rad/s^3; None is no limit, as is an infinite value."""
+    """Limits per joint `[D]`, rad, rad/s, rad/s^2, rad/s^3; None or an infinite value means no limit."""
 
     position_min: np.ndarray | None = None
     position_max: np.ndarray | None = None
@@ -33,7 +33,7 @@ class Limits:
 
     @cached_property
     def slackened(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Least and most `[4, D]` that each derivative may be, slack included, infinite where off; None: no limit."""
+        """Least and greatest value `[4, D]` of each derivative, with slack; infinite where off; None: no limits."""
         return self.with_slack(RELATIVE_SLACK)
 
     def with_slack(self, slack: float) -> tuple[np.ndarray, np.ndarray] | None:
@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Violation:
-    """The extreme of the first piece of a motion that leaves a limit."""
+    """The extreme of the first piece of a motion that exceeds a limit."""
 
     joint: int
     quantity: str
@@ -63,9 +63,9 @@ class Violation:
 
 
 def first_violation(motion: Motion, limits: Limits) -> Violation | None:
-    """Find where a motion leaves its limits first, by the exact extremes of its pieces.
+    """Find where a motion first exceeds its limits, by the exact extremes of its pieces.
 
-    The state that it starts in is where the robot is rather than what is planned: the first piece may go on with it.
+    The start state is where the robot is rather than part of the plan: the first piece may begin outside the limits.
 
     Returns:
         The first violation of the first quantity (position, velocity, acceleration, jerk) that has one, or None.

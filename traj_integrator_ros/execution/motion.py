@@ -1,4 +1,4 @@
-"""A motion of all joints as polynomials, piece by piece: what a controller makes of its points, and what was meant."""
+"""A motion of all joints as piecewise polynomials, which a controller reproduces from its points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 SHORTEST_PIECE = 1e-4
-"""Length, s, below which what is left of a piece is not worth a point of its own: rounding would show in its jerk."""
+"""Length, s, below which the rest of a piece does not get a point of its own: rounding would show in its jerk."""
 _SLIVER = 1e-6
 
 
@@ -27,17 +27,17 @@ class State(NamedTuple):
 class Motion:
     """N polynomial pieces of D joints, continuous in position and velocity; the arrays must not be changed.
 
-    Before its first knot it is continued by its first piece; from its last knot on it rests at its last position.
+    Before its first knot it is extrapolated from its first piece; from its last knot on it rests at its last position.
     """
 
     knots: np.ndarray
     """Times, s from the motion's start, increasing from 0: float64 `[N + 1]`."""
     coefficients: np.ndarray
-    """Of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K >= 1."""
+    """Coefficients of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K >= 1."""
     with_accelerations: bool = True
-    """Whether its points carry accelerations: no where acceleration jumps at the knots (a hold)."""
+    """Whether its points have accelerations: False if acceleration jumps at the knots (a hold)."""
     ends_at_rest: bool = False
-    """Whether its last velocity is 0: then exactly, whatever rounding leaves of it."""
+    """Whether its last velocity is 0; then it counts as exactly 0, in spite of rounding."""
 
     @property
     def duration(self) -> float:
@@ -61,19 +61,19 @@ class Motion:
 
     @property
     def begin(self) -> State:
-        """Where the first piece begins."""
+        """State in which the first piece begins."""
         c = self.coefficients[0]
         return State(c[0], c[1], 2 * c[2] if len(c) > 2 else np.zeros(self.dof))
 
     @cached_property
     def end(self) -> State:
-        """Where the last piece arrives: at rest only if `ends_at_rest`."""
+        """State in which the last piece ends: at rest only if `ends_at_rest`."""
         span = float(self.knots[-1] - self.knots[-2])
         p, v, a = _derivatives(span, self.degree) @ self.coefficients[-1]
         return State(p, np.zeros_like(v) if self.ends_at_rest else v, a)
 
     def state_at(self, time: float) -> State:
-        """State at a time, s; at a knot that of the piece that begins there."""
+        """State at a time, s; at a knot, that of the piece that begins there."""
         if time >= self.knots[-1]:
             return State(self.end.position, np.zeros(self.dof), np.zeros(self.dof))
         piece = max(bisect_right(self.knots, time) - 1, 0)
@@ -97,7 +97,7 @@ class Motion:
     def from_time(self, time: float) -> Motion:
         """The rest of the motion from `time` on, s, as a motion of its own.
 
-        Where less than 0.1 ms is left of a piece, the next one begins earlier by so much.
+        If less than 0.1 ms is left of a piece, the next one begins earlier by that time.
 
         Raises:
             ValueError: the motion is over at that time, or has not begun.
@@ -121,7 +121,7 @@ class Motion:
     def until(self, time: float) -> Motion:
         """The motion up to a time, s.
 
-        Where less than 1 us would be used of a piece, the one before goes on instead: messages count nanoseconds.
+        If less than 1 us of a piece would be used, the previous one is extended instead: messages count nanoseconds.
 
         Raises:
             ValueError: the motion is over before that time, or has not begun.
@@ -145,7 +145,7 @@ class Motion:
         return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def moved(self, by: np.ndarray) -> Motion:
-        """The same motion elsewhere, by `[D]`, rad."""
+        """The same motion shifted by `[D]`, rad."""
         coefficients = self.coefficients.copy()
         coefficients[:, 0] += by
         return Motion(self.knots, coefficients, self.with_accelerations, self.ends_at_rest)
@@ -159,14 +159,14 @@ class Motion:
 
 
 def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
-    """Joints that stay where they are `[D]`, for a time, s, in pieces of one length."""
+    """Joints that stay at a position `[D]` for a time, s, in pieces of equal length."""
     coefficients = np.zeros((pieces, 2, len(position)))
     coefficients[:, 0] = position
     return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
 
 
 def raised(coefficients: np.ndarray, degree: int) -> np.ndarray:
-    """The same polynomials `[N, K + 1, D]` with zeros up to `degree`; a copy only where some are missing."""
+    """The same polynomials `[N, K + 1, D]`, padded with zeros up to `degree`; copied only if padded."""
     pieces, count, dof = coefficients.shape
     if count > degree:
         return coefficients
@@ -197,7 +197,7 @@ _TABLES = tuple(_tables(degree) for degree in range(_HIGHEST_DEGREE + 1))
 
 @lru_cache(maxsize=64)
 def _derivatives(t: float, degree: int) -> np.ndarray:
-    """From coefficients to value, first and second derivative at t: `[3, K + 1]`; shared, as most steps are alike."""
+    """Matrix `[3, K + 1]` from coefficients to value, first and second derivative at t; cached for equal steps."""
     powers = [1.0]
     for _ in range(degree):
         powers.append(powers[-1] * t)

@@ -1,4 +1,4 @@
-"""From a motion to the points of a message, and back: what a controller makes of points."""
+"""From a motion to the points of a message, and back to the motion that a controller interpolates."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .motion import Motion
 
 _NANOSECONDS = 1e9
 _NO_TIME = 1e-14
-"""Rounding of times, s, that shows nowhere."""
+"""Rounding of times, s, that has no visible effect."""
 
 
 class Points(NamedTuple):
     """Points of a trajectory, float64 `[N, D]` each."""
 
     time_ns: np.ndarray
-    """From its start, int64 `[N]`, increasing; nobody may change them."""
+    """Times from its start, ns, int64 `[N]`, increasing; must not be changed."""
     position: np.ndarray
     velocity: np.ndarray | None
     acceleration: np.ndarray | None
 
 
 def points_of(motion: Motion) -> Points:
-    """The points of a motion, one at each knot, its state at the whole nanosecond that is nearest.
+    """The points of a motion, one at each knot, with the state at the nearest whole nanosecond.
 
-    Between them joint_trajectory_controller repeats the motion: to rounding where its degree is at most 5 (3 without
-    accelerations). The last point has what the last piece arrives with.
+    Between them joint_trajectory_controller reproduces the motion, up to rounding, if its degree is at most 5 (3
+    without accelerations). The last point has the state in which the last piece ends.
     """
     time_ns, between = _whole_nanoseconds(motion.knots.tobytes())
     count, end = len(time_ns), motion.end
@@ -45,7 +45,7 @@ def points_of(motion: Motion) -> Points:
 
 @lru_cache(maxsize=16)
 def _whole_nanoseconds(knots: bytes) -> tuple[np.ndarray, bool]:
-    """The times of points, ns, and whether some knots lie between two nanoseconds; kept, as most plans share them."""
+    """The times of points, ns, and whether some knots lie between two nanoseconds; cached, as most plans share them."""
     seconds = np.frombuffer(knots)
     time_ns = np.rint(seconds * _NANOSECONDS).astype(np.int64)
     time_ns.flags.writeable = False
@@ -53,7 +53,7 @@ def _whole_nanoseconds(knots: bytes) -> tuple[np.ndarray, bool]:
 
 
 def motion_of_points(points: Points) -> Motion:
-    """What a controller commands between points: quintic, cubic or linear pieces, by what the points have."""
+    """The motion that a controller commands between points: quintic, cubic or linear, by what the points have."""
     knots = points.time_ns * 1e-9
     h = np.diff(points.time_ns)[:, None] * 1e-9
     p0, p1 = points.position[:-1], points.position[1:]

@@ -1,4 +1,4 @@
-"""What is left of a motion's velocity at its end, taken away."""
+"""Removes a small remaining velocity at the end of a motion."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .motion import Motion, raised, taylor_shift
 
 
 def brought_to_rest(motion: Motion, within: float) -> Motion:
-    """The motion with velocity and acceleration of its end taken away over its last seconds; where it ends stays.
+    """Return the motion with the velocity and acceleration of its end removed; its last position stays the same.
 
-    A quintic grows towards the end, and a cubic that leaves the acceleration where points carry none: the controller
-    repeats both exactly.
+    What is added is a quintic or, where points have no accelerations, a cubic that leaves the acceleration as it is:
+    the controller reproduces both exactly.
 
     Args:
-        motion: one that ends slowly.
-        within: s; counted from the last knot that is so far from the end, or from the start.
+        motion: one that ends with a small velocity.
+        within: s; the correction begins at the last knot that is at least this far from the end, or at the start.
 
     """
     first = int(np.searchsorted(motion.knots, motion.duration - within, side="right")) - 1

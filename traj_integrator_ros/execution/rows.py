@@ -1,4 +1,4 @@
-"""From actions and a start state to the motion that they mean, for every control space."""
+"""From actions and a start state to the motion that they describe, for every control space."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ DEFAULT_FADE_TIME = 0.2
 
 
 class Hold(Enum):
-    """What an action says about its step."""
+    """What an action specifies about its step."""
 
     POSITION = "position"
-    """Where the step ends."""
+    """Position at the end of the step."""
     VELOCITY = "velocity"
-    """Mean velocity of the step: where it ends, seen from where it began."""
+    """Mean velocity of the step, hence the position at its end relative to its beginning."""
     ACCELERATION = "acceleration"
-    """Held over the step."""
+    """Acceleration or jerk held over the step."""
     ACCELERATION_SEMI_IMPLICIT = "acceleration_semi_implicit"
-    """Leads to a velocity that is the mean velocity of the step, as semi-implicit Euler has it."""
+    """Acceleration that leads to a velocity, which is the mean velocity of the step, as in semi-implicit Euler."""
     JERK = "jerk"
-    """Held over the step."""
+    """Acceleration or jerk held over the step."""
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
-    """Length of each action's step, s, `[H]`, from dt as the maps have it: `dt[h]` leads to row h, by action h - 1.
+    """Length of each action's step, s, `[H]`, from dt as in the maps: `dt[h]` leads to row h, by action h - 1.
 
     The last action's step, which leads beyond the rows of the maps, is as long as the one before it.
     """
@@ -48,15 +48,16 @@ def motion_of_actions(
     rest_tolerance: float = 0.0,
     fade_time: float = DEFAULT_FADE_TIME,
 ) -> Motion:
-    """The motion that H actions mean: H steps long, from the start state through the positions of all rows.
+    """Return the motion that H actions describe: H steps long, from the start state through the positions of all rows.
 
     Args:
         hold: what an action is.
         steps: `[H]`, s, as `action_steps` gives them.
         actions: `[H, D]` in rad, rad/s, rad/s^2 or rad/s^3.
         start: state at the beginning of the first step.
-        rest_tolerance: rad/s, up to which the mean velocity of the last step counts as rest.
-        fade_time: s, within which the start's acceleration becomes the plan's, and at rest the plan's last one 0.
+        rest_tolerance: rad/s; a mean velocity of the last step up to this counts as rest.
+        fade_time: s, within which the start's acceleration changes to the plan's and, for an end at rest, the plan's
+            last acceleration to 0.
 
     """
     steps, actions = np.asarray(steps, np.float64), np.asarray(actions, np.float64)
@@ -80,9 +81,9 @@ def motion_of_positions(
     rest_tolerance: float = 0.0,
     fade_time: float = DEFAULT_FADE_TIME,
 ) -> Motion:
-    """The motion from a start state through positions `[N, D]`, rad, each a step `[N]`, s, after the one before.
+    """Return the motion from a start state through positions `[N, D]`, rad, at the ends of steps `[N]`, s.
 
-    The C2 cubic spline, and what it lacks of the start's acceleration, as a quintic that fades. Where the plan rests
+    It is the C2 cubic spline plus a fading quintic for the difference from the start's acceleration. If the plan rests
     at its end, so does the motion, and its acceleration fades to 0 in the same way.
     """
     steps = np.asarray(steps, np.float64)
@@ -110,9 +111,9 @@ def _through(steps: np.ndarray, rows: np.ndarray, start: State, rest: bool, fade
 
 @lru_cache(maxsize=16)
 def _unit_matrix(count: int, step: float, with_acceleration: bool, rest: bool, fade_time: float) -> np.ndarray:
-    """From positions, velocity and perhaps acceleration of the start to all coefficients: `[(K + 1) N, N + 2 or 3]`.
+    """Matrix `[(K + 1) N, N + 2 or 3]` from positions, start velocity (and acceleration) to all coefficients.
 
-    Its columns are the motions of as many joints, each of which has one datum of 1.
+    Its columns are the motions of as many joints, each of which has one input of 1 and the others 0.
     """
     size = count + 2 + with_acceleration
     unit = np.eye(size)

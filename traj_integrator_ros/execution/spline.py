@@ -1,4 +1,4 @@
-"""The C2 cubic spline through positions: clamped to the start's velocity, and to rest where the plan rests."""
+"""The C2 cubic spline through positions: clamped to the start's velocity, and to rest if the plan ends at rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .motion import Motion
 
 _LONGEST_DENSE = 128
-"""Steps up to which a matrix is kept for steps of one length; it has 4 N (N + 2) values."""
+"""Largest number of equal steps for which a matrix is cached; it has 4 N (N + 2) values."""
 
 
 def cubic_spline(
@@ -17,14 +17,14 @@ def cubic_spline(
 ) -> Motion:
     """The C2 cubic spline through positions.
 
-    An end that is not clamped has no jerk in its last piece (parabolic run-out): it goes on as its own last pieces
-    say, overshoots less than a spline whose last two pieces are one cubic, and is less moved by noise.
+    At an end that is not clamped, the last piece has no jerk (parabolic run-out): the spline overshoots less than one
+    whose last two pieces are one cubic (not-a-knot), and is less sensitive to noise.
 
     Args:
         steps: time between the positions, s, positive: `[N]`.
         positions: `[N + 1, D]`, rad.
-        start_velocity: `[D]`, rad/s, that it begins with; None: as its own first pieces say.
-        ends_at_rest: the last velocity is 0; else as its own last pieces say.
+        start_velocity: `[D]`, rad/s, with which it begins; None: not clamped.
+        ends_at_rest: whether the last velocity is clamped to 0; otherwise it is not clamped.
 
     """
     steps = np.asarray(steps, np.float64)
@@ -42,7 +42,7 @@ def cubic_spline(
 
 
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
-    """Whether the last two positions differ by no more than rest_tolerance, rad/s, allows."""
+    """Whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
     return max(map(abs, (positions[-1] - positions[-2]).tolist())) <= rest_tolerance * last_step
 
 
@@ -57,7 +57,7 @@ def hermite(steps: np.ndarray, positions: np.ndarray, velocities: np.ndarray, *,
 
 
 def equal_step(steps: np.ndarray) -> float | None:
-    """The length that all steps have, s; None where they differ, or are too many to keep a matrix for."""
+    """The common length of all steps, s; None if they differ, or are too many to cache a matrix for."""
     if len(steps) > _LONGEST_DENSE or len(set(steps.tolist())) > 1:
         return None
     return float(steps[0])
@@ -65,7 +65,7 @@ def equal_step(steps: np.ndarray) -> float | None:
 
 @lru_cache(maxsize=32)
 def equidistant(step: float, count: int) -> np.ndarray:
-    """Knots of a motion of `count` steps of one length; shared, so nobody may change them."""
+    """Knots of a motion of `count` equal steps; cached, so they must not be changed."""
     knots = np.arange(count + 1) * step
     knots.flags.writeable = False
     return knots
@@ -78,7 +78,7 @@ def _powers(rate: float) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _unit_matrix(count: int, clamped: bool, ends_at_rest: bool) -> np.ndarray:
-    """For steps of length 1: `[4 N, N + 2]`, from the start's velocity and the positions to all coefficients."""
+    """Matrix `[4 N, N + 2]` for steps of length 1, from start velocity and positions to all coefficients."""
     unit = np.eye(count + 2)
     ones, first = np.ones(count), unit[0] if clamped else None
     velocities = _velocities(ones, unit[1:], first, ends_at_rest)
@@ -86,18 +86,18 @@ def _unit_matrix(count: int, clamped: bool, ends_at_rest: bool) -> np.ndarray:
 
 
 def _velocities(steps: np.ndarray, positions: np.ndarray, first: np.ndarray | None, ends_at_rest: bool) -> np.ndarray:
-    """Velocities at the knots, by elimination in the tridiagonal system of a C2 cubic spline, all joints at once."""
+    """Velocities at the knots, by elimination in the tridiagonal system of the spline, for all joints at once."""
     count = len(steps)
     rate = 1 / steps
     secant = np.diff(positions, axis=0) * rate[:, None]
     pull = 3 * rate[:, None] * secant
     right = np.empty_like(positions, dtype=np.float64)
     right[1:-1] = pull[:-1] + pull[1:]
-    # An open end without jerk: the velocities at the ends of its piece have the secant as their mean.
+    # At an open end without jerk, the secant of the piece is the mean of the velocities at its ends.
     right[0] = 2 * secant[0] if first is None else first
     right[-1] = 0.0 if ends_at_rest else 2 * secant[-1]
     rates = rate.tolist()
-    above = 1.0 if first is None else 0.0  # of the row before, already divided by its diagonal
+    above = 1.0 if first is None else 0.0  # of the previous row, already divided by its diagonal
     factors = [above]
     for row in range(1, count):
         before, after = rates[row - 1], rates[row]
@@ -106,7 +106,7 @@ def _velocities(steps: np.ndarray, positions: np.ndarray, first: np.ndarray | No
         above = after * pivot
         factors.append(above)
     if not ends_at_rest:
-        # With one piece and both ends open, any velocities with that mean will do: the secant itself.
+        # With one piece and both ends open, any velocities with that mean are possible: take the secant itself.
         right[-1] = secant[-1] if above == 1.0 else (right[-1] - right[-2]) / (1 - above)
     for row in range(count - 1, -1, -1):
         right[row] -= factors[row] * right[row + 1]
