@@ -69,7 +69,7 @@ def test_each_size_goes_where_it_was_faster_and_the_trials_memory_is_let_go():
     engine = engine_of(runner)
     assert (engine.crossover, engine.place) == (None, "cpu")
     integrate(engine, 1)
-    assert engine.place == "cpu, or the CPU below 4.92e+04 numbers in a trajectory (gradients: 1.23e+04)"
+    assert engine.place == "cpu, or the CPU below 4.92e+04 numbers in a batch of trajectories (gradients: 1.23e+04)"
     forward, vjp = (crossover / NUMBERS for crossover in engine.crossover)
     assert 256 <= forward <= 1024
     assert 64 <= vjp <= 256

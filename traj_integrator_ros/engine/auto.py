@@ -1,8 +1,8 @@
-"""The runner of `device: auto` beside a GPU: small calls on the CPU, large ones on the device, by measured times.
+"""The runner of `device: auto` on a machine with a GPU: small calls on the CPU, large ones on the GPU, as measured.
 
-A call to a device costs its start and the copies, however small it is; the CPU has done some hundred trajectories by
-then. From which size on the device is faster depends on both of them: it is measured once, both ways, with calls like
-the first one.
+A call on a device takes the time of the launch and the copies, however small it is; in that time the CPU computes some
+hundred trajectories. The size from which on the device is faster depends on both, so it is measured once, forward and
+backward, with calls like the first one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..kernels import ControlMap
 from .types import is_out_of_memory
 from .work import ForwardWork, Runner, VjpWork
 
-# Trajectories of the calls that are measured, and calls of each size: the first two prepare the device (`graphs`).
+# Numbers of trajectories that are measured, and calls of each size: the first two prepare the device (`graphs`).
 BATCHES = tuple(4**power for power in range(9))
 PREPARED, TIMED = 2, 5
 # Larger calls are not measured: results of 64 MB in float32.
@@ -31,19 +31,19 @@ Work = ForwardWork | VjpWork
 
 
 class Crossover(NamedTuple):
-    """Numbers in a trajectory from which on the device is faster; 0: always, infinite: never."""
+    """Numbers in a batch of trajectories from which on the device is faster; 0: always, infinite: never."""
 
     forward: float
     vjp: float
 
 
 class AutoRunner:
-    """Takes each call to the CPU or to the device, whichever was faster at this size.
+    """Computes each call on the CPU or on the device, whichever was faster at this size.
 
     Args:
         cpu: the CPU's runner.
         device: the device's.
-        allocate: makes memory for results on the host, as both write to it.
+        allocate: allocates memory for results on the host, to which both write.
         clock: s.
 
     """
@@ -54,7 +54,7 @@ class AutoRunner:
         self.cpu = cpu
         self.device = device
         self.crossover: Crossover | None = None
-        """None as long as nothing has been measured."""
+        """None until it has been measured."""
         self._allocate = allocate
         self._clock = clock
 
@@ -71,11 +71,11 @@ class AutoRunner:
         runner.vjp(work)
 
     def is_for_cpu(self, numbers: int) -> bool:
-        """Whether trajectories of so many numbers, and their vjp, are for the CPU; no if that is not measured."""
+        """Whether trajectories of so many numbers, and their vjp, go to the CPU; False before it is measured."""
         return self.crossover is not None and numbers < min(self.crossover)
 
     def release(self) -> None:
-        """Let go of all memory on the device."""
+        """Free all memory on the device."""
         self.cpu.release()
         self.device.release()
 
@@ -88,13 +88,13 @@ class AutoRunner:
                 self._first_won(each, trials.forward, lambda runner: runner.forward),
                 self._first_won(each, trials.vjp, lambda runner: runner.vjp),
             )
-            self.device.release()  # what the trials have taken
+            self.device.release()  # memory of the trials
         return self.crossover
 
     def _first_won(
         self, each: int, make: Callable[[int], Work], method: Callable[[Runner], Callable[[Work], None]]
     ) -> float:
-        """Size from which on the device is faster: between the last that it loses at and the first that it wins at."""
+        """Size from which on the device is faster: between the last it loses at and the first that it wins at."""
         lost = 0
         for batch in BATCHES:
             numbers = batch * each
@@ -124,7 +124,7 @@ class AutoRunner:
 
 
 class _Trials(NamedTuple):
-    """Calls that are measured."""
+    """The calls that are measured."""
 
     kernel: ControlMap
     horizon: int
@@ -144,11 +144,11 @@ class _Trials(NamedTuple):
         return VjpWork(self.kernel, (upstream,) * 4, None, self.dt, action, start)
 
     def _zeros(self, *shape: int) -> np.ndarray:
-        """Input in the type of the results, as engines are mostly given it."""
+        """Input in the dtype of the results, as it usually is."""
         return np.zeros(shape, self.allocate((1,)).numpy().dtype)
 
 
 def numbers_of(kernel: ControlMap, action_shape: Sequence[int]) -> int:
-    """Numbers in a trajectory of actions `[B, Ha, dof]`: what the sizes of calls are counted in."""
+    """Numbers in the trajectories of actions `[B, Ha, dof]`, as the measure of a call's size."""
     batch, horizon, dof = action_shape
     return 4 * batch * kernel.output_horizon(horizon) * dof

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-# Views that are kept, so that a call of a known shape makes none.
+# Number of views that are kept, so that a call of a known shape creates none.
 _MOST_VIEWS = 256
 
 Made = TypeVar("Made")
@@ -18,7 +18,7 @@ Made = TypeVar("Made")
 class Buffers:
     """Flat storage by side and name, grown to the largest size seen and viewed in the shape of each call.
 
-    The side "input" lies on the device; "output" lies on the host, in pinned memory where the device is CUDA.
+    The side "input" is on the device; "output" is on the host, in pinned memory if the device is CUDA.
     """
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
@@ -45,7 +45,7 @@ class Buffers:
         make: Callable[[Tensor], Made],
         dtype: torch.dtype | None = None,
     ) -> Made:
-        """Return what `make` makes of `size` elements of `name`; made once for each `shape`.
+        """Return what `make` creates from `size` elements of `name`; it is called once for each `shape`.
 
         Raises:
             RuntimeError: there is no memory left; see `is_out_of_memory`.
@@ -58,7 +58,7 @@ class Buffers:
             return known
         held = self._storage.get((side, name))
         if held is None or held.dtype != dtype or held.numel() < size:
-            del held  # the old memory is free before the new one is asked for
+            del held  # free the old memory before the new memory is allocated
             self._views.clear()
             self._storage.pop((side, name), None)
             self._storage[side, name] = held = self._allocate(side, size, dtype)

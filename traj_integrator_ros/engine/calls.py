@@ -1,4 +1,4 @@
-"""How the engine's calls are carried out: arguments are checked, a runner works, results lie in memory that stays."""
+"""How the engine carries out calls: it checks arguments, a runner computes, results are in memory that is reused."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from .types import (
 )
 from .work import ForwardWork, Runner, VjpWork
 
-# Step lengths given as numbers that are kept as arrays.
+# Number of step lengths, given as numbers, that are kept as arrays.
 _MOST_STEPS = 64
-# Control maps that are kept: planners could ask for ever new forms of splines.
+# Number of control maps that are kept, because planners could request ever new forms of splines.
 _MOST_MAPS = 64
 _AT_REST = (None, None, None)
 
 
 class Calls:
-    """What `TrajectoryIntegrator` does; its methods say what the arguments are, which have the same names here.
+    """The implementation of `TrajectoryIntegrator`, whose methods document the arguments of the same names.
 
     Args:
         config: what to integrate, how and where.
-        runner: what does the work; None for the fastest on the device.
+        runner: what computes; None for the fastest runner on the device.
 
     Raises:
-        ValueError: a device that is not there, named with what is.
+        ValueError: a device that does not exist, named with those that do.
 
     """
 
@@ -66,7 +66,7 @@ class Calls:
 
     @contextlib.contextmanager
     def on_what_compiles(self) -> Iterator[bool]:
-        """Do all calls by the runner that compiles kernels at their first use, where there is one; whether there is."""
+        """Let the runner that compiles kernels at first use do all calls; yields whether there is such a runner."""
         runner = self._runner
         staged = runner.device if isinstance(runner, AutoRunner) else runner
         compiles = isinstance(staged, StagedRunner)
@@ -78,11 +78,11 @@ class Calls:
 
     @property
     def crossover(self) -> Crossover | None:
-        """As the integrator says it."""
+        """See `TrajectoryIntegrator.crossover`."""
         return self._runner.crossover if isinstance(self._runner, AutoRunner) else None
 
     def take_over(self, other: Calls) -> None:
-        """Use the memory of other calls, on the same device with the same dtype, from now on."""
+        """Take over the memory of `other`, which has the same device and dtype."""
         self._buffers, self._runner, self._sizes = other._buffers, other._runner, other._sizes
 
     def release(self) -> None:
@@ -92,7 +92,7 @@ class Calls:
         self._sizes.forget()
 
     def control_map(self, control_space: ControlSpace | None, spline: SplineForm | None) -> ControlMap:
-        """Return the map of a control space under the configured schemes; it is made once."""
+        """Return the map of a control space with the configured schemes; it is created once."""
         known = self._maps.get((control_space, spline))
         if known is None:
             config = self.config
@@ -217,7 +217,7 @@ class Calls:
         return evaluate(work, device, self.dtype, self._buffers, self._sizes, fused=fused)
 
     def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
-        """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and made once."""
+        """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and converted once."""
         if dt is None:
             dt = self.config.dt
         if type(dt) is not float:
@@ -242,10 +242,10 @@ class Calls:
         return torch.empty(shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
 
     def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., NamedTuple]) -> NamedTuple:
-        """Host memory for the results of a call, in all the forms they are wanted in.
+        """Host memory for the results of a call, in all the forms in which they are needed.
 
         Raises:
-            OutOfDeviceMemory: the host has not enough of it.
+            OutOfDeviceMemory: the host does not have enough memory.
 
         """
         size = math.prod(shape) if name == "trajectory" else gradient_size(shape)

@@ -1,4 +1,4 @@
-"""The engine's checks of what it is given: shapes, sizes, step lengths."""
+"""The engine's checks of its arguments: shapes, sizes, step lengths."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_start_index(start_index: Array | None, rows: int, batch: int, name: st
     """Return the start (or goal) row of each trajectory as int64; None without an index.
 
     Raises:
-        ValueError: of a wrong shape, or rows that are not there; neither 1 row nor `batch` without an index.
+        ValueError: an index of a wrong shape or out of range, or without an index neither 1 row nor `batch` rows.
 
     """
     if start_index is None:
@@ -64,7 +64,8 @@ def check_dt(dt: float | Array, batch: int, horizon: int, *, one_for: str | None
     """Return step lengths, s, as `[1 or batch, 1 or horizon]`, float64 and contiguous.
 
     Raises:
-        ValueError: of another shape, not finite or not positive; `one_for`: differing along the horizon.
+        ValueError: step lengths of another shape, not finite or not positive, or for `one_for` differing along the
+            horizon.
 
     """
     step = np.asarray(dt, dtype=np.float64)
@@ -83,10 +84,10 @@ def check_dt(dt: float | Array, batch: int, horizon: int, *, one_for: str | None
 
 
 def check_upstream(upstream: UpstreamGradient, shape: tuple[int, int, int]) -> bool:
-    """Return whether any gradient is there.
+    """Return whether any gradient is given.
 
     Raises:
-        ValueError: one of another shape.
+        ValueError: a gradient of another shape.
 
     """
     some = False

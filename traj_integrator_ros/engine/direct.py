@@ -1,4 +1,4 @@
-"""The runner of the CPU: the C++ loops read the caller's arrays and write the results, with nothing in between."""
+"""The runner of the CPU: the C++ loops read the caller's arrays and write the results, without copies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .work import ForwardWork, VjpWork
 
 
 class DirectRunner:
-    """Calls the C++ kernels on the arrays as they are; converts only what has another dtype or is not contiguous.
+    """Calls the C++ kernels on the caller's arrays; converts only those with another dtype or not contiguous.
 
     Raises:
-        ImportError: the C++ extension is not there.
+        ImportError: there is no C++ extension.
 
     """
 
@@ -62,11 +62,11 @@ class DirectRunner:
             raise ValueError(_unfit(work))
 
     def release(self) -> None:
-        """Let go of the memory for converted inputs."""
+        """Free the memory for converted inputs."""
         self._buffers.clear()
 
     def _converted(self, names: Sequence[str], values: Sequence[Array | None]) -> list[Tensor | None]:
-        """Inputs in the engine's dtype, contiguous: themselves where they are so already."""
+        """Inputs in the engine's dtype, contiguous; converted only if they are not."""
         return [None if value is None else self._fit(name, value) for name, value in zip(names, values, strict=True)]
 
     def _fit(self, name: str, value: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The gradient of the step lengths: needs the actions, and memory of its own at each call."""
+"""The gradient of the step lengths: needs the actions, and allocates memory in each call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .work import part_of_dt, part_of_rows
 
 
 class DtWork(NamedTuple):
-    """What the gradient of dt depends on; shapes as in `work`."""
+    """The inputs of the gradient of dt; shapes as in `work`."""
 
     kernel: ControlMap
     upstream: tuple[Array | None, ...]
@@ -29,7 +29,7 @@ class DtWork(NamedTuple):
 
 
 def vjp_dt(work: DtWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Tensor:
-    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts where the whole does not fit."""
+    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts if the whole does not fit."""
     total = torch.zeros(work.dt.shape, dtype=torch.float64)
     batch = work.actions.shape[0]
 
@@ -74,6 +74,6 @@ def _differentiate(
 
 
 def _to_device(value: Array, device: torch.device, dtype: torch.dtype) -> Tensor:
-    # Arrays are copied, because they may be read-only and torch has no such tensors.
+    # Arrays are copied, because they may be read-only, and torch has no read-only tensors.
     source = torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value.detach()
     return source.to(device, dtype)

@@ -1,4 +1,4 @@
-"""What trajectories cost, with gradients: on the CPU by the fused C++ loops, elsewhere by what torch composes."""
+"""Costs of trajectories, with gradients: on the CPU by the fused C++ loops, elsewhere composed of torch operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .work import part_of_dt, part_of_rows
 
 _STATE = ("position", "velocity", "acceleration")
 _BESIDE_LIMITS = 3
-"""Fields of a term before those of its limits."""
+"""Number of fields of a term before those of its limits."""
 
 
 def evaluate(
@@ -26,10 +26,10 @@ def evaluate(
 ) -> Evaluation:
     """Compute costs and gradients; arrays are views of `buffers`, or new.
 
-    The C++ loops do it (`fused`) where they are there, but for the gradient of dt.
+    The C++ loops do it (`fused`) if there are any, except for the gradient of dt.
 
     Raises:
-        OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
+        OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
     """
     try:
@@ -46,7 +46,7 @@ def evaluate(
 
 
 def full_cost(cost: QuadraticCost, dof: int) -> QuadraticCost:
-    """Return the same cost with zeros for what is absent, limits where any output has some.
+    """Return the same cost with zeros for absent fields, and with limits for all outputs if any output has them.
 
     A kernel that is compiled at its first use then has two variants instead of one for every choice of fields.
     """
@@ -59,7 +59,7 @@ def _composed(work: EvaluationWork, device: torch.device, dtype: torch.dtype, si
     kernel, goal, wanted = work.kernel, work.goal, work.wanted
     batch = work.actions.shape[0]
     kinds = _STATE[: len(kernel.goal)] if goal.count is not None else ()
-    compiles = device.type == "cuda" and not kernel.uniform_dt_only  # the maps that the kernel of the cost knows
+    compiles = device.type == "cuda" and not kernel.uniform_dt_only  # the maps that the cost's kernel supports
     cost = np.empty(batch, np.float64)
     action = np.empty(work.actions.shape, np.float64) if wanted.action else None
     count, dof = work.start_rows, work.actions.shape[2]
@@ -78,7 +78,7 @@ def _composed(work: EvaluationWork, device: torch.device, dtype: torch.dtype, si
         like = next((row for row in taken if row is not None), None)
         named = {f"{of}_{kind}": real(row) for kind, row in zip(_STATE, taken, strict=False)}
         wants = wanted.start if of == "start" else wanted.goal
-        if wants and like is not None:  # rows that are not there are zero, and have a gradient, too
+        if wants and like is not None:  # absent rows are zero, and have a gradient, too
             named = {name: real(np.zeros(like.shape)) if row is None else row for name, row in named.items()}
         return named
 
@@ -132,6 +132,6 @@ def _place(name: str) -> int:
 
 
 def _rows_of_term(value: Array | None, place: int, begin: int, end: int) -> Array | None:
-    """What a part of the trajectories sees of a field of a term: weights and targets may differ by trajectory."""
+    """The rows of a term's field for some of the trajectories: weights and targets may differ by trajectory."""
     differs = value is not None and value.ndim == (2 if CostTerm._fields[place] == "terminal_weight" else 3)
     return value[begin:end] if differs else value

@@ -1,4 +1,4 @@
-"""One evaluation of what trajectories cost: what is asked, checked, and what is answered."""
+"""One evaluation of costs: the checked request, and the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .types import Array
 
 
 class Wanted(NamedTuple):
-    """Which gradients are wanted of the sum of the costs."""
+    """Which gradients of the sum of the costs are wanted."""
 
     action: bool = True
     start: bool = False
@@ -24,22 +24,22 @@ USUALLY_WANTED = Wanted()
 
 
 class Evaluation(NamedTuple):
-    """Costs, and gradients of their sum; None where not wanted, or where there is no goal to have one."""
+    """Costs, and gradients of their sum; None if not wanted, or for a goal that is absent."""
 
     cost: np.ndarray
     """`[B]`."""
     action: np.ndarray | None
     """`[B, Ha, dof]`."""
     start: tuple[np.ndarray, ...] | None
-    """Of position, velocity and acceleration, `[S, dof]` each."""
+    """Gradients of position, velocity and acceleration, `[S, dof]` each."""
     goal: tuple[np.ndarray, ...] | None
-    """The same of the goal, as far as the map takes it."""
+    """The same for the parts of the goal that the map takes."""
     dt: np.ndarray | None
     """Float64, `[1 or B, 1 or Ha]`."""
 
 
 class EvaluationWork(NamedTuple):
-    """One call, checked; shapes as in `work`."""
+    """One checked call; shapes as in `work`."""
 
     kernel: ControlMap
     actions: Array
@@ -48,7 +48,7 @@ class EvaluationWork(NamedTuple):
     dt: np.ndarray
     goal: Goal
     cost: QuadraticCost
-    """Of arrays in the shapes that `kernels.quadratic_cost` knows, limits all three or not at all."""
+    """Arrays in the shapes of `kernels.quadratic_cost`; limit_weight, lower and upper are given together."""
     wanted: Wanted
 
     @property

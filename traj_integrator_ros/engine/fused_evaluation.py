@@ -1,4 +1,4 @@
-"""What trajectories cost, with gradients, by the fused C++ loops: they read what they are given in place."""
+"""Costs of trajectories, with gradients, by the fused C++ loops, which read their inputs in place."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .types import Array
 
 _NO_ENDS = (None,) * 8
 _KINDS = 3
-"""Position, velocity and acceleration of start or goal."""
+"""Kinds of rows of start or goal: position, velocity and acceleration."""
 
 
 def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers) -> Evaluation:
-    """Compute costs and gradients, but for that of dt; arrays are views of `buffers`, or new.
+    """Compute costs and gradients, except that of dt; arrays are views of `buffers`, or new.
 
     Raises:
-        ImportError: the C++ extension is not there.
-        ValueError: arrays of shapes that do not belong together.
+        ImportError: there is no C++ extension.
+        ValueError: arrays whose shapes do not match.
 
     """
     from ..kernels import native
@@ -36,7 +36,7 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     results = buffers.made(
         "output", "evaluation", shape, batch + math.prod(shape), lambda flat: _Results.of(flat, shape)
     )
-    # The gradient of a goal position is found in that of the actions.
+    # The gradient of a goal position is taken from that of the actions.
     action = results.action if wanted.action or (wanted.goal and replaces) else None
     starts = _KINDS if wanted.start else 0
     goals = len(kernel.goal) if wanted.goal and goal.count is not None and not replaces else 0
@@ -91,7 +91,7 @@ class _Results(NamedTuple):
 
 
 def _summed(rows: np.ndarray, index: np.ndarray | None, count: int) -> np.ndarray:
-    """Gradients `[B, dof]` summed over the trajectories that share a row, always in the same order."""
+    """Gradients `[B, dof]`, summed over the trajectories that share a row in a fixed order."""
     if index is None:
         return rows if count == rows.shape[0] else rows.sum(0, keepdims=True)
     total = np.zeros((count, rows.shape[1]))
@@ -104,7 +104,7 @@ def _four(rows: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
 
 
 def _contiguous(given: Array | tuple | None) -> Array | tuple | None:
-    """Arrays, in tuples or not, as the loops take them."""
+    """Arrays, or tuples of them, made contiguous for the loops."""
     if isinstance(given, tuple):
         return tuple(_contiguous(part) for part in given)
     if isinstance(given, Tensor):

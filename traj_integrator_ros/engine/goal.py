@@ -1,4 +1,4 @@
-"""Goal states: checked, and in position control put in the place of the action that they replace."""
+"""Goal states: checked, and in position control put in place of the action that they replace."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .types import Array, StartState
 
 
 class Goal(NamedTuple):
-    """A goal as one call has it."""
+    """The goal of one call."""
 
     rows: tuple[Array | None, ...] = ()
-    """Position, velocity and acceleration, as far as the map takes them, each `[G, dof]` or None."""
+    """Position, velocity and acceleration, or those of them that the map takes, each `[G, dof]` or None."""
     index: np.ndarray | None = None
     """`[B]`, int64; None where G is 1 or B."""
     count: int | None = None
@@ -35,10 +35,10 @@ def check_goal(
     goal_rows: int | None,
     shape: tuple[int, ...],
 ) -> Goal:
-    """Return the goal of a call with actions of `shape`; without one, `goal_rows` may say that it has one all the same.
+    """Return the goal of a call with actions of `shape`; if `goal` is None, `goal_rows` says whether there is one.
 
     Raises:
-        ValueError: a goal, or a part of one, where the map takes none; a wrong shape, named.
+        ValueError: a goal, or a part of one, that the map does not take; a wrong shape, named.
 
     """
     batch, horizon, dof = shape
@@ -61,7 +61,7 @@ def check_goal(
 
 
 def actions_to_goal(actions: Array, goal: Goal, place: int, buffers: Buffers) -> Tensor:
-    """A copy of the actions, on the host, with the goal position in the place of one."""
+    """A copy of the actions, on the host, with the goal position in place of one of them."""
     copy = buffers.view("output", "actions to the goal", tuple(actions.shape))
     if isinstance(actions, np.ndarray):
         np.copyto(copy.numpy(), actions, casting="same_kind")

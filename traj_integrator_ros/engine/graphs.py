@@ -1,4 +1,4 @@
-"""Recorded work, kept least recently used first out: on CUDA one graph for each kind and shape of call."""
+"""A cache of recorded work, least recently used first out: on CUDA one graph for each kind and shape of call."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """Captures what `run` starts on the device in a CUDA graph.
+    """Captures the kernels and copies that `run` launches in a CUDA graph.
 
-    Kernels have to be compiled before: `run` must have run once.
+    Kernels must be compiled beforehand: `run` must have run once.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -39,9 +39,9 @@ class CudaRecorder:
         self._stream = torch.cuda.Stream(device)
 
     def record(self, run: Callable[[], None]) -> Replay:
-        """Capture `run`; what it allocates belongs to the graph and dies with it."""
+        """Capture `run`; memory that it allocates belongs to the graph and is freed with it."""
         graph = torch.cuda.CUDAGraph()
-        # Other threads may go on with what a capture must not do.
+        # Other threads may continue with operations that are forbidden in a capture.
         capture = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
         with torch.cuda.device(self._device), capture:
             run()
@@ -59,13 +59,13 @@ AnyCall = TypeVar("AnyCall", bound=RepeatedCall)
 
 
 class GraphCache:
-    """The latest kinds of call with their memory, and their recordings.
+    """The latest kinds of calls with their memory, and their recordings.
 
-    A kind of call is recorded when it comes for the second time: what comes only once is not worth it.
+    A kind of call is recorded when it occurs for the second time: recording one that occurs only once does not pay.
 
     Args:
-        recorder: None to record nothing.
-        capacity: how many kinds of call are kept.
+        recorder: records calls; None to record nothing.
+        capacity: how many kinds of calls are kept.
 
     """
 
@@ -76,7 +76,7 @@ class GraphCache:
         self._replays: dict[Hashable, Replay] = {}
 
     def find(self, key: Hashable, make: Callable[[], AnyCall]) -> tuple[AnyCall, Replay]:
-        """Return the memory and work of `key`, made if need be, and how to do its work this time."""
+        """Return the memory and work of `key`, created if necessary, and a function that does the work this time."""
         call = self._calls.get(key)
         if call is None:
             self._make_room()
@@ -94,7 +94,7 @@ class GraphCache:
         self._replays.clear()
 
     def __len__(self) -> int:
-        """Number of kinds of call."""
+        """Number of kinds of calls."""
         return len(self._calls)
 
     def _make_room(self) -> None:

@@ -1,9 +1,9 @@
 """The engine: action sequences to trajectories, and upstream gradients back, on one device with buffers of its own.
 
-Knows nothing of ROS. Arrays go in as numpy or torch, results come out on the CPU, as tensors or as numpy arrays. Once a
-kind of call has been seen, nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
-read what they are given in place; on CUDA each kind of call is one graph (`engine.staged`). What does not fit on the
-device is done in parts (`engine.split`).
+Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are on the CPU, as tensors or as numpy arrays.
+After the first calls of a kind nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
+read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`). Batches that do not fit on the
+device are computed in parts (`engine.split`).
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ __all__ = [
 
 
 class TrajectoryIntegrator:
-    """Integrates action sequences, and computes vector-Jacobian products of that.
+    """Integrates action sequences, and computes vector-Jacobian products of the integration.
 
     Results are views of buffers that the next call of the same kind overwrites. Inputs are
     read during the call only, and may be read-only.
 
     Args:
         config: what to integrate, how and where.
-        runner: what does the work; None for the fastest on the device.
+        runner: what computes; None for the fastest runner on the device.
 
     Raises:
-        ValueError: a device that is not there, named with what is.
+        ValueError: a device that does not exist, named with those that do.
 
     """
 
@@ -77,12 +77,12 @@ class TrajectoryIntegrator:
 
     @property
     def backend(self) -> str:
-        """What computes on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
+        """The backend on this device: "reference", "native" or "triton" (see `kernels.backend_info`)."""
         return default_backend(self.device).value
 
     @property
     def crossover(self) -> Crossover | None:
-        """Sizes from which on the device computes instead of the CPU; None if one does all, or nothing is measured."""
+        """Sizes from which on the device computes instead of the CPU; None if one computes all, or before measuring."""
         return self._calls.crossover
 
     @property
@@ -91,18 +91,18 @@ class TrajectoryIntegrator:
         if self.crossover is None:
             return str(self.device)
         forward, vjp = (f"{numbers:.3g}" for numbers in self.crossover)
-        return f"{self.device}, or the CPU below {forward} numbers in a trajectory (gradients: {vjp})"
+        return f"{self.device}, or the CPU below {forward} numbers in a batch of trajectories (gradients: {vjp})"
 
     @property
     def backend_obstacle(self) -> str:
-        """Why something slower than the device's best computes; empty where the best does."""
+        """Why a backend slower than the device's best one is used; empty if the best one is."""
         kind = self.device.type
         best = Backend.TRITON if kind == "cuda" else Backend.NATIVE
         unavailable = next((info.unavailable for info in backend_info() if info.device == kind), {})
         return unavailable.get(best, "")
 
     def control_map(self, control_space: ControlSpace | None = None, spline: SplineForm | None = None) -> ControlMap:
-        """Return the map of `control_space` (None: the configured one) under the configured schemes.
+        """Return the map of `control_space` (None: the configured one) with the configured schemes.
 
         `spline` is the form of B-splines; None for the configured one.
         """
@@ -111,7 +111,7 @@ class TrajectoryIntegrator:
     def output_horizon(
         self, action_horizon: int, control_space: ControlSpace | None = None, spline: SplineForm | None = None
     ) -> int:
-        """Number of trajectory rows that `action_horizon` actions give."""
+        """Number of trajectory rows for `action_horizon` actions."""
         return self.control_map(control_space, spline).output_horizon(action_horizon)
 
     def integrate_array(
@@ -143,7 +143,7 @@ class TrajectoryIntegrator:
 
         Raises:
             ValueError: an argument of a wrong shape, size or value, named.
-            OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
+            OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
         results = self._calls.integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline)
@@ -174,8 +174,8 @@ class TrajectoryIntegrator:
     ) -> GradientArrays:
         """Compute the vector-Jacobian product of `integrate_array`: upstream gradients to those of its arguments.
 
-        The maps are linear in actions and start state, so both are needed for the gradient of dt alone; without
-        actions `batch` and `action_horizon` say the shape, without start `start_rows` does.
+        The maps are linear in actions and start state, so both are needed for the gradient of dt only; without actions,
+        `batch` and `action_horizon` give the shape, without start, `start_rows` does.
 
         Args:
             start: as for `integrate_array`; None for rest.
@@ -191,14 +191,14 @@ class TrajectoryIntegrator:
             goal_index: as for `integrate_array`.
             goal_rows: rows of the goal where `goal` is None; None: there is no goal.
             spline: as for `integrate_array`.
-            want_dt: also return the gradient of dt; that one takes memory of its own at each call.
+            want_dt: also return the gradient of dt, for which each call allocates memory.
 
         Returns:
-            Gradients as arrays, valid until the next call that computes some.
+            Gradients as arrays, valid until the next call that computes gradients.
 
         Raises:
             ValueError: an argument of a wrong shape, size or value, named.
-            OutOfDeviceMemory: one trajectory does not fit on the device, or the results not on the host.
+            OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
         shape, ends = (actions, batch, action_horizon), (goal, goal_index, goal_rows)
@@ -227,12 +227,12 @@ class TrajectoryIntegrator:
         spline: SplineForm | None = None,
         wanted: Wanted = USUALLY_WANTED,
     ) -> Evaluation:
-        """Return what trajectories cost, and gradients of the sum of the costs; no trajectory is kept.
+        """Return the costs of trajectories, and gradients of the sum of the costs; no trajectory is kept.
 
         Args:
-            start: as for `integrate_array`, as all that is not said here.
+            start: as for `integrate_array`, like all arguments whose shape is not given here.
             actions: `[B, Ha, dof]`.
-            cost: as for `kernels.quadratic_cost`, of arrays; limits come all three or not at all.
+            cost: as for `kernels.quadratic_cost`, with arrays; limit_weight, lower and upper are given together.
             dt: step lengths, s.
             control_space: None for the configured one.
             start_index: `[B]` integers.
@@ -275,7 +275,7 @@ class TrajectoryIntegrator:
         return time if np.ndim(dt) == 2 else time[0]
 
     def with_changes(self, **changes: object) -> TrajectoryIntegrator:
-        """Return an engine with some configuration fields changed; it takes over the memory where it still fits."""
+        """Return an engine with some configuration fields changed; it takes over the memory if that still fits."""
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
         same = ("device", "dtype", "max_graphs")
         if all(getattr(changed.config, name) == getattr(self.config, name) for name in same):
@@ -283,11 +283,11 @@ class TrajectoryIntegrator:
         return changed
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
-        """Integrate and differentiate each `(batch, action horizon)`, so that the first real one is no slower.
+        """Integrate and differentiate each `(batch, action horizon)`, so that the first real call is no slower.
 
-        Where kernels are compiled at their first use, all are that calls with one step length, or one for each step,
-        come to: for every choice of upstream gradients and start rows, for a start pool, for the gradient of dt, for
-        costs with and without limits. What has been compiled once is kept on disk.
+        Where kernels are compiled at first use, this compiles all kernels that calls with one step length, or with one
+        for each step, need: for every choice of upstream gradients and start rows, for a start pool, for the gradient
+        of dt, for costs with and without limits. Compiled kernels are cached on disk.
         """
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
@@ -295,7 +295,7 @@ class TrajectoryIntegrator:
             with self._calls.on_what_compiles() as compiles:
                 if compiles:
                     self._compile_variants(actions)
-            for _ in range(2):  # a kind of call is recorded when it comes for the second time
+            for _ in range(2):  # a kind of call is recorded when it occurs for the second time
                 trajectory = self.integrate(start, actions)
                 self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
 
@@ -304,7 +304,7 @@ class TrajectoryIntegrator:
         self._calls.release()
 
     def _compile_variants(self, actions: np.ndarray) -> None:
-        """Do each kind of call that runs other machine code once."""
+        """Make one call of each kind that runs different machine code."""
         batch, horizon, dof = actions.shape
         some = np.zeros((batch, self.output_horizon(horizon), dof), np.float32)
         steps = [None] if self.control_map().uniform_dt_only else [None, np.full(horizon, self.config.dt)]
@@ -313,7 +313,7 @@ class TrajectoryIntegrator:
         starts = [StartState(row, *others) for others in itertools.product((None, row), repeat=2)]
         for dt in steps:
             for subset in given:
-                # The kernel of the gradient of dt is the same for all of them.
+                # The kernel for the gradient of dt is the same for all of them.
                 want_dt = subset is given[-1]
                 self.vjp(starts[-1], UpstreamGradient(*subset), actions=actions, dt=dt, want_dt=want_dt)
             for index in (None, np.zeros(batch, np.int64)):

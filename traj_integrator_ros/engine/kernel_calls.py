@@ -1,4 +1,4 @@
-"""The maps' launchers on device tensors, writing into tensors of the caller's wherever the backend can."""
+"""The maps' launchers on device tensors, writing into the caller's tensors wherever the backend can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs and results of a call in one memory each, so that one copy takes all of them to the device or back."""
+"""Inputs and results of a call, each in one block of memory, so that one copy moves all of them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import Tensor
 from .buffers import Buffers
 from .types import Array
 
-# Of the inputs that do not have the engine's dtype.
+# Dtypes of the inputs that do not have the engine's dtype.
 _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
 _ALIGNMENT = 64
 
 
 class PackedInputs:
-    """Named inputs, one behind the other, on the host (pinned) and on the device; on the CPU both are the same.
+    """Named inputs, one after the other, on the host (pinned) and on the device; on the CPU both are the same.
 
     Args:
-        values: inputs like those to come, None if there is none.
+        values: inputs with the shapes and dtypes of all that follow; None for absent ones.
         buffers: where the memory comes from.
         device: the kernels'.
         dtype: the engine's.
@@ -60,10 +60,10 @@ class PackedInputs:
 
 
 class PackedResults:
-    """Device memory for results that go to `hosts`: those themselves, where the device can write them.
+    """Device memory for results that go to `hosts`: `hosts` themselves, if the device can write to them.
 
     Args:
-        hosts: memory for the results, in the engine's dtype; one copy serves those that lie one behind the other.
+        hosts: memory for the results, in the engine's dtype; one copy serves those that are adjacent.
         buffers: where the device's memory comes from.
         device: the kernels'.
 

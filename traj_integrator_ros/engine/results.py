@@ -1,4 +1,4 @@
-"""Host memory for the results of a call, in all the forms they are wanted in."""
+"""Host memory for the results of a call, in all the forms in which they are needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .types import Gradient, GradientArrays
 
 
 class ForwardResults(NamedTuple):
-    """`[4, B, H, dof]` three times over."""
+    """`[4, B, H, dof]` in three forms."""
 
     tensor: Tensor
     array: np.ndarray
@@ -26,14 +26,14 @@ class ForwardResults(NamedTuple):
 
 
 class VjpResults(NamedTuple):
-    """Gradients of actions and start rows twice over."""
+    """Gradients of actions and start rows in two forms."""
 
     tensors: Gradient
     arrays: GradientArrays
 
     @classmethod
     def of(cls, flat: Tensor, shape: tuple[int, ...]) -> VjpResults:
-        """View flat memory as results of `shape`, as `gradient_size` has it."""
+        """View flat memory as results of `shape`, which is that of `gradient_size`."""
         rows, batch, horizon, dof, goal_rows, goals = shape
         parts = flat.split([batch * horizon * dof, *[rows * dof] * 3, *[goal_rows * dof] * goals])
         views = [parts[0].view(batch, horizon, dof), *(part.view(-1, dof) for part in parts[1:])]
@@ -42,6 +42,6 @@ class VjpResults(NamedTuple):
 
 
 def gradient_size(shape: tuple[int, ...]) -> int:
-    """Numbers of all gradients but that of dt: `shape` is start rows, B, Ha, dof, goal rows, and kinds of goal row."""
+    """Size of all gradients except that of dt: `shape` is start rows, B, Ha, dof, goal rows, and kinds of goal row."""
     rows, batch, horizon, dof, goal_rows, goals = shape
     return (batch * horizon + 3 * rows + goals * goal_rows) * dof

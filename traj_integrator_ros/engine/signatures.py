@@ -1,4 +1,4 @@
-"""Methods that take the same arguments: their parameters are written once."""
+"""Methods that take the same arguments, with their parameters written once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def takes_what(other: Callable[Parameters, object]) -> Callable[[Callable[..., Result]], Callable[Parameters, Result]]:
-    """Declare that a method takes what another one takes: `help`, `inspect` and type checkers show its parameters."""
+    """Declare that a method has the parameters of another one, for `help`, `inspect` and type checkers."""
 
     def declared(method: Callable[..., Result]) -> Callable[Parameters, Result]:
         own = inspect.signature(method)

@@ -1,4 +1,4 @@
-"""B-splines on the CPU: the C++ launchers take tensors, which share the memory of the caller's arrays."""
+"""B-splines on the CPU: the C++ launchers take tensors that share the memory of the caller's arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATE = ("position", "velocity", "acceleration")
 
 
 class SplineCalls:
-    """Forward and vjp calls of the maps that know a goal state.
+    """Forward and vjp calls of the maps that take a goal state.
 
     Args:
         fit: copies an array into the runner's memory of that name, in its dtype, unless it is a tensor that fits.
@@ -75,7 +75,7 @@ class SplineCalls:
 
 
 class _Borrowed:
-    """An array's memory as if it could be written: torch has no read-only tensors, and the launchers only read it."""
+    """An array's memory, declared writable: torch has no read-only tensors, and the launchers only read it."""
 
     def __init__(self, array: np.ndarray) -> None:
         interface = dict(array.__array_interface__)

@@ -1,4 +1,4 @@
-"""Batches that do not fit on the device: done in parts, each half as large as the one that failed."""
+"""Batches that do not fit on the device: computed in parts, each half as large as the one that failed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Free = Callable[[], None]
 
 
 class PartSizes:
-    """How many trajectories of a kind fit, learned by failing, and the loop that goes by it.
+    """How many trajectories of a kind fit, learned from failures, and the loop over such parts.
 
     Args:
         device: its name, for the error.
-        free: lets go of all memory on the device.
+        free: frees all memory on the device.
 
     """
 
@@ -57,7 +57,7 @@ class PartSizes:
 
 
 def forward(work: ForwardWork, runner: Runner, sizes: PartSizes) -> None:
-    """Integrate, in parts where the whole does not fit."""
+    """Integrate, in parts if the whole does not fit."""
     kind = ("forward", work.kernel.name, work.out.shape[2])
 
     def part(begin: int, end: int) -> None:
@@ -67,7 +67,7 @@ def forward(work: ForwardWork, runner: Runner, sizes: PartSizes) -> None:
 
 
 def vjp(work: VjpWork, runner: Runner, sizes: PartSizes) -> None:
-    """Compute the vjp, in parts where the whole does not fit; gradients of shared start rows are summed in float64."""
+    """Compute the vjp, in parts if the whole does not fit; gradients of shared start rows are summed in float64."""
     kind = ("vjp", work.kernel.name, work.action.shape[1])
     start, goal = _Sums(work.start, work.sums_rows), _Sums(work.goal, work.sums_goals)
 
@@ -84,7 +84,7 @@ def vjp(work: VjpWork, runner: Runner, sizes: PartSizes) -> None:
 
 
 class _Sums:
-    """Gradients of rows that several parts share, summed in float64; nothing where they do not."""
+    """Gradients of rows that several parts share, summed in float64; empty if no rows are shared."""
 
     def __init__(self, rows: tuple[Tensor, ...], are_shared: bool) -> None:
         self._rows = rows if are_shared else ()
@@ -93,7 +93,7 @@ class _Sums:
         self._totals: list[Tensor] = []
 
     def of_part(self) -> tuple[Tensor, ...] | None:
-        """Memory for the sums of one part; None where each part has rows of its own."""
+        """Memory for the sums of one part; None if each part has rows of its own."""
         if not self._are_shared:
             return None
         if not self._part:
@@ -102,11 +102,11 @@ class _Sums:
         return self._part
 
     def add(self) -> None:
-        """Take in the sums of one part."""
+        """Add the sums of one part."""
         for total, rows in zip(self._totals, self._part, strict=True):
             total += rows
 
     def finish(self) -> None:
-        """Hand over the sums of all parts, where there were several."""
+        """Write the sums of all parts to the results, if there were several."""
         for rows, total in zip(self._rows, self._totals, strict=False):
             rows.copy_(total)

@@ -1,8 +1,8 @@
 """The runner of a device with memory of its own: inputs in through pinned memory, kernels, results out.
 
-One copy takes all inputs in and one the results out. On CUDA a small call is one graph for each kind and shape of it; a
-large one is done in parts, the copies of one beside the kernels of the other. It serves the CPU too, where nothing is
-recorded.
+One copy takes all inputs to the device and one takes the results back. On CUDA, each kind and shape of small call is
+one graph; a large call is computed in parts, whose copies overlap with the kernels of other parts. The runner also
+works on the CPU, where nothing is recorded.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .packing import PackedInputs, PackedResults
 from .types import Array
 from .work import ForwardWork, VjpWork
 
-# Calls that move more bytes than this run eagerly in shared memory: their launches cost nothing beside the work, and
-# memory of their own for each kind would be too much.
+# Calls that move more bytes than this run eagerly in common memory: their launches take little time compared with the
+# work, and separate memory for each kind would be too much.
 MOST_RECORDED_BYTES = 32 << 20
 PART_BYTES = 16 << 20
-"""Bytes of results in each part of those calls."""
+"""Bytes of results in each part of such calls."""
 _STATE = ("position", "velocity", "acceleration")
 
 
 class StagedRunner:
-    """Copies in, computes and copies out, with all memory made once.
+    """Copies in, computes and copies out, with all memory allocated once.
 
     Args:
         device: where the kernels run.
         dtype: of inputs and results.
-        max_graphs: kinds of call that are recorded and kept; 0 records nothing.
-        recorder: what records; by default CUDA graphs on CUDA, nothing elsewhere.
+        max_graphs: number of kinds of calls that are recorded and kept; 0 records nothing.
+        recorder: records calls; the default is CUDA graphs on CUDA, and none elsewhere.
 
     """
 
@@ -87,7 +87,7 @@ class StagedRunner:
                         rows.copy_(total)
 
     def release(self) -> None:
-        """Let go of all memory on the device, the graphs' too."""
+        """Free all memory on the device, including that of the graphs."""
         for lane in self._lanes:
             lane.buffers.clear()
         if self.graphs is not None:
@@ -113,7 +113,7 @@ class StagedRunner:
         do_work()
 
     def _parts(self, batch: int, moved: int) -> list[tuple[_Lane, int, int]]:
-        """Trajectories of each part and the lane that takes them, turn by turn."""
+        """Trajectories of each part, and the lane that computes it, in turn."""
         count = min(max(moved // PART_BYTES, 1), batch)
         size = -(-batch // count)
         places = range(0, batch, size)
@@ -122,7 +122,7 @@ class StagedRunner:
     def _summands(
         self, name: str, results: tuple[Tensor, ...], parts: list[tuple[_Lane, int, int]], are_summed: bool
     ) -> Tensor | None:
-        """Memory on the host for what each part adds to rows that several parts share, `[parts, 3, S, dof]`."""
+        """Host memory for each part's summands of rows that several parts share, `[parts, 3, S, dof]`."""
         if not are_summed or len(parts) == 1:
             return None
         return self._lanes[0].buffers.view("output", name, (len(parts), len(results), *results[0].shape))
@@ -134,7 +134,7 @@ class StagedRunner:
         work: ForwardWork | VjpWork,
         inputs: dict[str, Array | None],
     ) -> None:
-        lane.wait()  # until then its memory on the host is read
+        lane.wait()  # until then its host memory may still be read
         with lane.at_work():
             call = self._call(call_type, work, inputs, lane.buffers)
             call.inputs.fill(inputs)
@@ -157,7 +157,7 @@ class StagedRunner:
 
 
 class _Lane(NamedTuple):
-    """Memory for one part of a call, and the stream that works on it; none on the CPU."""
+    """Memory for one part of a call, and the stream that works on it; there is no stream on the CPU."""
 
     buffers: Buffers
     stream: torch.cuda.Stream | None
@@ -168,14 +168,14 @@ class _Lane(NamedTuple):
         return cls(Buffers(device, dtype), stream)
 
     def at_work(self) -> contextlib.AbstractContextManager:
-        """Start what follows on this lane's stream, behind what is on the current one."""
+        """Run the context's work on this lane's stream, after the work on the current one."""
         if self.stream is None:
             return contextlib.nullcontext()
         self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))
         return torch.cuda.stream(self.stream)
 
     def wait(self) -> None:
-        """Wait for what has been started."""
+        """Wait for all work on this lane."""
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -244,7 +244,7 @@ def _vjp_inputs(work: VjpWork) -> dict[str, Array | None]:
 def _key(
     call_type: type, work: ForwardWork | VjpWork, inputs: Mapping[str, Array | None], results: tuple[Tensor, ...]
 ) -> Hashable:
-    """What has to be the same for the same recording: map, shapes, what is given, and where the results go."""
+    """The key of a recording: map, shapes, which inputs are given, and where the results go."""
     shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())
     places = tuple((result.data_ptr(), tuple(result.shape)) for result in results)
     return call_type, work.kernel.name, shapes, places

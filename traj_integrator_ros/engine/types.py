@@ -1,4 +1,4 @@
-"""What goes into the engine and what comes out of it: configuration, start states, gradients, its one error."""
+"""The engine's arguments and results: configuration, start states, gradients, and its error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, Finit
 
 Array = np.ndarray | Tensor
 
-# Of the CPU's allocator, and of CUDA's for pinned memory.
+# Errors of the CPU's allocator, and of CUDA's allocator for pinned memory.
 _HOST_IS_FULL = ("can't allocate memory", "CUDA error: out of memory")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -35,7 +35,7 @@ class IntegratorConfig:
     dt: float = 0.02
     """Default step length, s."""
     device: str = "auto"
-    """"auto" (CUDA where there is one, the CPU for calls that it does faster), "cpu", "cuda" or "cuda:N"."""
+    """"auto" (CUDA if there is a device, the CPU for calls that are faster there), "cpu", "cuda" or "cuda:N"."""
     dtype: str = "float32"
     bspline_degree: int = 3
     """3, 4 or 5."""
@@ -44,9 +44,9 @@ class IntegratorConfig:
     bspline_layout: BsplineLayout = BsplineLayout.TIGHT
     max_batch: int = 1024
     max_horizon: int = 256
-    """Longest action horizon; trajectories by central difference are 4 longer, splines have rows between the points."""
+    """Longest action horizon; central differences give 4 more rows, splines give `steps` rows for each segment."""
     max_graphs: int = 16
-    """CUDA graphs that are kept, each with buffers of its own: one for each kind and shape of call; 0 for none."""
+    """Number of CUDA graphs that are kept: one for each kind and shape of call, with its own buffers; 0 for none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "control_space", ControlSpace(self.control_space))
@@ -66,13 +66,13 @@ class IntegratorConfig:
             raise ValueError(f"dtype: expected one of {', '.join(DTYPES)}, got {self.dtype!r}")
 
     def spline(self, degree: int = 0, steps: int = 0) -> SplineForm:
-        """Return the configured form of splines, but for a degree and a number of steps that are not 0."""
+        """Return the configured form of splines, with `degree` and `steps` replaced where they are not 0."""
         return SplineForm(degree or self.bspline_degree, steps or self.bspline_steps, self.bspline_layout)
 
 
 @dataclass(frozen=True)
 class StartState:
-    """Start or goal rows `[S, dof]`: one for all trajectories, one for each, or a pool for an index."""
+    """Start or goal rows `[S, dof]`: one for all trajectories, one for each, or a pool from which an index selects."""
 
     position: Array
     velocity: Array | None = None
@@ -100,9 +100,9 @@ class Gradient(NamedTuple):
     start_position: Tensor  # [S, dof]
     start_velocity: Tensor
     start_acceleration: Tensor
-    dt: Tensor | None  # in the shape that dt was given; None unless asked for
+    dt: Tensor | None  # in the shape in which dt was given; None unless wanted
     goal_position: Tensor | None = None  # [G, dof]; None without a goal
-    goal_velocity: Tensor | None = None  # None where the map takes a goal position only, too
+    goal_velocity: Tensor | None = None  # also None if the map takes a goal position only
     goal_acceleration: Tensor | None = None
 
 
@@ -115,21 +115,21 @@ class GradientArrays(NamedTuple):
     start_acceleration: np.ndarray
     dt: np.ndarray | None
     values: np.ndarray
-    """All numbers but those of dt, one behind the other in one array: the memory that the others are views of."""
+    """All gradients except that of dt as one flat array, of which the others are views."""
     goal_position: np.ndarray | None = None
     goal_velocity: np.ndarray | None = None
     goal_acceleration: np.ndarray | None = None
 
 
 class OutOfDeviceMemory(RuntimeError):
-    """Memory cannot hold one trajectory on the device, or all results on the host; the engine remains usable."""
+    """One trajectory does not fit on the device, or the results do not fit on the host; the engine remains usable."""
 
 
 def resolve_device(name: str) -> torch.device:
     """Return the device that `name` ("auto", "cpu", "cuda", "cuda:N") means here.
 
     Raises:
-        ValueError: an unknown name, or a device that is not there.
+        ValueError: an unknown name, or a device that does not exist.
 
     """
     count = torch.cuda.device_count()
@@ -147,7 +147,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed: torch has a type for it on devices only, on the host it is known by its text."""
+    """Whether an allocation failed: torch has an error type for devices only, so on the host its text decides."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return any(text in str(error) for text in _HOST_IS_FULL)

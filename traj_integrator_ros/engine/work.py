@@ -1,4 +1,4 @@
-"""One call of the engine, checked, as the runners take it: a map, its inputs and the memory for its results."""
+"""One checked call of the engine, as runners take it: a map, its inputs and the memory for its results."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ForwardWork(NamedTuple):
     dt: np.ndarray
     """s, float64, `[1 or B, 1 or Ha]`."""
     out: Tensor
-    """`[4, B, H, dof]` on the host; contiguous, or a part of the trajectories."""
+    """`[4, B, H, dof]` on the host; contiguous, or a slice of the trajectories."""
     goal: tuple[Array | None, ...] = ()
-    """Of maps that know a goal: like start; all None: there is none."""
+    """For maps that take a goal: like start; all None: there is no goal."""
     goal_index: np.ndarray | None = None
     """`[B]`, int64; None where the goal has 1 row or B."""
 
@@ -41,7 +41,7 @@ class ForwardWork(NamedTuple):
         return next((rows.shape[0] for rows in self.start if rows is not None), 1)
 
     def part(self, begin: int, end: int) -> ForwardWork:
-        """Return the work on some of the trajectories."""
+        """Return the work for a part of the trajectories."""
         return self._replace(
             actions=self.actions[begin:end],
             start=part_of_rows(self.start, self.start_index, begin, end),
@@ -54,11 +54,11 @@ class ForwardWork(NamedTuple):
 
 
 class VjpWork(NamedTuple):
-    """The vjp of upstream gradients, by actions and start rows; results go to the host."""
+    """The vjp of upstream gradients for actions, start and goal rows; results go to the host."""
 
     kernel: ControlMap
     upstream: tuple[Array | None, ...]
-    """Of position, velocity, acceleration and jerk, each `[B, H, dof]` or None for 0; not all None."""
+    """Gradients of position, velocity, acceleration and jerk, each `[B, H, dof]` or None for 0; not all None."""
     start_index: np.ndarray | None
     """`[B]`, int64; None if S is 1 or B."""
     dt: np.ndarray
@@ -68,7 +68,7 @@ class VjpWork(NamedTuple):
     start: tuple[Tensor, ...]
     """Position, velocity and acceleration, each `[S, dof]` on the host."""
     goal: tuple[Tensor, ...] = ()
-    """The same of the goal; empty where there is none."""
+    """The same for the goal; empty if there is none."""
     goal_index: np.ndarray | None = None
     """`[B]`, int64; None where the goal has 1 row or B."""
 
@@ -84,18 +84,18 @@ class VjpWork(NamedTuple):
 
     @property
     def sums_rows(self) -> bool:
-        """Whether a start row collects the gradients of several trajectories."""
+        """Whether a start row sums the gradients of several trajectories."""
         return self.start_index is not None or self.start_rows != self.batch
 
     @property
     def sums_goals(self) -> bool:
-        """Whether a goal row collects the gradients of several trajectories."""
+        """Whether a goal row sums the gradients of several trajectories."""
         return bool(self.goal) and (self.goal_index is not None or self.goal[0].shape[0] != self.batch)
 
     def part(
         self, begin: int, end: int, sums: tuple[Tensor, ...] | None, goal_sums: tuple[Tensor, ...] | None
     ) -> VjpWork:
-        """Return the work on some of the trajectories; the gradients of rows that are summed go to `sums`."""
+        """Return the work for a part of the trajectories; the gradients of rows that are summed go to `sums`."""
         return self._replace(
             upstream=tuple(None if gradient is None else gradient[begin:end] for gradient in self.upstream),
             start_index=None if self.start_index is None else self.start_index[begin:end],
@@ -108,7 +108,7 @@ class VjpWork(NamedTuple):
 
 
 class Runner(Protocol):
-    """Does the work on one device; both methods return when the results have arrived on the host."""
+    """Computes on one device; both methods return when the results have arrived on the host."""
 
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
@@ -117,13 +117,13 @@ class Runner(Protocol):
         """Compute the vector-Jacobian product."""
 
     def release(self) -> None:
-        """Let go of all memory on the device."""
+        """Free all memory on the device."""
 
 
 def part_of_rows(
     rows: tuple[Array | None, ...], index: np.ndarray | None, begin: int, end: int
 ) -> tuple[Array | None, ...]:
-    """Return the start or goal rows of some of the trajectories: all, where they share them."""
+    """Return the start or goal rows of a part of the trajectories: all rows, if they are shared."""
     count = next((row.shape[0] for row in rows if row is not None), 1)
     if index is not None or count == 1:
         return rows
@@ -131,5 +131,5 @@ def part_of_rows(
 
 
 def part_of_dt(dt: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """Return the step lengths of some of the trajectories."""
+    """Return the step lengths of a part of the trajectories."""
     return dt if dt.shape[0] == 1 else dt[begin:end]
