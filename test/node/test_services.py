@@ -276,7 +276,7 @@ def test_evaluate_takes_the_limits_that_the_node_knows(client: RosClient) -> Non
     )
     request.cost.velocity.limit_weight = floats(np.ones(DOF))
     refused = client.evaluate(request)
-    assert refused.message.startswith("invalid_cost: cost.velocity.lower: expected limits beside limit_weight")
+    assert refused.message.startswith("invalid_cost: cost.velocity.lower: expected limits with limit_weight")
     client.set_parameters(limits__velocity=[1.0, 3.0, 3.0])
     try:
         known = client.evaluate(request)

@@ -1,4 +1,4 @@
-"""What is done with input between wire and engine: checked, ordered, given a start, limited, made into points.
+"""Processing of input between wire and engine: checks, joint order, start states, limits, and points to publish.
 
-Knows no ROS and no byte of a message: only numpy, execution, the engine and the kernels may be imported here.
+Knows neither ROS nor serialized messages: only numpy, execution, the engine and the kernels may be imported here.
 """

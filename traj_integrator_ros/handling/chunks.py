@@ -1,4 +1,4 @@
-"""Overlapping chunks of a policy, averaged where several of them say where the robot should be. Knows no ROS."""
+"""Overlapping chunks of a policy, averaged where several of them cover a time. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ..execution.spline import cubic_spline
 from .plan import Plan
 
 _MOST_CHUNKS = 128
-"""More than ACT's largest: chunks of 100 actions, one with each action."""
+"""Most chunks that are remembered; more than ACT needs at most: chunks of 100 actions, one with each action."""
 _SAME_TIME_NS = 1_000
 _MOMENT_S = 1e-6
 
 
 @dataclass(frozen=True)
 class Weighing:
-    """How chunks that cover the same time are weighed: the i-th by exp(-decay i)."""
+    """How chunks that cover the same time are weighted: the i-th by exp(-decay i)."""
 
     decay: float
-    """m of ACT."""
+    """The parameter m of ACT."""
     newest_first: bool
-    """Whether i counts from the newest observation; else from the oldest."""
+    """Whether i counts from the newest observation; otherwise from the oldest."""
 
 
 @dataclass(frozen=True)
 class _Remembered:
-    """A chunk of positions by the times, ns of the node's clock, that its rows are for."""
+    """A chunk of positions with the times of its rows, in ns of the node's clock."""
 
     origin_ns: int
     first_ns: int
     last_ns: int
     positions: Motion
-    """Through the rows, from the first of them on: what it says between them."""
+    """The spline through the rows, from the first one on, for times between them."""
 
     def at(self, times_ns: np.ndarray) -> np.ndarray:
         """Positions `[N, dof]` at times `[N]`; NaN before its first row and after its last."""
@@ -45,24 +45,24 @@ class _Remembered:
 
 
 class ChunkMemory:
-    """The chunks of positions that were published and are not over, by the time of their observation."""
+    """The chunks of positions that were published and are not over, in the order of their observations."""
 
     def __init__(self) -> None:
         self._chunks: list[_Remembered] = []
         self._most_averaged = 0
         self.forgotten = 0
-        """Chunks that were not over when something else took over from them, or when there were too many."""
+        """Number of chunks that were not over when something else replaced them, or when there were too many."""
 
     def averaged(self, chunk: Plan, weighing: Weighing) -> Plan:
-        """The chunk with each position averaged with those that chunks in memory have for the same time.
+        """Return the chunk with each position averaged with those of remembered chunks for the same time.
 
-        Steps may differ: between the rows of a chunk its spline counts. A chunk with the same origin is left out, for
-        `chunk` takes its place. Ranks go by origin, not by arrival. A start that the chunk brings is its own and not
-        where the average was, so an average has none.
+        Steps may differ: between the rows of a chunk its spline is evaluated. A remembered chunk with the same origin
+        is left out, because `chunk` replaces it. Chunks are ranked by origin, not by arrival. The start of a chunk is
+        where that chunk begins, not where the average was, so an average has no start.
 
         Args:
             chunk: positions with an origin.
-            weighing: of those that cover a time.
+            weighing: weights of the chunks that cover a time.
 
         """
         times_ns = _row_times(chunk)
@@ -78,7 +78,7 @@ class ChunkMemory:
         return replace(chunk, actions=averaged, start=None)
 
     def take(self, chunk: Plan | None, now_ns: int) -> None:
-        """Remember a chunk that was published, as the policy sent it; None: something else was, so forget them all."""
+        """Remember a published chunk as the policy sent it; None: something else was published, so forget all."""
         running = [other for other in self._chunks if other.last_ns > now_ns]
         if chunk is None:
             self._chunks = []
@@ -90,7 +90,7 @@ class ChunkMemory:
         self._chunks = running[-_MOST_CHUNKS:]
 
     def most_averaged(self) -> int:
-        """Most chunks that were averaged for one time since this was asked last."""
+        """Return the largest number of chunks averaged for one time since the last call."""
         most, self._most_averaged = self._most_averaged, 0
         return most
 

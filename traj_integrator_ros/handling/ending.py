@@ -1,4 +1,4 @@
-"""The end of a motion: at rest, by a brake where the plan does not stop. Knows no ROS."""
+"""The end of a motion: at rest, by a brake if the plan does not stop. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ..execution.rest import brought_to_rest
 from .rejection import Rejected, RejectionReason
 
 LONGEST_BRAKE_S = 30.0
-"""What takes longer to stop has limits that are none of a robot's."""
+"""A brake that takes longer means that the limits cannot be those of a robot."""
 _SHORTEST_SPACING_S = 1e-3
-"""Of a brake's points: no controller has shorter cycles."""
+"""Least spacing of a brake's points: no controller has shorter cycles."""
 _MOST_PIECES = 1000
 
 
 @dataclass(frozen=True)
 class Braking:
-    """How joints are brought to rest."""
+    """The settings by which joints are brought to rest."""
 
     joint_names: tuple[str, ...]
     rest_tolerance: float
-    """rad/s, up to which an end counts as rest: taken away over the last `time`."""
+    """rad/s; an end velocity up to this counts as rest, and is removed over the last `time`."""
     time: float
-    """s, of a brake without limits."""
+    """Duration of a brake without limits, s."""
     acceleration: np.ndarray | None
-    """Limits `[dof]`; None: none, as for jerk."""
+    """Limits `[dof]`; None: no limits; the same for jerk."""
     jerk: np.ndarray | None
 
 
@@ -38,7 +38,7 @@ class StoppingMotion(NamedTuple):
 
     motion: Motion
     brakes_at: float | None
-    """When the plan is over and the brake begins, s; None: the plan stops by itself."""
+    """When the plan ends and the brake begins, s; None: the plan itself ends at rest."""
 
 
 def stopping(motion: Motion, braking: Braking) -> StoppingMotion:
@@ -58,7 +58,7 @@ def stopping(motion: Motion, braking: Braking) -> StoppingMotion:
 
 
 def brake_from(state: State, spacing: float, braking: Braking) -> Motion:
-    """The brake from a state.
+    """Return the brake from a state.
 
     Args:
         state: rad, rad/s, rad/s^2.
@@ -84,7 +84,7 @@ def brake_from(state: State, spacing: float, braking: Braking) -> Motion:
 
 
 def brake_durations(velocity: np.ndarray, braking: Braking) -> np.ndarray:
-    """Time to rest of each joint, s `[dof]`, that moves without acceleration."""
+    """Time to rest of each joint, s `[dof]`, from a constant velocity."""
     return _fastest(State(np.zeros_like(velocity), velocity), braking).durations
 
 

@@ -1,4 +1,4 @@
-"""The engine that parameters ask for. Knows no ROS."""
+"""The engine configuration that follows from the parameters. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def engine_config(parameters: NodeParameters) -> IntegratorConfig:
 
 
 def changes_at_run_time(parameters: NodeParameters) -> dict[str, object]:
-    """Return what of it may change while the node runs, for `TrajectoryIntegrator.with_changes`."""
+    """Return the fields that may change while the node runs, for `TrajectoryIntegrator.with_changes`."""
     return {
         "control_space": parameters.control_space,
         "dt": parameters.dt,

@@ -1,4 +1,4 @@
-"""Requests for what action sequences cost: the cost, checked and in the node's joint order. Knows no ROS."""
+"""Requests for the cost of action sequences: the cost, checked and in the node's joint order. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CostFields(NamedTuple):
 
 
 class EvaluationFields(NamedTuple):
-    """What an Evaluate request asks for beside the sequence."""
+    """The fields of an Evaluate request other than the sequence."""
 
     cost: CostFields
     wanted: Wanted
@@ -56,7 +56,7 @@ def check_fields(value: int, name: str) -> int:
 
 
 def check_rows_wanted(rows: np.ndarray, request: ActionRequest) -> np.ndarray:
-    """Return the trajectories to answer, int64.
+    """Return the indices of the trajectories to return, int64.
 
     Raises:
         Rejected: row_out_of_range, or size_out_of_range.
@@ -74,7 +74,7 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest) -> np.ndarray:
             RejectionReason.ROW_OUT_OF_RANGE,
             f"trajectory_rows: expected 0 to {batch - 1} (batch {batch}), got {rows[at]} at [{at}]",
         )
-    # Gradients, four outputs and times, all float32.
+    # Size of gradients, four outputs and times, all float32.
     size = 4 * ((batch * request.horizon + 4 * rows.size * request.output_horizon) * (dof + 1) + 6 * batch * dof)
     if rows.size and size > LARGEST_RESULT_BYTES:
         raise Rejected(
@@ -90,8 +90,8 @@ def check_cost(fields: CostFields, request: ActionRequest, limits: JointLimits) 
 
     Args:
         fields: the cost.
-        request: what it is the cost of.
-        limits: those that the node knows, for terms with a limit_weight alone.
+        request: the checked sequences.
+        limits: those of the node, for terms with a limit_weight but no limits.
 
     Raises:
         Rejected: size_mismatch, not_finite or invalid_cost, naming the field.
@@ -103,7 +103,7 @@ def check_cost(fields: CostFields, request: ActionRequest, limits: JointLimits) 
 
 
 def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
-    """Return the request for some of its trajectories alone."""
+    """Return the request for only some of its trajectories."""
 
     def taken(state: StartState | None, index: np.ndarray | None) -> tuple[StartState | None, np.ndarray | None]:
         if state is None or index is not None:
@@ -145,7 +145,7 @@ def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: Joint
         for bound, own in zip((checked.lower, checked.upper), limits.bounds(name), strict=True)
     )
     if lower is None and upper is None:
-        raise _invalid(f"cost.{name}.lower", "limits beside limit_weight, for the node knows none of its own, got none")
+        raise _invalid(f"cost.{name}.lower", "limits with limit_weight, because the node has none of its own, got none")
     dof = len(request.columns.names)
     lower = np.full(dof, -np.inf, np.float32) if lower is None else lower
     upper = np.full(dof, np.inf, np.float32) if upper is None else upper
@@ -172,7 +172,7 @@ def _check_array(output: str, field: str, values: np.ndarray, request: ActionReq
 
 
 def _shape(field: str, size: int, request: ActionRequest) -> tuple[int, ...] | None:
-    """The shape of an array of `size` values in a field of a term; None where it has none."""
+    """The shape of an array of `size` values in a field of a term; None if the size fits no shape."""
     batch, dof = request.batch, len(request.columns.names)
     if size == dof:
         return (dof,)
@@ -184,7 +184,7 @@ def _shape(field: str, size: int, request: ActionRequest) -> tuple[int, ...] | N
 
 
 def _sizes(field: str, request: ActionRequest) -> list[tuple[int, str]]:
-    """How many values a field of a term may have, and why."""
+    """The possible numbers of values in a field of a term, with their explanations."""
     batch, horizon, dof = request.batch, request.output_horizon, len(request.columns.names)
     sizes = [(dof, "dof")]
     if field in _ROWS:

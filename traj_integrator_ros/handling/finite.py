@@ -1,4 +1,4 @@
-"""Finding NaN and infinity in arrays from outside and in results."""
+"""Checks for NaN and infinity in received arrays and in results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def require_finite(field: str, values: np.ndarray, reason: RejectionReason = Rej
     """Check an array of any shape for NaN and infinity.
 
     Raises:
-        Rejected: `reason`, with the first offending element.
+        Rejected: for `reason`, naming the first such element.
 
     """
     if all_finite(values):
@@ -27,7 +27,7 @@ def require_finite(field: str, values: np.ndarray, reason: RejectionReason = Rej
 
 def all_finite(values: np.ndarray) -> bool:
     """Whether an array of any shape holds neither NaN nor infinity."""
-    # Of a few numbers, the sum in plain Python is the quickest; it is finite only if they all are.
+    # For few numbers, the sum in plain Python is fastest; it is finite only if all of them are.
     if values.size <= _FEW and math.isfinite(sum(values.reshape(-1).tolist())):
         return True
     return bool(np.logical_and.reduce(np.isfinite(values), axis=None))

@@ -1,4 +1,4 @@
-"""Joint names of a message against the node's own order."""
+"""The order of a message's joints relative to the node's own order."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ColumnOrder:
     """Columns of the node in the message's order; None if both orders are the same."""
 
     def into_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the message's order into the node's; what is made anew is contiguous."""
+        """Reorder the last axis from the message's order into the node's; a reordered copy is contiguous."""
         return values if self.to_node is None else np.take(values, self.to_node, axis=-1)
 
     def out_of_node(self, values: np.ndarray) -> np.ndarray:
-        """Reorder the last axis from the node's order into the message's; what is made anew is contiguous."""
+        """Reorder the last axis from the node's order into the message's; a reordered copy is contiguous."""
         return values if self.from_node is None else np.take(values, self.from_node, axis=-1)
 
 
@@ -37,10 +37,10 @@ def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: s
     Args:
         names: the message's names; empty means the node's own order.
         joint_names: the node's joints.
-        field: what to call the names in a message.
+        field: what error messages call the names.
 
     Raises:
-        Rejected: duplicate_joint, unknown_joint, or joint_count where joints are missing.
+        Rejected: duplicate_joint, unknown_joint, or joint_count if joints are missing.
 
     """
     return _resolved(tuple(names), joint_names, field)
@@ -48,7 +48,7 @@ def resolve_columns(names: Sequence[str], joint_names: tuple[str, ...], field: s
 
 @lru_cache(maxsize=32)
 def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) -> ColumnOrder:
-    """Keeps orders of all joints of a node alone, which are short: the others raise."""
+    """Cached; only complete orders are stored, which are short, because all others raise."""
     if not names or names == joint_names:
         return ColumnOrder(joint_names, None, None)
     columns = resolve_subset(names, joint_names, field)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # brings torch with it
 
 @dataclass(frozen=True)
 class JointLimits:
-    """Limits per joint `[dof]` in the node's order; None is no limit, as is an infinite value."""
+    """Limits per joint `[dof]` in the node's order; None or an infinite value means no limit."""
 
     joint_names: tuple[str, ...]
     position_min: np.ndarray | None = None
@@ -37,7 +37,7 @@ class JointLimits:
         return Limits(self.position_min, self.position_max, self.velocity, self.acceleration, self.jerk)
 
     def surely_kept(self, trajectories: np.ndarray, start_row: int = 0) -> bool:
-        """Whether `find_violation` would find none, in few operations; where it is close, the answer is no.
+        """Whether `find_violation` would find none, in few operations; in close cases the answer is False.
 
         Args:
             trajectories: position, velocity, acceleration and jerk, `[4, B, H, dof]`, finite.
@@ -56,14 +56,14 @@ class JointLimits:
 
     @cached_property
     def _thresholds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Least and most that values `[4, H, dof]` can be and not need a closer look; None without limits."""
+        """Bounds `[4, H, dof]` within which values need no further check; None without limits."""
         bounds = self.of_motion.with_slack(0.999 * RELATIVE_SLACK)
         return None if bounds is None else (bounds[0][:, None], bounds[1][:, None])
 
 
 @dataclass(frozen=True)
 class LimitViolation:
-    """The value that exceeds a limit by most, of the first quantity in which any does."""
+    """The value that exceeds its limit most, in the first quantity in which any value does."""
 
     quantity: str
     joint: str
@@ -82,18 +82,18 @@ class LimitViolation:
 
 
 def excess(value: np.ndarray | float, highest: np.ndarray | float) -> np.ndarray | float:
-    """By how much a value exceeds its limit beyond rounding; 0 or less where it keeps it. Infinity is no limit."""
+    """By how much a value exceeds its limit beyond rounding; 0 or less if it does not. Infinity means no limit."""
     return value - highest - RELATIVE_SLACK * np.abs(highest)
 
 
 def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:
     """Find where a trajectory exceeds its limits.
 
-    The start state, and what lies before it, is where the robot is rather than what is planned: it is not checked.
+    The start state, and rows before it, are where the robot is rather than part of the plan, and are not checked.
 
     Args:
         trajectory: arrays `[B, H, dof]`, numpy; any of them may be None.
-        limits: what to check against.
+        limits: the limits to check.
         start_row: row of the start state.
 
     Returns:
@@ -112,7 +112,8 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
         if limit is None or values is None or values.shape[1] <= first:
             continue
         planned = values[:, first:]
-        # Worst value of each joint first: one pass over the trajectory, no temporary of its size where avoidable.
+        # First the worst value of each joint: one pass over the trajectory, if possible without a temporary of its
+        # size.
         if sign is None:
             worst = np.maximum(_over_batch(np.max, planned), -_over_batch(np.min, planned))
             bound = limit
@@ -132,20 +133,20 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
 
 
 def _over_batch(reduce: Callable[..., np.ndarray], planned: np.ndarray) -> np.ndarray:
-    """One value for each joint; over the batch first, where the memory is contiguous: that is 20 times faster."""
+    """Reduce to one value per joint; over the batch first if memory is contiguous, which is 20 times faster."""
     return reduce(reduce(planned, axis=0), axis=0)
 
 
 def find_motion_violation(motion: Motion, limits: JointLimits, brakes_at: float | None = None) -> str:
-    """Say where a motion leaves its limits, between its points as well; empty if it does not.
+    """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
-    A joint that begins outside a limit has the first piece to come back: there the robot is, and nobody planned it.
-    Where accelerations are held, jerk is the change from one to the next over a step, as in the rows of the map.
+    A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
+    If accelerations are held, jerk is the change from one to the next over a step, as in the rows of the map.
 
     Args:
         motion: what is to be commanded.
-        limits: what to check against.
-        brakes_at: when the plan is over and a brake begins, s; None: no brake.
+        limits: the limits to check.
+        brakes_at: when the plan ends and a brake begins, s; None: no brake.
 
     """
     found = first_violation(motion, limits.of_motion)
@@ -161,7 +162,7 @@ def find_motion_violation(motion: Motion, limits: JointLimits, brakes_at: float 
 
 
 def _steps_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) -> str:
-    """Where held accelerations change by more than the jerk limit allows within a step."""
+    """Describe where held accelerations change by more than the jerk limit allows within a step."""
     held = motion.knots[:-1] < (np.inf if brakes_at is None else brakes_at - 1e-9)
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:

@@ -1,4 +1,4 @@
-"""The checked configuration that values of the node's parameters make. Knows no ROS."""
+"""The checked configuration from the values of the node's parameters. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterValue
 
 
 class InvalidParameters(ValueError):
-    """Parameter values that are wrong, or do not fit together; the message names them."""
+    """Parameter values that are wrong, or contradict each other; the message names them."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class NodeParameters:
 
     @property
     def joint_limits(self) -> JointLimits:
-        """The limits of the joints; those that are off are None."""
+        """The limits of the joints; None for those that are off."""
         return JointLimits(
             self.joint_names,
             self.limits_position_min,
@@ -77,7 +77,7 @@ class NodeParameters:
 
     @property
     def braking(self) -> Braking:
-        """How motions are brought to rest."""
+        """The settings by which motions are brought to rest."""
         return Braking(
             self.joint_names,
             self.publish_rest_tolerance,
@@ -88,10 +88,10 @@ class NodeParameters:
 
     @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
-        """Check a value for every parameter of the table, alone and together.
+        """Check a value for every parameter of the table, individually and together.
 
         Raises:
-            InvalidParameters: names the parameter, what was expected and what was given.
+            InvalidParameters: with the parameter, what was expected and what was given.
 
         """
         for spec in PARAMETERS:
@@ -121,12 +121,12 @@ def check_value(spec: ParameterSpec, value: ParameterValue) -> None:
     """Check one value against its line of the table.
 
     Raises:
-        InvalidParameters: names the parameter, what was expected and what was given.
+        InvalidParameters: with the parameter, what was expected and what was given.
 
     """
     if spec.range is not None:
         low, high = spec.range
-        if not low <= value <= high:  # NaN is outside, too
+        if not low <= value <= high:  # NaN counts as outside
             raise InvalidParameters(f"{spec.name}: expected {low:g} to {high:g}{f' {spec.unit}'.rstrip()}, got {value}")
     if spec.choices and value not in spec.choices:
         raise InvalidParameters(f"{spec.name}: expected one of {', '.join(spec.choices)}, got {value!r}")

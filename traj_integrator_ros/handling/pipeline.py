@@ -1,4 +1,4 @@
-"""What the node does with input, from checked arrays to results: start state, engine, limits. Knows no ROS."""
+"""The node's processing from checked arrays to results: start state, engine, limits. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .time_grid import TimeGrid
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
-"""Takes what was found wrong but let through (limits.action = warn)."""
+"""Called with violations that are let through (limits.action = warn)."""
 _TIME_GRIDS_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
@@ -52,9 +52,9 @@ class IntegratedBatch(NamedTuple):
     trajectories: np.ndarray
     """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
     times: TimeGrid
-    """Of `[output horizon]` points, or `[batch, output horizon]`."""
+    """Times of the points, `[output horizon]` or `[batch, output horizon]`."""
     fields: int = ALL_FIELDS
-    """What of them is wanted: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
+    """Which outputs are wanted: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
 
 
 class BatchGradient(NamedTuple):
@@ -71,7 +71,7 @@ class BatchGradient(NamedTuple):
 
 
 class EvaluatedBatch(NamedTuple):
-    """What sequences cost, gradients of the sum (columns in the request's order), and the trajectories asked for."""
+    """Costs of sequences, gradients of their sum (columns in the request's order), and the requested trajectories."""
 
     cost: np.ndarray
     gradient: BatchGradient
@@ -79,12 +79,12 @@ class EvaluatedBatch(NamedTuple):
 
 
 class Pipeline:
-    """Holds what requests share (engine, latest joint state, last published motion) and answers them.
+    """Answers requests; holds what they share: the engine, the latest joint state, and the last published motion.
 
     Args:
         parameters: the node's configuration.
         engine: built from it.
-        published: what was published last.
+        published: the last published motion.
         warn: called with violations that are let through.
 
     """
@@ -98,7 +98,7 @@ class Pipeline:
         self.reconfigure(parameters, engine)
 
     def reconfigure(self, parameters: NodeParameters, engine: TrajectoryIntegrator) -> None:
-        """Go on with other parameters (the same joints) and the engine that belongs to them."""
+        """Continue with other parameters, for the same joints, and the engine for them."""
         self.parameters = parameters
         self.engine = engine
         self._rules = RequestRules(
@@ -110,7 +110,7 @@ class Pipeline:
             max_horizon=parameters.max_horizon,
             spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
         )
-        # Steps of one length give every batch the same times.
+        # With equal steps, every batch has the same times.
         self._uniform_times = lru_cache(_TIME_GRIDS_KEPT)(
             lambda dt, horizon, space, spline: TimeGrid(engine.time_from_start(dt, 1, horizon, space, spline))
         )
@@ -123,7 +123,7 @@ class Pipeline:
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
     ) -> None:
-        """Take a joint state; arguments and errors as of `JointStates.update`."""
+        """Take a joint state; arguments and errors as for `JointStates.update`."""
         try:
             self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         finally:
@@ -136,7 +136,7 @@ class Pipeline:
         Args:
             fields: the sequence.
             now_ns: the node's clock.
-            wanted: what of the trajectories is wanted, as `IntegratedBatch.fields` has it; 0 for all.
+            wanted: which outputs are wanted, as in `IntegratedBatch.fields`; 0 for all.
 
         Raises:
             Rejected: with the reason.
@@ -164,7 +164,7 @@ class Pipeline:
         """Check all rows of all trajectories of a batch against the limits.
 
         Raises:
-            Rejected: limits_violated, where limits.action is reject.
+            Rejected: limits_violated, if limits.action is reject.
 
         """
         start_row = batch.request.control_map.start_row
@@ -181,16 +181,16 @@ class Pipeline:
     def trajectory(
         self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory:
-        """Make the trajectory that is published of a batch: that of the row publish.row.
+        """Make the trajectory to publish from a batch: that of row publish.row.
 
         Args:
             batch: what was integrated.
-            stamp_ns: of the sequence; counts with start_from = previous.
+            stamp_ns: of the sequence; used with start_from = previous.
             now_ns: the node's clock.
-            clock: reads it anew: a trajectory that is due already when it is made is made once more.
+            clock: reads the time again: a trajectory that is already due when it has been made is made once more.
 
         Raises:
-            Rejected: size_out_of_range (there is no such row), stale_sequence, future_sequence, limits_violated,
+            Rejected: size_out_of_range (the batch has no such row), stale_sequence, future_sequence, limits_violated,
                 start_mismatch, brake_impossible, non_finite_result or invalid_times.
 
         """
@@ -231,12 +231,12 @@ class Pipeline:
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
 
-        The maps are linear, so the start state counts for the gradient of dt alone: without data, none is needed.
+        The maps are linear, so the start state is needed for the gradient of dt only, and not at all without data.
 
         Args:
             fields: what was integrated.
             upstream: gradients with respect to the trajectory.
-            update: brings the joint states up to date and returns the time, ns; called where a start state is needed.
+            update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
 
         Raises:
             Rejected: with the reason.
@@ -270,12 +270,12 @@ class Pipeline:
         return BatchGradient(**arranged, dt=dt)
 
     def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
-        """Check a request for what a sequence costs and answer it.
+        """Check a request for the cost of a sequence and answer it.
 
         Args:
             fields: the sequence.
-            asked: its cost, and what is wanted.
-            update: brings the joint states up to date and returns the time, ns; called where a start state is needed.
+            asked: the cost, and which results are wanted.
+            update: brings the joint states up to date and returns the time, ns; called if a start state is needed.
 
         Raises:
             Rejected: with the reason.
@@ -319,7 +319,7 @@ class Pipeline:
         return EvaluatedBatch(values, BatchGradient(**found), trajectories)
 
     def _start(self, now_ns: int) -> StartState:
-        """Start state of input that brings none, rows `[1, dof]`."""
+        """Start state for input without one, rows `[1, dof]`."""
         self._check_clock(now_ns)
         predicted = self._trajectories.predicted(now_ns)
         if predicted is not None:
@@ -328,7 +328,7 @@ class Pipeline:
         return StartState(state.position[None], state.velocity[None])
 
     def _check_clock(self, now_ns: int) -> None:
-        """Forget what was measured and published later than now."""
+        """Forget states that were measured, and motions that were published, later than now."""
         self.joint_states.check_clock(now_ns)
         if self.published.check_clock(now_ns):
             self.joint_states.drop_for_jump()
@@ -361,7 +361,7 @@ def _device_memory() -> Iterator[None]:
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
-    """Return a result in the float32 that messages carry; what is too large becomes infinite."""
+    """Return a result as float32, as messages have it; values that are too large become infinite."""
     if values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):
@@ -369,7 +369,7 @@ def _narrowed(values: np.ndarray) -> np.ndarray:
 
 
 def _require_finite_result(values: np.ndarray, names: Sequence[str], parts: Iterable[np.ndarray]) -> None:
-    """Check all `values` at once, and only if that fails the named parts of them, to say which."""
+    """Check all `values` at once, and only if that fails their named parts, in order to say which one it is."""
     if not all_finite(values):
         for name, part in zip(names, parts, strict=True):
             require_finite(name, part, RejectionReason.NON_FINITE_RESULT)

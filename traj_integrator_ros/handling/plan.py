@@ -1,4 +1,4 @@
-"""What a sender wants of one trajectory: steps and actions, and when the first step begins."""
+"""One trajectory as its sender planned it: steps and actions, and when the first step begins."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ _HOLDS = {
     "acceleration_semi_implicit_euler": Hold.ACCELERATION_SEMI_IMPLICIT,
     "jerk": Hold.JERK,
 }
-"""What an action says about its step, by the name of the control map."""
+"""What an action specifies about its step, by the name of the control map."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One trajectory, in the node's joint order; nobody may change the arrays."""
+    """One planned trajectory, in the node's joint order; the arrays must not be changed."""
 
     hold: Hold
     steps: np.ndarray
     """Length of each step, s, in whole nanoseconds, `[H]`; none for a position trajectory of one point at time 0."""
     actions: np.ndarray
-    """float64 `[H, dof]`; NaN for joints that a position trajectory leaves out: they hold still."""
+    """float64 `[H, dof]`; NaN for joints that a position trajectory leaves out: they hold their position."""
     start: State | None
-    """State at the origin; None: wherever the robot is. NaN as in actions."""
+    """State at the origin; None: the robot's own state. NaN as in actions."""
     origin_ns: int
-    """When the first step begins, on the node's clock; 0: when the trajectory starts."""
+    """When the first step begins, ns of the node's clock; 0: when the trajectory starts."""
     spline: SplineForm | None = None
-    """Where the actions are control points: of which spline; the steps are its segments, and `hold` says nothing."""
+    """Form of the spline if the actions are control points; steps are then segments, and `hold` is unused."""
     goal: State | None = None
-    """Of a spline: the state that it ends in."""
+    """For a spline: the state in which it ends."""
 
     @cached_property
     def ends(self) -> np.ndarray:
-        """When each step is over, s from the origin, `[H]`."""
+        """End of each step, s from the origin, `[H]`."""
         return self.steps.cumsum()
 
     @property
     def is_chunk(self) -> bool:
-        """Whether its actions are positions at times of the clock: what others may have said for the same times."""
+        """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
         return bool(self.origin_ns) and self.hold is Hold.POSITION and self.spline is None
 
     @property
     def duration(self) -> float:
-        """All steps, s."""
+        """Duration of all steps, s."""
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
 
@@ -64,7 +64,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     Args:
         request: with actions.
         row: of the batch.
-        default_dt: s, where the sequence brings none.
+        default_dt: s, used if the sequence gives none.
         origin_ns: stamp of the sequence.
 
     """
@@ -78,7 +78,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     if spline is not None:
         segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * dt.ravel()[0]))
         return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal)
-    if goal is not None:  # what comes after it would only lead away
+    if goal is not None:  # later rows would only lead away from the goal
         actions[request.control_map.goal_place :] = goal.position
     steps = _whole_nanoseconds(action_steps(dt, request.horizon))
     return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns)
@@ -89,13 +89,13 @@ def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
 
 
 def _decimal(dt: np.ndarray) -> np.ndarray:
-    """Step lengths that came as float32 by their 7 digits: 0.05 s, and not a nanosecond more."""
+    """Step lengths from float32, rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
     scale = 10.0 ** (6 - np.floor(np.log10(dt)))
     return np.rint(dt * scale) / scale
 
 
 def _state_of(rows: StartState | None, row_index: np.ndarray | None, row: int) -> State | None:
-    """State of a trajectory among rows; an acceleration that the sequence does not bring is not known."""
+    """State of a trajectory from the rows; an acceleration that the sequence does not give is unknown."""
     if rows is None:
         return None
     index = row if len(rows.position) > 1 else 0

@@ -1,4 +1,4 @@
-"""From a plan, and what the robot does when it takes over, to one motion. Knows no ROS."""
+"""From a plan, and the robot's state when it takes over, to one motion. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .plan import Plan
 from .spline_motion import earlier, spline_motion
 
 _LONGER = 1.5
-"""Factor by which a fade is prolonged while it would turn a joint back."""
+"""Factor by which a fade is prolonged as long as it would make a joint reverse."""
 _MOST_PIECES_AT_REST = 16
 
 
 @dataclass(frozen=True)
 class Fading:
-    """How the difference between robot and plan is carried over."""
+    """How the difference between robot and plan fades."""
 
     time: float
-    """s; 0: not at all."""
+    """s; 0: there is no fade."""
     rest_tolerance: float
     """rad/s."""
 
 
 def started_motion(plan: Plan, robot: State, fading: Fading) -> Motion:
-    """The motion of a plan from its start, which is the robot's state where the plan has none.
+    """Return the motion of a plan from its start, or from the robot's state if the plan has no start.
 
     Args:
-        plan: with one step at least.
+        plan: a plan with at least one step.
         robot: state at the plan's origin.
-        fading: of what the plan lacks of the start's acceleration.
+        fading: of the difference between the start's acceleration and the plan's.
 
     """
     start = robot if plan.start is None else _filled(plan.start, robot)
@@ -54,19 +54,19 @@ def started_motion(plan: Plan, robot: State, fading: Fading) -> Motion:
 
 
 def replacing_motion(plan: Plan, into: float, robot: State, fading: Fading) -> tuple[Motion, State]:
-    """The motion of a plan that takes over from a moving robot.
+    """Return the motion of a plan that takes over from a moving robot.
 
-    What the plan brings no start for is laid to the robot: velocities, accelerations and jerks go on from its state;
-    positions have their own way, seen backwards from where the first of them leads.
+    A plan without a start is attached to the robot: velocities, accelerations and jerks continue from its state;
+    positions are absolute, and their motion is extrapolated backwards from the first of them.
 
     Args:
-        plan: with steps that are not over at `into`.
+        plan: a plan with steps that are not over at `into`.
         into: s of the plan that are over.
         robot: state at that time.
-        fading: of the difference between the two.
+        fading: of the difference between the robot and the plan.
 
     Returns:
-        The motion, begun from the robot's state, and what the plan lacks of it there.
+        The motion, begun from the robot's state, and the difference between that state and the plan's.
 
     """
     if plan.start is None:
@@ -78,10 +78,10 @@ def replacing_motion(plan: Plan, into: float, robot: State, fading: Fading) -> t
 
 
 def joined(motion: Motion, robot: State, fading: Fading) -> tuple[Motion, State]:
-    """Begin a motion from the robot's state; also return what it lacks of it.
+    """Begin a motion from the robot's state; also return the difference between that state and the motion's.
 
-    A fade that would turn back a joint which the motion itself does not is prolonged as far as the motion goes. One
-    that takes longer than the motion goes on while the joints rest, or is cut off where they would have gone on.
+    A fade that would reverse a joint that the motion itself does not reverse is prolonged, up to the motion's duration.
+    A fade that takes longer than the motion continues while the joints rest, or is cut off if they would not rest.
     """
     lack = _lack(motion, robot)
     if fading.time <= 0 or not any(part.any() for part in lack):
@@ -95,7 +95,7 @@ def joined(motion: Motion, robot: State, fading: Fading) -> tuple[Motion, State]
 
 
 def _lack(motion: Motion, robot: State) -> State:
-    """What a motion lacks of a state at its start; of an unknown acceleration, and where it jumps anyway: nothing."""
+    """Difference of a state from a motion's start; 0 for an unknown acceleration, and for one that jumps anyway."""
     begin = motion.begin
     acceleration = np.zeros(motion.dof)
     if robot.acceleration is not None and motion.with_accelerations:
@@ -104,12 +104,12 @@ def _lack(motion: Motion, robot: State) -> State:
 
 
 def _laid_to(plan: Plan, into: float, robot: State, fading: Fading) -> Motion:
-    """What is left of a plan without a start of its own."""
+    """The remaining motion of a plan without a start of its own."""
     if plan.spline is not None:
         motion = spline_motion(plan, earlier(robot, into))
         return motion.from_time(into) if into else motion
     if plan.hold is Hold.POSITION and len(plan.steps) > 1:
-        # Joints that are left out stop, where they can without turning back.
+        # Joints that are left out stop, if they can do so without reversing.
         still = robot.position + robot.velocity * (fading.time / 2)
         rows = np.where(np.isnan(plan.actions), still, plan.actions)
         rest = rests_at_end(rows, float(plan.steps[-1]), fading.rest_tolerance)
@@ -129,7 +129,7 @@ def _laid_to(plan: Plan, into: float, robot: State, fading: Fading) -> Motion:
 
 
 def _filled(start: State, robot: State) -> State:
-    """A start state, with the robot's where it has NaN."""
+    """The start state, with NaN replaced by the robot's state."""
     position = np.where(np.isnan(start.position), robot.position, start.position)
     velocity = np.where(np.isnan(start.velocity), robot.velocity, start.velocity)
     acceleration = start.acceleration
@@ -154,7 +154,7 @@ def _faded(motion: Motion, robot: State, time: float, rest_tolerance: float) -> 
 
 
 def _turns_back(begun: Motion, motion: Motion, robot: State) -> bool:
-    """Whether a joint changes its direction, where neither the robot does nor the motion that it joins."""
+    """Whether a joint changes its direction although neither the robot nor the motion that it joins does."""
     slack = 1e-9 + 1e-6 * np.abs(robot.velocity)
     velocities = bernstein(begun.coefficients, begun.steps, 1)
     forward = (robot.velocity > 0) & (velocities.min(axis=(0, 1)) < -slack)

@@ -1,4 +1,4 @@
-"""Positions and times from a planner that does not use our messages: checked, and made a plan. Knows no ROS."""
+"""Positions and times from a planner that does not use our messages: checked, and made into a plan. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _NANOSECOND_S = 1e-9
 
 
 class PositionFields(NamedTuple):
-    """The fields of a JointTrajectory that count here; velocities, accelerations and efforts are computed anew."""
+    """The fields of a JointTrajectory that are used; velocities, accelerations and efforts are ignored."""
 
     joint_names: Sequence[str]
     stamp_ns: int
-    """When the times begin to count; 0: when the trajectory starts."""
+    """The time from which times_from_start count, ns; 0: when the trajectory starts."""
     count: int
-    """Number of points; where it is more than are accepted, what follows may be empty."""
+    """Number of points; if it is larger than is accepted, the fields below may be empty."""
     time_ns: Sequence[int]
     positions: Sequence[np.ndarray]
     """For each point, one value for each joint name."""
 
 
 def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_points: int, now_ns: int) -> Plan:
-    """Check a position trajectory, before anything is known of the robot, and return it as a plan.
+    """Check a position trajectory, without knowing the robot's state, and return it as a plan.
 
     A point at time 0 is where it starts; its velocity is the robot's.
 

@@ -1,4 +1,4 @@
-"""What was last published for the controller, and what the robot does by it. Knows no ROS."""
+"""The motion that was last published for the controller, and the robot's state according to it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from .chunks import ChunkMemory
 from .plan import Plan
 
 SETTLING_S = 0.25
-"""For so long after a motion has come to rest, the joints may be on their way to where their commands already are."""
+"""Time after a motion has come to rest during which the joints may still be moving towards their commands."""
 _MARGINS_KEPT = 10_000
 _NANOSECOND_S = 1e-9
 
 
 @dataclass(frozen=True)
 class ExecutableTrajectory:
-    """A motion to be published: its points, when it starts, and how it follows what was before."""
+    """A motion to be published: its points, its start, and how it follows the previous motion."""
 
     motion: Motion
     points: Points
     start_ns: int
-    """When the motion starts, on the node's clock."""
+    """When the motion starts, ns of the node's clock."""
     stamp_ns: int
-    """Of the message; 0: it starts on arrival."""
+    """Stamp of the message; 0: it starts on arrival."""
     due_ns: int
-    """By when the controller must have it: at its start, or once it no longer repeats what was published before."""
+    """When the controller must have received it: at its start, or when it no longer repeats the previous motion."""
     brakes_at: float | None = None
-    """When the plan is over and a brake begins, s from the start; None: the plan stops by itself, or is not stopped."""
+    """When the plan ends and a brake begins, s from the start; None: there is no brake."""
     dropped: int = 0
-    """Steps that were over at its start."""
+    """Number of steps that were over at its start."""
     seam: State | None = None
-    """What the plan lacked of the robot's state at the start; None where it began from that."""
+    """Difference of the robot's state from the plan's at the start; None if the plan began from the robot's state."""
     origin_ns: int = 0
-    """When the plan's first step began, where its sender said so; 0: it did not."""
+    """When the plan's first step began according to its sender, ns; 0: unknown."""
     chunk: Plan | None = None
-    """Of a policy, to be averaged with those that follow: as it was sent; None: none is."""
+    """The chunk as the policy sent it, to be averaged with later ones; None if chunks are not averaged."""
 
 
 class ExecutionReport(NamedTuple):
-    """What diagnostics tell about executed motions: counts since the start, the others since the report before."""
+    """Diagnostics of executed motions: counts since the start, other values since the previous report."""
 
     seam_offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Largest difference of position, velocity and acceleration between a new plan and the motion before."""
+    """Largest difference in position, velocity and acceleration between a new plan and the previous motion."""
     lead_margin_least_s: float | None = None
-    """Time that trajectories were published before their start; None: none with a start in the future."""
+    """Times by which trajectories were published ahead of their start; None: none had a start in the future."""
     lead_margin_median_s: float | None = None
     dropped_steps: int = 0
     late: int = 0
-    """Trajectories that were published after their own start."""
+    """Number of trajectories that were published after their own start."""
     starved: int = 0
-    """Trajectories that came when the one before was already braking, or had come to rest by a brake."""
+    """Number of trajectories that came when the previous one was already braking, or had been stopped by a brake."""
     brakes: int = 0
-    """Brakes that were executed, in part at least."""
+    """Number of brakes that were executed, at least in part."""
     chunks_averaged: int = 0
-    """Most chunks that were averaged for one time, since the report before."""
+    """Largest number of chunks averaged for one time since the previous report."""
     chunks_forgotten: int = 0
-    """Chunks that were not over when something took over that they are not averaged with."""
+    """Number of chunks that were not over when something took over with which they are not averaged."""
     out_of_order: int = 0
-    """Trajectories of plans that began before one that had been published already."""
+    """Number of trajectories of plans that began before one that had already been published."""
 
 
 class PublishedMotion:
-    """The last motion published, where it says the robot is at any time, and what happened at its replacements."""
+    """The last published motion, the robot's state according to it, and statistics of its replacements."""
 
     def __init__(self) -> None:
         self.chunks = ChunkMemory()
-        """What the motion was averaged from."""
+        """The chunks from which the motion was averaged."""
         self._last: ExecutableTrajectory | None = None
         self._recorded_ns = 0
         self._brake_counted = False
@@ -81,7 +81,7 @@ class PublishedMotion:
         self._newest_origin_ns = 0
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
-        """Keep a trajectory that has just been published."""
+        """Record a trajectory that has just been published."""
         self.observe(trajectory.start_ns)
         self._starved += self._brake_counted
         if trajectory.stamp_ns:
@@ -107,7 +107,7 @@ class PublishedMotion:
             self._brakes += 1
 
     def report(self) -> ExecutionReport:
-        """Tell what happened, and begin anew with what is told since the report before."""
+        """Return the report, and reset the values that count since the previous one."""
         margins = np.asarray(self._margins)
         least, median = (float(margins.min()), float(np.median(margins))) if len(margins) else (None, None)
         seam = tuple(self._seam.tolist())
@@ -118,17 +118,17 @@ class PublishedMotion:
         return ExecutionReport(seam, least, median, *counts, *chunks, self._out_of_order)
 
     def check_clock(self, now_ns: int) -> bool:
-        """Forget a motion that was published later than now; returns whether the clock has so jumped back."""
+        """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""
         if self._last is None or now_ns >= self._recorded_ns:
             return False
         self.clear()
         return True
 
     def state_at(self, time_ns: int) -> State | None:
-        """State that the robot is commanded at a time; None where nothing is known of it.
+        """Commanded state of the robot at a time; None if it is unknown.
 
-        It is known from the motion's start on (before it, if it begins at rest) until its end, and for 0.25 s more if
-        it has come to rest: for so long measured joints may still follow.
+        It is known from the motion's start on (and before it, if it begins at rest) until its end, and for 0.25 s more
+        if it has come to rest, during which the measured joints may still be following.
         """
         last = self._last
         if last is None:
@@ -143,12 +143,12 @@ class PublishedMotion:
 
     @property
     def earliest_ns(self) -> int:
-        """The soonest that another motion can take over: not before the last one, if that begins in motion."""
+        """Earliest time at which another motion can take over: not before the start of the last, if that is moving."""
         last = self._last
         return 0 if last is None or not last.motion.begin.velocity.any() else last.start_ns
 
     def motion_between(self, begin_ns: int, end_ns: int) -> Motion | None:
-        """What the robot does between two times; None where that is not known all the while."""
+        """The robot's commanded motion between two times; None if it is not known throughout."""
         last = self._last
         begin = self.state_at(begin_ns)
         if last is None or begin is None:
@@ -174,7 +174,7 @@ class PublishedMotion:
 
 
 def _first(motion: Motion, span: float) -> Motion:
-    """A motion for so many s, and its rest where that is longer."""
+    """The first `span` s of a motion, padded with rest if the motion is shorter."""
     missing = span - motion.duration
     if missing <= _NANOSECOND_S:
         return motion.until(min(span, motion.duration))

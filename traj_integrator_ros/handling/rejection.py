@@ -1,4 +1,4 @@
-"""Why input is refused: the reasons, the exception that carries one, and the counters behind /diagnostics."""
+"""Why input is rejected: the reasons, the exception that carries one, and the counters for /diagnostics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
-"""Each character from outside ASCII takes up to ten once it is escaped."""
+"""A character outside of ASCII takes up to ten characters when it is escaped."""
 
 
 class RejectionReason(str, Enum):
@@ -21,7 +21,7 @@ class RejectionReason(str, Enum):
     UNKNOWN_JOINT = "unknown_joint"
     DUPLICATE_JOINT = "duplicate_joint"
     JOINT_COUNT = "joint_count"
-    """The number of names differs from dof, or from the number of values given for them."""
+    """The number of names differs from the dof, or from the number of values given for them."""
     SIZE_MISMATCH = "size_mismatch"
     """Batch, horizon and the length of an array contradict each other."""
     SIZE_OUT_OF_RANGE = "size_out_of_range"
@@ -29,26 +29,26 @@ class RejectionReason(str, Enum):
     NOT_FINITE = "not_finite"
     INVALID_DT = "invalid_dt"
     INVALID_TIMES = "invalid_times"
-    """Times of a position trajectory that are negative, do not increase, or are over already."""
+    """Times of a position trajectory that are negative, do not increase, or are all in the past."""
     STALE_SEQUENCE = "stale_sequence"
-    """All steps of a sequence are over when a trajectory of it could start."""
+    """All steps of a sequence are over by the time its trajectory could start."""
     FUTURE_SEQUENCE = "future_sequence"
-    """The first step begins too far ahead, or it is unknown what the robot does until then."""
+    """The first step begins too far ahead, or the robot's motion until then is unknown."""
     BRAKE_IMPOSSIBLE = "brake_impossible"
-    """The end is in motion, and stopping within the limits takes too long."""
+    """The plan ends in motion, and stopping within the limits takes too long."""
     INVALID_CONTROL_SPACE = "invalid_control_space"
     START_INDEX = "start_index_out_of_range"
     GOAL_INDEX = "goal_index_out_of_range"
     GOAL_NOT_SUPPORTED = "goal_not_supported"
-    """A goal, or a part of one, that the control space does not know."""
+    """A goal, or a part of one, that the control space does not support."""
     INVALID_SPLINE = "invalid_spline"
-    """Degree or steps that no B-spline has, or for a control space that is none."""
+    """A degree or number of steps that no B-spline has, or given for another control space."""
     INVALID_COST = "invalid_cost"
-    """A target or limits without a weight, a weight of limits that are unknown, or limits the wrong way round."""
+    """A target or limits without a weight, a limit weight without limits, or limits in the wrong order."""
     INVALID_FIELDS = "invalid_fields"
-    """Of a trajectory, what it does not have."""
+    """Outputs were requested that a trajectory does not have."""
     ROW_OUT_OF_RANGE = "row_out_of_range"
-    """A trajectory that the batch does not have."""
+    """A trajectory was requested that the batch does not have."""
     START_MISMATCH = "start_mismatch"
     """The trajectory starts away from where the robot is."""
     GRADIENT_LENGTH = "gradient_length"
@@ -57,14 +57,14 @@ class RejectionReason(str, Enum):
     """Finite input whose result overflows."""
     OUT_OF_DEVICE_MEMORY = "out_of_device_memory"
     QUEUE_OVERFLOW = "queue_overflow"
-    """Messages that newer ones pushed out of the queue before they were read."""
+    """Messages that newer ones displaced from the queue before they were read."""
     MALFORMED_MESSAGE = "malformed_message"
     """A message that cannot be decoded."""
     INTERNAL_ERROR = "internal_error"
 
 
 class Rejected(Exception):
-    """Input refused for `reason`; the message names the field, what was expected and what was given."""
+    """Input is rejected for `reason`; the message names the field, what was expected and what was given."""
 
     def __init__(self, reason: RejectionReason, message: str) -> None:
         super().__init__(f"{reason.value}: {message}")
@@ -84,7 +84,7 @@ class RejectionCounters:
 
     @property
     def total(self) -> int:
-        """Rejections for any reason."""
+        """Number of rejections for all reasons together."""
         return sum(self._counts.values())
 
     def snapshot(self) -> dict[RejectionReason, int]:
@@ -93,7 +93,7 @@ class RejectionCounters:
 
 
 def shown(value: object) -> str:
-    """Quote a value from outside for a message: on one line, printable, at most 60 characters (120 with escapes)."""
+    """Quote a received value for a message: on one line, printable, at most 60 characters (120 with escapes)."""
     text = value if isinstance(value, str) else str(value)
     quoted = f"{text[:_SHOWN_CHARACTERS]!a}"
     if len(text) > _SHOWN_CHARACTERS or len(quoted) > _SHOWN_ESCAPED:

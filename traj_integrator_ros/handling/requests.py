@@ -1,4 +1,4 @@
-"""Action sequences from outside: from the arrays of a message to a checked request. Knows no ROS."""
+"""Received action sequences: from the arrays of a message to a checked request. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .state_rows import check_rows, wrong_length
 from .time_grid import DT_MAX_S, DT_MIN_S
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
-"""Most that the arrays of a TrajectoryBatch may take: DDS counts bytes in 32 bits, and leaves room for a header."""
+"""Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, and a header needs some of them."""
 
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
@@ -56,7 +56,7 @@ class UpstreamFields(NamedTuple):
 
 @dataclass(frozen=True)
 class RequestRules:
-    """What a request is checked against: the node's configuration."""
+    """The node's configuration against which requests are checked."""
 
     joint_names: tuple[str, ...]
     control_space: ControlSpace
@@ -65,7 +65,7 @@ class RequestRules:
     max_batch: int
     max_horizon: int
     spline: SplineForm = USUAL_SPLINE
-    """Of B-splines that do not say their own."""
+    """The form of B-splines for sequences that do not give their own."""
 
     @cached_property
     def dof(self) -> int:
@@ -74,12 +74,12 @@ class RequestRules:
 
     @cached_property
     def maps(self) -> Mapping[int, ControlMap]:
-        """What each control space means, by the number that a message gives it; 0 is the configured one."""
+        """The control map of each control space, by its number in messages; 0 is the configured one."""
         spaces = {0: self.control_space, **{space.value: space for space in ControlSpace}}
         return {value: self._map(space, self.spline) for value, space in spaces.items()}
 
     def map_of(self, fields: SequenceFields) -> ControlMap:
-        """The control map of a sequence.
+        """Return the control map of a sequence.
 
         Raises:
             Rejected: invalid_control_space, or invalid_spline.
@@ -121,19 +121,19 @@ class ActionRequest(NamedTuple):
     dt_length: int
     """Number of values of dt in the message."""
     start: StartState | None
-    """Rows `[S, dof]`; None for the latest joint state."""
+    """Start rows `[S, dof]`; None for the latest joint state."""
     start_index: np.ndarray | None
     """`[batch]`, int64."""
     actions: np.ndarray | None
-    """`[batch, horizon, dof]`; None only where a gradient was asked for without them."""
+    """`[batch, horizon, dof]`; None only in a request for a gradient without data."""
     goal: StartState | None = None
-    """Rows `[G, dof]`; None where the sequence has no goal."""
+    """Goal rows `[G, dof]`; None if the sequence has no goal."""
     goal_index: np.ndarray | None = None
     """`[batch]`, int64."""
 
     @property
     def map_and_rows(self) -> dict[str, object]:
-        """What every call of the engine is told in the same way: the map, the goal, and who starts and ends where."""
+        """Arguments that are common to all calls of the engine: the map, the goal, and the row indices."""
         return {
             "control_space": self.control_map.control_space,
             "start_index": self.start_index,
@@ -144,7 +144,7 @@ class ActionRequest(NamedTuple):
 
     @property
     def spline(self) -> SplineForm | None:
-        """Form of the spline; None where it is none."""
+        """Form of the spline; None for other control spaces."""
         is_spline = self.control_map.control_space is ControlSpace.BSPLINE
         return SplineForm(*self.control_map.scheme) if is_spline else None
 
@@ -160,7 +160,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     Sizes are compared as Python integers before anything is allocated from them.
 
     Raises:
-        Rejected: the first thing that is wrong, named with what was expected and what was given.
+        Rejected: for the first error found, with the field, what was expected and what was given.
 
     """
     kernel = rules.map_of(fields)
@@ -226,7 +226,7 @@ def _wrong_size(name: str, value: int, maximum: int) -> Rejected:
 
 
 def _check_result_size(batch: int, output_horizon: int, dof: int) -> None:
-    # Four arrays [batch, output horizon, dof], and times that may differ by trajectory; all float32.
+    # Size of four arrays [batch, output horizon, dof], and of times that may differ by trajectory; all float32.
     size = 4 * batch * output_horizon * (4 * dof + 1)
     if size > LARGEST_RESULT_BYTES:
         raise Rejected(
@@ -288,7 +288,7 @@ def _check_goal(
         takes = f"{' and '.join(kernel.goal)} only" if kernel.goal else "no goal"
         raise Rejected(
             RejectionReason.GOAL_NOT_SUPPORTED,
-            f"{field}: expected none, for control space {kernel.control_space.name} takes {takes}",
+            f"{field}: expected none, because control space {kernel.control_space.name} takes {takes}",
         )
     if fields.goal_index.size and not any(values.size for values in parts.values()):
         raise Rejected(RejectionReason.SIZE_MISMATCH, "goal_index: expected none without goal.position, got one")

@@ -1,4 +1,4 @@
-"""When a trajectory starts, and what of its plan is over by then. Knows no ROS."""
+"""When a trajectory starts, and which part of its plan is over by then. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from .rejection import Rejected, RejectionReason
 
 _NANOSECOND_S = 1e-9
 _SHORTEST_REST_S = 1e-6
-"""A step of which less is left counts as over: points closer than this are of no use to any controller."""
+"""A step with less time left counts as over: points closer together than this are of no use to a controller."""
 
 
 class Schedule(NamedTuple):
-    """Start of a motion, and how its plan lies to it."""
+    """Start of a motion, and the time of its plan relative to it."""
 
     start_ns: int
-    """On the node's clock."""
+    """Start of the motion, ns of the node's clock."""
     into: float = 0.0
     """How much of the plan is over at the start, s."""
     dropped: int = 0
     """Steps that are over at the start."""
     wait: float = 0.0
-    """From the start until the plan begins, s; until then the robot goes on as before."""
+    """Time from the start until the plan begins, s; until then the robot continues its previous motion."""
 
 
 def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> Schedule:
-    """Lay a plan on the clock.
+    """Place a plan on the node's clock.
 
     Args:
-        plan: what is to be executed.
-        earliest_ns: the soonest that a motion can start.
+        plan: the plan to execute.
+        earliest_ns: the earliest time at which a motion can start.
         now_ns: the node's clock.
-        longest_wait: s from now until the plan begins.
+        longest_wait: longest time from now until the plan begins, s.
 
     Raises:
-        Rejected: stale_sequence, where all steps are over at the start; future_sequence.
+        Rejected: stale_sequence, if all steps are over at the start; future_sequence.
 
     """
     if not plan.origin_ns:

@@ -1,4 +1,4 @@
-"""The motion that control points mean: the spline itself, one polynomial for each segment. Knows no ROS."""
+"""The motion of control points: the spline itself, with one polynomial for each segment. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .plan import Plan
 
 
 def spline_motion(plan: Plan, start: State) -> Motion:
-    """The spline of a plan with control points, from a start state to its goal, or to rest at the last control point.
+    """Return the spline of a plan with control points, from a start state to its goal, or to rest at the last point.
 
-    Its pieces are the segments: controllers that join points by quintics repeat each of them from its ends.
+    Its pieces are the segments: controllers that interpolate by quintics reproduce each of them from its ends.
     """
     form, goal = plan.spline, plan.goal
     ends: dict[str, np.ndarray | None] = {"goal_position": None, "goal_velocity": None, "goal_acceleration": None}
@@ -32,13 +32,13 @@ def spline_motion(plan: Plan, start: State) -> Motion:
 
 
 def earlier(state: State, by: float) -> State:
-    """Where a robot would have been, `by` s before, that has always accelerated as it does."""
+    """The state `by` s earlier of a robot that has always had its present acceleration."""
     a = np.zeros_like(state.velocity) if state.acceleration is None else state.acceleration
     return State(state.position - state.velocity * by + a * (by * by / 2), state.velocity - a * by, state.acceleration)
 
 
 def _rests_behind(goal: State, form: SplineForm) -> bool:
-    """Whether the spline is at rest at its end, which in the published layout is a segment behind the goal."""
+    """Whether the spline is at rest at its end, which in the published layout is a segment after the goal."""
     parts = (goal.velocity, goal.acceleration if form.layout is BsplineLayout.CUROBO else None)
     return not any(part is not None and part.any() for part in parts)
 

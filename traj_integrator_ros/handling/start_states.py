@@ -21,15 +21,15 @@ class MeasuredState:
     position: np.ndarray
     velocity: np.ndarray
     stamp_ns: int
-    """When it was measured; of a message without a stamp, when it arrived."""
+    """When it was measured, or for a message without a stamp, when it arrived; ns of the node's clock."""
     received_ns: int
 
 
 class JointStates:
     """Keeps the latest joint state, in the node's joint order, and knows how old it is.
 
-    All times are nanoseconds of the node's clock. A clock that jumps back (simulation reset, bag started over) makes
-    the state held meaningless: it is dropped, and so is the message that showed the jump; the next one is taken.
+    All times are nanoseconds of the node's clock. A clock that jumps back (simulation reset, restarted bag) makes the
+    stored state meaningless: it is dropped, and so is the message that revealed the jump; the next one is taken.
     """
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
@@ -45,9 +45,9 @@ class JointStates:
         """Take a joint state.
 
         Args:
-            names: joints of the message, in any order; joints that the node does not know are ignored.
+            names: joints of the message, in any order; joints that the node does not have are ignored.
             position: one value for each name, rad.
-            velocity: one for each name, rad/s, or empty for 0.
+            velocity: one value for each name, rad/s, or empty for 0.
             stamp_ns: when it was measured; 0 means now.
             now_ns: the node's clock.
 
@@ -55,8 +55,8 @@ class JointStates:
             Whether the state was taken; False for a message about other joints only, such as a gripper's.
 
         Raises:
-            Rejected: joint_missing, duplicate_joint, joint_count, not_finite or clock_jumped_back. The state held
-                before stays, but for a jump of the clock.
+            Rejected: joint_missing, duplicate_joint, joint_count, not_finite or clock_jumped_back. The stored state is
+                kept, unless the clock jumped.
 
         """
         self.check_clock(now_ns)
@@ -85,21 +85,21 @@ class JointStates:
         return True
 
     def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
-        """Return the state held.
+        """Return the stored state.
 
         Args:
             now_ns: the node's clock.
             timeout_s: the oldest that is acceptable, s; 0 accepts any age.
 
         Raises:
-            Rejected: no_joint_state, clock_jumped_back (none since) or state_too_old.
+            Rejected: no_joint_state, clock_jumped_back (no state since the jump) or state_too_old.
 
         """
         self.check_clock(now_ns)
         if self._state is None:
             if self._jumped_back:
                 raise Rejected(
-                    RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back and no joint state came since"
+                    RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back, and no joint state arrived since"
                 )
             raise Rejected(
                 RejectionReason.NO_JOINT_STATE,
@@ -115,7 +115,7 @@ class JointStates:
         return self._state
 
     def age_s(self, now_ns: int) -> float | None:
-        """Age of the state held, s, by its stamp or its arrival, whichever is longer ago; None without a state.
+        """Age of the stored state, s, by its stamp or its arrival, whichever is longer ago; None without a state.
 
         The arrival counts because stamps may run ahead of this clock and would then never age.
         """
@@ -125,11 +125,11 @@ class JointStates:
 
     @property
     def jumped_back(self) -> bool:
-        """Whether a clock has jumped back and no state came since."""
+        """Whether a clock has jumped back and no state has arrived since."""
         return self._jumped_back
 
     def check_clock(self, now_ns: int) -> None:
-        """Drop the state if the node's own clock now reads earlier than when the state came."""
+        """Drop the state if the node's clock is now earlier than when the state arrived."""
         if self._state is not None and now_ns < self._state.received_ns:
             self.drop_for_jump()
 

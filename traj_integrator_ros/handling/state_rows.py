@@ -1,4 +1,4 @@
-"""The states that a sequence brings, where its trajectories start and where they end: rows, and who takes which."""
+"""The start and goal states of a sequence: their rows, and which trajectory takes which row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_rows(
 
     Args:
         name: of the field.
-        position: flat, rows x dof; empty where the sequence brings no state.
+        position: flat, rows x dof; empty if the sequence has no state.
         velocity: as many values, or none for 0.
         acceleration: as many values, or none for 0.
         index: `[batch]`, the row of each trajectory, or empty.
@@ -36,7 +36,7 @@ def check_rows(
         columns: the sequence's order of joints.
 
     Returns:
-        Rows `[S, dof]`, or None where there are none, and `[batch]` int64 or None.
+        Rows `[S, dof]` or None, and the index `[batch]`, int64, or None.
 
     Raises:
         Rejected: size_mismatch, size_out_of_range, not_finite or the index out of range, naming the field.
@@ -49,7 +49,7 @@ def check_rows(
 
 
 def wrong_length(name: str, length: int, shape: dict[str, int]) -> Rejected:
-    """Say that an array has not as many values as its axes have places."""
+    """Return the rejection of an array whose length does not match its shape."""
     product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
     expected = math.prod(shape.values())
     return Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {length}")

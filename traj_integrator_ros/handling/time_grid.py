@@ -1,4 +1,4 @@
-"""The times of a trajectory's points, in the forms in which messages want them. Knows no ROS."""
+"""The times of a trajectory's points, in the forms that messages need. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from .rejection import Rejected, RejectionReason
 
 DT_MIN_S, DT_MAX_S = 1e-6, 1e4
-"""Bounds of one time step: trajectories count in whole nanoseconds of at most 2^31 seconds."""
+"""Bounds of one time step: trajectories count whole nanoseconds, up to 2^31 seconds."""
 LONGEST_NS = (2**31 - 1) * 1_000_000_000
-"""A duration message counts its seconds in int32."""
+"""Limit of a Duration message, whose seconds are int32."""
 _NANOSECONDS = 1e9
-_SINGLE_STEP_NS = 1_000_000  # behind a single point, which has no step before it
+_SINGLE_STEP_NS = 1_000_000  # after a single point, which has no step before it
 
 
 class WholeTimes(NamedTuple):
-    """Times of the points from the start on."""
+    """Times of the points from the start on, in whole nanoseconds."""
 
     first: int
-    """The point at the start; before it lies what a central difference puts there."""
+    """Index of the point at the start; with central differences there is a point before it."""
     time_ns: np.ndarray
     """ns, int64, increasing."""
 
@@ -53,7 +53,7 @@ class TimeGrid:
         """The times of one trajectory in whole nanoseconds.
 
         Raises:
-            Rejected: invalid_times, for steps that are no whole nanosecond or an end beyond 2^31 s.
+            Rejected: invalid_times, for steps shorter than a nanosecond or an end beyond 2^31 s.
 
         """
         first = int(np.argmax(self.time_s >= 0))

@@ -1,4 +1,4 @@
-"""From plans to trajectories for the controller: scheduled, begun from the robot's state, stopped, checked."""
+"""From plans to trajectories for the controller: scheduled, begun from the robot's state, brought to rest, checked."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
 _PIECES = 16
 _LONGER_FADES = (2.0, 4.0)
-"""Multiples of publish.fade_time that are tried where a fade leaves the limits."""
+"""Multiples of publish.fade_time that are tried if a fade exceeds the limits."""
 _LONGEST_OUTLOOK_S = 0.5
-"""For so long a measured velocity says how far the robot may have come."""
+"""Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
 
 class Robot(NamedTuple):
-    """What the robot does when a trajectory takes over."""
+    """The robot when a trajectory takes over."""
 
     state: State
     follows: bool
-    """Whether it follows a published motion; else the state was measured, or there is none."""
+    """Whether it follows a published motion; otherwise the state was measured, or is unknown."""
     rests: bool
-    """Whether it rests there, and has since the plan's origin."""
+    """Whether it has been at rest there since the plan's origin."""
 
 
 class TrajectoryMaker:
@@ -48,8 +48,8 @@ class TrajectoryMaker:
     Args:
         parameters: the node's configuration.
         limits: of the joints.
-        joint_states: the latest.
-        published: what was published last.
+        joint_states: the latest joint states.
+        published: the last published motion.
         warn: called with violations that are let through.
 
     """
@@ -72,13 +72,13 @@ class TrajectoryMaker:
         self._braking = parameters.braking
 
     def earliest_ns(self, now_ns: int) -> int:
-        """The soonest that a trajectory can start."""
+        """The earliest time at which a trajectory can start, ns."""
         if not self._replaces:
             return now_ns
         return max(now_ns + round(self._parameters.publish_lead_time * 1e9), self._published.earliest_ns)
 
     def predicted(self, now_ns: int) -> State | None:
-        """State to start from that was not measured: what the robot is commanded at the earliest start; or None."""
+        """The commanded state at the earliest start, to start from instead of a measured one; or None."""
         return self._published.state_at(self.earliest_ns(now_ns)) if self._replaces else None
 
     def trajectory(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
@@ -97,9 +97,9 @@ class TrajectoryMaker:
         return trajectory
 
     def _within_limits(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[ExecutableTrajectory, str]:
-        """The trajectory, and where it leaves the limits.
+        """Return the trajectory, and a description of where it exceeds the limits.
 
-        A difference that cannot fade in time without leaving them is given longer, as far as the plan goes.
+        A difference that cannot fade in time within the limits is given more time, up to the plan's duration.
         """
         trajectory = self._made(plan, when, now_ns, self._fading)
         finding = find_motion_violation(trajectory.motion, self._limits, trajectory.brakes_at)
@@ -121,7 +121,7 @@ class TrajectoryMaker:
         return Schedule(plan.origin_ns or earliest_ns)
 
     def _made(self, plan: Plan, when: Schedule, now_ns: int, fading: Fading) -> ExecutableTrajectory:
-        """The trajectory, not checked yet."""
+        """Return the trajectory, not yet checked."""
         start_ns, before = when.start_ns, None
         if when.wait:
             start_ns, before = self._until_plan_begins(plan, when, now_ns)
@@ -154,7 +154,7 @@ class TrajectoryMaker:
         )
 
     def _motion(self, plan: Plan, when: Schedule, robot: Robot, fading: Fading) -> tuple[Motion, State | None]:
-        """The plan's own motion from the robot's state, and what it lacked of that."""
+        """The plan's motion from the robot's state, and the difference of that state from the plan's."""
         if not len(plan.steps):
             return self._motion_to_one_point(plan, robot, fading)
         if not robot.rests and (robot.follows or when.into):
@@ -166,7 +166,7 @@ class TrajectoryMaker:
         return motion, None
 
     def _motion_to_one_point(self, plan: Plan, robot: Robot, fading: Fading) -> tuple[Motion, State | None]:
-        """A position trajectory of one point at time 0: to be there, at rest."""
+        """Motion of a position trajectory with one point at time 0: to be at rest there."""
         position = np.where(np.isnan(plan.start.position), robot.state.position, plan.start.position)
         if robot.follows:
             span = max(fading.time, _MOMENT_S)
@@ -176,10 +176,10 @@ class TrajectoryMaker:
         return brake_from(State(position, robot.state.velocity), self._braking.time / _PIECES, self._braking), None
 
     def _robot(self, plan: Plan, time_ns: int, now_ns: int) -> Robot:
-        """What the robot does at a time.
+        """Return the state of the robot at a time.
 
         Raises:
-            Rejected: no_joint_state, state_too_old or clock_jumped_back, where nothing else says so.
+            Rejected: no_joint_state, state_too_old or clock_jumped_back, if nothing else gives the state.
 
         """
         state = self._published.state_at(time_ns) if self._replaces else None
@@ -195,16 +195,16 @@ class TrajectoryMaker:
             if plan.start is None or np.isnan(plan.start.velocity).any():
                 raise
             return Robot(plan.start, follows=False, rests=True)
-        # A robot that moves goes on until the trajectory starts.
+        # A moving robot continues until the trajectory starts.
         position = measured.position + measured.velocity * (max(time_ns - now_ns, 0) * _NANOSECOND_S)
         rests = bool(np.abs(measured.velocity).max() <= self._fading.rest_tolerance)
         return Robot(State(position, measured.velocity), follows=False, rests=rests)
 
     def _until_plan_begins(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[int, Motion | None]:
-        """When the trajectory of a plan starts that begins later, and what the robot does until then.
+        """For a plan that begins later: when its trajectory starts, and the robot's motion until then.
 
         Raises:
-            Rejected: future_sequence, where the robot moves, and it is unknown what it does until then.
+            Rejected: future_sequence, if the robot is moving and its motion until then is unknown.
 
         """
         before = self._published.motion_between(when.start_ns, plan.origin_ns)
@@ -218,7 +218,7 @@ class TrajectoryMaker:
             raise Rejected(
                 RejectionReason.FUTURE_SEQUENCE,
                 f"header.stamp: the first step begins {when.wait:.3f} s after a trajectory can start, and until then "
-                f"it is unknown what the robot does: it moves ({speed:g}), and no published trajectory lasts that long",
+                f"the robot's motion is unknown: it moves ({speed:g}), and no published trajectory lasts that long",
             )
         return plan.origin_ns, None
 
@@ -232,7 +232,7 @@ class TrajectoryMaker:
             self._judge_start("the trajectory's start", begin, trajectory.start_ns, measured)
 
     def _judge_start(self, what: str, position: np.ndarray, time_ns: int, measured: MeasuredState) -> None:
-        """Compare a position `[dof]` at a time with where the robot is, and may have come to by then."""
+        """Compare a position `[dof]` at a time with the robot's, and with how far it may have moved by then."""
         tolerance = self._parameters.limits_start_deviation
         until = (time_ns - measured.stamp_ns) * _NANOSECOND_S
         reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
@@ -262,7 +262,7 @@ class TrajectoryMaker:
 
 
 def _continued(before: Motion, motion: Motion) -> Motion:
-    """One motion after the other; where but one of them is a hold, what a controller makes of their common points."""
+    """One motion after the other; if only one of them is a hold, the controller's interpolation of their points."""
     whole = before.then(motion)
     if before.with_accelerations == motion.with_accelerations:
         return whole
@@ -284,7 +284,7 @@ def _require_finite_points(points: Points) -> None:
 
 
 def _require_times(time_ns: np.ndarray) -> None:
-    """Check that a message can tell the times of its points.
+    """Check that a message can represent the times of its points.
 
     Raises:
         Rejected: invalid_times.

@@ -20,40 +20,40 @@ _TURNING, _SLIDING = ("revolute", "continuous"), ("prismatic",)
 
 
 class UrdfError(ValueError):
-    """A text that is no URDF, or that of another robot; the message is one line."""
+    """The text is not a URDF, or that of another robot; the message is one line."""
 
 
 @dataclasses.dataclass(frozen=True)
 class UrdfLimits:
-    """What a URDF says about the node's joints; infinite where it says nothing."""
+    """The limits that a URDF gives for the node's joints; infinite where it gives none."""
 
     source: str
-    """Where it came from: a path or a topic."""
+    """Source of the URDF: a path or a topic."""
     limits: JointLimits
     without: tuple[str, ...]
-    """Joints of the node that it has no limits of: not in it, fixed, or mimicking another."""
+    """Joints of the node without limits in the URDF: not in it, fixed, or mimicking another joint."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RobotLimits:
-    """The parameters as they were given, and a URDF for what they leave open."""
+    """The parameters as they were given, and a URDF for the limits that they leave open."""
 
     given: NodeParameters
     urdf: UrdfLimits | None = None
 
     @staticmethod
     def configured(given: NodeParameters) -> RobotLimits:
-        """What is known at first: the parameters, and the URDF file that they name. Raises UrdfError."""
+        """Return the limits from the parameters and from the URDF file that they name. Raises UrdfError."""
         is_file = given.limits_urdf not in (FROM_TOPIC, FROM_NOWHERE)
         return RobotLimits(given, load_urdf(given.limits_urdf, given.joint_names) if is_file else None)
 
     def described(self, text: str, source: str) -> RobotLimits:
-        """The same with the URDF that came on a topic. Raises UrdfError."""
+        """Return the same with a URDF received on a topic. Raises UrdfError."""
         return dataclasses.replace(self, urdf=read_urdf(text, self.given.joint_names, source))
 
     @cached_property
     def parameters(self) -> NodeParameters:
-        """The parameters with the URDF's limits where they have none; both sides of a position belong together."""
+        """The parameters with the URDF's limits where they have none; both position limits count as a pair."""
         given, urdf = self.given, self.urdf
         if urdf is None:
             return given
@@ -84,11 +84,11 @@ class RobotLimits:
 def read_urdf(text: str, joint_names: Sequence[str], source: str) -> UrdfLimits:
     """Read the limits of some joints.
 
-    A position limit is the tighter one of `limit` and `safety_controller`; a continuous joint has none. A velocity
-    of 0 or less is the placeholder of those who did not know it. Joints that mimic another follow it and have none.
+    A position limit is the tighter one of `limit` and `safety_controller`; a continuous joint has none. A velocity of 0
+    or less is a placeholder for an unknown limit and is ignored. Joints that mimic another one have no limits.
 
     Raises:
-        UrdfError: names the source, what was expected and what came.
+        UrdfError: with the source, what was expected and what was found.
 
     """
     joints = _joints(text, source)
@@ -126,7 +126,7 @@ def _joints(text: str, source: str) -> dict[str, ElementTree.Element]:
         raise UrdfError(f"{source}: expected a URDF with the element robot, got {root.tag[:40]!r}")
     if any("xacro" in element.tag for element in root.iter()):
         raise UrdfError(f"{source}: expected a URDF, got a xacro file; expand it first: xacro FILE > robot.urdf")
-    # Not those inside of transmission and ros2_control, which have elements of the same name.
+    # Not the joint elements inside transmission and ros2_control.
     return {joint.get("name", ""): joint for joint in root.findall("joint")}
 
 
@@ -143,7 +143,7 @@ def _positions(joint: ElementTree.Element, source: str) -> tuple[float, float]:
 
 
 def _range(joint: ElementTree.Element, element: str, lower: str, upper: str, source: str) -> tuple[float, float]:
-    """A lowest and a highest value, infinite where neither is given; URDF takes 0 for one that is missing."""
+    """Lowest and highest value, infinite if neither is given; if one is missing, URDF defines it as 0."""
     low, high = _number(joint, element, lower, source), _number(joint, element, upper, source)
     if low is None and high is None:
         return -math.inf, math.inf
