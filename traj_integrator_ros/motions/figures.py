@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito, "Color Universal Design" (2008); yellow is darkened to be seen on white.
+# Okabe and Ito, "Color Universal Design" (2008); yellow is darkened so that it is visible on white.
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, AMBER, BLACK, OLIVE = "#56B4E9", "#E69F00", "#000000", "#9A8F00"
 JOINT_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BLACK, OLIVE)
@@ -36,7 +36,7 @@ _STYLE = {
 
 @contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure of so many inches, written to `path` as PNG at the end of the block. Needs no display."""
+    """A figure of this size in inches, written to `path` as PNG at the end of the block. Needs no display."""
     require("matplotlib", "drawing")
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -51,10 +51,10 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 
 def _fit_texts(drawn: Figure) -> None:
-    """Make titles that would be cut off at the edge of their figure small enough."""
+    """Shrink titles that would be cut off at the edge of their figure."""
     from matplotlib.text import Text
 
-    drawn.draw_without_rendering()  # where everything comes to lie
+    drawn.draw_without_rendering()  # the final positions of all texts
     for parent in (drawn, *drawn.subfigs, *drawn.axes):
         frame = parent.get_figure().bbox if parent in drawn.axes else parent.bbox
         for text in (child for child in parent.get_children() if isinstance(child, Text) and child.get_text()):
@@ -67,13 +67,13 @@ def _fit_texts(drawn: Figure) -> None:
 
 
 def units(joint_name: str) -> tuple[str, str, str, str]:
-    """Units of position, velocity, acceleration and jerk of a joint; lifts are the prismatic ones we meet."""
+    """Units of position, velocity, acceleration and jerk of a joint; joints called lift are taken to be prismatic."""
     base = "m" if "lift_joint" in joint_name and "shoulder" not in joint_name else "rad"
     return base, f"{base}/s", f"{base}/s²", f"{base}/s³"
 
 
 def short_name(joint_name: str) -> str:
-    """A joint's name for a label: without the ending that all have."""
+    """A joint's name for a label: without the suffix that all joint names have."""
     return joint_name.removesuffix("_joint").replace("_joint", " joint ").replace("_", " ").strip()
 
 

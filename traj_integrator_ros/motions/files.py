@@ -1,4 +1,4 @@
-"""Opens a motion whatever its format: rosbag2, a CSV table, an NPZ archive, or a planned trajectory in YAML."""
+"""Opens a motion in any supported format: rosbag2, a CSV table, an NPZ archive, or a planned trajectory in YAML."""
 
 from __future__ import annotations
 

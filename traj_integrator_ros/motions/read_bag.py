@@ -20,15 +20,15 @@ JOINT_STATE = "sensor_msgs/msg/JointState"
 OUR_INTERFACES = "traj_integrator_interfaces"
 DEFAULT_TOPIC = "/joint_states"
 UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
-"""What a broken file raises in the depths of the reader, besides its own errors."""
+"""Errors that the reader's dependencies raise for a broken file, besides its own."""
 
 
 def read_bag(path: Path, topic: str | None = None) -> Samples:
     """The joint states of a bag folder, or of a single .db3 or .mcap file without metadata.yaml.
 
-    The topic is `topic`, else /joint_states, else the only JointState topic. Times are header stamps where they
-    increase, else the times of recording. Joints are those of the first message, by name; messages that lack one of
-    them are left out.
+    The topic is `topic`, otherwise /joint_states, otherwise the only JointState topic. Times are header stamps if they
+    increase, otherwise the times of recording. Joints are those of the first message, by name; messages that lack one
+    of them are left out.
     """
     with open_bag(path) as reader:
         connections = _choose_topic(path, reader, topic)
@@ -54,7 +54,7 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
 
 @contextmanager
 def open_bag(path: Path) -> Iterator[Any]:
-    """A rosbags reader; whatever goes wrong in it becomes one line."""
+    """Open a rosbags reader; every error in it becomes a RecordingError of one line."""
     require("rosbags", "reading bags")
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise RecordingError(f"{path}: expected a rosbag2 folder, got one without metadata.yaml")
@@ -76,7 +76,7 @@ def open_bag(path: Path) -> Iterator[Any]:
 
 
 def _our_definitions() -> dict[str, str]:
-    """Definitions of our own messages, for bags that do not bring them (before ROS 2 Iron)."""
+    """Definitions of our own messages, for bags that do not contain them (before ROS 2 Iron)."""
     for prefix in [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]:
         folder = Path(prefix) / "share" / OUR_INTERFACES / "msg"
         if prefix and folder.is_dir():

@@ -1,4 +1,4 @@
-"""Samples of a motion as a file has them, whatever its format. Knows no ROS."""
+"""Samples of a motion as read from a file of any format. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RecordingError(Exception):
 
 
 class Nature(Enum):
-    """Where the numbers come from, and so how well they agree with each other."""
+    """The origin of the numbers, which determines how well they agree with each other."""
 
     MEASURED = "measured"
     SET_POINTS = "set points"

@@ -1,4 +1,4 @@
-"""What became of input: counted by reason, and logged without flooding the log."""
+"""The outcome of input: counted by reason, and logged without flooding the log."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LONGEST_LINE = 500
 
 
 class Outcome:
-    """What became of one input."""
+    """The outcome of one input."""
 
     reason = ""
-    """Why it was refused, in one line; empty while it was not."""
+    """Why it was rejected, in one line; empty if it was not."""
 
     @property
     def accepted(self) -> bool:
-        """Whether it was answered."""
+        """Whether it was accepted."""
         return not self.reason
 
 
 class Accounts:
-    """Counts since the start of the process, and the log lines that go with them.
+    """Counts since the start of the process, and the corresponding log lines.
 
     Args:
         node: whose log it is.
@@ -38,14 +38,14 @@ class Accounts:
         self._node = node
         self.rejected = RejectionCounters()
         self.warned = RejectionCounters()
-        """Findings that were let through."""
+        """Violations that were let through."""
         self.warn = ThrottledLog(self._log_warning)
-        """Logs a line at level warning, by its key, now and then."""
+        """Logs a line at level warning, throttled by its key."""
         self._error = ThrottledLog(self._log_error)
 
     @contextmanager
     def guard(self, source: str) -> Iterator[Outcome]:
-        """Keep what goes wrong with one input to that input: counted, logged, and told in the outcome."""
+        """Confine errors to the input that caused them: count and log them, and record them in the outcome."""
         outcome = Outcome()
         try:
             yield outcome
@@ -57,26 +57,26 @@ class Accounts:
             outcome.reason = self.failure(source, error)
 
     def failure(self, source: str, error: Exception) -> str:
-        """Count and log an error that nobody foresaw, its traceback included; return it as a reason in one line."""
-        # Strings that are no UTF-8 surface while rclpy decodes a message, before any callback.
+        """Count and log an unexpected error with its traceback; return its reason in one line."""
+        # Strings that are not UTF-8 raise an error when rclpy decodes a message, before any callback.
         malformed = isinstance(error, UnicodeDecodeError)
         reason = RejectionReason.MALFORMED_MESSAGE if malformed else RejectionReason.INTERNAL_ERROR
         self.rejected.count(reason)
         line = f"{reason.value}: {type(error).__name__}: {one_line(error)}"
         if malformed:
             self.warn((source, reason), f"{source} rejected, {line}")
-        elif self._node.context.ok():  # else publishers are gone because the process is being ended
+        elif self._node.context.ok():  # otherwise publishers are gone because the process is ending
             self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
         return line
 
     def lost(self, source: str, count: int) -> None:
-        """Count messages that newer ones pushed out of the queue."""
+        """Count messages that newer ones displaced from the queue."""
         reason = RejectionReason.QUEUE_OVERFLOW
         self.rejected.count(reason, count)
         self.warn((source, reason), f"{source}: {count} pushed out of the queue by newer ones")
 
     def let_through(self, finding: Rejected) -> None:
-        """Count and log what was found wrong with a trajectory that is published all the same."""
+        """Count and log a violation of a trajectory that is published nevertheless."""
         self.warned.count(finding.reason)
         self.warn(("warned", finding.reason), f"published in spite of {finding}")
 

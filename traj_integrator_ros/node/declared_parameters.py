@@ -22,7 +22,7 @@ _TYPES = {
 }
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 QOS_OVERRIDES = "qos_overrides."
-"""How the names of parameters begin that override qualities of service; rclpy declares them with each topic."""
+"""Prefix of the parameters that override qualities of service; rclpy declares them with each topic."""
 
 
 class DeclaredParameters:
@@ -66,19 +66,19 @@ class DeclaredParameters:
         """Return all parameters, checked together.
 
         Raises:
-            InvalidParameters: names the parameter, what was expected and what was given.
+            InvalidParameters: with the parameter, what was expected and what was given.
 
         """
         return NodeParameters.from_values({spec.name: self.value(spec.name) for spec in PARAMETERS})
 
     def unknown_overrides(self, prefix: str = "") -> list[str]:
-        """Names that a parameter file or the command line gave this node and that no parameter has.
+        """Names in a parameter file or on the command line that no parameter of this node has.
 
         Args:
             prefix: "" for all but the overrides of quality of service, QOS_OVERRIDES for those (declared in configure).
 
         """
-        given = self._node._parameter_overrides  # rclpy has no public access to what was not declared
+        given = self._node._parameter_overrides  # rclpy has no public access to undeclared parameters
         of_kind = [name for name in given if name.startswith(QOS_OVERRIDES) == bool(prefix)]
         return sorted(name for name in of_kind if not self._node.has_parameter(name))
 
@@ -97,7 +97,7 @@ class DeclaredParameters:
             if configured:
                 self._prepare(NodeParameters.from_values(values))
             else:
-                # What is still missing, such as joint_names, may come with the next change; configure checks it all.
+                # Missing values, such as joint_names, may follow with the next change; configure checks everything.
                 for name in ours:
                     check_value(SPECS[name], values[name])
         except (ValueError, RuntimeError) as error:
@@ -122,14 +122,14 @@ def _declare(node: Node, spec: ParameterSpec) -> None:
     if spec.kind not in _ARRAYS or spec.default:
         node.declare_parameter(spec.name, spec.default, descriptor)
         return
-    # rclpy takes an empty list, and an empty list in a file, for a value of no type: declared by type, then set.
+    # rclpy treats an empty list, also in a file, as a value without a type: so declare the type first, then set it.
     declared = node.declare_parameter(spec.name, _TYPES[spec.kind], descriptor)
     if declared.type_ is Parameter.Type.NOT_SET:
         node.set_parameters([Parameter(spec.name, _TYPES[spec.kind], [])])
 
 
 def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
-    """Give numbers and empty lists the type they are declared with: `ros2 param set` guesses 1 to be an integer."""
+    """Give numbers and empty lists their declared type: `ros2 param set` takes 1 for an integer."""
     typed = []
     for change in changes:
         spec = SPECS.get(change.name)

@@ -12,12 +12,12 @@ from ..handling.rejection import RejectionReason
 from .latency import LatencyRing
 
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
-"""Reasons that are the node's trouble rather than the sender's: level ERROR."""
+"""Reasons that concern the node rather than the sender: level ERROR."""
 
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """All that a status is made of; counts are since the start of the process."""
+    """All values of a status; counts are since the start of the process."""
 
     lifecycle_state: str
     failure: str
@@ -26,27 +26,27 @@ class NodeStatus:
     backend: str
     dtype: str
     limits: str
-    """Where the limit of each quantity comes from."""
+    """The source of the limit of each quantity."""
     state_age_s: float | None
     state_timeout_s: float
     sequences: int
     """Action sequences and position trajectories received."""
     published: int
-    """Of those, the ones answered by a trajectory."""
+    """The number of those that were answered by a trajectory."""
     service_calls: int
     namesakes: int
-    """Other nodes of the same name."""
+    """Number of other nodes with the same name."""
     rejected: dict[RejectionReason, int]
-    """By reason; topics and services together."""
+    """Rejections by reason, for topics and services together."""
     warned: dict[RejectionReason, int]
-    """Violated limits that were let through."""
+    """Violations that were let through."""
     execution: ExecutionReport
     sequence_latency: LatencyRing
     service_latency: LatencyRing
 
 
 class Diagnostics:
-    """Turns successive statuses into messages; levels are about what happened since the message before.
+    """Turns successive statuses into messages; levels cover what happened since the previous message.
 
     OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, or another
     one has its name.

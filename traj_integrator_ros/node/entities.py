@@ -26,26 +26,27 @@ from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection
 from .take import take
 
 SEQUENCE_DEPTH = 10
-"""Sequences waiting while one is worked on. Small, so that a planner that is too fast costs sequences, not latency."""
+"""Queue of sequences. Small, so that with a planner that is too fast, sequences are lost rather than delayed."""
 JOINT_STATE_POLL_S = 0.05
 _JOINT_STATE_DEPTH = 64
-"""Joint states at up to 1.2 kHz are all looked at; of faster ones, only the newest."""
+"""All joint states at up to 1.2 kHz are read; of faster ones, only the newest."""
 _SERVICE_DEPTH = 64
-"""Calls that may wait while one is being served. Further calls are dropped and never answered: the usual 10
-are too few for an optimizer that calls for many candidates at once."""
+"""Queue of service calls. Further calls are dropped and never answered: the default of 10 is too small for an optimizer
+that sends many calls at once.
+"""
 ROBOT_DESCRIPTION = "robot_description"
 _LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-"""As robot_state_publisher publishes it: once, also for those who come later."""
+"""As robot_state_publisher publishes it: once, also for late subscribers."""
 _OUTPUT_DEPTH = 10
 
 
 class Callbacks(NamedTuple):
-    """What is called with input."""
+    """The functions that are called with input."""
 
     poll_joint_states: Callable
-    """Called every 50 ms: `take_waiting` has something to take, perhaps."""
+    """Called every 50 ms, to read waiting joint states with `take_waiting`."""
     action_sequence: Callable
-    """Called with the serialized message, as is the next."""
+    """Called with the serialized message, like the next one."""
     position_trajectory: Callable
     integrate: Callable
     compute_gradient: Callable
@@ -61,11 +62,11 @@ class Entities:
 
     Args:
         node: the node to create them on.
-        callbacks: what is called with input.
-        description: whether to listen to the robot's URDF.
+        callbacks: the functions that are called with input.
+        description: whether to subscribe to the robot's URDF.
 
     Raises:
-        rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an override that is none.
+        rclpy.qos_overriding_options.InvalidQosOverridesError, RuntimeError: an invalid override.
 
     """
 
@@ -78,7 +79,7 @@ class Entities:
         self._events = NO_EVENTS
         self._timer: Timer | None = None
         try:
-            # Publishers first: an input may be waiting, and be answered, as soon as its subscription exists.
+            # Publishers first: input may arrive, and be answered, as soon as its subscription exists.
             self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
             self.trajectory_batch = self._publisher(TrajectoryBatch, "~/trajectory_batch")
             # Best effort receives from publishers of either kind.
@@ -90,13 +91,13 @@ class Entities:
                 states,
                 callback_group=_PolledGroup(),
                 raw=True,
-                # To wait for events of a subscription is to be woken up by its messages, too.
+                # Waiting for events of a subscription would wake the executor for its messages, too.
                 event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
             )
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             self._timer = node.create_timer(JOINT_STATE_POLL_S, callbacks.poll_joint_states, clock=steady)
             sequences = QoSProfile(depth=SEQUENCE_DEPTH)
-            # Raw: what cannot be decoded would be thrown away unseen, and decoding to objects is slow.
+            # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
             for message_type, topic, callback in (
                 (ActionSequence, "~/action_sequence", callbacks.action_sequence),
                 (JointTrajectory, "~/position_trajectory", callbacks.position_trajectory),
@@ -117,10 +118,10 @@ class Entities:
             raise
 
     def introspect_services(self, events: str) -> None:
-        """Publish what services are asked and answer: "disabled", "metadata" or "contents".
+        """Publish requests and responses of the services: "disabled", "metadata" or "contents".
 
         Raises:
-            RuntimeError: this ROS 2 has no service introspection, and it is not disabled.
+            RuntimeError: this ROS 2 has no service introspection, and `events` is not "disabled".
 
         """
         if events == self._events:
@@ -157,7 +158,7 @@ class Entities:
     def _subscription(
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
     ) -> Subscription:
-        # A copy, because overrides are written into the profile.
+        # A copy, because rclpy writes overrides into the profile.
         profile = QoSProfile(depth=qos.depth, reliability=qos.reliability, durability=qos.durability)
         subscription = self._node.create_subscription(
             message_type, topic, callback, profile, qos_overriding_options=_overridable(), **options
@@ -167,9 +168,10 @@ class Entities:
 
 
 class _PolledGroup(MutuallyExclusiveCallbackGroup):
-    """Keeps its subscription out of the executor, which would wake up, at 0.3 ms each, for every message.
+    """Keeps its subscription out of the executor, which would wake up for every message, at 0.3 ms each.
 
-    Joint states come at up to 1 kHz and only the newest counts, so they are read when one is needed, and now and then.
+    Joint states arrive at up to 1 kHz and only the newest is used, so they are read when one is needed, and
+    periodically.
     """
 
     def can_execute(self, entity: object) -> bool:
@@ -182,14 +184,14 @@ def _never_called(message: bytes) -> None:
 
 
 def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
-    """Create the publisher of /diagnostics, which speaks in every lifecycle state."""
+    """Create the publisher of /diagnostics, which publishes in every lifecycle state."""
     return node.create_publisher(
         DiagnosticArray, "/diagnostics", QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
     )
 
 
 def take_waiting(subscription: Subscription) -> Iterator[bytes]:
-    """Take the messages that wait in a raw subscription's queue, without waiting; at most as many as it holds."""
+    """Take the messages in a raw subscription's queue, without blocking; at most as many as the queue holds."""
     for _ in range(_JOINT_STATE_DEPTH):
         taken = take(subscription)
         if taken is None:

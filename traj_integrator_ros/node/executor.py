@@ -1,4 +1,4 @@
-"""Waiting for the node's input: rclpy's own executor examines all entities at every turn, which takes up to 0.5 ms."""
+"""The node's executor: rclpy's own one examines all entities in every turn, which takes up to 0.5 ms."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from .take import take
 
 EVENTS_PERIOD_S = 0.25
 _KINDS = ("timer", "subscription", "service")
-"""In the order in which those that are ready at the same time are called."""
+"""Kinds of entities, in the order in which those that are ready at the same time are called."""
 NEEDED = {
     "WaitSet": ("add_subscription", "add_guard_condition", "clear_entities", "wait", "get_ready_entities"),
     "Subscription": ("take_message", "pointer"),
     "Service": ("service_take_request", "pointer"),
     "Timer": ("call_timer", "is_timer_ready", "pointer"),
 }
-"""What `LeanExecutor` calls below rclpy's public interface, by the class that has it."""
+"""Attributes below rclpy's public interface that `LeanExecutor` uses, by class."""
 
 Call = Callable[[], None]
 _Entity = TypeVar("_Entity", Timer, Subscription, Service)
 
 
 def create_executor(context: Context | None = None) -> Executor:
-    """Create the executor for the node: the lean one, or rclpy's where rclpy lacks what that needs."""
+    """Create the executor for the node: the lean one, or rclpy's if rclpy lacks what the lean one needs."""
     for owner, names in NEEDED.items():
         if not all(hasattr(getattr(rclpy_implementation, owner, None), name) for name in names):
             return SingleThreadedExecutor(context=context)
@@ -46,11 +46,11 @@ def create_executor(context: Context | None = None) -> Executor:
 
 
 class LeanExecutor(Executor):
-    """Keeps one wait set, and looks at the entities of its nodes again only when some came or went.
+    """Keeps one wait set, and examines the entities of its nodes again only when entities were created or destroyed.
 
-    Serves subscriptions, services and timers whose callbacks are plain functions (of timers: without arguments), and
-    events of the middleware, such as quality of service that does not fit, up to 0.25 s late. Callback groups are
-    asked whether they can execute only when entities came or went.
+    Serves subscriptions, services and timers whose callbacks are plain functions (for timers, without arguments), and
+    events of the middleware, such as incompatible quality of service, up to 0.25 s late. Callback groups are asked
+    whether they can execute only when entities were created or destroyed.
 
     Args:
         context: None for the default one.
@@ -60,11 +60,11 @@ class LeanExecutor(Executor):
     def __init__(self, *, context: Context | None = None) -> None:
         self._stale = True
         self._in_use = ExitStack()
-        """Keeps what is waited for from being destroyed meanwhile."""
+        """Keeps the handles in the wait set from being destroyed while it waits."""
         self._calls: dict[str, dict[int, Call]] = {kind: {} for kind in _KINDS}
-        """What to call when an entity is ready, by its kind and the address of its handle."""
+        """The function to call when an entity is ready, by its kind and the address of its handle."""
         self._additions: list[Call] = []
-        """What puts one entity into the wait set, which forgets those that were not ready."""
+        """Functions that add an entity to the wait set, which drops those that were not ready."""
         self._events: list[Waitable] = []
         self._events_due = 0.0
         self._ready: deque[Call] = deque()
@@ -72,32 +72,33 @@ class LeanExecutor(Executor):
         super().__init__(context=context)
 
     def wake(self) -> None:
-        """Stop waiting, because entities came or went, or the context ended."""
+        """Stop waiting, because entities were created or destroyed, or the context ended."""
         self._stale = True
         super().wake()
 
     def add_node(self, node: Node) -> bool:
-        """Serve a node; return whether it is a new one."""
+        """Serve a node; return whether it was added."""
         self._stale = True
         return super().add_node(node)
 
     def remove_node(self, node: Node) -> None:
-        """Serve a node no longer."""
+        """Stop serving a node."""
         self._stale = True
         super().remove_node(node)
 
     def shutdown(self, timeout_sec: float | None = None) -> bool:
-        """Let go of all entities; otherwise as rclpy's."""
+        """Release all entities; otherwise like rclpy's."""
         self._release()
         return super().shutdown(timeout_sec)
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
-        """Run the callback for one piece of input; wait if none is left from the last wait.
+        """Run the callback for one input; wait if none is left from the last wait.
 
         Raises:
             rclpy.executors.ExternalShutdownException: the context ended.
             RuntimeError: a node has entities that are not served.
-            Exception: what a callback, or the decoding of a message, raises. The next call continues with what is left.
+            Exception: any exception of a callback, or of decoding a message. The next call continues with the remaining
+                input.
 
         """
         if not self._ready:
@@ -164,7 +165,7 @@ class LeanExecutor(Executor):
         return [entity for entity in entities if self.can_execute(entity) and self._keeps(entity.handle)]
 
     def _keeps(self, handle: object) -> bool:
-        """Keep what lies behind a handle from being destroyed; False if it is already."""
+        """Keep the object of a handle from being destroyed; False if it already is."""
         try:
             self._in_use.enter_context(handle)
         except InvalidHandle:
@@ -172,7 +173,7 @@ class LeanExecutor(Executor):
         return True
 
     def _look_at_events(self) -> None:
-        """Call back for events, which need no wait of their own: the middleware keeps them."""
+        """Call the callbacks of events, which need no wait, since the middleware stores them."""
         with ExitStack() as in_use:
             events = []
             for event in self._events:
@@ -196,7 +197,7 @@ class LeanExecutor(Executor):
 def _call_timer(timer: Timer) -> None:
     try:
         with timer.handle:
-            if not timer.handle.is_timer_ready():  # cancelled after it became ready
+            if not timer.handle.is_timer_ready():  # it was cancelled after it became ready
                 return
             timer.handle.call_timer()
     except InvalidHandle:

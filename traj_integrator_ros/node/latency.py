@@ -20,7 +20,7 @@ class LatencyRing:
         self._count += 1
 
     def percentile_ms(self, percent: float) -> float | None:
-        """Return a percentile of what is kept, ms; None while there is nothing."""
+        """Return a percentile of the stored latencies, ms; None if there are none."""
         if self._count == 0:
             return None
         return 1e3 * float(np.percentile(self._seconds[: min(self._count, _KEPT)], percent))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .stop_signals import StopSignals
 
-if TYPE_CHECKING:  # imported in main(), after the signals are taken care of: it takes seconds
+if TYPE_CHECKING:  # imported in main(), after signal handlers are installed, because importing takes seconds
     from rclpy.executors import Executor
 
     from .node import IntegratorNode
@@ -27,7 +27,7 @@ Integrates action sequences to joint trajectories (lifecycle node traj_integrato
 _WRONG_USAGE = 2
 _MOST_THREADS = 4
 _MOST_FAILURES = 1000
-"""Failures in a row after which spinning is hopeless."""
+"""Number of consecutive failures after which spinning is given up."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: command line without the program; None for that of the process.
 
     Returns:
-        2 where arguments or parameters are wrong (told on standard error). A signal ends the process with exit code 0.
+        2 if arguments or parameters are wrong (reported on standard error). A signal ends the process with exit code 0.
 
     """
     args = list(sys.argv[1:] if args is None else args)
@@ -52,7 +52,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return _fail(f"ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh): {error}")
     try:
         others = remove_ros_args(["integrator_node", *args])[1:]
-    except rclpy_implementation.UnknownROSArgsError as error:  # whose message is the list of them
+    except rclpy_implementation.UnknownROSArgsError as error:  # its message is the list of unknown arguments
         return _fail(f"unknown arguments after --ros-args: {error}")
     except RuntimeError as error:
         return _fail(error)
@@ -75,7 +75,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
     _limit_threads()
     keep_freed_memory()
-    # Else collections look at all that was imported, too: 50 ms in the middle of some message, and at the end.
+    # Otherwise garbage collections would scan all imported objects: 50 ms in the middle of a message, and at the end.
     gc.freeze()
     stop_signals.orderly()
     try:
@@ -102,16 +102,16 @@ def main(args: Sequence[str] | None = None) -> int:
         _spin(executor, node)
         executor.shutdown(timeout_sec=0)
     except (ExternalShutdownException, RuntimeError):
-        # Between two waits, rclpy reports the end of the context as an RCLError.
+        # If the context ends between two waits, rclpy reports that as an RCLError.
         if not stop_signals.received:
             raise
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
-    # Only when the last of it is collected does the node leave the DDS domain; else others would wait for it for long.
+    # The node leaves the DDS domain only when its last object is collected; otherwise others would see it for long.
     del node, executor
     gc.collect()
-    # What ends the context on a signal leaves the end of the log file in memory.
+    # When a signal ends the context, the end of the log file is still in memory.
     rclpy_implementation.rclpy_logging_fini()
     stop_signals.end_process()
 
@@ -126,15 +126,15 @@ def _initialize(args: list[str]) -> str:
     except RuntimeError as error:
         if "failed to initialize logging" not in str(error):
             raise
-        rclpy.try_shutdown()  # the default context takes one attempt; this makes room for another one
+        rclpy.try_shutdown()  # the default context can be initialized once; this allows another attempt
         rclpy.init(args=[*args, "--ros-args", "--disable-external-lib-logs"])
         return f"there will be no log file (ROS_LOG_DIR chooses a folder): {' '.join(str(error).split())}"
 
 
 def _spin(executor: Executor, node: IntegratorNode) -> None:
-    """Spin until the context ends; what fails outside the node's own callbacks does not end it.
+    """Spin until the context ends; errors outside the node's own callbacks do not end the node.
 
-    A message that cannot be decoded, or a client gone before its answer, raises in rclpy itself.
+    A message that cannot be decoded, or a client that is gone before its answer, raises an error in rclpy itself.
     """
     failures = 0
     while node.context.ok():
@@ -151,7 +151,7 @@ def _spin(executor: Executor, node: IntegratorNode) -> None:
 
 
 def _limit_threads() -> None:
-    """Leave most cores to the robot's other nodes: batches of a planner's size gain nothing beyond a few."""
+    """Leave most cores to the robot's other nodes: typical batches of a planner do not benefit from many threads."""
     import torch
 
     if "OMP_NUM_THREADS" not in os.environ:

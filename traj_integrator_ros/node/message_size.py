@@ -1,4 +1,4 @@
-"""The size of the largest message by the command line, before there is a node that could tell its parameters."""
+"""The size of the largest message according to the command line, before a node exists that has parameters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from ..handling.parameter_table import SPECS
 
 USUAL_DOF = 7
-"""Where joints are not named yet: a client may still name them before it configures the node."""
+"""Number of joints if none are named yet: a client may still name them before it configures the node."""
 
 
 class MessageSize(NamedTuple):
-    """Of a batch of action sequences."""
+    """The size of a batch of action sequences."""
 
     batch: int
     horizon: int
@@ -22,10 +22,10 @@ class MessageSize(NamedTuple):
 
 
 def largest_message(args: Sequence[str]) -> MessageSize:
-    """What max_batch, max_horizon and joint_names of parameter files and of -p make; the defaults where none are given.
+    """Size from max_batch, max_horizon and joint_names in parameter files and -p; the defaults where none are given.
 
-    In order, as ROS does; of a file with sections for several nodes, the largest counts. What cannot be read counts
-    for nothing here: ROS or the node will say what is wrong with it.
+    Later values override earlier ones, as in ROS; of a file with sections for several nodes, the largest counts.
+    Anything unreadable is ignored here: ROS or the node will report it.
     """
     sizes = {name: SPECS[name].default for name in ("max_batch", "max_horizon")} | {"joint_names": USUAL_DOF}
     for option, value in pairwise(args):
@@ -66,7 +66,7 @@ def _of_values(values: Mapping[str, object], names: Mapping[str, int]) -> dict[s
 
 def _parsed(text: str) -> object:
     try:
-        import yaml  # comes with ROS 2: ros2 launch and rclpy need it
+        import yaml  # part of ROS 2: ros2 launch and rclpy need it
     except ImportError:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Other nodes of the same name: ROS lets them run side by side, and each of them answers every sequence."""
+"""Other nodes with the same name: ROS lets them run side by side, and each of them answers every sequence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rclpy.node import Node
 
 _EVERY_S = 1.0
 _GONE_AFTER_S = 25.0
-"""A node that was killed stays in the graph until DDS gives it up, after 20 s."""
+"""A killed node remains in the graph until DDS drops it, after 20 s."""
 
 
 class Namesakes:
@@ -16,7 +16,7 @@ class Namesakes:
 
     Args:
         node: whose name it is.
-        gone_after_s: one counts once it has been there for so long.
+        gone_after_s: a node counts once it has been in the graph for this time.
 
     """
 
@@ -29,7 +29,7 @@ class Namesakes:
         self._count = 0
 
     def count(self) -> int:
-        """How many there are; the graph is looked at once a second."""
+        """Return their number; the graph is examined once a second."""
         now = time.monotonic()
         if now < self._next:
             return self._count

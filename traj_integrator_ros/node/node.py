@@ -96,7 +96,7 @@ class IntegratorNode(LifecycleNode):
     # Lifecycle
 
     def autostart(self) -> None:
-        """Configure and activate, where the parameter autostart says so."""
+        """Configure and activate, if the parameter autostart is true."""
         if self._declared.value("autostart") and self.trigger_configure() is _SUCCESS:
             self.trigger_activate()
 
@@ -127,7 +127,7 @@ class IntegratorNode(LifecycleNode):
         except Exception as error:
             self._release()
             self._failure = f"configure failed: {one_line(error)}"
-            if self.context.ok():  # else it failed because the process is being ended
+            if self.context.ok():  # otherwise it failed because the process is ending
                 self.get_logger().error(self._failure)
                 if not isinstance(error, (ValueError, RuntimeError)):
                     self.get_logger().error(traceback.format_exc())
@@ -151,7 +151,7 @@ class IntegratorNode(LifecycleNode):
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Drop input from now on."""
+        """Reject input from now on."""
         self._lifecycle = _INACTIVE
         self._executed.clear()
         return super().on_deactivate(state)
@@ -162,7 +162,7 @@ class IntegratorNode(LifecycleNode):
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Do as in cleanup, from any state."""
+        """Do the same as cleanup, from any state."""
         self._release()
         self._lifecycle = _FINALIZED
         return super().on_shutdown(state)
@@ -178,7 +178,7 @@ class IntegratorNode(LifecycleNode):
         super().destroy_node()
 
     def _say(self, line: str) -> None:
-        if self.context.ok():  # else the process is being ended, and there is no topic left for logs
+        if self.context.ok():  # otherwise the process is ending, and there is no topic left for logs
             self.get_logger().info(line)
 
     def _tell_of_unknown_parameters(self, prefix: str) -> None:
@@ -209,7 +209,7 @@ class IntegratorNode(LifecycleNode):
                     )
 
     def _on_robot_description(self, message: String) -> None:
-        """Take over the limits of the robot's URDF, which may come at any time, and again."""
+        """Take the limits from the robot's URDF, which may arrive at any time, and more than once."""
         try:
             self._limits = self._limits.described(message.data, ROBOT_DESCRIPTION)
         except UrdfError as error:
@@ -239,7 +239,7 @@ class IntegratorNode(LifecycleNode):
             if parameters.publish_trajectory_batch and publisher.get_subscription_count() > 0:
                 publisher.publish(_serialized(batch, sequence.stamp))
                 if trajectory is not None and not parameters.publish_joint_trajectory:
-                    self._hand_over(trajectory, publish=False)  # whoever reads the batch executes it
+                    self._hand_over(trajectory, publish=False)  # otherwise, the reader of the batch executes it
 
     def _on_position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
         with self._answering("position_trajectory", info):
@@ -264,7 +264,7 @@ class IntegratorNode(LifecycleNode):
                 self._sequence_latency.add(max(0, time.time_ns() - received) * 1e-9)
 
     def _hand_over(self, trajectory: ExecutableTrajectory, *, publish: bool = True) -> None:
-        """Publish a trajectory for the controller, and go on from it: the one place where either is done."""
+        """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
         if publish:
             stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
             self._entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
@@ -300,7 +300,7 @@ class IntegratorNode(LifecycleNode):
     def _serving(
         self, service: str, response: Integrate.Response | ComputeGradient.Response | Evaluate.Response
     ) -> Iterator[None]:
-        """Count a call, and tell in the response whether it succeeded."""
+        """Count a call, and say in the response whether it succeeded."""
         started = time.perf_counter()
         self._service_calls += 1
         with self._accounts.guard(service) as outcome:
@@ -352,7 +352,7 @@ class IntegratorNode(LifecycleNode):
     # Diagnostics
 
     def _create_diagnostics_timer(self, period_s: float) -> Timer:
-        # Steady: a paused simulation must not look like a dead node.
+        # A steady clock: a paused simulation must not look like a dead node.
         return self.create_timer(period_s, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _count_namesakes(self) -> int:
@@ -404,5 +404,5 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
 
 
 def _counts_to_warm_up(parameters: NodeParameters) -> set[int]:
-    """Numbers of points that plans of the warmed-up shapes have, which start on arrival and end at rest."""
+    """Numbers of points of plans with the warmed-up shapes, which start on arrival and end at rest."""
     return {horizon for _, horizon in parameters.warmup}

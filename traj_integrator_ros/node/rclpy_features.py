@@ -1,4 +1,4 @@
-"""What one release of rclpy has and another has not: asked for here, by feature, and nowhere else in the node.
+"""Features that not all releases of rclpy have: checked here, feature by feature, and nowhere else in the node.
 
 `docs/compatibility.md` lists the releases.
 """
@@ -34,16 +34,16 @@ __all__ = [
 ]
 
 NO_EVENTS = "disabled"
-"""Of `introspection_state`: what every release has."""
+"""Value of `introspection_state` that every release has."""
 _NO_INFO: Mapping[str, object] = MappingProxyType({})
 _CALLBACK_TYPES = getattr(Subscription, "CallbackType", None)
-"""How rclpy tells callbacks with message info from those without; before Iron, there are none with it."""
+"""How rclpy distinguishes callbacks with message info from those without; before Iron, none have it."""
 
 
 def answer_refused_transitions(node: LifecycleNode) -> None:
-    """Let ~/change_state answer with success false where the state machine has no such transition.
+    """Let ~/change_state answer with success = false if the state machine has no such transition.
 
-    Before Kilted, rclpy raises an error instead, and the caller waits for ever.
+    Before Kilted, rclpy raises an error instead, and the caller waits forever.
     """
     service = getattr(node, "_service_change_state", None)
     if service is None:
@@ -68,10 +68,10 @@ def guard_parameters(
     check: Callable[[list[Parameter]], SetParametersResult],
     changed: Callable[[list[Parameter]], None],
 ) -> None:
-    """Have changes of parameters typed, then checked, and told once they are accepted.
+    """Register callbacks that convert types of changed parameters, check them, and report accepted changes.
 
-    Before Iron, rclpy can only be asked to check: `changed` comes just before the parameters have their new values,
-    and nothing is typed.
+    Before Iron, rclpy only supports the check: `changed` is called just before the parameters have their new values,
+    and types are not converted.
     """
     if hasattr(node, "add_pre_set_parameters_callback") and hasattr(node, "add_post_set_parameters_callback"):
         node.add_pre_set_parameters_callback(typed)
@@ -92,7 +92,7 @@ def introspection_state(events: str) -> object:
     """Return the state of service introspection that a parameter names.
 
     Raises:
-        RuntimeError: this ROS 2 has none, and the name is not "disabled".
+        RuntimeError: this ROS 2 has no service introspection, and the name is not "disabled".
 
     """
     try:
@@ -109,7 +109,7 @@ def introspection_state(events: str) -> object:
 
 
 def with_message_info(callback: Callable[[bytes, Mapping[str, object]], None]) -> Callable:
-    """Return a callback of a subscription that gets rclpy's message info, empty where rclpy hands none over."""
+    """Return a subscription callback that gets rclpy's message info, or an empty one if rclpy does not provide it."""
     if _CALLBACK_TYPES is not None:
         return callback
 
@@ -121,7 +121,7 @@ def with_message_info(callback: Callable[[bytes, Mapping[str, object]], None]) -
 
 
 def wants_message_info(subscription: Subscription) -> bool:
-    """Whether the callback of a subscription is to be called with the message info, too."""
+    """Whether the callback of a subscription must be called with the message info as well."""
     if _CALLBACK_TYPES is not None:
         return subscription._callback_type is _CALLBACK_TYPES.WithMessageInfo
     return len(inspect.signature(subscription.callback).parameters) > 1

@@ -1,4 +1,4 @@
-"""Shared memory of the middleware: removes what killed processes left behind.
+"""Shared memory of the middleware: removes segments that killed processes left behind.
 
 Fast DDS keeps a segment for each participant and unlinks it when the participant ends; a process that is killed leaves
 it in memory until the machine restarts. Beside each lies a lock file, locked for as long as the owner lives.
@@ -16,16 +16,16 @@ FOLDER = Path("/dev/shm")
 _SEGMENT = re.compile(r"fast(dds|rtps)_[0-9a-f]{16}")
 _LOCK_SUFFIX = "_el"
 _OLDEST_START_S = 3.0
-"""A younger lock file may belong to a process that has created it and not locked it yet."""
+"""A younger lock file may belong to a process that has created but not yet locked it."""
 
 
 def remove_abandoned_segments(folder: Path = FOLDER) -> int:
-    """Remove the segments of this user's processes that no longer live, and their lock files; safe at any time.
+    """Remove the segments of this user's dead processes, and their lock files; safe at any time.
 
-    Ports, which are small and whose names are used again, Fast DDS renews by itself.
+    Fast DDS itself renews ports, which are small and whose names are reused.
 
     Returns:
-        Number of segments removed; 0 where there is no such folder.
+        Number of segments removed; 0 if there is no such folder.
 
     """
     try:
@@ -47,13 +47,13 @@ def _remove_if_abandoned(segment: Path) -> bool:
         if status.st_uid != os.geteuid() or time.time() - status.st_ctime < _OLDEST_START_S:
             return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may have done the same between opening and locking.
+        # Another process may have removed it between opening and locking.
         if os.stat(lock, follow_symlinks=False).st_ino != status.st_ino:
             return False
         segment.unlink(missing_ok=True)
         lock.unlink()
         return True
-    except OSError:  # in use, or gone meanwhile
+    except OSError:  # in use, or gone in the meantime
         return False
     finally:
         os.close(descriptor)

@@ -9,18 +9,18 @@ import threading
 from typing import NoReturn
 
 GRACE_S = 1.0
-"""Time for an orderly end; after it the process ends all the same."""
+"""Time for an orderly shutdown; after it the process is ended in any case."""
 
 
 class StopSignals:
     """Watches for SIGINT and SIGTERM from a thread of its own, which works even while the main thread is in C code.
 
-    Before `orderly()` is called there is nothing to end in order (imports are going on) and the process ends at once.
+    Before `orderly()` is called there is nothing to shut down (imports are in progress), and the process ends at once.
     """
 
     def __init__(self) -> None:
         self.received = False
-        """Whether one of the signals has come."""
+        """Whether one of the signals has arrived."""
         self._orderly = False
         self._read, write = os.pipe()
         os.set_blocking(write, False)
@@ -30,14 +30,14 @@ class StopSignals:
         threading.Thread(target=self._watch, name="stop_signals", daemon=True).start()
 
     def orderly(self) -> None:
-        """From now on rclpy reacts to the signals; give it time to."""
+        """From now on rclpy handles the signals; give it time to do so."""
         self._orderly = True
 
     def end_process(self) -> NoReturn:
-        """End the process with exit code 0, without the end of the interpreter.
+        """End the process with exit code 0, without finalizing the interpreter.
 
-        That takes seconds with torch on a busy machine, and restores the default action of the signals: a second one,
-        usual with Ctrl-C in a terminal, which ros2 launch passes on as well, would kill.
+        Finalizing takes seconds with torch on a busy machine, and restores the default action of the signals: a second
+        signal, usual with Ctrl-C in a terminal, which ros2 launch passes on as well, would then kill the process.
         """
         sys.stdout.flush()
         sys.stderr.flush()
@@ -53,4 +53,4 @@ class StopSignals:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """Take the place of Python's handlers, so that SIGINT raises no KeyboardInterrupt anywhere."""
+    """Replace Python's handlers, so that SIGINT never raises KeyboardInterrupt."""

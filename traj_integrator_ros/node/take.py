@@ -1,4 +1,4 @@
-"""Taking a message out of a subscription's queue, which rclpy offers to its own executors only."""
+"""Takes a message from a subscription's queue, which rclpy offers only to its own executors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rclpy.subscription import Subscription
 
 
 def take(subscription: Subscription) -> tuple | None:
-    """Return the oldest waiting message and its information; None, at once, if none waits or it was destroyed."""
+    """Return the oldest queued message and its info; None, at once, if there is none or no subscription any more."""
     try:
         with subscription.handle:
             return subscription.handle.take_message(subscription.msg_type, subscription.raw)

@@ -10,7 +10,7 @@ _KEYS_KEPT = 256
 
 
 class ThrottledLog:
-    """Logs the first line of each key at once, then at most one every 5 s that says how many were left out.
+    """Logs the first line of each key at once, then at most one every 5 s, with the number of suppressed ones.
 
     Args:
         log: takes a line.
@@ -23,7 +23,7 @@ class ThrottledLog:
         self._left_out: dict[Hashable, int] = {}
 
     def __call__(self, key: Hashable, line: str) -> bool:
-        """Log a line, or count it as left out; return whether it was logged."""
+        """Log a line, or count it as suppressed; return whether it was logged."""
         now = time.monotonic()
         if now - self._last.get(key, -QUIET_S) < QUIET_S:
             self._left_out[key] = self._left_out.get(key, 0) + 1
