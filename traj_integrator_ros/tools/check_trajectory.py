@@ -47,7 +47,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check trajectories; returns 0 where all are acceptable, 1 where not or none came, 2 for wrong usage."""
+    """Check trajectories; returns 0 if all are acceptable, 1 if not or if none came, 2 for wrong usage."""
     own, ros_arguments = split_ros_arguments(arguments)
     options = _parse(own)
     return run_tool(NAME, lambda: _check_file(options) if options.file else _check_topic(options, ros_arguments))
@@ -138,7 +138,7 @@ def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
             tally.add(planned_trajectory(message), dataclasses.replace(expectation, **known))
 
         session.node.create_subscription(JointState, session.resolve(options.robot), on_state, qos_profile_sensor_data)
-        # A trajectory may be the first and only one of its publisher: listen before anybody is there.
+        # A trajectory may be the first and only one of its publisher: subscribe before there is a publisher.
         session.node.create_subscription(JointTrajectory, session.resolve(topic), on_trajectory, 100)
         timeout = options.timeout if options.count else None
         try:

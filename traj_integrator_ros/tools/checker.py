@@ -1,8 +1,9 @@
 """Whether a controller would accept a trajectory and a robot should execute it: all rules in one place. Knows no ROS.
 
-What joint_trajectory_controller validates: joints known and complete, points present, not yet over, times that
-increase, fields full or empty, no effort, at rest in the end. What it does not, and robots need: finite numbers, every
-joint once, no point before the start, a start where the robot is, limits: at the points, and in what it makes of them.
+joint_trajectory_controller validates: joints known and complete, points present, not yet over, times that increase,
+fields complete or empty, no effort, at rest at the end. It does not validate what robots need as well: finite numbers,
+every joint once, no point before the start, a start where the robot is, and limits, at the points and in its
+interpolation between them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
 
 REST_VELOCITY = float(np.finfo(np.float32).eps)
-"""Largest last velocity that joint_trajectory_controller takes for rest [rad/s]."""
+"""Largest last velocity that joint_trajectory_controller accepts as rest [rad/s]."""
 START_TOLERANCE = 0.1
 """Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
 _SECOND_NS = 1_000_000_000
@@ -34,7 +35,7 @@ _FIELDS = {"positions": "rad", "velocities": "rad/s", "accelerations": "rad/s^2"
 
 
 class Rule(str, Enum):
-    """What a trajectory must keep."""
+    """The rules for a trajectory."""
 
     JOINTS = "joints"
     POINTS = "points"
@@ -47,19 +48,19 @@ class Rule(str, Enum):
     START = "start"
     LIMITS = "limits"
     COMMANDED = "commanded"
-    """Limits between the points, in what the controller makes of them."""
+    """Limits between the points, in the controller's interpolation."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing wrong with a trajectory: where, what is there and what should be."""
+    """One error in a trajectory: where it is, what was expected and what was found."""
 
     rule: Rule
     what: str
     expected: str
     got: str
     joint: str = ""
-    """Empty where the finding is about no joint in particular."""
+    """Empty if the finding is about no particular joint."""
     point: int | None = None
     """None if it is about the whole trajectory."""
 
@@ -71,10 +72,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Point:
-    """One point; a field with nothing in it is empty."""
+    """One point; absent fields are empty."""
 
     time_ns: int | None
-    """None if the time is no finite number, as it may be in a file."""
+    """None if the time is not a finite number, as may be the case in a file."""
     positions: Sequence[float]
     velocities: Sequence[float] = ()
     accelerations: Sequence[float] = ()
@@ -83,7 +84,7 @@ class Point:
 
 @dataclass(frozen=True)
 class PlannedTrajectory:
-    """What counts in a trajectory_msgs/JointTrajectory; `stamp_ns` 0 means that it starts on arrival."""
+    """The checked fields of a trajectory_msgs/JointTrajectory; `stamp_ns` 0 means that it starts on arrival."""
 
     joint_names: tuple[str, ...]
     stamp_ns: int
@@ -92,18 +93,18 @@ class PlannedTrajectory:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a trajectory is checked against; what is None is not checked.
+    """The values against which a trajectory is checked; those that are None are not checked.
 
     Args:
         joint_names: the controller's joints.
         at_rest: whether the last velocity must be 0 (allow_nonzero_velocity_at_trajectory_end is the opposite).
         partial: whether some of the joints are enough (allow_partial_joints_goal).
-        complete: whether velocities must be there; controllers do without, the node has them.
+        complete: whether velocities are required; controllers do not need them, but the node always sends them.
         now_ns: time by the robot's clock, ns; a trajectory that is over by then is refused.
         robot: position of the robot's joints by name, rad or m.
         start_tolerance: largest distance of the first point from `robot`, rad or m.
         limits: limits of the joints that they name; the first point, where the robot is, is not checked.
-        between_points: whether the limits must hold in what the controller makes of the points, too.
+        between_points: whether the limits must hold in the controller's interpolation, too.
 
     """
 
@@ -119,7 +120,7 @@ class Expectation:
 
 
 def planned_trajectory(message: JointTrajectory) -> PlannedTrajectory:
-    """What counts in a JointTrajectory message, or in anything with its fields."""
+    """The checked fields of a JointTrajectory message, or of any object with its fields."""
     points = tuple(
         Point(_ns(point.time_from_start), point.positions, point.velocities, point.accelerations, point.effort)
         for point in message.points
@@ -133,9 +134,9 @@ def check_message(message: JointTrajectory, expectation: Expectation) -> list[Fi
 
 
 def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Finding]:
-    """Check a trajectory; an empty list means that it is fit for the controller and the robot.
+    """Check a trajectory; an empty list means that the controller and the robot can execute it.
 
-    Numbers are only compared where they are complete and finite, so that one mistake is told once.
+    Numbers are compared only if they are complete and finite, so that one mistake is reported once.
     """
     findings = [*_check_joints(trajectory.joint_names, expectation)]
     if not trajectory.points:
@@ -158,7 +159,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
 
 def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
-    """What the controller makes of the points; None where it takes none, or one; lengths must have been checked."""
+    """The controller's interpolation of the points; None if it has none. Lengths must have been checked."""
     times = [point.time_ns for point in trajectory.points]
     if None in times:
         return None
@@ -225,7 +226,7 @@ def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> list[Findin
     for k, point in enumerate(trajectory.points):
         for field in _FIELDS:
             length = len(getattr(point, field))
-            # Full in every point or empty in all; positions are needed, as controllers do not integrate.
+            # Complete in every point or empty in all; positions are required, because controllers do not integrate.
             needed = field == "positions" or (complete and field == "velocities")
             wanted = dof if needed or len(getattr(first, field)) else 0
             if k == 0 and length not in (wanted, 0):
@@ -285,7 +286,7 @@ def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits) -> list[Fi
 
 
 def _check_commanded(trajectory: PlannedTrajectory, limits: JointLimits, findings: Sequence[Finding]) -> list[Finding]:
-    """Limits that are left between the points; what its points leave already is told of them alone."""
+    """Limits that are exceeded between the points; those exceeded at the points are reported only for the points."""
     motion = motion_between(trajectory)
     if motion is None:
         return []

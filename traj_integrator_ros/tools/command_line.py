@@ -1,4 +1,4 @@
-"""What all tools share on the command line: help with examples, one line for a user's mistake, exit codes, Ctrl-C."""
+"""The command line of all tools: help with examples, one line for a user's mistake, exit codes, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class UserError(Exception):
 
 
 class ToolFailure(Exception):
-    """The tool could not do its job, for example because nothing came; the message is one line."""
+    """The tool could not do its job, for example because no message arrived; the message is one line."""
 
 
 class _Terminated(BaseException):
-    """SIGTERM came: unwind, so that nothing stays behind."""
+    """SIGTERM arrived: unwind, so that nothing is left behind."""
 
 
 class ToolParser(argparse.ArgumentParser):
@@ -58,13 +58,13 @@ class ToolParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Leave with one line on standard error."""
+        """Exit with one line on standard error."""
         print(f"{self.prog}: {one_line(message)}; see {self.prog} --help", file=sys.stderr)
         sys.exit(EXIT_USAGE)
 
 
 def run_tool(name: str, body: Callable[[], int]) -> int:
-    """Run a tool and turn what users do wrong, and signals, into one line and an exit code."""
+    """Run a tool and turn users' mistakes, and signals, into one line and an exit code."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
     try:
@@ -81,7 +81,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     except _Terminated:
         return EXIT_TERMINATED
     except BrokenPipeError:
-        # The reader (such as head) has seen enough; discard what Python still wants to flush.
+        # The reader (such as head) has closed the pipe; discard what Python would still flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
@@ -135,7 +135,7 @@ def names(text: str) -> list[str]:
 
 
 def told_error(error: OSError) -> str:
-    """What went wrong, and with which file, without its number."""
+    """What went wrong, and with which file, without the error number."""
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"
 

@@ -1,4 +1,4 @@
-"""The figure of a motion: position, velocity, acceleration and jerk of every joint, against limits."""
+"""The figure of a motion: position, velocity, acceleration and jerk of every joint, with limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
 SHOWN_LIMIT = 3.0
-"""A limit further away than this many times the range of the motion is given in words: it would flatten the curve."""
+"""A limit further away than this many times the motion's range is given as text, since it would flatten the curve."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Curve:
 
 
 def curves(samples: Samples) -> dict[str, Curve]:
-    """The four quantities; what the samples lack are the differences of the one before it, in the middle of steps."""
+    """The four quantities; those that the samples lack are differences of the previous one, in the middle of steps."""
     found: dict[str, Curve] = {}
     for name in QUANTITIES:
         values = getattr(samples, name)
@@ -57,7 +57,7 @@ def draw_motion(
     """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names."""
     shown = list(joints or samples.joint_names)
     drawn, behind = curves(samples), curves(reference) if reference is not None else {}
-    # Most joints have the units of the headings; the others say theirs.
+    # Most joints have the units of the headings; the others show theirs.
     common = Counter(units(joint) for joint in shown).most_common(1)[0][0]
     width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
     with figure(path, width, height) as fig:

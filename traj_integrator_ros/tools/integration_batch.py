@@ -1,7 +1,7 @@
 """`integrate --batch-file`: batches larger than memory, from an array on disk into arrays on disk.
 
-A part at a time is read, integrated and written, so that memory does not grow with the batch. What is read and written
-goes through the system's file cache, not through maps of the files: a map would count as this process's memory.
+The batch is read, integrated and written in parts, so that memory does not grow with it. Files are read and written
+through the system's file cache rather than mapped, because a mapping would count as this process's memory.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..kernels import ControlSpace
 
 PART_BYTES = 32 * 2**20
-"""Of results at a time, unless --part says otherwise: enough that calls cost nothing beside the work."""
+"""Bytes of results in a part, unless --part is given: large enough that the overhead of calls is negligible."""
 SPARE_BYTES = 16 * 2**20
-"""Left free on the disk."""
+"""Bytes to leave free on the disk."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def integrate_file(options: argparse.Namespace) -> int:
 
 
 def opened(path: Path) -> ArrayFile:
-    """The array of a file, whose numbers are not read yet. Raises UserError for one that does not fit."""
+    """The array of a file, whose numbers are not read yet. Raises UserError if it does not fit."""
     try:
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
@@ -103,7 +103,7 @@ def opened(path: Path) -> ArrayFile:
 
 
 def _engine(options: argparse.Namespace, actions: ArrayFile) -> tuple[TrajectoryIntegrator, ControlSpace, int]:
-    """What integrates, in which control space, and how many trajectories at a time."""
+    """The engine, the control space, and the number of trajectories in a part."""
     from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
     from ..kernels import ControlSpace
 
@@ -158,7 +158,7 @@ def _end(options: argparse.Namespace, end: str, actions: ArrayFile) -> dict[str,
 
 
 def _check_place(options: argparse.Namespace, actions: ArrayFile, shape: tuple[int, ...]) -> None:
-    """Whether results can go there: before the work."""
+    """Check, before the work, that results can be written there."""
     out, fields = options.out, options.fields
     rows = [f"{end}_{name}" for end in ("start", "goal") for name in STATE]
     given = {"FILE": actions.path, **{f"--{name.replace('_', '-')}": getattr(options, name) for name in rows}}
@@ -177,7 +177,7 @@ def _check_place(options: argparse.Namespace, actions: ArrayFile, shape: tuple[i
 
 @contextmanager
 def _written(out: Path, fields: list[str], shape: tuple[int, ...], dtype: np.dtype) -> Iterator[dict[str, BinaryIO]]:
-    """Files to write the fields to. They get their names when all of it is there; otherwise nothing stays."""
+    """Files to write the fields to. They get their final names when all are complete; otherwise they are removed."""
     parts = {name: out / f"{name}.npy.part" for name in fields}
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     try:
@@ -206,7 +206,7 @@ def _parts(
     """Integrate and write part after part; yields how many trajectories are done."""
     batch, action_horizon, dof = actions.shape
     memory = np.empty((part, action_horizon, dof), actions.dtype)
-    # To copy into the file cache takes longer than to integrate: each quantity is written by a thread of its own.
+    # Copying into the file cache takes longer than integrating, so each quantity is written by a thread of its own.
     with actions.path.open("rb", buffering=0) as source, ThreadPoolExecutor(len(files)) as writers:
         source.seek(actions.offset)
         for begin in range(0, batch, part):
@@ -240,7 +240,7 @@ def _state(rows: dict[str, np.ndarray], begin: int, end: int, like: np.ndarray) 
 
 
 def _check_finite(name: str, values: np.ndarray, begin: int) -> None:
-    """Raise UserError with the first row that has a number that is none. A sum tells whether there may be one."""
+    """Raise UserError for the first row with a number that is not finite; a sum shows whether there may be one."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return

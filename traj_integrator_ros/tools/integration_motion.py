@@ -1,4 +1,4 @@
-"""What a controller is sent for a sequence: its motion, every action executed, then at rest. Needs no torch."""
+"""The motion that a controller would be sent for a sequence: every action executed, then at rest. Needs no torch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .integration_input import Sequence
 from .integration_output import Integrated
 
 REST_TOLERANCE = 0.01
-"""rad/s, up to which a plan counts as at rest in the end: default of the node's publish.rest_tolerance."""
+"""rad/s; a plan with an end velocity up to this counts as at rest: default of the node's publish.rest_tolerance."""
 BRAKE_TIME_S = 0.25
-"""Of a brake without limits of jerk: default of the node's publish.brake_time."""
+"""Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
 DRAWN_PER_PIECE = 8
 _UNITS = dict(zip(QUANTITIES, ("rad", "rad/s", "rad/s^2", "rad/s^3"), strict=True))
 
 
 def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: float | None) -> list[Motion]:
-    """The motion of each trajectory, as long as its actions; `dt` goes before that of the sequence, s.
+    """The motion of each trajectory, as long as its actions; `dt`, s, overrides that of the sequence.
 
     A recorded motion ends with its last sample. Raises ValueError for what does not fit together.
     """
@@ -53,9 +53,9 @@ def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: floa
 
 
 def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Motion:
-    """The motion brought to rest as the node does it, with a brake within limits where that takes one.
+    """The motion brought to rest as by the node, with a brake within limits if one is needed.
 
-    Raises ValueError where the limits allow no brake of reasonable length.
+    Raises ValueError if the limits allow no brake of reasonable length.
     """
     braking = Braking(joint_names, REST_TOLERANCE, BRAKE_TIME_S, limits.acceleration, limits.jerk)
     try:

@@ -1,4 +1,4 @@
-"""What the tool `integrate` can be told."""
+"""The options of the tool `integrate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .integration_input import BSPLINE, CONTROL_SPACES, STATE
 NAME = "integrate"
 DEFAULT_DT_S = 0.02
 OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
-"""Options that matter with --rows only, and their defaults."""
+"""Options that have an effect with --rows only, and their defaults."""
 EXAMPLES = (
     (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
     (f"{NAME} motion.csv --control-space acceleration --out out.npz", "its accelerations, integrated from its start"),
@@ -23,11 +23,11 @@ EXAMPLES = (
     (f"{NAME} actions.npy --batch-file --start-position starts.npy --out results", "a batch larger than memory"),
 )
 OF_MOTIONS = ("plot", "params", "topic", "sequence", "fit")
-"""Options without a meaning for --batch-file."""
+"""Options that have no meaning with --batch-file."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The options; leaves with one line and exit code 2 where they are wrong."""
+    """Parse the options; exits with one line and exit code 2 if they are wrong."""
     parser = ToolParser(
         NAME,
         "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
@@ -107,7 +107,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _check_batch_file(parser: ToolParser, options: argparse.Namespace) -> None:
-    """What --batch-file excludes, and what makes sense with it alone."""
+    """Check the options that --batch-file excludes, and those that need it."""
     if not options.batch_file:
         for name in ("fields", "part"):
             if getattr(options, name) is not None:

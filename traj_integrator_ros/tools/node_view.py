@@ -1,4 +1,4 @@
-"""What the tool `monitor` knows about each node, from /diagnostics, and how it is shown. Knows no ROS."""
+"""What the tool `monitor` knows about each node from /diagnostics, and how it is shown. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEVELS = {0: ("OK", "green"), 1: ("WARN", "yellow"), 2: ("ERROR", "red"), 3: ("STALE", "magenta")}
 SILENT_AFTER_S = 5.0
-"""A node that has said nothing for so long is shown as gone."""
+"""A node that has been silent for this long is shown as gone."""
 HISTORY = 60
 BARS = "▁▂▃▄▅▆▇█"
 

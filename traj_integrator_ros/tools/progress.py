@@ -22,10 +22,10 @@ class Progress(Protocol):
         """Leave the terminal as it was."""
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
-        """A new stage begins, so many seconds (or another unit) long where that is known."""
+        """Begin a new stage, whose length in seconds (or another unit) is `total`, if that is known."""
 
     def update(self, done: float, detail: str = "") -> None:
-        """The stage has got so far, in its unit."""
+        """Report how far the stage is, in its unit."""
 
 
 def make_progress(quiet: bool = False) -> Progress:
@@ -49,7 +49,7 @@ class NoProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """There is nothing to take away."""
+        """Do nothing: there is nothing to remove."""
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
         """Show nothing."""
@@ -106,7 +106,7 @@ class BarProgress:
         self._progress.stop()
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
-        """End the bar before and begin one."""
+        """End the previous bar and begin a new one."""
         if self._task is not None:
             self._finish()
         self._task = self._progress.add_task(text, total=total, detail="")

@@ -16,8 +16,8 @@ SECTION = "ros__parameters"
 def limits_of(path: Path, joint_names: Sequence[str]) -> JointLimits:
     """The limits in a parameter file for a motion of these joints.
 
-    Joints that the file does not name are told of in a line on standard error. Raises UserError where it names none:
-    it is another robot's.
+    Joints that the file does not name are reported in a line on standard error. Raises UserError if it names none of
+    them, because then it is for another robot.
     """
     limits = load_limits(path)
     missing = [name for name in joint_names if name not in limits.joint_names]
@@ -31,7 +31,7 @@ def limits_of(path: Path, joint_names: Sequence[str]) -> JointLimits:
 
 
 def load_limits(path: Path) -> JointLimits:
-    """Joint names and limits of a parameter file and of the URDF file that it names, as the node has them.
+    """Joint names and limits of a parameter file, and of the URDF file that it names, as the node would use them.
 
     Raises UserError.
     """

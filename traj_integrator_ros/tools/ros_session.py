@@ -20,7 +20,7 @@ NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/envi
 
 
 class RosSession:
-    """A node and what spins it."""
+    """A node and its executor."""
 
     def __init__(self, node: Node, executor: SingleThreadedExecutor) -> None:
         self.node = node
@@ -61,7 +61,7 @@ class RosSession:
         return found
 
     def qos_for(self, topic: str, depth: int = 100) -> QoSProfile:
-        """A profile that matches the publishers of a topic that are there."""
+        """A profile that matches the present publishers of a topic."""
         from rclpy.qos import QoSProfile, ReliabilityPolicy
 
         publishers = self.node.get_publishers_info_by_topic(self.resolve(topic))

@@ -1,4 +1,4 @@
-"""The controller's side: every joint trajectory is checked as joint_trajectory_controller does, and more."""
+"""The controller's side: every joint trajectory is checked as by joint_trajectory_controller, and beyond."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Controller:
 
     Args:
         participant: who listens.
-        expectation: what a trajectory must keep that arrived at a time, ns since the epoch.
-        accept: is given every trajectory that is as expected.
-        describe: a finding in words, under which it is counted.
+        expectation: returns the rules for a trajectory that arrived at a time, ns since the epoch.
+        accept: called with every trajectory that keeps the rules.
+        describe: returns a finding in words, under which it is counted.
 
     """
 

@@ -1,4 +1,4 @@
-"""Whether the books close: everything sent is answered or counted, on both sides. Knows no ROS."""
+"""Whether every message is accounted for, answered or counted, on both sides. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .node_counts import NodeCounts
 def violations(
     balance: Balance, unknown_answers: int, *, trajectories: int | None = None, node: NodeCounts | None = None
 ) -> list[str]:
-    """What the books of planner, controller and node disagree about, a line each; empty if they agree.
+    """Disagreements between the counts of planner, controller and node, one line each; empty if they agree.
 
     Args:
-        balance: where the planner's sequences went.
-        unknown_answers: trajectory batches that the planner cannot place.
-        trajectories: joint trajectories that the controller received or knows it missed; None if it cannot know, as
-            where the node was restarted.
+        balance: the outcomes of the planner's sequences.
+        unknown_answers: trajectory batches that answer no sequence of the planner.
+        trajectories: joint trajectories that the controller received or knows it missed; None if it cannot know, for
+            example because the node was restarted.
         node: the node's own counts; None if others used it at the same time.
 
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 SEEN_WITHIN_S = 2.0
-"""A restarted node hears us, and is seen by us, at most this long before or after the other."""
+"""Most time between the moments when a restarted node discovers us and when we discover it, s."""
 _LATEST = 500
 About = TypeVar("About")
 
@@ -25,7 +25,7 @@ class Sent(Generic[About]):
 
 @dataclass(frozen=True)
 class Balance:
-    """Where the messages went; sent = answered + rejected + node_down + lost + missed."""
+    """The outcomes of all messages; sent = answered + rejected + node_down + lost + missed."""
 
     sent: int
     answered: int
@@ -48,13 +48,13 @@ class Ledger(Generic[About]):
         self._lock = threading.Lock()
 
     def send(self, stamp: int, about: About, now_s: float, answer_expected: bool = True) -> None:
-        """Note what is about to be sent; no answer is expected to what has to be rejected."""
+        """Record a message that is about to be sent; no answer is expected if it has to be rejected."""
         with self._lock:
             self._sent[stamp] = Sent(about, now_s, answer_expected)
             self._open += answer_expected
 
     def answer(self, stamp: int, now_s: float) -> About | None:
-        """Note an answer and return what it is about; None (and counted) if it is unknown or was answered before."""
+        """Record an answer and return what it is about; None (and counted) if it is unknown or was answered before."""
         with self._lock:
             sent = self._sent.get(stamp)
             if sent is None or sent.latency_s is not None:
@@ -67,12 +67,12 @@ class Ledger(Generic[About]):
             return sent.about
 
     def restarted(self, now_s: float) -> None:
-        """Note that a new node has been seen: it cannot answer what was sent before it was there."""
+        """Record that a new node was discovered: it cannot answer messages that were sent before."""
         with self._lock:
             self._restarts.append(now_s)
 
     def in_flight(self, now_s: float, within_s: float = 2.0) -> int:
-        """How many of the latest are not answered yet, of those sent within this time: older ones hold nothing up."""
+        """Number of unanswered messages that were sent within this time; older ones are not waited for."""
         with self._lock:
             recent = list(itertools.islice(reversed(self._sent.values()), _LATEST))
         return sum(s.answer_expected and s.latency_s is None and now_s - s.at_s < within_s for s in recent)
@@ -94,7 +94,7 @@ class Ledger(Generic[About]):
 
     @property
     def unknown_answers(self) -> int:
-        """Answers to nothing of ours, or to what was answered before."""
+        """Answers to no message of ours, or to one that was answered before."""
         return self._unknown
 
     def latencies_s(self) -> list[float]:
@@ -112,7 +112,7 @@ class Ledger(Generic[About]):
             return latencies
 
     def balance(self, refused: int) -> Balance:
-        """Where everything went, given how many sequences the node says it refused."""
+        """The outcomes of all messages, given the number of sequences that the node says it rejected."""
         with self._lock:
             sent = list(self._sent.values())
             down = len({id(s) for restart in self._restarts for s in _sent_without_node(sent, restart)})

@@ -1,4 +1,4 @@
-"""DDS that stays on this machine, in a ROS domain that nothing else here uses. Knows no ROS."""
+"""DDS that stays on this machine, in a ROS domain of its own. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROFILE = "fastdds_localhost.xml"
 def stay_local() -> None:
     """Set the environment of this process and its children; call it before anything imports rclpy.
 
-    What is set already stays: discovery range, domain, transport profile.
+    Discovery range, domain and transport profile are kept if they are already set.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     if "ROS_DOMAIN_ID" not in os.environ:
@@ -25,7 +25,7 @@ def stay_local() -> None:
 
 
 def isolate(profile: str | None = PROFILE) -> None:
-    """As `stay_local`, whatever is set already: a domain of its own, and this profile of config/ (None: no profile)."""
+    """Like `stay_local`, overriding the environment: a domain of its own, and this profile of config/ (None: none)."""
     for name in ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", *PROFILE_VARIABLES):
         os.environ.pop(name, None)
     os.environ.update(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_DOMAIN_ID=str(claim_domain()))
@@ -34,7 +34,7 @@ def isolate(profile: str | None = PROFILE) -> None:
 
 
 def profile_environment(profile: str) -> dict[str, str]:
-    """The variable that names a transport profile of config/ to Fast DDS; empty where that file is not installed."""
+    """The variable that names a transport profile of config/ to Fast DDS; empty if that file is not installed."""
     file = config_file(profile)
     return {profile_variable(): str(file)} if file is not None else {}
 

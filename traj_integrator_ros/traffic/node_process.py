@@ -1,4 +1,4 @@
-"""Programs as processes of their own, the integrator node above all: started, watched, interrupted. Knows no ROS."""
+"""Programs as processes, in particular the integrator node: started, watched, interrupted. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class PythonProcess:
     def start(self) -> None:
         """Start it again; the output of the run before is overwritten."""
         with self.log.open("wb") as output:
-            # A session of its own: Ctrl-C in the terminal is for the caller, who then interrupts the program.
+            # In a process session of its own: Ctrl-C in the terminal goes to the caller, which then interrupts the
+            # program.
             self._process = subprocess.Popen(
                 self.command,
                 stdout=output,
@@ -116,7 +117,7 @@ class PythonProcess:
         return Ended(self._process.returncode, time.monotonic() - begin)
 
     def close(self) -> None:
-        """Interrupt it if it runs: what is killed leaves shared memory behind, and enough of that fills a machine."""
+        """Interrupt it if it runs; a killed process would leave shared memory behind, which fills up the machine."""
         if self.is_running():
             self.stop()
 

@@ -17,9 +17,9 @@ from .ledger import Ledger
 from .participant import Participant
 
 DEPTH = 1000
-"""Answers that wait for us must not push each other out of our queue: that would be no loss of the node."""
+"""Depth of our queue: answers that displace each other in it would not be losses of the node."""
 ANSWER_WITHIN_S = 3.0
-"""A call that takes longer is given up and made again: the node may have been restarted meanwhile."""
+"""A call that takes longer is given up and repeated: the node may have been restarted in the meantime."""
 ATTEMPTS = 8
 About = TypeVar("About")
 
@@ -42,7 +42,7 @@ class Optimizer(Generic[About]):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the node's service is there."""
+        """Whether the node's service is available."""
         return self._gradient.service_is_ready()
 
     def integrate(self, actions: ActionSequence) -> TrajectoryBatch:

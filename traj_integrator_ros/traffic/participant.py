@@ -24,7 +24,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future
 
 NODE_NAME = "traj_integrator"
-START_TIMEOUT_S = 60.0  # a busy machine imports torch in ten seconds and more
+START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
 ANSWER_TIMEOUT_S = 10.0
 DEPTH = 100
 _POLL_S = 0.02
@@ -160,8 +160,8 @@ class Participant:
     ) -> object:
         """Call a service and return its response.
 
-        An answer gets lost where the server has not discovered us yet, or ends: `attempts` says how often to ask at the
-        most, `timeout_s` how long to wait for each answer. A service that is asked once has START_TIMEOUT_S to appear.
+        An answer is lost if the server has not discovered us yet, or ends: `attempts` is the largest number of calls,
+        and `timeout_s` the time to wait for each answer. With one attempt, the service has START_TIMEOUT_S to appear.
         """
         client = self.client(service, name)
         deadline = time.monotonic() + (max(timeout_s, START_TIMEOUT_S) if attempts == 1 else attempts * timeout_s)

@@ -16,16 +16,16 @@ from .participant import Participant, received_ns
 from .template import Template
 
 DEPTH = 1000
-"""Answers that wait for us must not push each other out of our queue: that would be no loss of the node."""
+"""Depth of our queue: answers that displace each other in it would not be losses of the node."""
 About = TypeVar("About")
 
 
 class Planner(Generic[About]):
-    """Gives each sequence a stamp of its own, the time of sending, by which its answer is known.
+    """Gives each sequence a unique stamp, the time of sending, which identifies its answer.
 
     Args:
         participant: who sends.
-        check: is given what a sequence is about, and the answer; returns what is wrong with it, "" if nothing is.
+        check: called with what a sequence is about, and with the answer; returns what is wrong with it, or "".
 
     """
 

@@ -9,17 +9,16 @@ from rclpy.serialization import serialize_message
 
 _STAMP = struct.Struct("<iI")
 _STAMP_AT = 4
-"""Behind the encoding; the header is the first field of every message here."""
+"""Position after the encoding; the header is the first field of every message here."""
 _SECOND_NS = 1_000_000_000
 
 
 class Template:
-    """A serialized message with a header in front.
+    """A serialized message that begins with a header.
 
     Args:
-        message: as it is sent, but for the stamp.
-        variable: contents of float64 fields that are going to change, as they are in `message`; each must be unlike
-            any other part of it.
+        message: as it is sent, except for the stamp.
+        variable: contents of the float64 fields that will change, as they are in `message`; each must be unique in it.
 
     """
 

@@ -1,4 +1,4 @@
-"""Messages as bytes, in and out: the readers and writers of everything that crosses the middleware.
+"""Serialized messages: the readers and writers of everything that crosses the middleware.
 
-May import `handling` and what is below; nothing here knows the node, and the engine knows nothing of this.
+May import `handling` and the rooms below it; nothing here knows the node, and the engine knows nothing about this room.
 """

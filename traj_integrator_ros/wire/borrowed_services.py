@@ -1,8 +1,8 @@
 """Services whose requests are read from the structs that the middleware filled, and whose responses point to results.
 
 rclpy's objects, one for each nested message, take as long as everything else that the node does for a small request.
-rclpy asks the class of a message for the functions that turn it into its struct and back; the classes here name
-their own.
+rclpy takes the functions that convert a message to its struct and back from the message's class; the classes here
+provide their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DESTROY = ctypes.CFUNCTYPE(None, _ADDRESS)
 
 
 class BorrowedResponse(SimpleNamespace):
-    """Base of the responses of `borrowed`: its arrays are contiguous, and have to stay as they are until it is sent."""
+    """Base of the responses of `borrowed`: its arrays are contiguous, and must not change until it is sent."""
 
     _blank: ClassVar[Callable[[], SimpleNamespace]]
 
@@ -37,13 +37,13 @@ class BorrowedResponse(SimpleNamespace):
 def borrowed(service: type) -> type:
     """Return a type to serve `service` with, whose requests are named tuples, and responses BorrowedResponses.
 
-    Fields, names and values are those of rclpy's objects, with arrays of numpy's; a request that cannot be read is the
-    error, and a response that cannot be written says so in its message. Returns `service` itself where this rclpy or
-    its messages are not laid out as expected, which an example shows.
+    Fields, names and values are those of rclpy's objects, with numpy arrays; a request that cannot be read is replaced
+    by the exception, and a response that cannot be written says so in its message. Returns `service` itself if this
+    rclpy or its messages do not have the expected layout, which is checked with an example.
     """
     try:
         parts = {"Request": _request(service.Request), "Response": _response(service.Response)}
-        # Derived, so that rclpy finds what it needs to create the service.
+        # A derived class, so that rclpy finds the attributes that it needs to create the service.
         return type(service)(service.__name__, (service,), parts)
     except (AttributeError, KeyError, TypeError):
         return service
@@ -60,13 +60,13 @@ def _response(message: type) -> type:
     def converted(response: BorrowedResponse, _: int) -> bool:
         try:
             layout.write(response, memory)
-        except Exception as error:  # C knows none
+        except Exception as error:  # C has no exceptions
             failed = layout.blank()
             failed.success, failed.message = False, f"response: {error}"
             layout.write(failed, memory)
         return True
 
-    # One struct for all, which owns nothing: rclpy makes one at a time, and lets go of it when it is sent.
+    # One struct for all responses, which owns nothing: rclpy creates one at a time, and drops it when it is sent.
     functions = {
         "_CREATE_ROS_MESSAGE": _CREATE(lambda: ctypes.addressof(memory)),
         "_DESTROY_ROS_MESSAGE": _DESTROY(lambda _: None),
@@ -81,7 +81,7 @@ def _checked_layout(message: type) -> StructLayout:
     """The layout of a message.
 
     Raises:
-        TypeError: its struct is laid out otherwise.
+        TypeError: its struct has another layout.
 
     """
     layout = StructLayout(message)
@@ -93,19 +93,19 @@ def _checked_layout(message: type) -> StructLayout:
 
 
 def _converted_by(message: type, convert: Callable[[int], object]) -> type:
-    """A message type of which rclpy makes what `convert` makes of the address of the struct."""
+    """A message type that rclpy converts by `convert`, which takes the address of the struct."""
 
     def converted(at: int) -> object:
         try:
             return convert(at)
-        except Exception as error:  # C knows none: whoever reads a field of it tells
+        except Exception as error:  # C has no exceptions: whoever reads a field of it tells
             return error
 
     return _metaclass(message, {"_CONVERT_TO_PY": _CONVERT_TO_PY(converted)})(message.__name__, (), {})
 
 
 def _metaclass(message: type, functions: dict[str, object]) -> type:
-    """A metaclass like the message's, in which rclpy finds these functions."""
+    """A metaclass like the message's, from which rclpy takes these functions."""
     new_capsule = ctypes.pythonapi.PyCapsule_New
     new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [_ADDRESS, ctypes.c_char_p, _ADDRESS]
     capsules = {name: new_capsule(ctypes.cast(function, _ADDRESS), None, None) for name, function in functions.items()}

@@ -1,4 +1,4 @@
-"""Reads serialized messages as they came over the wire: views of their arrays, with all lengths checked."""
+"""Reads serialized messages as they were received: views of their arrays, with all lengths checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..handling.rejection import Rejected, RejectionReason, shown
 _ENCODING_SIZE = 4
 _REMEMBERED_SIZE = 65_536
 _MOST_STRINGS = 4096
-"""Strings are made one by one, which takes time; no robot has as many joints."""
+"""Largest number of strings, which are created one by one, which takes time; no robot has as many joints."""
 _EMPTY = {kind: np.empty(0, kind) for kind in ("f4", "f8", "u4")}
 
 
@@ -29,7 +29,7 @@ _BYTE_ORDERS = {b"\x00\x01": _ByteOrder("<"), b"\x00\x00": _ByteOrder(">")}
 
 
 class RememberedNames:
-    """The strings that a reader read last, with the bytes they were read from; most senders never change them."""
+    """The strings that a reader read last, with their bytes; most senders never change them."""
 
     def __init__(self) -> None:
         self.serialized = b""
@@ -40,8 +40,8 @@ class RememberedNames:
 class CdrReader:
     """Reads the fields of one message in their order; plain CDR of either byte order.
 
-    Nothing is allocated before the bytes that fill it are known to be there. Arrays are read-only views of `data`
-    where its byte order is this machine's.
+    Nothing is allocated before the bytes for it are known to exist. Arrays are read-only views of `data` if its byte
+    order is this machine's.
 
     Args:
         data: the message, with the four bytes that name its encoding.
@@ -80,17 +80,17 @@ class CdrReader:
         at = self._take(field, size)
         if size <= 1:
             return ""
-        raw = self._data[at : at + size].split(b"\0", 1)[0]  # as in C, it ends with the first zero
+        raw = self._data[at : at + size].split(b"\0", 1)[0]  # as in C, it ends at the first zero
         try:
             return raw.decode()
         except UnicodeDecodeError:
             raise _malformed(field, "UTF-8", shown(raw)) from None
 
     def strings(self, field: str, remembered: RememberedNames) -> tuple[str, ...]:
-        """Read a sequence of strings in UTF-8; the same object as before if nothing has changed.
+        """Read a sequence of strings in UTF-8; returns the previous object if nothing has changed.
 
         Raises:
-            Rejected: size_out_of_range as well, for more than 4096.
+            Rejected: size_out_of_range, for more than 4096 strings.
 
         """
         begin = self._at + (-self._at & 3)
@@ -110,7 +110,7 @@ class CdrReader:
         return names
 
     def count(self, field: str, least_size: int) -> int:
-        """Read how many elements a sequence has whose elements, of at least `least_size` bytes, are read one by one."""
+        """Read the length of a sequence whose elements, of at least `least_size` bytes, are read one by one."""
         count = self._length(field)
         left = self._size - self._at
         if count * least_size > left:
@@ -119,7 +119,7 @@ class CdrReader:
 
     def array(self, field: str, kind: str) -> np.ndarray:
         """Read a sequence of numbers of a numpy kind ("f4", "f8", "u4") into an array of this machine's byte order."""
-        # All in one function, because sequences have six arrays, most of them empty.
+        # Everything in one function, for speed, because sequences have six arrays, most of them empty.
         at = self._at + (-self._at & 3)
         self._at = begin = at + 4
         if begin > self._size:
@@ -136,11 +136,11 @@ class CdrReader:
         return values if dtype.isnative else values.astype(kind)
 
     def _length(self, field: str) -> int:
-        """Read the length of a string or sequence, which is none yet of what is there."""
+        """Read the length of a string or sequence, which is not yet compared with the remaining bytes."""
         return self._order.length(self._data, self._take(field, 4, 4))[0]
 
     def _take(self, field: str, size: int, alignment: int = 1) -> int:
-        """Return where `size` bytes begin and move behind them; alignment counts from behind the encoding."""
+        """Return where `size` bytes begin and advance past them; alignment counts from the end of the encoding."""
         at = self._at
         at += (_ENCODING_SIZE - at) & (alignment - 1)
         self._at = at + size

@@ -1,6 +1,6 @@
-"""JointTrajectory messages as the bytes that go over the wire, without an object for every point.
+"""Serialized JointTrajectory messages, without an object for every point.
 
-rclpy itself serializes a template, once for each number of points; into copies of it numpy writes the numbers.
+rclpy serializes a template once for each number of points; numpy writes the numbers into copies of it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ..execution.points import Points
 _SECOND_NS = 1_000_000_000
 _TEMPLATES_KEPT = 64
 _BYTES_KEPT = 64 * 1024**2
-_STAMP_AT = 4  # behind the four bytes that name the encoding
+_STAMP_AT = 4  # after the four bytes that name the encoding
 _TIME = struct.Struct("<iI")
 _NUMBER = struct.Struct("<d")
 
 
 class JointTrajectoryWriter:
-    """Serializes trajectories of the same joints, with positions, velocities and, where they have them, accelerations.
+    """Serializes trajectories of the same joints, with positions, velocities and, if they have them, accelerations.
 
-    Keeps the templates of the 64 shapes used last, fewer where they take more than 64 MiB.
+    Keeps the templates of the last 64 shapes, or fewer if they take more than 64 MiB.
 
     Args:
         joint_names: the joints, in the order of the columns.
-        counts: numbers of points to make templates for at once, with accelerations.
+        counts: numbers of points for which templates, with accelerations, are made at once.
 
     Raises:
         RuntimeError: the middleware does not lay out messages in plain little-endian CDR.
@@ -47,7 +47,7 @@ class JointTrajectoryWriter:
             self._template(count, True)
 
     def serialize(self, points: Points, stamp: tuple[int, int] = (0, 0)) -> bytes:
-        """Return what rclpy would make of these points, but for bytes without meaning: those that only align others.
+        """Return the bytes that rclpy would serialize for these points, except for the contents of padding.
 
         Args:
             points: at least one, of all joints, with velocities.
@@ -70,7 +70,7 @@ class JointTrajectoryWriter:
 
 
 class _Probe(NamedTuple):
-    """Numbers that are easy to find again: those of the first and the last point, and of all points between."""
+    """Numbers that are easy to find again: those of the first and the last point, and of all points between them."""
 
     values: np.ndarray  # [first, between, last; position, velocity and perhaps acceleration; dof]
     times: list[tuple[int, int]]  # seconds and nanoseconds
@@ -114,9 +114,9 @@ class _Template:
         time = example.find(_TIME.pack(*probe.times[0]))
         stride = 0
         if count > 1:
-            # From its positions on, every point is as long as any other: only what comes before can differ in padding.
+            # From its positions on, every point has the same length: only the padding before them can differ.
             stride = example.find(_NUMBER.pack(probe.values[_places(count)[1], 0, 0])) - positions
-        # What rclpy appends to the last field has no meaning.
+        # The bytes that rclpy appends to the last field have no meaning.
         self.size = time + (count - 1) * stride + _TIME.size
         self._bytes = bytearray(example[: self.size])
         self._time_ns: np.ndarray | None = None
@@ -134,7 +134,7 @@ class _Template:
 
     def filled(self, points: Points, stamp: tuple[int, int]) -> bytes:
         _TIME.pack_into(self._bytes, _STAMP_AT, *stamp)
-        if points.time_ns is not self._time_ns:  # mostly they are those of the trajectory before
+        if points.time_ns is not self._time_ns:  # usually they are those of the previous trajectory
             self._time_ns = points.time_ns
             self._moments[:, 0], self._moments[:, 1] = np.divmod(points.time_ns, _SECOND_NS)
         for row, values in zip(self._motion, points[1:], strict=False):
@@ -143,7 +143,7 @@ class _Template:
 
 
 def _places(count: int) -> list[int]:
-    """For each of `count` points, which of a probe's three it is."""
+    """Index of each of `count` points among the three of a probe."""
     return [0, *[1] * (count - 2), 2][:count]
 
 

@@ -49,7 +49,7 @@ def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
 
 
 def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
-    """Return views of the cost of a request, and what it asks for."""
+    """Return views of the cost of a request, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
     rows = np.asarray(request.trajectory_rows)
     return EvaluationFields(_cost_fields(request.cost), wanted, rows, request.trajectory_fields)
@@ -60,7 +60,7 @@ def _cost_fields(cost: QuadraticCost) -> CostFields:
 
 
 def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: Time) -> None:
-    """Fill in all trajectories, their columns in the order of the sequence."""
+    """Fill in all trajectories, with their columns in the order of the sequence."""
     columns = batch.request.columns
     message.header.stamp.sec, message.header.stamp.nanosec = stamp.sec, stamp.nanosec
     message.joint_names = list(columns.names)
@@ -73,7 +73,7 @@ def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: T
 
 
 def fill_evaluation(response: Evaluate.Response, evaluated: EvaluatedBatch, stamp: Time) -> None:
-    """Fill in costs, gradients and the trajectories that were asked for."""
+    """Fill in costs, gradients and the requested trajectories."""
     _put(response, "cost", evaluated.cost)
     fill_gradient(response, evaluated.gradient)
     if evaluated.trajectories is not None:
@@ -88,6 +88,6 @@ def fill_gradient(response: ComputeGradient.Response | Evaluate.Response, gradie
 
 
 def _put(message: object, field: str, values: np.ndarray) -> None:
-    """Set a field of float32: an object of rclpy's takes a copy, all others the array itself."""
+    """Set a float32 field: an rclpy object takes a copy, all others take the array itself."""
     values = np.ascontiguousarray(values, np.float32)
     setattr(message, field, array.array("f", values.tobytes()) if hasattr(message, "SLOT_TYPES") else values)

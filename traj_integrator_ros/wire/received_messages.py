@@ -1,4 +1,4 @@
-"""The messages that come often, read from the bytes that came over the wire: no object of rclpy's is made of them."""
+"""The messages that arrive often, read from their bytes, without creating rclpy objects."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class ReceivedSequence(NamedTuple):
 
 
 class ReceivedPositions(NamedTuple):
-    """What counts of a JointTrajectory."""
+    """The fields of a JointTrajectory that are used."""
 
     stamp: Stamp
     fields: PositionFields
 
 
 class ReceivedJointState(NamedTuple):
-    """What counts of a JointState."""
+    """The fields of a JointState that are used."""
 
     stamp_ns: int
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class ActionSequenceReader:
         self._names = RememberedNames()
 
     def read(self, data: bytes) -> ReceivedSequence:
-        """Return views of a message; it is not checked beyond that its bytes are all there.
+        """Return views of a message, of which only the lengths are checked.
 
         Raises:
             Rejected: malformed_message.
@@ -85,11 +85,11 @@ class PositionTrajectoryReader:
         self._names = RememberedNames()
 
     def read(self, data: bytes, most_points: int) -> ReceivedPositions:
-        """Return views of a message; it is not checked beyond that its bytes are all there.
+        """Return views of a message, of which only the lengths are checked.
 
         Args:
             data: the message.
-            most_points: of one that has more, no point is read.
+            most_points: if the message has more points, none is read.
 
         Raises:
             Rejected: malformed_message.
@@ -116,7 +116,7 @@ class JointStateReader:
         self._names = RememberedNames()
 
     def read(self, data: bytes) -> ReceivedJointState:
-        """Return views of a message; it is not checked beyond that its bytes are all there.
+        """Return views of a message, of which only the lengths are checked.
 
         Raises:
             Rejected: malformed_message.
@@ -136,7 +136,7 @@ def nanoseconds(time: Stamp) -> int:
 
 
 def _stamp_of_header(reader: CdrReader) -> Stamp:
-    """Read a std_msgs/Header, of which only the stamp counts."""
+    """Read a std_msgs/Header, of which only the stamp is used."""
     stamp = reader.time("header.stamp")
     reader.string("header.frame_id")
     return stamp

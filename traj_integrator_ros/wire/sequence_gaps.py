@@ -7,26 +7,27 @@ from collections.abc import Callable, Mapping
 
 _PUBLISHERS_KEPT = 64
 _ONLY = b""
-"""Stands for the one publisher of a topic where rclpy does not tell who it is."""
+"""Stands for the only publisher of a topic if rclpy does not identify it."""
 
 
 class SequenceGaps:
     """Counts messages of one topic that never arrived, publisher by publisher.
 
-    The middleware's message-lost event does not tell of samples that newer ones replaced in a bounded queue; the
-    numbers it gives to the samples of each publisher do.
+    The middleware's message-lost event does not report samples that newer ones replaced in a bounded queue; the
+    sequence numbers of each publisher's samples reveal them.
     """
 
     def __init__(self) -> None:
         self._last: OrderedDict[bytes, int] = OrderedDict()
 
     def missed_before(self, info: Mapping[str, object], count_publishers: Callable[[], int] | None = None) -> int:
-        """Return how many messages of the same publisher were lost since the one before.
+        """Return how many messages of the same publisher were lost since its previous one.
 
         Args:
-            info: the message info of rclpy; without number in it (other middleware, Humble), the answer is 0.
-            count_publishers: counts those of the topic; None where there is one. Asked where the info does not name
-                the publisher (Jazzy): the numbers of several cannot be told apart then, and the answer is 0.
+            info: the message info of rclpy; without a sequence number (other middleware, Humble), the result is 0.
+            count_publishers: counts the publishers of the topic; None if there is one. Called if the info does not name
+                the publisher (Jazzy): the numbers of several publishers cannot be distinguished then, and the result is
+                0.
 
         """
         number = info.get("publication_sequence_number")
@@ -45,5 +46,5 @@ class SequenceGaps:
         self._last.move_to_end(identity)
         if len(self._last) > _PUBLISHERS_KEPT:
             self._last.popitem(last=False)
-        # The first message seen of a publisher says nothing: there is no telling what it sent before we joined.
+        # The first message of a publisher gives no information, because it may have published before we joined.
         return 0 if last is None else max(0, number - last - 1)

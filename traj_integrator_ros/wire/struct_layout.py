@@ -1,4 +1,4 @@
-"""The C structs that rosidl makes of messages: their numbers, read into named tuples and written from objects."""
+"""The C structs that rosidl generates for messages: read into named tuples, and written from objects."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ _FORMATS = {
     "double": "d",
 }
 _SEQUENCE = "PNN"
-"""Where its elements are, how many, and for how many there is room; strings likewise."""
+"""Address of its elements, their number, and the capacity; the same for strings."""
 _STRING = struct.Struct(_SEQUENCE)
 _NO_ELEMENTS = (0, 0, 0)
 
 
 class _Field(NamedTuple):
-    """How a field is made of the words of its struct, how it is appended to them, and what it is when left alone."""
+    """How a field is read from the words of its struct, how it is appended to them, and its default."""
 
     take: Callable[[Words], object]
     put: Callable[[object, list], None]
     blank: Callable[[], object]
     widest: str
-    """Of its numbers the one that aligns it, as Python's struct names it."""
+    """The number that determines its alignment, as Python's struct names it."""
 
 
 class StructLayout:
-    """Where the fields of a message are in its C struct, by the rules of C and of rosidl.
+    """The positions of a message's fields in its C struct, by the rules of C and of rosidl.
 
     Args:
         message: the message type.
 
     Raises:
-        KeyError: a field of a kind that the node's services do not have.
+        KeyError: a field of a type that the node's services do not have.
 
     """
 
     def __init__(self, message: type) -> None:
         self._message = message
         self._lengths: list[tuple[int, tuple[str, ...]]] = []
-        """Of each sequence and string: its place among the words, and its path."""
+        """For each sequence and string: its index among the words, and its path."""
         formats: list[str] = []
         self._fields = self._nested(message, formats, count(), ())
         self._struct = struct.Struct("".join(formats))
         self.size = self._struct.size
-        """Of the struct, in bytes."""
+        """Size of the struct, in bytes."""
 
     def words(self, address: int) -> Words:
         """All numbers of the struct at an address."""
@@ -78,7 +78,7 @@ class StructLayout:
         return self._fields.take(self.words(address))
 
     def write(self, message: object, memory: ctypes.Array) -> None:
-        """Fill a struct with the fields of an object; it points to its arrays and strings, which have to live on.
+        """Fill a struct with an object's fields; it points to the object's arrays and strings, which must stay alive.
 
         Raises:
             struct.error, TypeError, AttributeError: a field of another type.
@@ -89,11 +89,11 @@ class StructLayout:
         self._struct.pack_into(memory, 0, *words)
 
     def blank(self) -> SimpleNamespace:
-        """An object to be written, with nothing in its fields."""
+        """An object to be written, with default values in its fields."""
         return self._fields.blank()
 
     def example(self) -> object:
-        """A message of rclpy's whose sequences and strings differ in length."""
+        """An rclpy message whose sequences and strings differ in length."""
         example = self._message()
         for length, (_, path) in enumerate(self._lengths, start=1):
             owner = _at(example, path[:-1])
@@ -105,7 +105,7 @@ class StructLayout:
         return example
 
     def agrees(self, words: Words, example: object) -> bool:
-        """Whether the numbers of an example are those of its sequences; no pointer is followed."""
+        """Whether the words of an example have the lengths of its sequences; no pointer is followed."""
         return all(
             words[place] != 0 and words[place + 1] == len(_at(example, path)) <= words[place + 2]
             for place, path in self._lengths
@@ -200,7 +200,7 @@ def _texts(values: tuple[str, ...]) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=64)
 def _kept_text(value: str) -> tuple[object, tuple[int, int, int]]:
-    """Memory of a string, which lives on for the 64 used last, and the words for it."""
+    """Memory of a string, which is kept for the last 64 strings, and the words for it."""
     memory = ctypes.create_string_buffer(value.encode(errors="replace"))
     return memory, (ctypes.addressof(memory), len(memory) - 1, len(memory))
 

@@ -1,4 +1,4 @@
-"""TrajectoryBatch messages as the bytes that go over the wire: each array is copied once."""
+"""Serialized TrajectoryBatch messages: each array is copied once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def serialize_batch(
     time_from_start: np.ndarray,
     trajectories: Sequence[np.ndarray],
 ) -> bytes:
-    """Return what rclpy would make of a TrajectoryBatch, but for bytes without meaning: those that only align others.
+    """Return the bytes that rclpy would serialize for a TrajectoryBatch, except for padding.
 
     Args:
         joint_names: order of the columns.
@@ -45,7 +45,7 @@ def serialize_batch(
 
 @functools.lru_cache(maxsize=16)
 def _head(joint_names: tuple[str, ...]) -> tuple[bytes, bytes]:
-    """What does not change: the name of the encoding, and what lies between stamp and batch."""
+    """The constant parts: the name of the encoding, and the bytes between stamp and batch."""
     numbers = np.random.default_rng(0).integers(2**28, 2**29, 4).tolist()
     example = TrajectoryBatch(joint_names=list(joint_names), batch=numbers[2], horizon=numbers[3])
     example.header.stamp.sec, example.header.stamp.nanosec = numbers[:2]

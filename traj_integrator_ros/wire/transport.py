@@ -1,7 +1,7 @@
 """Transports that fit the size of the messages, chosen before the middleware starts. Knows no ROS.
 
-Between processes of one machine, Fast DDS sends through shared memory that belongs to the sender, 0.5 MiB of it by
-default. Of a larger message it loses what does not fit, and repeats that in rounds of 5 ms and more.
+Between processes on one machine, Fast DDS sends through shared memory that belongs to the sender, 0.5 MiB by default.
+The part of a larger message that does not fit is lost, and is sent again in rounds of 5 ms and more.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 from .fast_dds import PROFILE_VARIABLES, installed_profile_variable
 
 LIMIT_VARIABLE = "TRAJ_INTEGRATOR_SHARED_MEMORY_MIB"
-"""The most shared memory that one process takes, MiB; 0: transports stay as they are."""
+"""The variable for the most shared memory that one process takes, MiB; 0: transports stay as they are."""
 DEFAULT_LIMIT_MIB = 16
 MIB = 2**20
 SHARED_MEMORY = Path("/dev/shm")
 ARRAYS_IN_MESSAGE = 5
-"""Of the largest message: actions and four upstream gradients; an answer has four trajectories."""
+"""Arrays of the largest message: actions and four upstream gradients; an answer has four trajectories."""
 _FITS_DEFAULT_BYTES = MIB // 4
 _MESSAGES_IN_FLIGHT = 2
 _SHARE_OF_FREE = 4
-"""One process takes at most this part of what is free: its peers need theirs."""
+"""One process takes at most this share of the free memory, because its peers need some, too."""
 _FAST_RTPS = ("", "rmw_fastrtps_cpp", "rmw_fastrtps_dynamic_cpp")
 _CHOSEN_BY_USER = (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML")
 _FILES_OF_USER = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROFILES.xml")
@@ -35,25 +35,25 @@ _SEGMENT_IN_USE = re.compile(r"/dev/shm/fast(dds|rtps)_[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class Transport:
-    """What was chosen, and why."""
+    """The chosen transports, and the reason."""
 
     reason: str
-    """For the log."""
+    """The reason in words, for the log."""
     segment_bytes: int = 0
-    """Shared memory for what the process sends; 0: transports stay as they are."""
+    """Shared memory for messages that the process sends, bytes; 0: transports stay as they are."""
     is_short: bool = False
-    """Whether large messages will be slow for want of shared memory; then the reason is a warning."""
+    """Whether large messages will be slow because there is too little shared memory; then the reason is a warning."""
 
 
 def prepare_transport(batch: int, horizon: int, dof: int) -> Transport:
     """Let this process send batches of up to this size fast; call it before rclpy makes the first node.
 
-    Sets the environment variable that names a transport profile; processes started from here inherit it. Nothing
-    changes where messages are small, where the user has chosen transports, where there is too little shared memory, or
-    with another middleware than Fast DDS.
+    Sets the environment variable that names a transport profile; child processes inherit it. Nothing changes if
+    messages are small, if the user has chosen transports, if there is too little shared memory, or with a middleware
+    other than Fast DDS.
 
     Raises:
-        ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is no whole number.
+        ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is not a whole number.
         RuntimeError: the middleware has started already.
 
     """
@@ -73,10 +73,10 @@ def prepare_transport(batch: int, horizon: int, dof: int) -> Transport:
 def choose_transport(
     message_bytes: int, environment: Mapping[str, str], free_bytes: int | None, *, has_fast_dds: bool = True
 ) -> Transport:
-    """Choose by the size of the largest message, bytes, the environment, and what shared memory has left, bytes.
+    """Choose by the size of the largest message, bytes, the environment, and the free shared memory, bytes.
 
     Raises:
-        ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is no whole number.
+        ValueError: TRAJ_INTEGRATOR_SHARED_MEMORY_MIB is not a whole number.
 
     """
     limit = _limit_bytes(environment)
@@ -107,13 +107,13 @@ def choose_transport(
 
 
 def stays_local(environment: Mapping[str, str]) -> bool:
-    """Whether ROS is told to stay on this machine: then the profile lets nothing out, either."""
+    """Whether ROS is set to stay on this machine: then the profile lets nothing out, either."""
     by_range = environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "LOCALHOST"
     return by_range or environment.get("ROS_LOCALHOST_ONLY") == "1"  # the latter up to Humble
 
 
 def profile(segment_bytes: int, local: bool) -> str:
-    """A profile of Fast DDS, as those of config/: shared memory of this size, and UDP, on request on the loopback."""
+    """A Fast DDS profile like those in config/: shared memory of this size, and UDP, if `local` on loopback only."""
     loopback = "<interfaceWhiteList><address>127.0.0.1</address></interfaceWhiteList>" if local else ""
     return f"""<?xml version="1.0" encoding="UTF-8" ?>
 <dds xmlns="http://www.eprosima.com">
@@ -151,7 +151,7 @@ def _limit_bytes(environment: Mapping[str, str]) -> int:
 
 
 def _choice_of_user(environment: Mapping[str, str]) -> str | None:
-    """The variable or the file by which the user has chosen transports."""
+    """The variable or the file by which the user has chosen transports; None if there is none."""
     set_ones = (name for name in _CHOSEN_BY_USER if environment.get(name))
     return next(set_ones, None) or next((name for name in _FILES_OF_USER if Path(name).is_file()), None)
 
@@ -168,7 +168,7 @@ def _shortage(free_bytes: int, what: str) -> str:
 
 
 def _free_bytes() -> int | None:
-    """What is left of shared memory; None where there is none."""
+    """Free shared memory, bytes; None if there is no shared memory."""
     try:
         space = os.statvfs(SHARED_MEMORY)
     except OSError:
@@ -177,14 +177,15 @@ def _free_bytes() -> int | None:
 
 
 def _has_started() -> bool:
-    """Whether the middleware has its shared memory: then it has read its profile."""
+    """Whether the middleware has already allocated its shared memory, and so has read its profile."""
     return _SEGMENT_IN_USE.search(Path("/proc/self/maps").read_text(encoding="utf-8")) is not None
 
 
 def _profile_file(segment_bytes: int, local: bool) -> Path:
     """Write the profile to ROS's own folder, where users can read it, or to a temporary file where that is read-only.
 
-    Whoever needs the same finds it there, so nothing accumulates; it is replaced as a whole, under a reader's eyes.
+    Processes with equal needs share a file, so files do not accumulate; it is replaced atomically, even while being
+    read.
 
     Raises OSError.
     """
@@ -193,7 +194,7 @@ def _profile_file(segment_bytes: int, local: bool) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor, written = tempfile.mkstemp(dir=folder)
-    except (OSError, RuntimeError):  # no home
+    except (OSError, RuntimeError):  # there is no home directory
         descriptor, written = tempfile.mkstemp(prefix="traj_integrator_ros_", suffix=".xml")
         folder = None
     with open(descriptor, "wb") as file:
