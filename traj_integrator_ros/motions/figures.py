@@ -43,7 +43,7 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
-        drawn = Figure(figsize=(width, height), dpi=DPI, layout="constrained")  # texts are measured as they are saved
+        drawn = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
         FigureCanvasAgg(drawn)
         yield drawn
         _fit_texts(drawn)
@@ -54,7 +54,8 @@ def _fit_texts(drawn: Figure) -> None:
     """Shrink titles that would be cut off at the edge of their figure."""
     from matplotlib.text import Text
 
-    drawn.draw_without_rendering()  # the final positions of all texts
+    drawn.get_layout_engine().execute(drawn)
+    drawn.set_layout_engine("none")  # everything lies where it is to be, and is drawn once instead of three times
     for parent in (drawn, *drawn.subfigs, *drawn.axes):
         frame = parent.get_figure().bbox if parent in drawn.axes else parent.bbox
         for text in (child for child in parent.get_children() if isinstance(child, Text) and child.get_text()):
