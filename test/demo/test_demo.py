@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 from motions import sine_motion, write_csv
+from preloaded_python import preloaded_python
 
 pytestmark = pytest.mark.ros
 
 ENDS_WITHIN = 100.0
 
 
-def demo(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "traj_integrator_ros.demo", *map(str, arguments)]
+def demo(*arguments: object, python: str | None = None) -> list[str]:
+    return [python or preloaded_python(), "-m", "traj_integrator_ros.demo", *map(str, arguments)]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -192,7 +193,8 @@ def running(tmp_path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A demo in the middle of its traffic, and the process id of its node."""
     log = (tmp_path / "demo.log").open("w+")
     environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # where it crashes, the log says in which thread
-    process = subprocess.Popen(demo("--out", tmp_path / "out"), stdout=log, stderr=log, text=True, env=environment)
+    command = demo("--out", tmp_path / "out", python=sys.executable)  # by whose process id its node is found
+    process = subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment)
     try:
         until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
         (node,) = children(process.pid)
@@ -229,7 +231,7 @@ def test_external_node_may_be_killed_and_started_again(tmp_path):
     parameters, out = tmp_path / "params.yaml", tmp_path / "out"
     assert run("--write-node-params", parameters).returncode == 0
     namespace = ["--ros-args", "-r", "__ns:=/arm"]
-    command = [sys.executable, "-m", "traj_integrator_ros", *namespace, "--params-file", str(parameters)]
+    command = [preloaded_python(), "-m", "traj_integrator_ros", *namespace, "--params-file", str(parameters)]
     started: list[subprocess.Popen[bytes]] = []
     log = (tmp_path / "demo.log").open("w+")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from documentation_pages import ROOT
-
-from traj_integrator_ros.traffic.node_process import PythonProcess
+from preloaded_process import PreloadedProcess
+from preloaded_python import preloaded_python
 
 JOINTS = [f"panda_joint{i}" for i in range(1, 8)]
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
@@ -25,12 +24,11 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).symlink_to(ROOT / name)
     commands = tmp_path / "bin"
     commands.mkdir()
-    stand_in = f'"{sys.executable}" "{ROOT / "test" / "docs" / "ros2_stand_in.py"}"'
-    scripts = {"ros2": f'STAND_IN_FOLDER="{commands}" exec {stand_in}', "python": f'exec "{sys.executable}"'}
-    scripts["python3"] = scripts["python"]
-    for name, command in scripts.items():
-        (commands / name).write_text(f'#!/bin/sh\n{command} "$@"\n', encoding="utf-8")
-        (commands / name).chmod(0o755)
+    for name in ("python", "python3"):
+        (commands / name).symlink_to(preloaded_python())
+    ros2 = f'STAND_IN_FOLDER="{commands}" exec "{commands / "python"}" "{ROOT / "test" / "docs" / "ros2_stand_in.py"}"'
+    (commands / "ros2").write_text(f'#!/bin/sh\n{ros2} "$@"\n', encoding="utf-8")
+    (commands / "ros2").chmod(0o755)
     time_s = np.arange(101) * 0.02
     angle = np.pi * time_s[:, None] + np.arange(7)  # ends where it began, so that it can be played over and over
     columns = [time_s[:, None], READY + 0.05 * np.sin(angle), 0.05 * np.pi * np.cos(angle)]
@@ -44,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @contextmanager
 def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
     """A Python program until SIGINT, which it must obey with exit code 0; ready once it has printed `until`."""
-    process = PythonProcess(command, log, cwd=ROOT)
+    process = PreloadedProcess(command, log, cwd=ROOT)
     try:
         process.wait_for_output(until)
         yield

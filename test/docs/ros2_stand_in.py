@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
 def _run(tool: str, arguments: list[str]) -> int:
     modules = {"integrator_node": PACKAGE, "demo": f"{PACKAGE}.demo"}
     module = modules.get(tool, f"{PACKAGE}.tools.{tool}")
-    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+    python = os.path.join(os.environ["STAND_IN_FOLDER"], "python")
+    os.execv(python, [python, "-m", module, *arguments])
 
 
 def _real_ros2() -> str | None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from documentation_pages import ROOT
-
-from traj_integrator_ros.traffic.node_process import PythonProcess
+from preloaded_process import PreloadedProcess
+from preloaded_python import preloaded_python
 
 pytestmark = [pytest.mark.ros, pytest.mark.usefixtures("panda_node")]
 
 
 def output_of(example: str, *arguments: str, until: str, log: Path) -> str:
     """Run an example until it has printed a pattern, end it by Ctrl-C, and return what it printed."""
-    process = PythonProcess([f"examples/{example}", *arguments], log, cwd=ROOT)
+    process = PreloadedProcess([f"examples/{example}", *arguments], log, cwd=ROOT)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not re.search(until, process.output):
@@ -66,7 +65,7 @@ def test_the_sampling_controller_reaches_its_goal(robot, start_from_previous, tm
 
 def test_the_optimizer_reaches_its_goal_at_rest():
     result = subprocess.run(
-        [sys.executable, "examples/optimizer.py"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [preloaded_python(), "examples/optimizer.py"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert result.returncode == 0, result.stderr
     cost = re.search(r"cost ([\d.]+) -> ([\d.]+)", result.stdout)

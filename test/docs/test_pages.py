@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from documentation_pages import NODE, OFFLINE, PAGES, ROBOT, ROOT, Block, blocks, prose
+from preloaded_python import preloaded_python
 
 from traj_integrator_ros.handling.parameter_table import SPECS
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
@@ -57,7 +58,7 @@ def run(block: Block, folder: Path) -> str:
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     script = f"set -e\ntrap 'kill -INT $(jobs -p) 2> /dev/null || true; wait' EXIT\n{block.text}"
-    command = [sys.executable, "-c", block.text] if block.language == "python" else ["bash", "-c", script]
+    command = [preloaded_python(), "-c", block.text] if block.language == "python" else ["bash", "-c", script]
     result = subprocess.run(
         command,
         cwd=folder,
