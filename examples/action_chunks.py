@@ -1,8 +1,8 @@
 """A policy that emits overlapping action chunks: every 0.3 s, 16 actions of 50 ms, of which about 6 are executed.
 
-Start a robot (examples/simulated_robot.py), the node with the parameter start_from = previous, then
-`python examples/action_chunks.py`. Each chunk carries the stamp of its observation: the node leaves out the actions
-whose time passed while the policy was thinking, and carries over what the robot does by then.
+Start a robot (examples/simulated_robot.py), the node with the parameter start_from = previous, then `python
+examples/action_chunks.py`. Each chunk has the stamp of its observation: the node drops the actions whose time passed
+during inference, and continues from the robot's motion at that time.
 """
 
 import argparse
@@ -25,14 +25,14 @@ PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 
 
 def policy(position: np.ndarray, velocity: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Stand in for a network: joint positions `[horizon, dof]` that come to the goal from where the robot was seen."""
+    """Takes the place of a network: joint positions `[horizon, dof]` from the observed position to the goal."""
     time = STEP * np.arange(1, HORIZON + 1)[:, None]
     away = position - goal
     return goal + (away + (velocity + PACE * away) * time) * np.exp(-PACE * time)
 
 
 class ActionChunks(Node):
-    """Observes, runs the policy, sends what it says as positions or increments."""
+    """Observes, runs the policy, and sends its output as positions or increments."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__("action_chunks")
@@ -48,20 +48,20 @@ class ActionChunks(Node):
         self.create_timer(PERIOD, self.observe)
 
     def on_joint_state(self, state: JointState) -> None:
-        """Remember the newest with all joints that the policy moves; others in it, such as fingers, do not matter."""
+        """Store the newest state that has all joints of the policy; others, such as fingers, are ignored."""
         if not set(self.joints) <= set(state.name):
             self.get_logger().info(f"joint_states without some of {self.joints}", throttle_duration_sec=2.0)
             return
         if self.state is None:
-            self.home = self.of_policy(state, state.position)  # what was first
+            self.home = self.of_policy(state, state.position)  # the first positions
         self.state = state
 
     def of_policy(self, state: JointState, values: array) -> np.ndarray:
-        """Values of the policy's joints in its order; 0 where the robot does not tell them."""
+        """Values of the policy's joints in its order; 0 for those that the robot does not publish."""
         return np.array([values[state.name.index(name)] if len(values) else 0.0 for name in self.joints])
 
     def observe(self) -> None:
-        """Run the policy on the newest observation; the answer takes the time of its inference."""
+        """Run the policy on the newest observation; its output is sent after the inference time."""
         if self.state is None:
             self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
             return
@@ -72,28 +72,28 @@ class ActionChunks(Node):
         chunk = policy(position, velocity, self.home + REACH * to_goal)
         if self.options.kind == "position":
             space, data = ActionSequence.POSITION, chunk
-        else:  # increments over a step are velocities, and need no start to be summed from
+        else:  # increments per step are velocities, and are summed from the previous motion
             space, data = ActionSequence.VELOCITY, np.diff(chunk, axis=0, prepend=position[None]) / STEP
         sequence = ActionSequence(
             joint_names=self.joints,
             control_space=space,
             batch=1,
-            horizon=HORIZON,  # all of them: the node knows by the stamp which are over
+            horizon=HORIZON,  # all of them: from the stamp, the node knows which are over
             dt=array("f", [STEP]),
-            data=array("f", data.astype(np.float32).tobytes()),  # start stays empty: the node knows what the robot does
+            data=array("f", data.astype(np.float32).tobytes()),  # start stays empty: the node knows the robot's motion
         )
-        sequence.header.stamp = state.header.stamp  # of the observation: there the first action begins
+        sequence.header.stamp = state.header.stamp  # of the observation: the time at which the first action begins
         thinking = self.options.inference + self.random.uniform(0, self.options.jitter)
         answer = self.create_timer(thinking, lambda: self.send(sequence, answer))
 
     def send(self, sequence: ActionSequence, answer: object) -> None:
-        """Send what the policy has found."""
+        """Send the policy's output."""
         self.destroy_timer(answer)
         self.actions.publish(sequence)
         self.sent += 1
 
     def on_trajectory(self, trajectory: JointTrajectory) -> None:
-        """Say how the chunk starts."""
+        """Print how the trajectory of the chunk starts."""
         self.executed += 1
         stamp = trajectory.header.stamp.sec * 10**9 + trajectory.header.stamp.nanosec
         if not stamp:

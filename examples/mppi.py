@@ -1,8 +1,8 @@
-"""A sampling controller (MPPI): 2,000 rollouts twenty times a second on a CPU; the node executes what comes of them.
+"""A sampling controller (MPPI): 2,000 rollouts twenty times a second on a CPU; the node executes the resulting plans.
 
 Start the node with start_from = previous and a robot (examples/simulated_robot.py), then `python examples/mppi.py`.
-Rollouts and their costs are computed here, with the library; the winner goes to the node, stamped with the time at
-which its first step begins, and takes over there from the one before.
+Rollouts and their costs are computed here, with the library; the plan goes to the node, stamped with the time at which
+its first step begins, and there replaces the previous one.
 """
 
 import argparse
@@ -47,25 +47,25 @@ class Sampler:
         self.velocities = torch.zeros(HORIZON, dof)
         """The plan, rad/s."""
         self._noise = torch.empty(rollouts, KNOTS, dof)
-        # Smooth noise moves a robot, white noise averages out: raised cosines, each around a knot.
+        # White noise would average out, so the noise is smooth: raised cosines, each around a knot.
         place = (torch.arange(HORIZON) + 0.5) * (KNOTS - 1) / HORIZON
         self._shape = (
             0.5 + 0.5 * torch.cos(torch.pi * (place[:, None] - torch.arange(KNOTS)).clamp(-1, 1))
         ).contiguous()
 
     def improve(self, start: np.ndarray, goal: np.ndarray) -> float:
-        """Sample around the plan and move it to the average of what came out, weighed by cost.
+        """Sample around the plan and move it to the average of the samples, weighted by their costs.
 
         Args:
             start: position, velocity and acceleration `[3, dof]`, rad, rad/s, rad/s^2.
             goal: `[dof]`, rad, to rest at.
 
         Returns:
-            What the plan cost before.
+            The cost of the plan before the improvement.
 
         """
         noise = self._shape @ self._noise.normal_(0.0, SPREAD)
-        noise[0] = 0  # the plan itself takes part
+        noise[0] = 0  # the plan itself is one of the samples
         candidates = self.velocities + noise
         rows = torch.from_numpy(start).float()[:, None]
         costs = quadratic_cost(candidates, *rows, cost=cost_of(goal), control_map="velocity", dt=STEP)
@@ -74,13 +74,13 @@ class Sampler:
         return costs[0].item()
 
     def advance(self, steps: int) -> None:
-        """Leave out what has been executed; what is new at the end begins as nothing."""
+        """Remove the executed steps, and append zeros."""
         steps = min(steps, HORIZON)
         self.velocities = torch.cat([self.velocities[steps:], torch.zeros(steps, self.velocities.shape[1])])
 
 
 def cost_of(goal: np.ndarray) -> QuadraticCost:
-    """To be at the goal, at rest when the plan is over, gently and within limits."""
+    """Cost for reaching the goal, at rest at the end of the plan, smoothly and within limits."""
     return QuadraticCost(
         position=CostTerm(weight=1.0, target=torch.from_numpy(goal).float(), terminal_weight=50.0),
         velocity=CostTerm(terminal_weight=5.0, limit_weight=500.0, lower=-SPEED, upper=SPEED),
@@ -90,7 +90,7 @@ def cost_of(goal: np.ndarray) -> QuadraticCost:
 
 @dataclass
 class Second:
-    """What is told once a second."""
+    """Statistics that are printed once a second."""
 
     plans: int = 0
     late: int = 0
@@ -99,7 +99,7 @@ class Second:
 
 
 class Mppi(Node):
-    """Sends a plan after every step, begun a step ahead, so that there is time to sample it."""
+    """Sends a plan after every step; sampling begins a step ahead, so that there is enough time."""
 
     def __init__(self, rollouts: int) -> None:
         super().__init__("mppi")
@@ -116,7 +116,7 @@ class Mppi(Node):
         self.create_timer(STEP, self.plan)
 
     def ask_for_names(self) -> None:
-        """Get the node's joints, and check that it lets trajectories take over from each other."""
+        """Get the node's joints, and check that its trajectories continue from each other."""
         parameters = AsyncParameterClient(self, "traj_integrator")
         while not parameters.wait_for_services(timeout_sec=2.0):
             self.get_logger().info("waiting for traj_integrator")
@@ -131,14 +131,14 @@ class Mppi(Node):
         self.names = list(names.string_array_value)
 
     def on_joint_state(self, state: JointState) -> None:
-        """Where the robot is first is home."""
+        """Store the state; the first position is the home position."""
         if self.sampler is None and self.names:
             at = dict(zip(state.name, state.position, strict=True))
             self.home = np.array([at[name] for name in self.names])
             self.sampler = Sampler(len(self.names), self.rollouts)
 
     def on_trajectory(self, message: JointTrajectory) -> None:
-        """Remember what the robot is commanded: the next plan begins on it."""
+        """Store the commanded motion, from which the next plan begins."""
         times = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in message.points]
         rows = ([getattr(p, name) for p in message.points] for name in ("positions", "velocities", "accelerations"))
         self.motion = motion_of_points(Points(np.array(times), *map(np.array, rows)))
@@ -165,13 +165,13 @@ class Mppi(Node):
         self.tell(cost, np.abs(start.position - goal).max())
 
     def commanded(self, time_ns: int) -> State:
-        """What the robot will be doing."""
+        """The commanded state at a time."""
         if self.motion is None:
             return State(self.home, np.zeros_like(self.home), np.zeros_like(self.home))
         return self.motion.state_at((time_ns - self.motion_begin) * 1e-9)
 
     def send(self, begin: Time, start: State) -> None:
-        """The plan, which begins from a state at a time."""
+        """Send the plan, which begins in a state at a time."""
         fields = (array("f", row.astype(np.float32).tobytes()) for row in start[:3])
         sequence = ActionSequence(
             joint_names=self.names,
@@ -186,7 +186,7 @@ class Mppi(Node):
         self.actions.publish(sequence)
 
     def tell(self, cost: float, distance: float) -> None:
-        """Say once a second how it goes."""
+        """Print statistics once a second."""
         told, now = self.told, time.monotonic()
         if now - told.since < 1.0:
             return

@@ -1,6 +1,6 @@
 """An optimizer: L-BFGS over jerks, with the node computing costs and gradients.
 
-Start the node, then `python examples/optimizer.py`. Needs no robot: it brings its own start, which is in motion.
+Start the node, then `python examples/optimizer.py`. Needs no robot: it has its own start state, which is in motion.
 """
 
 from array import array
@@ -24,7 +24,7 @@ ANSWER_WITHIN = 3.0  # s
 
 
 class Optimizer(Node):
-    """Asks ~/evaluate for costs and gradients, and ~/integrate for the trajectory in the end."""
+    """Calls ~/evaluate for costs and gradients, and finally ~/integrate for the trajectory."""
 
     def __init__(self) -> None:
         super().__init__("optimizer")
@@ -32,7 +32,7 @@ class Optimizer(Node):
         self.evaluate = self.create_client(Evaluate, "traj_integrator/evaluate")
 
     def call(self, client: Client, request: object) -> Integrate.Response | Evaluate.Response:
-        """Wait for the service and its answer; ask again where none comes, as when the node is started again."""
+        """Wait for the service and its answer; call again if none comes, for example because the node was restarted."""
         while True:
             while not client.wait_for_service(timeout_sec=2.0):
                 self.get_logger().info(f"waiting for {client.srv_name}")
@@ -70,7 +70,7 @@ class Optimizer(Node):
         return cost
 
     def cost_and_gradient(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """What a sequence of jerks costs, and the gradient by each of them: one call."""
+        """The cost of a sequence of jerks, and its gradient with respect to each of them, in one call."""
         answer = self.call(self.evaluate, Evaluate.Request(actions=self.sequence(flat), cost=self.cost()))
         return answer.cost[0], np.asarray(answer.grad_action, np.float64)
 
@@ -78,7 +78,7 @@ class Optimizer(Node):
         """Minimize and print."""
         start = np.zeros(HORIZON * len(START))
         before, _ = self.cost_and_gradient(start)
-        # Costs come in float32: a smaller relative change is their rounding.
+        # Costs are float32: smaller relative changes are rounding.
         options = {"maxiter": 200, "ftol": 1e-7}
         result = minimize(self.cost_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
         request = Integrate.Request(actions=self.sequence(result.x))

@@ -32,7 +32,7 @@ class Planner(Node):
         self.create_timer(0.1, self.plan)
 
     def on_joint_state(self, state: JointState) -> None:
-        """Remember where the robot is, and choose the goal once."""
+        """Store the robot's position, and choose the goal once."""
         if self.state is None:
             self.goal = np.asarray(state.position) + GOAL_DISTANCE
         self.state = state
@@ -55,7 +55,7 @@ class Planner(Node):
             dt=array("f", [STEP]),  # start stays empty: the node takes the latest joint state
             data=array("f", data.astype(np.float32).tobytes()),
         )
-        sequence.header.stamp = self.get_clock().now().to_msg()  # comes back on the trajectories
+        sequence.header.stamp = self.get_clock().now().to_msg()  # returned with the trajectories
         self.actions.publish(sequence)
 
     def on_batch(self, batch: TrajectoryBatch) -> None:

@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 examples/sharded_rollouts.py
 
-Every process holds its part of the batch as a DTensor (docs/scaling.md); on CUDA each takes a GPU and NCCL, else gloo
-and the CPU. Prints what each process did in a second, and all of them together. Knows no ROS.
+Every process holds its part of the batch as a DTensor (docs/scaling.md); on CUDA each uses a GPU and NCCL, otherwise
+the CPU and gloo. Prints the rate of each process, and of all of them together. Knows no ROS.
 """
 
 import argparse
@@ -25,7 +25,7 @@ GREED = 0.1  # temperature of their weights, of the mean of the costs above the 
 
 
 def descend(mesh: DeviceMesh, trajectories: int, steps: int) -> tuple[float, float]:
-    """Move each trajectory to a goal of its own, and the one start of all to where that costs least.
+    """Optimize each trajectory to a goal of its own, and their shared start to the position of least cost.
 
     Returns:
         The mean cost before and after.
@@ -49,7 +49,7 @@ def descend(mesh: DeviceMesh, trajectories: int, steps: int) -> tuple[float, flo
         optimizer.zero_grad()
         each = quadratic_cost(actions, start, cost=cost, control_map="acceleration_zoh", dt=STEP)
         each.sum().backward()
-        # The only word between the processes: [1, JOINTS] numbers, the sum over all trajectories.
+        # The only communication: [1, JOINTS] numbers, the sum over all trajectories.
         start.grad = start.grad.redistribute(mesh, [Replicate()]) / trajectories
         optimizer.step()
         costs.append(each.detach())
@@ -78,7 +78,7 @@ def sample(mesh: DeviceMesh, rollouts: int, steps: int) -> tuple[float, float]:
             candidates, mesh, [Shard(0)], shape=(rollouts, HORIZON, JOINTS), stride=candidates.stride()
         )
         costs = quadratic_cost(split, start, cost=cost, control_map="acceleration_zoh", dt=STEP).to_local()
-        # Three words between the processes: the best cost, their sum, and the weighed sum of the samples.
+        # Three reductions: the best cost, the sum of the weights, and the weighted sum of the samples.
         best, total = costs.min(), costs.sum()
         dist.all_reduce(best, dist.ReduceOp.MIN)
         dist.all_reduce(total)
@@ -92,7 +92,7 @@ def sample(mesh: DeviceMesh, rollouts: int, steps: int) -> tuple[float, float]:
 
 
 def share_of(mesh: DeviceMesh, batch: int) -> int:
-    """Rows of this process, as Shard(0) deals them out."""
+    """Number of rows of this process, as distributed by Shard(0)."""
     each = -(-batch // mesh.size())
     return max(0, min(each, batch - each * mesh.get_rank()))
 
@@ -102,7 +102,7 @@ def mean_of(costs: DTensor) -> float:
 
 
 def told(mesh: DeviceMesh, name: str, work: Callable[..., tuple[float, float]], batch: int, steps: int) -> None:
-    """Time the work and print it, in the order of the processes; the first steps are to warm up."""
+    """Time the work and print it, in the order of the processes; the first steps are for warm-up."""
     work(mesh, batch, 2)
     dist.barrier()
     began = time.perf_counter()

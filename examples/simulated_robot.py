@@ -24,9 +24,9 @@ READY = "0.0,-0.785,0.0,-2.356,0.0,1.571,0.785"  # rad
 
 
 def between(left: np.ndarray, right: np.ndarray, span: float, t: float) -> np.ndarray:
-    """State [3, dof] at t, s after the left point: on the quintic, cubic or line through what both points have.
+    """State [3, dof] at t, s after the left point: on the quintic, cubic or line through the data of both points.
 
-    Points are [K, dof]: position, and where they have them velocity and acceleration.
+    Points are [K, dof]: position and, if they have them, velocity and acceleration.
     """
     known = min(len(left), len(right))
     p0, p1 = left[0], right[0]
@@ -52,9 +52,9 @@ def between(left: np.ndarray, right: np.ndarray, span: float, t: float) -> np.nd
 class Playback:
     """Plays trajectories as joint_trajectory_controller does: a new one replaces the old one in the next cycle.
 
-    From then until its first point, the way leads there from where the joints are measured (its parameter
-    interpolate_from_desired_state = false) or from the last command (true), which the controller takes for the command
-    of the time that it was computed at: one cycle too early. Its last point is held.
+    From then until its first point, the command moves there from the measured joints (controller parameter
+    interpolate_from_desired_state = false) or from the last command (true), which the controller treats as the command
+    for the time at which it was computed: one cycle too early. Its last point is held.
     """
 
     def __init__(self, position: np.ndarray) -> None:
@@ -65,23 +65,23 @@ class Playback:
         self.computed = 0  # ns, when the last command was
 
     def take(self, stamp: int, times: np.ndarray, points: list[np.ndarray], now: int) -> None:
-        """A new trajectory: its stamp, ns (0: now), the times of its points from there, and [K, dof] for each.
+        """Take a new trajectory: its stamp, ns (0: now), the times of its points from there, and [K, dof] for each.
 
-        One that is over already is left alone.
+        A trajectory that is already over is ignored.
         """
         if not stamp or stamp + times[-1] >= now:
             self.waiting = stamp, times, points
 
     def command(self, now: int, until: int, measured: np.ndarray | None = None) -> np.ndarray:
-        """One cycle at `now`, ns: the state [3, dof] that is commanded for `until`.
+        """Compute one cycle at `now`, ns: the state [3, dof] that is commanded for `until`.
 
-        Measured are [K, dof]: position, and where it is known velocity and acceleration; None: joined from the command.
+        `measured` is [K, dof]: position and, if known, velocity and acceleration; None: interpolate from the command.
         """
         if self.waiting is not None:
             stamp, times, points = self.waiting
             self.waiting = None
             times = times + (stamp or now)
-            joined = times[0] > now  # else the first point is over or due
+            joined = times[0] > now  # otherwise the first point is over or due
             before, since = (self.state.copy(), self.computed or now) if measured is None else (measured, now)
             self.times = np.append(since, times) if joined else times
             self.points = [before, *points] if joined else points
@@ -114,7 +114,7 @@ class SimulatedRobot(Node):
         self.create_timer(1 / RATE, self.step)
 
     def follow(self, trajectory: JointTrajectory) -> None:
-        """Replace what is being followed; a stamp of 0 means now."""
+        """Replace the current trajectory; a stamp of 0 means now."""
         columns = [trajectory.joint_names.index(name) for name in self.joints]
         times = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in trajectory.points]
         points = []
@@ -126,7 +126,7 @@ class SimulatedRobot(Node):
         self.playback.take(stamp.sec * 10**9 + stamp.nanosec, np.array(times, np.int64), points, now)
 
     def step(self) -> None:
-        """Move by one step and publish where the joints are."""
+        """Move by one step and publish the joint state."""
         now = self.get_clock().now()
         measured = None if self.from_command else np.stack([self.position, self.velocity])
         command = self.playback.command(now.nanoseconds, now.nanoseconds + CYCLE_NS, measured)[0]

@@ -1,1 +1,1 @@
-"""The node under steady load for minutes or hours: is anything lost, does memory grow, does latency creep up?"""
+"""The node under steady load for minutes or hours: is anything lost, does memory grow, does latency increase?"""

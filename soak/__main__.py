@@ -1,4 +1,4 @@
-"""`python -m soak`: the node under steady load from processes of their own, over DDS; 10 minutes by default."""
+"""`python -m soak`: the node under steady load from separate processes, over DDS; 10 minutes by default."""
 
 from __future__ import annotations
 

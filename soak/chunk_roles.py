@@ -1,4 +1,4 @@
-"""A policy that streams chunks of positions, and the robot that executes what the node makes of them."""
+"""A policy that streams chunks of positions, and the robot that executes the node's trajectories."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ INFERENCE_S, JITTER_S = 0.15, 0.015
 """Longest."""
 STREAM_S, PAUSE_S = (2.0, 6.0), (0.1, 2.0)
 LAG_NS = 40_000_000
-"""Of the joints behind their commands."""
+"""Lag of the joints behind their commands."""
 _TICK_HZ = 500.0
 _TOO_LATE_NS = 500_000_000
 _APPROACH_S = 2.0
 _PACE = 3.0
-"""Of the swing that the policy makes: up to 0.5 rad/s and 2 rad/s^2."""
+"""Amplitude of the policy's swing: up to 0.5 rad/s and 2 rad/s^2."""
 _REST_RAD_S = 1e-3
 _LOST_RAD = 0.1
-"""Away from the plan, where the robot has been stopped by its brake."""
+"""Distance from the plan from which on the robot counts as stopped by its brake."""
 
 
 class Policy(Role):
     """Sends chunks stamped with the time of their observation, at changing rates, late, with jitter and with stops.
 
-    A stream goes on with its own plan over short stops; where the robot has come to rest in a longer one, it begins
-    anew from there.
+    A stream continues its own plan over short stops; if the robot has come to rest in a longer one, it begins anew from
+    there.
     """
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
@@ -62,12 +62,12 @@ class Policy(Role):
         self._thinking: deque[tuple[int, int, ActionSequence]] = deque()
 
     def greet(self) -> bool:
-        """Send chunks; once one is answered, what is sent cannot be missed unnoticed."""
+        """Send chunks until one is answered; from then on, losses are noticed."""
         self.send()
         return self.ledger.answered > 0
 
     def send(self) -> None:
-        """Observe if that is due, and send what is thought out."""
+        """Observe if that is due, and send chunks whose inference is over."""
         now_ns = time.time_ns()
         if self._state is not None and now_ns >= self._due_ns:
             self._observe(now_ns)
@@ -78,7 +78,7 @@ class Policy(Role):
             self._planner.send(message, None, observed_ns=observed_ns)
 
     def counts(self) -> dict[str, int]:
-        """Chunks sent and answered, answers that were lost on their way, and that answer nothing."""
+        """Numbers of chunks sent and answered, of lost answers, and of answers to no chunk."""
         return self._planner.counts()
 
     def _observe(self, now_ns: int) -> None:
@@ -97,7 +97,7 @@ class Policy(Role):
         times_s = (now_ns - self._stream_begin_ns) * 1e-9 + DT_S * np.arange(1, HORIZON + 1)
         message = sequence(self._plan(times_s)[None], dt=[DT_S], joint_names=self._swing.joint_names)
         ready_ns = now_ns + round(1e9 * (self._random.uniform(0, INFERENCE_S) + self._random.uniform(0, JITTER_S)))
-        if self._thinking:  # one network: its answers come in order
+        if self._thinking:  # one network: its outputs come in order
             ready_ns = max(ready_ns, self._thinking[-1][0])
         self._thinking.append((ready_ns, now_ns, message))
         self._due_ns = now_ns + round(self._period_s * 1e9)
@@ -121,7 +121,7 @@ class Policy(Role):
 
 
 class Follower(Role):
-    """The robot and its controller: executes trajectories, judges what it commands, and publishes where it is."""
+    """The robot and its controller: executes trajectories, checks the commands, and publishes joint states."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
         super().__init__(rate_hz)
@@ -141,9 +141,10 @@ class Follower(Role):
         return self._states.publisher.get_subscription_count() > 0
 
     def send(self) -> None:
-        """Publish a joint state: the joints are where they were commanded to be a little ago.
+        """Publish a joint state: the joints follow their commands with a lag.
 
-        The cycles are gone through as much later, so that each sees what had come by then, however busy the machine.
+        The cycles are computed later by the same lag, so that each sees all messages received by its time, however busy
+        the machine.
         """
         now_ns = time.time_ns()
         cycle_ns = now_ns - LAG_NS
@@ -154,11 +155,11 @@ class Follower(Role):
         self._states.publish(state.position, state.velocity, now_ns)
 
     def counts(self) -> dict[str, int]:
-        """Joint states sent, trajectories executed, and those of them that came after their own start."""
+        """Numbers of joint states sent, of trajectories executed, and of those that came after their own start."""
         return {"sent": self._states.messages, "executed": self._commanded.taken, "late": self._commanded.late}
 
     def peaks(self) -> dict[str, float]:
-        """Largest commands since the start; also tells the faults."""
+        """Largest commands since the start; also records faults."""
         self._commanded.judge(time.time_ns() - LAG_NS)
         for fault in self._commanded.faults:
             self.faults[fault] += 1

@@ -1,6 +1,6 @@
-"""What the client processes have in common: commands on standard input, work at a rate, a report every second.
+"""The common part of the client processes: commands on standard input, work at a rate, a report every second.
 
-The soak writes `go`, `stop` (send no more) and `end`, one a line. A client writes JSON, one object a line:
+The soak writes `go`, `stop` (send no more) and `end`, one per line. A client writes JSON, one object a line:
 `{"ready": true}` once it and the node have found each other, `{"begun": true}` on `go`, then what happened in each
 second, and `sending_s`, the part of it in which messages were sent.
 """
@@ -21,40 +21,40 @@ from traj_integrator_ros.traffic.participant import Participant
 REPORT_S = 1.0
 GREETING_S = 0.2
 FAULTS_KEPT = 20
-"""A second; that many lines are enough to see what is wrong."""
+"""Faults per second that are reported; that many lines are enough to see what is wrong."""
 Row = dict[str, "int | float | list | dict"]
 
 
 class Role:
-    """What a client does."""
+    """The work of a client."""
 
     def __init__(self, rate_hz: float = 0.0, ledger: Ledger | None = None, faults: Counter[str] | None = None) -> None:
         self.rate_hz = rate_hz
         """How often `send` is called; 0 for a role that only listens."""
         self.ledger = ledger
-        """Of messages that are answered."""
+        """Ledger of messages that are answered."""
         self.faults = Counter() if faults is None else faults
-        """What was wrong, in words."""
+        """Faults, in words, with their counts."""
 
     def greet(self) -> bool:
-        """Say hello to the node; return whether it and we have found each other. Called until the work begins."""
+        """Contact the node; return whether it and we have discovered each other. Called until the work begins."""
         raise NotImplementedError
 
     def send(self) -> None:
         """Send the next message."""
 
     def counts(self) -> dict[str, int]:
-        """What it has counted since its start."""
+        """Counts since its start."""
         raise NotImplementedError
 
     def peaks(self) -> dict[str, float]:
-        """The largest it has measured since its start."""
+        """Largest values since its start."""
         return {}
 
 
 def run_client(name: str, role_of: Callable[[Participant], Role]) -> int:
-    """Run a client process until it is told to end, or until its standard input does; returns the exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the soak, which then ends us
+    """Run a client process until the command `end` or the end of its standard input; returns the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal goes to the soak, which then ends us
     participant = Participant(name=f"soak_{name}")
     commands = _Commands()
     try:
@@ -81,7 +81,7 @@ class _Commands:
 
 def _find(role: Role, participant: Participant, commands: _Commands) -> None:
     found = False
-    while commands.last == "":  # and not only until we are found: others wait for what comes of our greetings
+    while commands.last == "":  # and not only until we are discovered: others wait for the results of our messages
         if role.greet() and not found:
             found = True
             _write({"ready": True})
@@ -113,7 +113,7 @@ def _work(role: Role, participant: Participant, commands: _Commands) -> None:
 
 
 class _Rows:
-    """What a role has done since the row before; what it did before the first one does not count."""
+    """Counts of a role since the previous row; those before the first row do not count."""
 
     def __init__(self, role: Role) -> None:
         self._role = role
@@ -136,7 +136,7 @@ class _Rows:
 
 
 def _spin(participant: Participant, until: float) -> None:
-    """Do what has come, and wait for more until then."""
+    """Handle messages until then."""
     while True:
         left = until - time.monotonic()
         participant.spin_once(max(0.0, left))

@@ -1,7 +1,7 @@
-"""What a controller commands at 1 kHz of the trajectories that it is sent, and by how much. Knows no ROS.
+"""The commands of a controller at 1 kHz for the trajectories that it receives, checked against limits. Knows no ROS.
 
-As joint_trajectory_controller, and examples/simulated_robot.py: a new trajectory replaces the old one in the next
-cycle; from then until its first point, the way leads there from the last command; its last point is held, at rest.
+As in joint_trajectory_controller and examples/simulated_robot.py, a new trajectory replaces the old one in the next
+cycle; from then until its first point, the command moves there from the last command; its last point is held, at rest.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from traj_integrator_ros.execution.points import Points, motion_of_points
 CYCLE_NS = 1_000_000
 _CYCLE_S = 1e-3
 _SLACK = 1e-3
-"""Of a limit, for what float64 makes of times since the epoch and float32 of positions."""
+"""Relative slack of a limit, for the rounding of times since the epoch in float64 and of positions in float32."""
 
 
 class Commanded:
-    """The command over time, held against the limits.
+    """The command over time, checked against the limits.
 
     Args:
-        position: where the robot rests at first `[dof]`, rad.
+        position: at which the robot rests at first `[dof]`, rad.
         joint_names: of the columns.
         velocity: limits `[dof]`, rad/s.
         acceleration: limits `[dof]`, rad/s^2.
@@ -38,7 +38,7 @@ class Commanded:
         now_ns: int,
     ) -> None:
         self.faults: list[str] = []
-        """Commands that left a limit, the worst of each trajectory and quantity."""
+        """Commands that exceeded a limit, the worst of each trajectory and quantity."""
         self.peaks = {"velocity": 0.0, "acceleration": 0.0, "jerk": 0.0, "of_limit": 0.0, "late_jump": 0.0}
         """Largest of any joint, SI units; of_limit: largest acceleration as a share of its joint's limit; late_jump:
         largest acceleration where a trajectory was taken that came too late."""
@@ -55,10 +55,10 @@ class Commanded:
         return self._motion.state_at((time_ns - self._begin_ns) * 1e-9)
 
     def take(self, stamp_ns: int, points: Points, received_ns: int) -> None:
-        """A trajectory that came at a time; the times must not decrease. One that is over already is left alone.
+        """Take a trajectory that was received at a time, which must not decrease; ignore one that is already over.
 
         Args:
-            stamp_ns: of the message; 0: it begins with the cycle that takes it.
+            stamp_ns: of the message; 0: it begins with the cycle in which it is taken.
             points: of the message, in the order of our joints.
             received_ns: when it came.
 
@@ -85,14 +85,14 @@ class Commanded:
         self._judge_jump(before, now_ns, is_late=0 < stamp_ns < now_ns - CYCLE_NS)
 
     def judge(self, until_ns: int) -> None:
-        """Hold the cycles from the last one judged until a time against the limits."""
+        """Check the cycles since the last checked one until a time against the limits."""
         cycles_ns = np.arange(self._judged_ns, until_ns, CYCLE_NS)
         if not len(cycles_ns):
             return
         _, velocity, acceleration, _ = self._motion.states_at((cycles_ns - self._begin_ns) * 1e-9)
         self._hold_against("velocity", np.abs(velocity), int(cycles_ns[0]))
         self._hold_against("acceleration", np.abs(acceleration), int(cycles_ns[0]))
-        # From cycle to cycle: what a piece of less than a cycle does in between, nobody commands.
+        # From cycle to cycle: the motion of a piece shorter than a cycle is never commanded.
         jerk = np.diff(acceleration, axis=0, prepend=self._last_acceleration) / _CYCLE_S
         self.peaks["jerk"] = max(self.peaks["jerk"], float(np.abs(jerk).max()))
         self._last_acceleration = acceleration[-1:]
@@ -111,7 +111,7 @@ class Commanded:
             self._hold_against("acceleration", jump[None], now_ns, " (a jump)")
 
     def _hold_against(self, quantity: str, values: np.ndarray, begin_ns: int, what: str = "") -> None:
-        """Values `[cycles, dof]` without sign."""
+        """Check absolute values `[cycles, dof]` against a limit."""
         share = values / self._limits[quantity]
         self.peaks[quantity] = max(self.peaks[quantity], float(values.max()))
         if quantity == "acceleration":

@@ -1,4 +1,4 @@
-"""What a soak must show: the books close, every answer is right, memory is flat, latency stays. Knows no ROS."""
+"""The criteria of a soak: all messages accounted for, correct answers, flat memory, steady latency. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from .records import Record
 
 P99_RATIO = 1.5
 RSS_GROWTH_MIB = 4.0
-"""Of the median of the last minute over that of the first: 52 bytes a request in ten minutes at 150 requests/s."""
+"""Growth of the last minute's median over that of the first: 52 bytes a request in ten minutes at 150 requests/s."""
 LEAST_RATE = 0.95
 LATE_SHARE = 0.01
-"""Of the chunks that may reach the controller after their start: what it commands then, the machine is to blame for."""
+"""Share of chunks that may reach the controller after their start, for which the machine is responsible."""
 _FAULTS_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is allowed."""
+    """The limits of the criteria."""
 
     p99_ratio: float = P99_RATIO
-    """p99 of the last minute to that of the first."""
+    """Largest ratio of the p99 of the last minute to that of the first."""
     rss_growth_mib: float = RSS_GROWTH_MIB
     least_rate: float = LEAST_RATE
-    """Share of the rates asked for that must have been reached: else it was no soak."""
+    """Share of the requested rates that must be reached for a valid soak."""
     late_share: float = LATE_SHARE
-    """Of chunks that may reach the controller after their own start."""
+    """Share of chunks that may reach the controller after their own start."""
 
 
 def violations(record: Record, limits: Limits) -> list[str]:
-    """Everything that is not as it must be, a line each; an empty list means that the node has passed."""
+    """All violated criteria, one line each; an empty list means that the node has passed."""
     ended = [f"ended before its time: {record.end}"] if record.end else []
     if record.exit_code != 0:
         ended.append(f"node: expected exit code 0, got {record.exit_code}")
     if ended:
-        return ended  # half a soak has no books to close
+        return ended  # an interrupted soak has no complete counts
     measured = (check(record, limits) for check in (_rates, _memory, _latency, _late))
     return [*_books(record), *_faults(record), *(line for lines in measured for line in lines)]
 
@@ -101,7 +101,7 @@ def _latency(record: Record, limits: Limits) -> list[str]:
 
 
 def _late(record: Record, limits: Limits) -> list[str]:
-    """Chunks that came after their start; without any, nobody has executed what was to be judged."""
+    """Check the share of late chunks; if no trajectory was executed, nothing was tested."""
     if not record.chunks:
         return []
     robot = record.clients["robot"].counts

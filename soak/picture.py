@@ -19,7 +19,7 @@ _PANELS = (("planner", "sequence to trajectory batch", BLUE), ("optimizer", "gra
 
 
 def draw(record: Record, path: Path) -> None:
-    """Draw p50 and p99 of each second, p99 of the windows that are compared, and the node's memory, as PNG."""
+    """Draw p50 and p99 of each second, p99 of the compared windows, and the node's memory, as PNG."""
     end_s = record.warmup_s + record.duration_s
     in_minutes = end_s > 180
     scale, unit = (1 / 60, "min") if in_minutes else (1.0, "s")

@@ -1,4 +1,4 @@
-"""The client processes: started, told what to do, listened to; and the node's process, as Linux sees it."""
+"""The client processes, their commands and reports; and the node's process, as Linux sees it."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class ClientProcess:
         try:
             self._process.stdin.write(f"{command}\n")
             self._process.stdin.flush()
-        except OSError:  # it has died, as `failure` says
+        except OSError:  # it has died; `failure` reports that
             pass
 
     def rows(self) -> list[dict]:
-        """The rows that have come since the call before."""
+        """The rows received since the previous call."""
         found = []
         while not self._rows.empty():
             found.append(self._rows.get())
@@ -93,7 +93,7 @@ class ClientProcess:
 
 
 def sample_node(node: NodeProcess, at_s: float) -> NodeSample:
-    """Memory and CPU time of the node, and CPU time of all processes. Raises OSError where it has ended."""
+    """Memory and CPU time of the node, and CPU time of all processes. Raises OSError if it has ended."""
     memory = (node.memory_bytes(kind) for kind in ("VmRSS", "RssAnon", "RssShmem"))
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
     busy = user + nice + system + irq + softirq + steal

@@ -1,4 +1,4 @@
-"""What the soak measured: rows of the clients by second, the node's own counts, its memory. Knows no ROS."""
+"""The measurements of a soak: clients' rows by second, the node's own counts, its memory. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class ClientRecord:
 
     counts: dict[str, int] = field(default_factory=dict)
     sending_s: float = 0.0
-    """For how long it sent."""
+    """Time during which it sent, s."""
     peaks: dict[str, float] = field(default_factory=dict)
-    """Largest that it has measured."""
+    """Largest values that it has measured."""
     open: int = 0
-    """Sent and not answered, by the last row."""
+    """Number of unanswered messages in the last row."""
     faults: list[str] = field(default_factory=list)
-    """The first of them."""
+    """The first faults."""
     fault_count: int = 0
     latency_rows: list[tuple[float, np.ndarray]] = field(default_factory=list)
 
@@ -79,9 +79,9 @@ class Record:
     duration_s: float
     """Of that time."""
     rates_hz: dict[str, float]
-    """Asked for, by client."""
+    """Requested rates by client."""
     chunks: bool = False
-    """Whether the planner is a policy that streams chunks, and the robot executes what the node makes of them."""
+    """Whether the planner is a policy that streams chunks, and the robot executes the node's trajectories."""
     clients: dict[str, ClientRecord] = field(default_factory=dict)
     counts: NodeCounts = field(default_factory=NodeCounts)
     """The node's, since the beginning."""
@@ -89,7 +89,7 @@ class Record:
     exit_code: int = 0
     """The node's, at the end."""
     end: str = ""
-    """Why the soak ended before its time; "" where it did not."""
+    """Why the soak ended early; "" if it did not."""
 
     @property
     def window_s(self) -> float:

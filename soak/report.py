@@ -1,4 +1,4 @@
-"""What a soak found: for people as a table, for programs as JSON. Knows no ROS."""
+"""The results of a soak: for people as a table, for programs as JSON. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def write(report: dict[str, object], path: Path) -> None:
 
 
 def _commanded(record: Record) -> list[tuple[str, str]]:
-    """What the robot commanded between the points; nothing where no robot followed."""
+    """The robot's commands between the points; empty if no robot executed trajectories."""
     if not record.chunks:
         return []
     robot = record.clients["robot"]

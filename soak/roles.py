@@ -1,4 +1,4 @@
-"""What the clients do: `python -m soak.roles ROLE RATE_HZ ROBOT` is one of them; the soak starts them."""
+"""The clients: `python -m soak.roles ROLE RATE_HZ ROBOT` runs one of them; the soak starts them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .motion import Swing
 BATCH, HORIZON, DT_S = 16, 32, 0.02
 ACCELERATION_RAD_S2 = 0.3
 SEQUENCES, REQUESTS = 16, 4
-"""How many different ones are sent in turn."""
+"""Number of different messages that are sent in turn."""
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 class Robot(Role):
-    """The robot's driver: publishes where the joints are."""
+    """The robot's driver: publishes joint states."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
         super().__init__(rate_hz)
@@ -57,7 +57,7 @@ class Robot(Role):
 
 
 class Planner(Role):
-    """A sampling planner: batches of accelerations from the robot's present state; checks what comes back."""
+    """A sampling planner: sends batches of accelerations from the robot's present state, and checks the answers."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
         shape = (SEQUENCES, BATCH, HORIZON, len(swing.joint_names))
@@ -72,7 +72,7 @@ class Planner(Role):
         super().__init__(rate_hz, self._planner.ledger, self._planner.faults)
 
     def greet(self) -> bool:
-        """Send sequences; once one is answered, what is sent cannot be missed unnoticed."""
+        """Send sequences until one is answered; from then on, losses are noticed."""
         self.send()
         return self.ledger.answered > 0
 
@@ -82,11 +82,11 @@ class Planner(Role):
         self._planner.send(self._templates[variant], variant)
 
     def counts(self) -> dict[str, int]:
-        """Sequences sent and answered, answers that were lost on their way, and that answer nothing."""
+        """Numbers of sequences sent and answered, of lost answers, and of answers to no sequence."""
         return self._planner.counts()
 
     def _fault(self, variant: int, message: TrajectoryBatch) -> str:
-        """What is wrong with an answer; held accelerations come back unchanged, a step later."""
+        """The fault of an answer; held accelerations must be returned unchanged, a step later."""
         actions = self._actions[variant]
         for name in ORDERS:
             values = np.frombuffer(getattr(message, name), np.float32)
@@ -101,7 +101,7 @@ class Planner(Role):
 
 
 class Controller(Role):
-    """Checks what the node publishes for controllers; a robot that swings is where the trajectory has to start."""
+    """Checks what the node publishes for controllers; trajectories have to start where the swinging robot is."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
         self._swing = swing
@@ -123,7 +123,7 @@ class Controller(Role):
 
 
 class Optimizer(Role):
-    """Calls for gradients, whether or not the call before has been answered; the same request, the same answer."""
+    """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
         self._optimizer: optimizer.Optimizer[int] = optimizer.Optimizer(participant)
@@ -133,7 +133,7 @@ class Optimizer(Role):
         self._refused = 0
 
     def greet(self) -> bool:
-        """Call again and again: the answer to a first call is lost where the node has not discovered us."""
+        """Call repeatedly: the answer to a first call is lost if the node has not discovered us yet."""
         if self._optimizer.is_connected:
             self.send()
         return self.ledger.answered > 0
@@ -144,7 +144,7 @@ class Optimizer(Role):
         self._optimizer.send(self._requests[variant], variant, self._on_answer)
 
     def counts(self) -> dict[str, int]:
-        """Calls, answers, answers that are no success."""
+        """Numbers of calls, of answers, and of answers without success."""
         answered = self.ledger.answered - self._refused
         return {"called": self.ledger.sent, "answered": answered, "refused": self._refused}
 
@@ -160,7 +160,7 @@ class Optimizer(Role):
 
 
 class ChunkController(Controller):
-    """Checks what the node publishes for a robot that follows it: limits must hold between the points, too."""
+    """Checks what the node publishes for a robot that executes it: limits must hold between the points, too."""
 
     def _expectation(self, now_ns: int) -> Expectation:
         swing = self._swing

@@ -32,11 +32,11 @@ def run_soak(record: Record, swing: Swing, params_file: Path, out: Path, progres
     """Run the node and its clients; fills in the record.
 
     Args:
-        record: says how long and how fast; what is measured is written into it.
+        record: has duration and rates; the measurements are written into it.
         swing: the robot.
         params_file: parameters of the node.
         out: folder for the logs.
-        progress: is told how far it is.
+        progress: shows the progress.
 
     """
     progress.stage("Starting the node and its clients")
@@ -79,7 +79,7 @@ class _Session:
         self._begin = 0.0
 
     def run(self) -> None:
-        """Greet, send, wait for what is open, and take the node's counts before and after."""
+        """Discover, send, wait for open answers, and take the node's counts before and after."""
         try:
             robot = self._clients["robot"]
             self._wait(lambda: robot.is_ready, READY_WITHIN_S, "the node to hear the robot")
@@ -87,11 +87,11 @@ class _Session:
             self._wait(lambda: all(client.is_ready for client in self._clients.values()), READY_WITHIN_S, "answers")
             self._tell("stop", "planner", "optimizer")  # greeting
             before = self._settled()
-            # Those that listen first: nothing is sent that they do not count.
+            # First those that only listen, so that they count everything that is sent.
             self._tell("go", "controller")
             self._wait(lambda: self._clients["controller"].has_begun, READY_WITHIN_S, "the controller")
             for client in self._clients.values():
-                client.rows()  # of the time before
+                client.rows()  # rows of the time before
             self._begin = time.monotonic()
             self._tell("go", "planner", "optimizer")
             self._send()
@@ -115,13 +115,13 @@ class _Session:
             if now_s >= next_sample_s:
                 try:
                     self._record.samples.append(sample_node(self._node, now_s))
-                except OSError:  # it has just ended, as the next tick says
+                except OSError:  # it has just ended, which the next tick reports
                     continue
                 next_sample_s += SAMPLE_S
                 self._progress.update(now_s, self._state())
 
     def _drain(self) -> None:
-        """Wait for the answers to what has been sent; what is refused by topic never gets one."""
+        """Wait for the answers to everything sent; rejected sequences never get one."""
         self._progress.stage("Closing the books")
         waiting = [self._record.clients[name] for name in ("planner", "optimizer")]
         end = time.monotonic() + ANSWERS_WITHIN_S

@@ -1,9 +1,9 @@
 // Two planners in C++ without Python. Both move two robots that are already in motion to a goal at rest, by gradient
 // descent through the integrator: on accelerations, with a cost that pulls to the goal; and on 16 control points of a
-// B-spline that ends in the goal, so that only smoothness is left to be found.
+// B-spline that ends in the goal, so that only smoothness is left to optimize.
 //
 // `plan` prints the costs as they fall. `plan --gradients` and `plan --spline-gradients` print, for every control map
-// and for splines, a cost and its gradients by all that it depends on, for comparison with other implementations.
+// and for splines, a cost and its gradients with respect to all inputs, for comparison with other implementations.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -22,7 +22,7 @@ using traj_integrator::Trajectory;
 
 constexpr double kDt = 0.02;  // s
 
-// Numbers that any language can make: sin(first), sin(first + 1), ...
+// Numbers that are easy to compute in any language: sin(first), sin(first + 1), ...
 Tensor sines(at::IntArrayRef shape, double first) {
   const Tensor angles = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
   return at::sin(angles).reshape(shape);
