@@ -1,9 +1,9 @@
 """Runs the benchmarks: `python -m benchmarks [--quick] [--check] [--suite NAME ...]`.
 
-`--show [MACHINE]` prints results that were kept and measures nothing.
+`--show [MACHINE]` prints kept results and measures nothing.
 
-Every result is checked before it is timed; a wrong one has no speed and makes the run fail. Prints tables, writes
-build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<suite>.json.
+Every result is checked before it is timed; for a wrong one no speed is reported, and the run fails. Prints tables,
+writes build/bench/<suite>.json, and with --keep benchmarks/results/<machine>/<suite>.json.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def show(machine: str, names: list[str]) -> int:
 
 
 def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -> tuple[list[report.Row], list[str]]:
-    """Rows of a suite, printed as they come, and what was wrong.
+    """Rows of a suite, printed as they are measured, and errors.
 
-    A case that seems to have become slower than in the `kept` run is measured again, in case something else was at it.
+    A case that seems slower than in the `kept` run is measured again, in case something else disturbed it.
     """
     rows: list[report.Row] = []
     wrong: list[str] = []
@@ -100,7 +100,7 @@ def run(name: str, kept: dict[tuple[object, ...], report.Row], *, quick: bool) -
 
 
 def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], list[str]]:
-    """Rows of one case, and what was wrong; contenders with a wrong result are not timed."""
+    """Rows of one case, and errors; contenders with a wrong result are not timed."""
     contenders = [case.ours, *case.peers, *([case.limit] if case.limit else [])]
     wrong = []
     for contender in contenders:
@@ -123,7 +123,7 @@ def measure(suite: str, case: Case, *, quick: bool) -> tuple[list[report.Row], l
 
 
 def not_compared(rows: list[report.Row], kept: Path) -> str:
-    """Why the rows cannot be compared with kept runs; empty if they, or some of them, can."""
+    """Why the rows cannot be compared with kept runs; empty if at least some of them can."""
     if not kept.is_file():
         return f"no results are kept for this kind of machine ({kept.relative_to(ROOT)})"
     before = report.read(kept)
@@ -131,14 +131,14 @@ def not_compared(rows: list[report.Row], kept: Path) -> str:
 
 
 def regressions(rows: list[report.Row], kept: Path) -> list[str]:
-    """What has become slower, against its peer or limit, by more than a quarter since the kept runs."""
+    """Cases that have become slower relative to their peer or limit by more than a quarter since the kept runs."""
     return slower(rows, report.read(kept))
 
 
 def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:
     """The rows that fell by more than a quarter against the median of the kept runs, and below all of them, in words.
 
-    Where only the peer or the limit has become faster, on a calmer machine, nothing is lost.
+    If only the peer or the limit has become faster, on a quieter machine, this is not a regression.
     """
     lost = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""How linear a cost is in the bytes that are moved: time = overhead + bytes / rate, fitted to the rows of a suite."""
+"""How linear the time is in the bytes moved: time = overhead + bytes / rate, fitted to the rows of a suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that only a GPU can show, by one command: `make gpu`, or `python -m benchmarks.gpu [--parts ...] [--dry]`.
+"""All measurements that need a GPU, in one command: `make gpu`, or `python -m benchmarks.gpu [--parts ...] [--dry]`.
 
 Needs a torch with CUDA and its Triton, numpy, pytest and hypothesis; no network, no ROS, no set-up. Parts, each under
 ten minutes: build (the C++ kernels, to compare with), tests (what every kernel must hold, on the device), sweep (all
@@ -184,7 +184,7 @@ def _keep(path: Path, name: str, rows: Iterator[Row]) -> bool:
             kept.append(row)
             if name != "peers":
                 print("  ".join(f"{key}={value}" for key, value in row.items()), flush=True)
-    except Exception as error:  # a fault in one part must not keep the others from being measured
+    except Exception as error:  # a fault in one part must not prevent the others from being measured
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return False
     finally:

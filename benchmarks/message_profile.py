@@ -22,8 +22,7 @@ RESULT_VARIABLE = "MESSAGE_PROFILE_RESULT"
 MESSAGES = 1000
 WARM_UP = 200
 
-# Rows of the table: label and depth. Each is part of the row above that is one
-# less deep.
+# Rows of the table: label and depth. Each row is part of the nearest row above with a smaller depth.
 TURN, CALLBACK, PUBLISH = "turn of the executor", "callback", "publish both (rclpy, Fast DDS)"
 ROWS = (
     (TURN, 0),

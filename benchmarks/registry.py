@@ -18,7 +18,7 @@ Finish = Callable[[list[dict[str, object]]], None]
 
 SUITES: dict[str, Cases] = {}
 FINISH: dict[str, Finish] = {}
-"""What a suite does with all its rows, e.g. a plot."""
+"""Called with all rows of a suite, for example to plot them."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Case:
     ours: Contender
     peers: tuple[Contender, ...] = ()
     limit: Contender | None = None
-    """What no implementation can beat by much, e.g. a copy of the same bytes."""
+    """A limit that no implementation can beat by much, for example a copy of the same bytes."""
     dtype: str = "float32"
     device: str = "cpu"
     targets: dict[str, float] = field(default_factory=dict)

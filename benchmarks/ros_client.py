@@ -1,4 +1,4 @@
-"""Sends to the node and to the echo by the same code, and times what comes back; runs in a process of its own."""
+"""Sends to the node and to the echo with the same code, and times the answers; runs in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The peer of the node: a plain rclpy node that echoes what ours would put out, without computing anything.
+"""The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros_echo`: for every ActionSequence on /echo/action_sequence, a TrajectoryBatch of the output's
 size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; joint states are received and ignored.

@@ -1,4 +1,4 @@
-"""What no kernel of a map can beat: one tensor read and four written, or four read and one written."""
+"""The limit of all map kernels: one tensor read and four written, or four read and one written."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A CUDA driver that does nothing, for Triton: what is left of a launch is what it costs the host.
+"""A CUDA driver for Triton that does nothing, so that a launch takes only the host's time.
 
-Kernels are compiled for a real architecture and "loaded"; a launch ends in a function that returns at once. Tensors
-are the CPU's. What a real driver adds, about 2 us a launch, is the same for whoever launches. Triton's own C launcher
-is left out, so that its launches are cheaper here than on a device.
+Kernels are compiled for a real architecture and "loaded"; a launch ends in a function that returns at once. Tensors are
+on the CPU. A real driver adds about 2 us per launch for every launcher. Triton's own C launcher is left out, so
+Triton's launches are cheaper here than on a device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCE = 'extern "C" int launch(void*, unsigned, unsigned, unsigned, unsigned) {
 
 
 class StubDriver:
-    """What `triton.runtime.driver.active` needs to have."""
+    """The interface of `triton.runtime.driver.active`."""
 
     def __init__(self) -> None:
         handles = itertools.count(1)

@@ -1,4 +1,4 @@
-"""Interleaved timing: every round times each contender once, so that what disturbs the machine disturbs them all."""
+"""Interleaved timing: every round times each contender once, so that disturbances affect all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _interleaved(samplers: Sequence[Callable[[], float]], rounds: int) -> list[T
     try:
         for round_ in range(rounds):
             for place in range(len(samplers)):
-                i = (place + round_) % len(samplers)  # nobody always comes after the same one
+                i = (place + round_) % len(samplers)  # so that no contender always follows the same other one
                 samples[i].append(samplers[i]())
     finally:
         if was_enabled:

@@ -1,6 +1,6 @@
 """Prints the table of docs/execution.md: `python -m benchmarks.executed [FOLDER] [--controller JTC.PY]`.
 
-FOLDER has recordings of robots; without it, a planned motion stands for them. Returns 1 if a bound is not kept.
+FOLDER has recordings of robots; without it, a planned motion is used instead. Returns 1 if a bound is not kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEAD = ("what is sent", "figure", "bound", "rows as points", "the node", "")
 
 
 class OtherController:
-    """A controller from a module that models one with blending, with our own's interface."""
+    """A controller from a module that models one with blending, behind the interface of our own model."""
 
     def __init__(self, module: ModuleType, start: State, begin_ns: int, **settings: bool) -> None:
         self._joints = [f"joint{i}" for i in range(len(start.position))]

@@ -1,4 +1,4 @@
-"""What must hold of the command, item by item: each measured with the node and with rows as points."""
+"""The requirements on the command, item by item: each measured with the node and with rows as points."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _HOLDS = {
     ControlSpace.ACCELERATION: np.inf,
     ControlSpace.JERK: 1.5,
 }
-"""Most that jerk may be of what was meant."""
+"""Largest allowed ratio of jerk to the intended jerk."""
 _STEPS = {0.02: 1.05, 0.05: 1.25, 0.1: 1.25}
-"""Most that acceleration may be of what was meant."""
+"""Largest allowed ratio of acceleration to the intended acceleration."""
 _HORIZON, _SHORTEST = 16, 4
-"""Of chunks; at the end of a recording they become shorter."""
+"""Length of chunks; at the end of a recording they become shorter."""
 _LAG_S = 0.04
-"""Of measured states behind commands."""
+"""Lag of measured states behind commands."""
 _JITTERS_S, _INFERENCES_S = (0.0, 0.015), (0.0, 0.15)
 _DIRECTIONS = np.array([1.0, -1.0])
 """Of the plan's joints."""
@@ -55,7 +55,7 @@ _JOINED_ELSEWHERE = {
     "a robot that lags by 40 ms": {"lag": _LAG_S},
     "both": {"from_desired": True, "lag": _LAG_S},
 }
-"""What joins trajectories from other states than the command."""
+"""Settings with which the controller joins trajectories from states other than the command."""
 _BRAKE_ACCELERATION, _BRAKE_JERK = 10.0, 100.0
 _START_S = 0.25
 """In which a robot that moves already, as in the middle of a recording, is taken over: its acceleration is unknown."""
@@ -135,7 +135,7 @@ def items(folder: Path | None, blending: MakeController | None, *, quick: bool =
 
 
 def met(item: Item, measured: float) -> bool:
-    """Whether a figure keeps its bound, but for rounding: of numbers in float32, and of differences of the command."""
+    """Whether a figure keeps its bound, except for rounding of float32 numbers and of differences of the command."""
     slack = _BACKWARDS if item.bound == 0 else 2e-3 * item.bound
     return measured <= item.bound + slack
 
@@ -176,7 +176,7 @@ def _cut(seeds: range, sender: Sender) -> float:
         message = node.send(actions_of(states, space, 0.02), dt=0.02, now_ns=_BEGIN_NS, space=space, start=start)
         velocity = _played(message, start).velocity[round(1000 * 0.02 * count) :]
         direction = np.sign(end[1])
-        # Of the joints that the limit on jerk lets stop without turning back.
+        # Only joints that can stop within the jerk limit without reversing.
         can = (end[1] + end[2] * np.abs(end[2]) / (2 * JERK)) * direction > -1e-5
         worst = max(worst, float((-direction * velocity).max(axis=0, initial=0, where=can[None]).max()))
     return worst

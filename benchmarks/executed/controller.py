@@ -1,7 +1,8 @@
-"""A model of joint_trajectory_controller: the command at every cycle, however trajectories replace each other.
+"""A model of joint_trajectory_controller: the command in every cycle, while trajectories replace each other.
 
-Replacement as of releases before 6.8, and of later ones with allow_trajectory_replacement: false. Tracking is
-perfect unless a lag is given. Held against a model that agrees with the controller's own code (test/benchmarks).
+Trajectories are replaced as in releases before 6.8, and in later ones with allow_trajectory_replacement: false.
+Tracking is perfect unless a lag is given. It is compared with a model that agrees with the controller's own code
+(test/benchmarks).
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ class Message(NamedTuple):
     """A joint trajectory."""
 
     stamp_ns: int
-    """0: it starts with the cycle that takes it."""
+    """0: it starts in the cycle in which it is taken."""
     points: Points
 
 
 class Controller:
-    """Plays messages cycle by cycle; a cycle commands what is meant for the next one.
+    """Executes messages cycle by cycle; each cycle commands the state for the next one.
 
     Args:
-        start: what the joints do at first.
+        start: initial state of the joints.
         begin_ns: the first cycle, a whole number of cycles.
         from_desired: interpolate_from_desired_state: the way to a trajectory that begins later is joined from the last
             command instead of the measured state. The controller takes it for one cycle older than it is.

@@ -1,4 +1,4 @@
-"""Motions that are meant: jerk-limited ones, a plan that goes on for ever, and recordings."""
+"""Intended motions: jerk-limited ones, a plan without an end, and recordings."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from traj_integrator_ros.kernels import ControlSpace
 ACCELERATION, JERK = 5.0, 50.0
 """Limits of the jerk-limited motions."""
 PLAN_ACCELERATION = 2.0
-"""Largest of the plan, once it is on its way."""
+"""Largest acceleration of the plan after its start-up."""
 RAMP_S = 1.5
-"""For so long the plan gets under way."""
+"""Time in which the plan accelerates, s."""
 SHORTEST_STEP = 0.02
 """s, of the chunks that recordings are cut into."""
 _SUFFIXES = ".csv", ".yml", ".db3"

@@ -1,4 +1,4 @@
-"""Who turns actions into joint trajectories: the node, and the node as it was, which published the rows of the maps."""
+"""Senders of joint trajectories: the node, and an early version of it, which published the rows of the maps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Node:
         space: ControlSpace = ControlSpace.POSITION,
         start: State | None = None,
     ) -> Message:
-        """What it publishes of actions `[H, dof]`."""
+        """The message that it publishes for actions `[H, dof]`."""
         rows = [] if start is None else [np.asarray(row, np.float32) for row in start if row is not None]
         rows += [_NONE] * (3 - len(rows))
         data = np.asarray(actions, np.float32)
@@ -63,7 +63,7 @@ class Node:
         return self._publish(self._pipeline.trajectory(batch, stamp_ns, now_ns), now_ns)
 
     def plan(self, time_ns: np.ndarray, positions: np.ndarray, now_ns: int) -> Message:
-        """What it publishes of a position trajectory."""
+        """The message that it publishes for a position trajectory."""
         names, rows = list(self._parameters.joint_names), list(np.asarray(positions, float))
         fields = PositionFields(names, 0, len(time_ns), time_ns.tolist(), rows)
         return self._publish(self._pipeline.position_trajectory(fields, now_ns), now_ns)
@@ -101,7 +101,7 @@ class RowsAsPoints:
         space: ControlSpace = ControlSpace.POSITION,
         start: State | None = None,
     ) -> Message:
-        """Leaves out the actions that are over by the stamp, as senders did."""
+        """Drops the actions that are over according to the stamp, as senders did."""
         over = round((now_ns - stamp_ns) * 1e-9 / dt) if stamp_ns else 0
         begin = start or self._state(now_ns)
         rows = [

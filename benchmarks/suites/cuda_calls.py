@@ -1,4 +1,4 @@
-"""What an eager call on CUDA costs the host, measured where there is no device: with a driver that does nothing.
+"""Host time of an eager call on CUDA, measured without a device, with a driver that does nothing.
 
 The same case with a device is one of `cuda_kernels`.
 """
@@ -77,5 +77,5 @@ def call(name: str) -> Case:
 
 
 def has_five_results(results: Sequence[Tensor]) -> None:
-    """Nothing is computed: what can be checked are shapes."""
+    """Nothing is computed, so only the shapes can be checked."""
     assert [result.shape for result in results] == [(1, HORIZON, DOF)] * 5

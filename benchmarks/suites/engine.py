@@ -1,4 +1,4 @@
-"""The engine beside the kernels it calls: what the checks, the reuse of memory and the choice of a kernel cost."""
+"""The engine compared with the kernels it calls: the cost of checks, memory reuse and the choice of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes trajectories of plans: its parts against scipy and a solver, and what it adds to the node's path."""
+"""From plans to trajectories: the parts compared with scipy and a solver, and the time added to the node's path."""
 
 from __future__ import annotations
 

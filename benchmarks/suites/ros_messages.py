@@ -1,4 +1,4 @@
-"""Messages within one process, no DDS between: as bytes from templates, beside the objects of rclpy.
+"""Messages within one process, without DDS: as bytes from templates, compared with rclpy's objects.
 
 What a node does with a message between taking it and handing the answer to the middleware. The peers are what the node
 would do with rclpy's objects; their results are checked against ours field by field.

@@ -1,1 +1,1 @@
-"""What each Triton kernel needs on GPUs that are not there: registers, shared memory, bytes, and what follows of it."""
+"""Needs of each Triton kernel, compiled without a GPU: registers, shared memory, bytes, and their consequences."""

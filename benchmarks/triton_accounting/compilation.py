@@ -1,8 +1,8 @@
-"""Compile the Triton kernels for GPUs that are not there.
+"""Compile the Triton kernels for GPUs without having them.
 
-The launchers run as they are on tensors without memory, but a recorder stands in for the launch: what is compiled is
-what would be started on a device. Needs TRITON_INTERPRET to be unset while triton is imported. Works with every Triton
-from 3.2 on (torch 2.6); whatever that one's assembler does not know is left out.
+The launchers run unchanged on tensors without memory, with a recorder in place of the launch, so that exactly the
+kernels that would be launched on a device are compiled. Needs TRITON_INTERPRET to be unset while triton is imported.
+Works with every Triton from 3.2 on (torch 2.6); whatever that one's assembler does not know is left out.
 """
 
 from __future__ import annotations

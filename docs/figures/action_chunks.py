@@ -71,7 +71,7 @@ class PointsOfOneMotion:
     def trajectory(
         self, actions: np.ndarray, state: tuple[np.ndarray, np.ndarray], now: float, seen: float
     ) -> Trajectory:
-        """What is published of a chunk."""
+        """The message that is published for a chunk."""
         self.node.measure(*state, now=NOW_S + now)
         made = self.node.send(actions, space=self.space, dt=STEP, now=NOW_S + now, stamp=NOW_S + seen)
         fields = [part for part in made.points[1:] if part is not None]
@@ -81,7 +81,7 @@ class PointsOfOneMotion:
 class RowsAsPoints:
     """The node as it was at 0dbb915: rows of the map from the start on, the last one held for a step, no stamp.
 
-    The policy left out the actions whose time had passed.
+    The policy itself dropped the actions whose time had passed.
     """
 
     def __init__(self, space: ControlSpace, start_from: str) -> None:
@@ -91,7 +91,7 @@ class RowsAsPoints:
     def trajectory(
         self, actions: np.ndarray, state: tuple[np.ndarray, np.ndarray], now: float, seen: float
     ) -> Trajectory:
-        """What was published of a chunk."""
+        """The message that was published for a chunk."""
         start = np.stack([*state, np.zeros(1)])
         if self.previous and self.last is not None:
             start = self._state_at(now, start)
@@ -111,7 +111,7 @@ class RowsAsPoints:
 
 
 def command(node: PointsOfOneMotion | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray, np.ndarray]:
-    """Positions that the controller commands, and the acceleration that the chunk it follows was meant to have."""
+    """Positions that the controller commands, and the intended acceleration of the chunk that it follows."""
     random = np.random.default_rng(0)
     playback, position, velocity = Playback(np.zeros(1)), np.zeros(1), np.zeros(1)
     coming: list[tuple[float, Callable[[], None]]] = []
@@ -147,7 +147,7 @@ def command(node: PointsOfOneMotion | RowsAsPoints, space: ControlSpace) -> tupl
 def meant_acceleration(
     seen: float, position: np.ndarray, velocity: np.ndarray, goal: float
 ) -> Callable[[float], float]:
-    """The second derivative of what the policy says of a time, s, from its observation on."""
+    """The second derivative of the policy's positions, at a time, s, from its observation on."""
     away = float(position[0] - goal)
     rate = float(velocity[0]) + PACE * away
     return lambda now: (PACE**2 * (away + rate * (now - seen)) - 2 * PACE * rate) * float(np.exp(-PACE * (now - seen)))

@@ -1,4 +1,4 @@
-"""Draws docs/figures/bsplines.png: the uniform bases, and what the two layouts make of one start and goal.
+"""Draws docs/figures/bsplines.png: the uniform bases, and the splines of both layouts for the same start and goal.
 
 Run `python docs/figures/bsplines.py` in the project's environment.
 """
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def draw_layout(position: Axes, acceleration: Axes, layout: str, color: str) -> None:
-    """Draw one spline, and the ends of its segments, which are what a controller is sent."""
+    """Draw one spline, and the ends of its segments, which are the points that a controller is sent."""
     ends = {name: np.array(value) for name, value in {**START, **GOAL}.items()}
     points, form = POINTS[None, :, None], {"dt": DT, "degree": 3, "steps": STEPS, "layout": layout}
     segments = bspline_segments(points, **ends, **form)

@@ -1,4 +1,4 @@
-"""Draws docs/figures/monitor.svg: what `monitor` shows of a node that plans for a robot, and of what it refused.
+"""Draws docs/figures/monitor.svg: the view of `monitor` for a node that works for a robot, and refuses some input.
 
 Runs the node with examples/simulated_robot.py and examples/planner.py, sends a few bad sequences between, and takes the
 view of the terminal. Run `python docs/figures/monitor.py` in the project's environment.
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def bad_sequences(session: object) -> object:
-    """Return what sends one sequence that is too short, and one with a NaN."""
+    """Return a function that sends one sequence that is too short, and one with a NaN."""
     from traj_integrator_interfaces.msg import ActionSequence
 
     publisher = session.node.create_publisher(ActionSequence, "traj_integrator/action_sequence", 10)

@@ -1,4 +1,4 @@
-"""Draws docs/figures/optimizer.png: examples/optimizer.py at work, against the optimum in closed form.
+"""Draws docs/figures/optimizer.png: a run of examples/optimizer.py, compared with the optimum in closed form.
 
 Runs a node and the example's optimizer against it. Run `python docs/figures/optimizer.py` in the project's environment.
 """
@@ -54,7 +54,7 @@ def integrated(client: example.Optimizer, jerk: np.ndarray) -> list[np.ndarray]:
 
 
 def cost_of(trajectory: list[np.ndarray], jerk: np.ndarray) -> float:
-    """What ~/evaluate answers, in float64: below a 1e-7th its float32 would hide the rest of the descent."""
+    """The cost of ~/evaluate in float64: below a relative 1e-7, float32 would hide the rest of the descent."""
     targets = (example.GOAL, 0.0, 0.0)
     weighted = zip(example.WEIGHTS.values(), trajectory, targets, strict=True)
     return sum(weight * float(((rows[-1] - target) ** 2).sum()) for weight, rows, target in weighted) + (

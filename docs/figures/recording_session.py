@@ -1,4 +1,4 @@
-"""What the figures of real runs share: a ROS domain on this machine, and a node for as long as it is needed."""
+"""The common part of figures of real runs: a private ROS domain, and a node for as long as it is needed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From a recording to a motion that a planner can plan on: repeated frames, jittering stamps, measurement noise.
+"""From a recording to a motion that a planner can use: repeated frames, jittering stamps, measurement noise.
 
-A robot's joint states come through buffers and drivers. A frame that repeats the one before it, under a new stamp,
-says that the robot stood still for a step although its velocity says otherwise; a planner that believed it would
-command a stop.
+A robot's joint states pass through buffers and drivers. A frame that repeats the previous one with a new stamp claims
+that the robot stood still for a step, although its velocity contradicts this; a planner that used it would command a
+stop.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from .motion import Motion, accelerations
 
 AT_REST = 1e-3
-"""Velocities up to this [rad/s] count as standing still: equal frames are then no contradiction."""
+"""Velocities up to this [rad/s] count as standing still, so that equal frames are no contradiction."""
 FILTER_SPAN = 0.07
 """Half width of the planner's filter [s]; measured joint states are fitted over about twice that."""
 
 
 def clean(recording: Motion) -> Motion:
-    """The recording without its repeated frames, on its stamps or timed evenly: whichever its velocities say.
+    """The recording without its repeated frames, with its stamps or evenly timed, whichever agrees with its velocities.
 
-    Where a stream is held onto a faster grid nothing is lost at a repeated frame, and the samples left are evenly
-    spaced; where a frame really is missing, its neighbours are two steps apart. The velocities tell one from the
-    other.
+    If a stream was resampled onto a faster grid, nothing is lost at a repeated frame, and the remaining samples are
+    evenly spaced; if a frame is really missing, its neighbours are two steps apart. The velocities distinguish the two
+    cases.
     """
     count = int(recording.repeated.sum())
     if count == 0:
@@ -41,11 +41,11 @@ def clean(recording: Motion) -> Motion:
 
 
 def plan_on(cleaned: Motion) -> Motion:
-    """The motion that the planner sends, on the samples of the cleaned one: one whose states belong to its positions.
+    """The motion that the planner sends, at the samples of the cleaned one, with states that match its positions.
 
-    Set points and plans, known by their accelerations, are sent as they are; where their velocities contradict their
-    positions, trajectories start with those of the positions. Measured joint states are filtered first. Otherwise
-    both contradictions would come back as acceleration: of the noise divided by dt², of the wrong start velocity
+    Set points and plans, recognized by their accelerations, are sent unchanged; if their velocities contradict their
+    positions, trajectories start with velocities from the positions. Measured joint states are filtered first.
+    Otherwise both contradictions would cause accelerations: noise divided by dt², and an error of the start velocity
     divided by dt.
     """
     if cleaned.acceleration is None:
@@ -83,7 +83,7 @@ def filter_states(motion: Motion) -> Motion:
 
 
 def states_of_positions(motion: Motion) -> Motion:
-    """The motion with the velocities and accelerations of parabolas through its positions; its ends keep theirs."""
+    """The motion with the velocities and accelerations of parabolas through its positions; its ends are unchanged."""
     steps = np.diff(motion.time)[:, None]
     slopes = np.diff(motion.position, axis=0) / steps
     velocity = motion.velocity.copy()

@@ -1,4 +1,4 @@
-"""What a controller would command at 1 kHz of the joint trajectories that came back: peaks, and the liveliest one."""
+"""A controller's commands at 1 kHz for the joint trajectories received: peaks, and the liveliest trajectory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUANTITIES = {"velocity": "rad_s", "acceleration": "rad_s2", "jerk": "rad_s3"}
 
 
 class Commanded:
-    """Takes joint trajectories one by one and keeps the largest values of any joint, and the trajectory behind them."""
+    """Takes joint trajectories one by one and keeps the largest values of any joint, with their trajectory."""
 
     def __init__(self) -> None:
         self.peaks = dict.fromkeys(QUANTITIES, 0.0)
@@ -28,7 +28,7 @@ class Commanded:
         self.liveliest: PlannedTrajectory | None = None
 
     def add(self, message: JointTrajectory) -> None:
-        """Sample what the controller would make of a message; one of a single point moves nothing."""
+        """Sample the controller's interpolation of a message; a message with a single point moves nothing."""
         trajectory = planned_trajectory(message)
         motion = motion_between(trajectory)
         if motion is None:
@@ -53,7 +53,7 @@ class Commanded:
 
 
 def draw_commanded(panels: np.ndarray, commanded: Commanded, colors: tuple[str, str]) -> None:
-    """Velocity and acceleration of the liveliest trajectory's liveliest joint at 1 kHz, over its points.
+    """Velocity and acceleration of the joint with most motion at 1 kHz, with the trajectory's points.
 
     Args:
         panels: two axes.

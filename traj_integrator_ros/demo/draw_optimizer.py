@@ -1,4 +1,4 @@
-"""The figures optimizer.png and goal.png: how costs approach their closed-form optimum, and the motions found."""
+"""The figures optimizer.png and goal.png: costs approaching their closed-form optimum, and the motions found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .optimizer import OptimizerResult
 from .report import OPTIMIZER_GAP
 
 FLOOR = 1e-8
-"""Relative; below it lies the rounding of float32 trajectories."""
+"""Relative cost below which there is only the rounding of float32 trajectories."""
 _COLORS = {Steering.JERKS: BLUE, Steering.SPLINE: BLUE, Steering.POSITIONS: ORANGE}
 
 

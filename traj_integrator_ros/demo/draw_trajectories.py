@@ -1,4 +1,4 @@
-"""The figure trajectories.png: the motion against what the node made of it, and one start in motion close up."""
+"""The figure trajectories.png: the motion and the node's trajectories, and a close-up of a start in motion."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _curve(item: Kept, quantity: str, row: int, joint: int) -> tuple[np.ndarray,
         valid = window.horizon - 1
         return time[:valid], values[1 : 1 + valid]
     time = time[: item.batch.horizon]
-    if quantity == "velocity":  # of the step before: at its middle, but for the start state
+    if quantity == "velocity":  # velocities of the previous step: at its middle, except for the start state
         time = np.concatenate([time[:1], (time[1:] + time[:-1]) / 2])
     return time, values
 
@@ -129,7 +129,7 @@ def _closest_pair(windows: dict[FiniteDifference, list[Kept]]) -> list[Kept]:
 
 
 def _liveliest(item: Kept) -> tuple[int, float]:
-    """The joint that starts with the most velocity times acceleration, and that product."""
+    """The joint that starts with the largest product of velocity and acceleration, and that product."""
     power = np.abs(item.window.start[1] * item.window.start[2])
     return int(np.argmax(power)), float(power.max())
 

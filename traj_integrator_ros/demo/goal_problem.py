@@ -1,6 +1,7 @@
 """The demo optimizer's problem, least jerk from a moving start to a goal at rest, and its closed form. Knows no ROS.
 
-One cost, three ways to steer: jerks, control points of a B-spline, which meets the goal by itself, and positions.
+One cost with three kinds of variables: jerks, control points of a B-spline, which meets the goal by itself, and
+positions.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ class Steering(Enum):
 
     @property
     def control_space(self) -> ControlSpace:
-        """Of the sequences that it sends."""
+        """Control space of the sequences that it sends."""
         if self is Steering.JERKS:
             return ControlSpace.JERK
         return ControlSpace.BSPLINE if self is Steering.SPLINE else ControlSpace.POSITION
 
     @property
     def actions(self) -> int:
-        """Actions of a sequence."""
+        """Number of actions in a sequence."""
         return POINTS if self is Steering.SPLINE else self.rows
 
     @property
     def rows(self) -> int:
-        """Rows of the trajectory; positions have as many as the spline."""
+        """Number of rows of the trajectory; positions have as many as the spline."""
         return JERKS if self is Steering.JERKS else (POINTS + DEGREE) * STEPS + 1
 
     @property
@@ -52,7 +53,7 @@ class Steering(Enum):
 
 @dataclass(frozen=True)
 class CostWeights:
-    """Weights of the cost; goal terms count the last point only."""
+    """Weights of the cost; goal terms apply to the last point only."""
 
     jerk: float = 1e-3
     """per rad²/s⁵ (squared jerk over time)"""
@@ -96,7 +97,7 @@ class GoalProblem:
 
     @property
     def guess(self) -> np.ndarray:
-        """Actions [n, dof] to begin with: no jerk, or the way from start to goal in a straight line."""
+        """Initial actions [n, dof]: no jerk, or a straight line from start to goal."""
         n = self.steering.actions
         if self.steering is Steering.JERKS:
             return np.zeros((n, self.dof))
@@ -105,10 +106,10 @@ class GoalProblem:
 
     @property
     def basis(self) -> np.ndarray:
-        """What the optimizer varies, times this [n, n], is added to the guess: it conditions the problem.
+        """Basis [n, n]: its product with the optimizer's variables is added to the guess, which conditions the problem.
 
-        Jerk is the third difference of positions and control points, between fixed ones of the start and of a goal
-        that is met. In this basis the sum of its squares is that of the variables: all of them count alike.
+        Jerk is the third difference of positions and control points, between the fixed points of the start and of a
+        goal that is met. In this basis the sum of its squares is that of the variables, so all have equal weight.
         """
         n = self.steering.actions
         if self.steering is Steering.JERKS:
@@ -144,7 +145,7 @@ class Optimum(NamedTuple):
 def closed_form(problem: GoalProblem) -> Optimum:
     """The optimum from the normal equations of the float64 map, which is linear in the actions.
 
-    Row i of the map's matrix is the trajectory of a unit action i. An action that moves nothing has the optimum 0.
+    Row i of the map's matrix is the trajectory of a unit action i. An action without effect has the optimum 0.
     """
     steering, w = problem.steering, problem.weights
     nothing = np.zeros((3, 1))
@@ -175,13 +176,13 @@ def integrate_exactly(problem: GoalProblem, actions: np.ndarray) -> list[np.ndar
 
 
 def problem_from(motion: Motion, steering: Steering = Steering.JERKS) -> GoalProblem:
-    """From where the motion is fastest to a goal at rest: the position it has a second later, or at its end."""
+    """The problem from the motion's fastest state to rest at its position a second later, or at its end."""
     speed = np.linalg.norm(motion.velocity, axis=1)
     early = max(1, int(0.7 * motion.samples))
     first = int(np.argmax(speed[:early]))
     goal = min(int(np.searchsorted(motion.time, motion.time[first] + 1.0)), motion.samples - 1)
     start = np.stack([motion.position[first], motion.velocity[first], accelerations(motion)[first]])
-    # What the node gets is float32: the closed form starts from the same numbers.
+    # The node receives float32: the closed form starts from the same numbers.
     given = [values.astype(np.float32).astype(np.float64) for values in (start, motion.position[goal])]
     return GoalProblem(motion.joint_names, *given, steering)
 

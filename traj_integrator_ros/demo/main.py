@@ -17,7 +17,7 @@ from ..tools.progress import make_progress
 from .motion import Motion, cut
 from .recordings import load_recording
 
-# Torch and ROS are imported where they are needed: so that a faulty recording is reported at once.
+# Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
 if TYPE_CHECKING:
     from .prepare import Prepared
     from .report import Outcome
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
 PLAY_AT_LEAST = 8.0
-"""Motions shorter than this [s] are played several times; never longer than asked for."""
+"""Motions shorter than this [s] are played several times, but never longer than requested."""
 REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.png", "optimizer.png", "goal.png"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit code.
 
-    0: nothing lost, everything in bounds; 1: not so, or the node failed; 2: wrong arguments or recording;
+    0: nothing lost, everything in bounds; 1: otherwise, or the node failed; 2: wrong arguments or recording;
     130: interrupted; 143: terminated.
     """
     begin = time.monotonic()
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Terminated(BaseException):
-    """SIGTERM came: unwind, so that the node is stopped."""
+    """SIGTERM arrived: unwind, so that the node is stopped."""
 
 
 def _on_sigterm(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""What the demo measures in the trajectories that came back: velocity errors, start-up spikes. Knows no ROS."""
+"""The demo's measurements of the trajectories received: velocity errors, start-up spikes. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CENTRAL_EXTRA = 4
 CENTRAL_GAIN = 4 / 3
 """Five-point second derivatives of positions are at most this many times their second differences."""
 BOUND_OVER_CONSISTENCY = 1.2
-"""A bound is at least this many times the disagreement that the recording has with itself."""
+"""A bound is at least this many times the recording's own inconsistency."""
 MAX_DISAGREEMENT = 0.25
-"""Share of its RMS velocity by which a recording may disagree with itself before it says nothing about integration."""
+"""Largest inconsistency, as a share of its RMS velocity, with which a recording can be used to test integration."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A trajectory batch as it came back: [batch, horizon, dof] each, in rad, rad/s, rad/s², rad/s³."""
+    """A trajectory batch as received: [batch, horizon, dof] each, in rad, rad/s, rad/s², rad/s³."""
 
     position: np.ndarray
     velocity: np.ndarray
@@ -74,7 +74,7 @@ def velocity_errors(window: Window, batch: Batch) -> np.ndarray:
     """
     own, got = window.velocity, batch.velocity[0].astype(np.float64)
     if scheme_of(window, batch.horizon) is FiniteDifference.CENTRAL:
-        # Output h is centred on sample h - 1 and looks two samples ahead; samples after the horizon are held.
+        # Output h is centred on sample h - 1 and depends on two samples after it; samples after the horizon are held.
         valid = window.horizon - 1
         return got[1 : 1 + valid] - own[:valid]
     points = batch.horizon - 1
@@ -131,7 +131,7 @@ def own_start_up_acceleration(window: Window) -> float:
 def start_up_acceleration(window: Window, batch: Batch) -> float:
     """Largest |acceleration| [rad/s²] over all rows of a batch at the first three points after its start.
 
-    For central differences the point of the start itself is looked at too: it is computed from the same ghosts.
+    For central differences the point at the start is included: it is computed from the same ghost points.
     """
     first = 1
     last = 4 + start_row(window, batch.horizon)
@@ -140,7 +140,7 @@ def start_up_acceleration(window: Window, batch: Batch) -> float:
 
 @dataclass
 class VelocityStatistics:
-    """Root mean square and largest of errors that come in pieces."""
+    """Root mean square and maximum of errors that arrive in parts."""
 
     squares: float = 0.0
     count: int = 0
@@ -165,12 +165,12 @@ class Measured:
     velocity: dict[str, VelocityStatistics] = field(default_factory=lambda: defaultdict(VelocityStatistics))
     start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     own_start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """What the windows sent have of it themselves."""
+    """The start-up accelerations of the windows that were sent."""
     batches: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     disagreement: dict[FiniteDifference, VelocityStatistics] = field(
         default_factory=lambda: defaultdict(VelocityStatistics)
     )
-    """Of the motion with itself, over the position windows."""
+    """Inconsistency of the motion itself, over the position windows."""
     not_finite: int = 0
     candidates: int = 0
     """Rows of the largest batch."""
@@ -200,7 +200,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class VelocityBound:
-    """What the RMS velocity error of a scheme may be [rad/s], and why."""
+    """Bound of the RMS velocity error of a scheme [rad/s], and its reason."""
 
     limit: float
     reason: str
@@ -211,7 +211,7 @@ def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference
 
     A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of
     source, or 1.2 times the disagreement of the positions sent with the recorded velocities where that is more, in
-    float64 and over the same windows: whatever the node adds to that is an error of integration.
+    float64 and over the same windows: any further error of the node is an error of integration.
     """
     bounds = {}
     for scheme in FiniteDifference:

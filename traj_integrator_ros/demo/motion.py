@@ -90,7 +90,7 @@ def largest_acceleration(motion: Motion) -> float:
 
 
 def cut(motion: Motion, seconds: float) -> Motion:
-    """The first `seconds` of the motion; the motion itself where it is not longer."""
+    """The first `seconds` of the motion, or the motion itself if it is not longer."""
     if motion.duration <= seconds:
         return motion
     stop = int(np.searchsorted(motion.time, seconds, side="right"))
@@ -101,7 +101,7 @@ def cut(motion: Motion, seconds: float) -> Motion:
 def resample(motion: Motion, step: float) -> Motion:
     """The motion on a uniform grid of `step` s, through its positions and velocities (cubic Hermite).
 
-    Velocity and acceleration are the derivatives of the same cubic, so they belong to the positions exactly.
+    Velocity and acceleration are the derivatives of the same cubic, so they match the positions exactly.
     """
     count = int(np.floor(motion.duration / step + 1e-9)) + 1
     time = np.arange(count) * step

@@ -1,4 +1,4 @@
-"""The demo's optimizer: minimizes its cost with nothing but the node's services ~/integrate and ~/compute_gradient."""
+"""The demo's optimizer: minimizes its cost using only the node's services ~/integrate and ~/compute_gradient."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OptimizerResult:
 def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
     """Minimize the problem's cost by L-BFGS from its guess.
 
-    Raises Refused where the node refuses a request, TimeoutError where it does not answer.
+    Raises Refused if the node refuses a request, TimeoutError if it does not answer.
     """
     begin, calls = time.monotonic(), services.calls
     guessed, basis = torch.from_numpy(problem.guess), torch.from_numpy(problem.basis)
@@ -87,7 +87,7 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
         optimizer.step(evaluate)
         costs.append(problem.cost(*trajectory()).cost)
         if costs[-1] > costs[-2]:
-            # As low as float32 trajectories go: what is left of the descent is their rounding.
+            # The limit of float32 trajectories: any further descent is within their rounding.
             variables.copy_(before)
             costs.pop()
             break

@@ -1,4 +1,4 @@
-"""A motion planned on the spot for a Franka Panda, for a demo without a recording."""
+"""A planned motion of a Franka Panda, for a demo without a recording."""
 
 from __future__ import annotations
 

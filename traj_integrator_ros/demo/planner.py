@@ -27,23 +27,23 @@ from .windows import Paths, StartFrom, Window, WindowKind, cut_window, kinds_und
 RATE = 20.0
 """Sequences per second."""
 MOST_IN_FLIGHT = 6
-"""Unanswered sequences at which the planner waits for the node: its queue holds 8, and drops what is too much."""
+"""Number of unanswered sequences at which the planner waits for the node, whose queue would drop further ones."""
 BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
 JOINT_TRAJECTORY = "~/joint_trajectory"
 """Where start-up accelerations of joint trajectories are reported."""
 SAME_POSITION = 5e-3
-"""What a sequence lacks of its start's acceleration fades in the joint trajectory, and not in the batch; rad."""
+"""The difference from the start's acceleration fades in the joint trajectory, but not in the batch; tolerance, rad."""
 DRAIN_WITHIN_S = 2.0
 SET_WITHIN_S = 2.0
 RESTART_POLL_S = 0.25
 
 
 class DemoPlanner:
-    """Sends windows, measures what comes back, and holds joint trajectories against trajectory batches.
+    """Sends windows, measures the answers, and compares joint trajectories with trajectory batches.
 
     Args:
-        participant: who sends and listens.
+        participant: sends and receives.
         paths: the motion to plan on.
         batch: candidates of a sequence.
 
@@ -74,7 +74,7 @@ class DemoPlanner:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the node is active and hears us and we hear it."""
+        """Whether the node is active, and both sides have discovered each other."""
         heard = (self.planner.subscription, self.controller.subscription)
         return (
             self.status.is_active
@@ -85,12 +85,12 @@ class DemoPlanner:
 
     @property
     def faults(self) -> dict[str, int]:
-        """What was wrong with trajectories, with counts."""
+        """Faults of trajectories, with counts."""
         return dict(self.planner.faults + self.controller.faults)
 
     @property
     def unmatched_starts(self) -> int:
-        """Joint trajectories whose first point is in no trajectory batch, where it belongs."""
+        """Number of joint trajectories whose first point matches no trajectory batch."""
         return len(self._unmatched_points)
 
     def run(self, player: MotionPlayer, show: Callable[[], None]) -> None:
@@ -124,7 +124,7 @@ class DemoPlanner:
             self._participant.spin_once(0.005)
 
     def wait_for_diagnostics(self, messages: int, within_s: float) -> None:
-        """Wait for so many more diagnostics messages, or for this time."""
+        """Wait for this number of further diagnostics messages, or for this time."""
         wanted, deadline = self.status.messages + messages, time.monotonic() + within_s
         while self.status.messages < wanted and time.monotonic() < deadline:
             self._participant.spin_once(0.02)
@@ -159,7 +159,7 @@ class DemoPlanner:
         self.refused_on_purpose += 1
 
     def _watch_for_restart(self) -> None:
-        """Notice a new node behind the topics: what was sent while there was none is not lost by it."""
+        """Detect a restarted node: messages sent while there was none do not count as lost."""
         infos = self._participant.node.get_publishers_info_by_topic(self.planner.subscription.topic_name)
         new = {bytes(info.endpoint_gid) for info in infos} - self._publishers_seen
         if new and self._publishers_seen:
@@ -168,7 +168,7 @@ class DemoPlanner:
         self._publishers_seen |= new
 
     def _measure(self, window: Window, message: TrajectoryBatch) -> str:
-        """Take in an answer; returns what is wrong with it."""
+        """Measure an answer; returns its fault, or ""."""
         try:
             batch = Batch(*batch_arrays(message))
         except ValueError:
@@ -194,7 +194,7 @@ class DemoPlanner:
 
 
 def _match(position: np.ndarray, others: list[np.ndarray], own: list[np.ndarray]) -> None:
-    """Take the partner of a position `[dof]` out of the others, or keep it until that comes: topics have no order."""
+    """Remove the match of a position `[dof]` from the others, or keep it until one arrives: topics are not ordered."""
     for index, other in enumerate(others):
         if np.abs(position - other).max() <= SAME_POSITION:
             del others[index]
@@ -212,5 +212,5 @@ def _message(window: Window) -> ActionSequence:
 
 
 def _first_rows(batch: Batch, rows: int = 8) -> Batch:
-    """The first candidates, for the figures: the message itself can go."""
+    """The first candidates, for the figures, so that the message itself can be freed."""
     return Batch(*[a[:rows].copy() for a in (batch.position, batch.velocity, batch.acceleration, batch.jerk)])

@@ -1,4 +1,4 @@
-"""From a recording to everything that the demo works with. Knows no ROS."""
+"""From a recording to all inputs of the demo. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Prepared:
     recording: Motion
     """Raw: what the player plays."""
     cleaned: Motion
-    """Without repeated frames, consistently timed: what results are compared with."""
+    """Without repeated frames, consistently timed; results are compared with it."""
     planned: Motion
     """What the planner sends, on the samples of `cleaned`."""
     paths: Paths

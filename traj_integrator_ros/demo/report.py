@@ -37,7 +37,7 @@ PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplo
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything the demo found out, before judgement."""
+    """All measurements of the demo, before they are judged."""
 
     prepared: Prepared
     bounds: dict[FiniteDifference, VelocityBound]
@@ -99,7 +99,7 @@ class Outcome:
 
 
 def failures(outcome: Outcome) -> list[str]:
-    """What fails the run, one sentence each; empty if it passes."""
+    """The reasons for which the run fails, one sentence each; empty if it passes."""
     trajectories = None if outcome.restarts else outcome.joint_trajectories
     found = violations(outcome.balance, outcome.unknown_answers, trajectories=trajectories)
     unexpected = outcome.balance.rejected - outcome.refused_on_purpose
@@ -220,12 +220,12 @@ def _optimizer_report(result: OptimizerResult) -> dict[str, object]:
 
 
 def write_report(report: dict[str, object], path: Path) -> None:
-    """Write the report, readable and with a newline at its end."""
+    """Write the report, indented and with a newline at its end."""
     path.write_text(json.dumps(_without_nan(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def summary(outcome: Outcome) -> list[tuple[str, str]]:
-    """Lines of the short table that the demo ends with."""
+    """Lines of the summary table at the end of the demo."""
     balance = outcome.balance
     p50, p99 = latency_percentiles_ms(outcome)
     lines = [
@@ -277,7 +277,7 @@ def latency_percentiles_ms(outcome: Outcome) -> tuple[float | None, float | None
 
 
 def robot_name(motion: Motion) -> str:
-    """A name for the robot by the names of its joints."""
+    """A name for the robot, from the names of its joints."""
     known = {"panda": "Franka Panda", "fer": "Franka Emika Panda (FER)", "fr3": "Franka Research 3"}
     first = motion.joint_names[0]
     for prefix, name in known.items():
@@ -302,7 +302,7 @@ def versions() -> dict[str, str]:
 
 
 def _without_nan(value: object) -> object:
-    """The same with null for numbers that JSON does not know."""
+    """The same value with null for numbers that JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _without_nan(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""One run of the demo over DDS: robot, planner and optimizer, in this process, against the node in another."""
+"""One run of the demo over DDS: robot, planner and optimizer in this process, the node in another."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NODE_WITHIN_S = 30.0
 STATE_WITHIN_S = 5.0
 ANSWERS_WITHIN_S = 5.0
 CONFIGURE_FAILED = "configure failed"
-"""What the node says on /diagnostics where its parameters or its device do not serve."""
+"""Beginning of the node's status on /diagnostics if its parameters or its device are unusable."""
 
 
 class SessionError(Exception):
-    """The session cannot go on; the message is for the user."""
+    """The run cannot continue; the message is for the user."""
 
 
 def run_session(
@@ -51,7 +51,7 @@ def run_session(
         passes = max(1, math.ceil(play_at_least / recording.duration - 0.5))
         planner = DemoPlanner(participant, prepared.paths, batch)
         optimizer = Optimizer(participant)
-        # Last, so that a node that has heard the robot has heard of everything before, too.
+        # Last, so that a node that has received a joint state has discovered everything before it, too.
         states = StatePublisher(participant, recording.joint_names)
         player = MotionPlayer(states, recording.time, recording.position, recording.velocity, passes)
         if process is not None:
@@ -79,7 +79,7 @@ def _wait_for_node(
     is_ours: bool,
     progress: Progress,
 ) -> None:
-    """Wait until the node is active, hears the robot, and we hear the node."""
+    """Wait until the node is active, receives joint states, and we receive its messages."""
     begin, status = time.monotonic(), planner.status
     if not is_ours:
         progress.stage("Waiting for the node")

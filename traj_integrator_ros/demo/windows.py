@@ -12,7 +12,7 @@ from ..kernels.types import ControlSpace, FiniteDifference
 from .motion import Motion, accelerations, largest_acceleration, resample, thin_out
 
 WINDOW_STEP = 0.01
-"""Step of the windows [s] where the motion is sampled at least as fast; slower recordings keep their own."""
+"""Step of the windows [s] if the motion is sampled at least as fast; slower recordings keep their own."""
 MAX_HORIZON = 32
 CANDIDATE_SPREAD = 0.5
 """Acceleration [share of the motion's largest] that perturbed candidates add at the end of their window, one sigma."""
@@ -29,12 +29,12 @@ class StartFrom(Enum):
 
 @dataclass(frozen=True)
 class WindowKind:
-    """What a window's actions mean and where its trajectories start."""
+    """The meaning of a window's actions, and where its trajectories start."""
 
     control_space: ControlSpace
     start_from: StartFrom = StartFrom.SEQUENCE
     scheme: FiniteDifference = FiniteDifference.BACKWARD
-    """Matters for positions only."""
+    """For positions only."""
 
     @property
     def name(self) -> str:
@@ -74,15 +74,15 @@ class PlannedPath:
 class Paths:
     """The motion as windows need it: on its own steps, and on uniform ones.
 
-    Positions and velocities go on uniform steps: central differences know no others, and backward differences
-    overestimate the acceleration where a step is much shorter than the one before (by up to half their ratio).
+    Positions and velocities use uniform steps: central differences support no others, and backward differences
+    overestimate the acceleration if a step is much shorter than the previous one (by up to half their ratio).
     Accelerations and jerks are integrated exactly over any steps.
     """
 
     any_step: PlannedPath
     uniform: PlannedPath
     largest_acceleration: float
-    """Of the motion's own, cleaned recording [rad/s²]."""
+    """Largest acceleration of the cleaned recording [rad/s²]."""
 
     def of(self, kind: WindowKind) -> PlannedPath:
         """The path that windows of this kind are cut from."""
@@ -177,8 +177,8 @@ def cut_window(kind: WindowKind, paths: Paths, first: int, batch: int, random: n
 def kinds_under(scheme: FiniteDifference) -> Sequence[WindowKind]:
     """The kinds of windows that the planner sends in turn while the node differentiates positions by `scheme`.
 
-    Sequences that start from the latest joint state are accelerations and jerks: a state that is one sample old or
-    new does not make them jump, where it would a window of positions.
+    Sequences that start from the latest joint state are accelerations and jerks: a state that is one sample older or
+    newer does not make them jump, unlike a window of positions.
     """
     position = WindowKind(ControlSpace.POSITION, scheme=scheme)
     others = [WindowKind(space) for space in (ControlSpace.VELOCITY, ControlSpace.ACCELERATION, ControlSpace.JERK)]
