@@ -2,37 +2,47 @@
 
 import os
 import sys
+from collections.abc import Callable
 from glob import glob
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.develop import develop
 
 PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
+MOTION_STEPS = f"{PACKAGE}/execution/src"
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
 
 
-def native_kernels() -> dict[str, object]:
-    """Arguments of setup() that build the C++ kernels, where that is possible; else the package is pure Python.
+def compiled_parts() -> dict[str, object]:
+    """Arguments of setup() that build the C++ parts, where that is possible; else the package is pure Python.
 
+    Those are the kernels, which need torch, and the steps of motions in `execution`, which need nothing.
     TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
     """
     wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")
     if wish == "0":
         return {}
+    extensions = [motion_steps()]
     try:
-        from torch.utils.cpp_extension import BuildExtension, CppExtension
+        from torch.utils.cpp_extension import BuildExtension as BuildBase
+        from torch.utils.cpp_extension import CppExtension
     except Exception as error:  # without torch there is nothing to build against; a broken one is no better
         if wish == "1":
             raise
         print(f"{PACKAGE}: no C++ kernels, since torch cannot be imported here: {error}", file=sys.stderr)
-        return {}
+        BuildBase = build_ext
+    else:
+        extensions.append(native_kernels(CppExtension))
+    for extension in extensions:
+        extension.optional = wish != "1"
 
-    class BuildIfPossible(BuildExtension):
+    class BuildIfPossible(BuildBase):
         def finalize_options(self) -> None:
             super().finalize_options()
             self.force = True  # another torch asks for a new build, and setuptools looks at our sources only
@@ -40,25 +50,41 @@ def native_kernels() -> dict[str, object]:
         def run(self) -> None:
             try:
                 super().run()
-            except Exception as error:  # no compiler, no headers: whatever it is, the reference kernels still work
+            except Exception as error:  # no compiler, no headers: whatever it is, numpy and the reference still work
                 if wish == "1":
                     raise
-                print(f"{PACKAGE}: no C++ kernels, since they did not compile: {error}", file=sys.stderr)
+                print(f"{PACKAGE}: no C++ parts, since they did not compile: {error}", file=sys.stderr)
                 self.extensions = []
 
-    # No -march: the loops are compiled for several instruction sets and chosen at run time. No contraction: a
-    # trajectory is the same to the last bit on each of them.
-    compile_args = ["-O3", "-std=c++20", "-fopenmp", "-ffp-contract=off", "-fno-math-errno", "-g0"]
-    extension = CppExtension(
+    return {"ext_modules": extensions, "cmdclass": {"build_ext": BuildIfPossible}}
+
+
+# No -march: the loops of the kernels are compiled for several instruction sets and chosen at run time. No contraction:
+# a trajectory is the same to the last bit on each of them.
+COMPILE_ARGS = ["-O3", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-g0"]
+
+
+def native_kernels(make: Callable[..., Extension]) -> Extension:
+    """The C++ kernels, by the function of torch that knows its headers."""
+    return make(
         f"{PACKAGE}.kernels.native._C",
         sorted(glob(f"{NATIVE}/src/*.cpp")),
         include_dirs=[str(HERE / NATIVE / folder) for folder in ("include", "src")],
         depends=sorted(path for pattern in ("*.h", "*.inc") for path in glob(f"{NATIVE}/**/{pattern}", recursive=True)),
-        extra_compile_args=compile_args,
+        extra_compile_args=[*COMPILE_ARGS, "-fopenmp"],
         extra_link_args=["-fopenmp"],
-        optional=wish != "1",
     )
-    return {"ext_modules": [extension], "cmdclass": {"build_ext": BuildIfPossible}}
+
+
+def motion_steps() -> Extension:
+    """The compiled steps of motions."""
+    return Extension(
+        f"{PACKAGE}.execution._native",
+        sorted(glob(f"{MOTION_STEPS}/*.cpp")),
+        depends=sorted(glob(f"{MOTION_STEPS}/*.h")),
+        extra_compile_args=COMPILE_ARGS,
+        language="c++",
+    )
 
 
 setup(
@@ -77,6 +103,7 @@ setup(
         PACKAGE: ["py.typed"],
         # The C++ sources; the headers are for C++ planners, too.
         f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/src/*/*", "native/include/*/*"],
+        f"{PACKAGE}.execution": ["src/*"],
     },
     # The kernels and the engine need no more. rclpy and the messages come with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy"],
@@ -101,5 +128,5 @@ setup(
     },
     options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},
     zip_safe=False,  # a compiled extension, and C++ sources to build against, are files
-    **native_kernels(),
+    **compiled_parts(),
 )

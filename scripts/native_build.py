@@ -1,4 +1,4 @@
-"""Whether the C++ kernels are built: they lie in the checkout, one build for each Python, whatever environment."""
+"""Whether the C++ parts are built: they lie in the checkout, one build for each Python, whatever environment."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from files import hashed, write_at_once
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "kernels" / "native"
+EXECUTION = ROOT / "traj_integrator_ros" / "execution"
 FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
 
 
 @dataclass(frozen=True)
 class NativeBuild:
-    """The extension module for this Python, and the stamp that says of what it was built."""
+    """The extension modules for this Python, and the stamp that says of what they were built."""
 
-    module: Path
+    modules: tuple[Path, ...]
     stamp: Path
     fingerprint: str
 
@@ -31,23 +32,30 @@ class NativeBuild:
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         flags = (os.environ.get(name, "") for name in FLAGS)
         fingerprint = hashed([sys.version, torch, *flags, ROOT / "setup.py", *native_sources()])
-        return cls(NATIVE / f"_C{suffix}", ROOT / "build" / "native" / f"built{suffix}", fingerprint)
+        modules = NATIVE / f"_C{suffix}", EXECUTION / f"_native{suffix}"
+        return cls(modules, ROOT / "build" / "native" / f"built{suffix}", fingerprint)
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether it is there, of just this."""
+        """Whether they are there, of just this."""
         stamped = self.stamp.read_text(encoding="utf-8") if self.stamp.is_file() else ""
-        return self.module.is_file() and stamped == self.fingerprint
+        return self._are_there and stamped == self.fingerprint
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Takes the old module away while a new one is built; one that cannot be built leaves none."""
-        self.module.unlink(missing_ok=True)
+        """Takes the old modules away while new ones are built; one that cannot be built leaves none."""
+        for module in self.modules:
+            module.unlink(missing_ok=True)
         yield
-        if self.module.is_file():
+        if self._are_there:
             write_at_once(self.stamp, self.fingerprint)
+
+    @property
+    def _are_there(self) -> bool:
+        return all(module.is_file() for module in self.modules)
 
 
 def native_sources() -> list[Path]:
     """What is compiled."""
-    return sorted(path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))
+    folders = NATIVE, EXECUTION / "src"
+    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))

@@ -119,9 +119,7 @@ def test_results_never_replace_the_actions(tool: Tool, tmp_path: Path) -> None:
     assert (np.load(tmp_path / "out" / "position.npy") == 1).all()
 
 
-def test_results_never_replace_the_rows_of_a_start(
-    tool: Tool, tmp_path: Path, arrays: dict[str, np.ndarray]
-) -> None:
+def test_results_never_replace_the_rows_of_a_start(tool: Tool, tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     (tmp_path / "out").mkdir()
     np.save(tmp_path / "out" / "velocity.npy", arrays["starts"])
     result = tool("integrate", "actions.npy", "--batch-file", "--start-velocity", "out/velocity.npy", "--out", "out")

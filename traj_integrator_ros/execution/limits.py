@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from . import native
 from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_piece, leaves_bounds, surely_within
 from .motion import Motion
 
@@ -74,11 +75,9 @@ def first_violation(motion: Motion, limits: Limits) -> Violation | None:
     if limits.slackened is None:
         return None
     lows, highs = limits.slackened
+    if _surely_keeps(motion, lows, highs):
+        return None
     steps = motion.steps
-    if surely_within(motion.coefficients, float(steps.max()), lows, highs):
-        return None
-    if control_points_within(motion, lows, highs):  # as a brake at its limits does
-        return None
     for order, (low, high) in enumerate(zip(lows, highs, strict=True)):
         if not (np.isfinite(low).any() or np.isfinite(high).any()):
             continue
@@ -90,6 +89,15 @@ def first_violation(motion: Motion, limits: Limits) -> Violation | None:
         if found is not None:
             return _violation(motion, limits, order, found, lowest[found], highest[found])
     return None
+
+
+def _surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
+    kept = native.surely_keeps(motion.coefficients, motion.knots, lows, highs)
+    if kept is not None:
+        return kept
+    if surely_within(motion.coefficients, float(motion.steps.max()), lows, highs):
+        return True
+    return control_points_within(motion, lows, highs)  # as a brake at its limits does
 
 
 def _first_piece(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> tuple[int, int] | None:

@@ -7,10 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from . import native
 from .fade import settle, taken_up
 from .holds import acceleration_hold, jerk_hold
 from .motion import Motion, State
-from .spline import cubic_spline, equal_step, equidistant, rests_at_end
+from .spline import cubic_spline, equal_step, knots_of, rests_at_end
 
 DEFAULT_FADE_TIME = 0.2
 
@@ -87,19 +88,23 @@ def motion_of_positions(
     at its end, so does the motion, and its acceleration fades to 0 in the same way.
     """
     steps = np.asarray(steps, np.float64)
-    known = start.acceleration is not None
-    data = np.empty((len(steps) + 2 + known, len(start.position)))
-    rows = data[: len(steps) + 1]
+    count, known = len(steps), start.acceleration is not None
+    data = np.empty((count + 2 + known, len(start.position)))
+    rows = data[: count + 1]
     rows[0], rows[1:] = start.position, positions
-    data[len(rows)] = start.velocity
-    if known:
-        data[-1] = start.acceleration
     rest = rests_at_end(rows, float(steps[-1]), rest_tolerance)
     step = equal_step(steps)
+    knots = knots_of(steps, step)
+    coefficients = np.empty((count, native.degree_through(start.acceleration, rest, fade_time) + 1, data.shape[1]))
+    if native.motion_through(knots, rows, start.velocity, start.acceleration, rest, fade_time, coefficients):
+        return Motion(knots, coefficients, True, rest)
     if step is None:
         return _through(steps, rows, start, rest, fade_time)
-    matrix = _unit_matrix(len(steps), step, known, rest, fade_time)
-    return Motion(equidistant(step, len(steps)), (matrix @ data).reshape(len(steps), -1, data.shape[1]), True, rest)
+    data[count + 1] = start.velocity
+    if known:
+        data[-1] = start.acceleration
+    matrix = _unit_matrix(count, step, known, rest, fade_time)
+    return Motion(knots, (matrix @ data).reshape(count, -1, data.shape[1]), True, rest)
 
 
 def _through(steps: np.ndarray, rows: np.ndarray, start: State, rest: bool, fade_time: float) -> Motion:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from . import native
 from .motion import Motion
 
 _LONGEST_DENSE = 128
@@ -30,6 +31,10 @@ def cubic_spline(
     steps = np.asarray(steps, np.float64)
     count, clamped = len(steps), start_velocity is not None
     step = equal_step(steps)
+    knots = knots_of(steps, step)
+    coefficients = np.empty((count, 4, positions.shape[1]))
+    if native.motion_through(knots, positions, start_velocity, None, ends_at_rest, 0.0, coefficients):
+        return Motion(knots, coefficients, ends_at_rest=ends_at_rest)
     if step is None:
         velocities = _velocities(steps, positions, start_velocity, ends_at_rest)
         return hermite(steps, positions, velocities, ends_at_rest=ends_at_rest)
@@ -38,12 +43,17 @@ def cubic_spline(
     data[1:] = positions
     coefficients = (_unit_matrix(count, clamped, ends_at_rest) @ data).reshape(count, 4, -1)
     coefficients *= _powers(1 / step)
-    return Motion(equidistant(step, count), coefficients, ends_at_rest=ends_at_rest)
+    return Motion(knots, coefficients, ends_at_rest=ends_at_rest)
 
 
 def rests_at_end(positions: np.ndarray, last_step: float, rest_tolerance: float) -> bool:
     """Whether the mean velocity between the last two positions is at most rest_tolerance, rad/s."""
-    return max(map(abs, (positions[-1] - positions[-2]).tolist())) <= rest_tolerance * last_step
+    return largest(positions[-1] - positions[-2]) <= rest_tolerance * last_step
+
+
+def largest(values: np.ndarray) -> float:
+    """Largest magnitude of a few numbers, `[D]`; in plain Python, which is fastest for them."""
+    return max(map(abs, values.tolist()))
 
 
 def hermite(steps: np.ndarray, positions: np.ndarray, velocities: np.ndarray, *, ends_at_rest: bool = False) -> Motion:
@@ -53,7 +63,7 @@ def hermite(steps: np.ndarray, positions: np.ndarray, velocities: np.ndarray, *,
     v0, v1 = velocities[:-1], velocities[1:]
     bend = (v0 + v1 - 2 * secant) / h
     coefficients = np.stack([positions[:-1], v0, (secant - v0) / h - bend, bend / h], axis=1)
-    return Motion(np.concatenate([[0.0], np.cumsum(steps)]), coefficients, ends_at_rest=ends_at_rest)
+    return Motion(knots_of(steps, None), coefficients, ends_at_rest=ends_at_rest)
 
 
 def equal_step(steps: np.ndarray) -> float | None:
@@ -63,8 +73,13 @@ def equal_step(steps: np.ndarray) -> float | None:
     return float(steps[0])
 
 
+def knots_of(steps: np.ndarray, step: float | None) -> np.ndarray:
+    """Knots of a motion of these steps, whose common length is `step`, s, if they have one."""
+    return np.concatenate([[0.0], np.cumsum(steps)]) if step is None else _equidistant(step, len(steps))
+
+
 @lru_cache(maxsize=32)
-def equidistant(step: float, count: int) -> np.ndarray:
+def _equidistant(step: float, count: int) -> np.ndarray:
     """Knots of a motion of `count` equal steps; cached, so they must not be changed."""
     knots = np.arange(count + 1) * step
     knots.flags.writeable = False

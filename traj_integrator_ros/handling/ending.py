@@ -48,9 +48,9 @@ def stopping(motion: Motion, braking: Braking) -> StoppingMotion:
         Rejected: brake_impossible.
 
     """
-    end = motion.end
     if motion.ends_at_rest:
         return StoppingMotion(motion, None)
+    end = motion.end
     if np.abs(end.velocity).max() <= braking.rest_tolerance:
         return StoppingMotion(brought_to_rest(motion, braking.time), None)
     spacing = float(motion.knots[-1] - motion.knots[-2])

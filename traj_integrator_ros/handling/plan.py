@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -68,20 +68,31 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         origin_ns: stamp of the sequence.
 
     """
-    if request.dt is None:
-        dt = np.asarray(default_dt)
-    else:
-        dt = _decimal(np.asarray(request.dt[row] if np.ndim(request.dt) == 2 else request.dt, np.float64))
+    dt = request.dt[row] if np.ndim(request.dt) == 2 else request.dt
     actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, request.goal_index, row)
     start = _state_of(request.start, request.start_index, row)
     spline = request.spline
     if spline is not None:
-        segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * dt.ravel()[0]))
+        step = default_dt if dt is None else _decimal(np.asarray(dt, np.float64)).ravel()[0]
+        segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
         return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal)
     if goal is not None:  # later rows would only lead away from the goal
         actions[request.control_map.goal_place :] = goal.position
-    steps = _whole_nanoseconds(action_steps(dt, request.horizon))
+    if dt is None:
+        steps = _equal_steps(default_dt, True, request.horizon)
+    elif isinstance(dt, float):
+        steps = _equal_steps(dt, False, request.horizon)
+    else:
+        steps = _whole_nanoseconds(action_steps(_decimal(dt.astype(np.float64)), request.horizon))
     return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns)
+
+
+@lru_cache(maxsize=32)
+def _equal_steps(dt: float, is_exact: bool, horizon: int) -> np.ndarray:
+    """Steps of one length, in whole nanoseconds; shared, so nobody may change them."""
+    steps = _whole_nanoseconds(action_steps(dt if is_exact else _decimal(np.asarray(dt)), horizon))
+    steps.flags.writeable = False
+    return steps
 
 
 def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:

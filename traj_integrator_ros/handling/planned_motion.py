@@ -9,6 +9,7 @@ import numpy as np
 from ..execution.extremes import bernstein
 from ..execution.fade import join
 from ..execution.motion import Motion, State, resting
+from ..execution.native import all_finite
 from ..execution.rest import brought_to_rest
 from ..execution.rows import Hold, motion_of_actions
 from ..execution.spline import cubic_spline, rests_at_end
@@ -42,7 +43,9 @@ def started_motion(plan: Plan, robot: State, fading: Fading) -> Motion:
     start = robot if plan.start is None else _filled(plan.start, robot)
     if plan.spline is not None:
         return spline_motion(plan, start)
-    actions = np.where(np.isnan(plan.actions), start.position, plan.actions)
+    actions = plan.actions
+    if not all_finite(actions):
+        actions = np.where(np.isnan(actions), start.position, actions)
     return motion_of_actions(
         plan.hold,
         plan.steps,
@@ -130,6 +133,8 @@ def _laid_to(plan: Plan, into: float, robot: State, fading: Fading) -> Motion:
 
 def _filled(start: State, robot: State) -> State:
     """The start state, with NaN replaced by the robot's state."""
+    if all(part is None or all_finite(part) for part in start):
+        return start
     position = np.where(np.isnan(start.position), robot.position, start.position)
     velocity = np.where(np.isnan(start.velocity), robot.velocity, start.velocity)
     acceleration = start.acceleration

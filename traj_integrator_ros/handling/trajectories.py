@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.motion import Motion, State, resting
+from ..execution.native import all_finite
 from ..execution.points import Points, motion_of_points, points_of
+from ..execution.spline import largest
 from .ending import brake_from, stopping
 from .finite import require_finite
 from .limits import JointLimits, find_motion_violation
@@ -70,6 +72,7 @@ class TrajectoryMaker:
         self._replaces = parameters.start_from == START_FROM_PREVIOUS
         self._fading = Fading(parameters.publish_fade_time, parameters.publish_rest_tolerance)
         self._braking = parameters.braking
+        self._known_times: np.ndarray | None = None
 
     def earliest_ns(self, now_ns: int) -> int:
         """The earliest time at which a trajectory can start, ns."""
@@ -140,14 +143,15 @@ class TrajectoryMaker:
         if before is not None:
             motion = _continued(before, motion)
             brakes_at = None if brakes_at is None else brakes_at + before.duration
-        points = points_of(motion)
         stamp_ns = 0 if on_arrival else start_ns
         if not len(plan.steps) and len(motion.coefficients) == 1:
-            points = _rows(points, slice(0, 1))
-        elif on_arrival or (self._replaces and not robot.follows and not when.wait):
-            points = _rows(points, slice(1, None))
+            points = Points(*(None if part is None else part[:1] for part in points_of(motion)))
+        else:
+            points = points_of(motion, on_arrival or (self._replaces and not robot.follows and not when.wait))
         _require_finite_points(points)
-        _require_times(points.time_ns)
+        if points.time_ns is not self._known_times:  # mostly they are those of the trajectory before
+            _require_times(points.time_ns)
+            self._known_times = points.time_ns
         origin_ns = plan.origin_ns if self._replaces else 0
         return ExecutableTrajectory(
             motion, points, start_ns, stamp_ns, due_ns, brakes_at, when.dropped, seam, origin_ns
@@ -196,8 +200,10 @@ class TrajectoryMaker:
                 raise
             return Robot(plan.start, follows=False, rests=True)
         # A moving robot continues until the trajectory starts.
-        position = measured.position + measured.velocity * (max(time_ns - now_ns, 0) * _NANOSECOND_S)
-        rests = bool(np.abs(measured.velocity).max() <= self._fading.rest_tolerance)
+        position = measured.position
+        if time_ns > now_ns:
+            position = position + measured.velocity * ((time_ns - now_ns) * _NANOSECOND_S)
+        rests = largest(measured.velocity) <= self._fading.rest_tolerance
         return Robot(State(position, measured.velocity), follows=False, rests=rests)
 
     def _until_plan_begins(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[int, Motion | None]:
@@ -226,7 +232,9 @@ class TrajectoryMaker:
         measured = self._measured(now_ns)
         if measured is not None and self._parameters.limits_start_deviation > 0:
             if plan.start is not None:
-                given = np.where(np.isnan(plan.start.position), measured.position, plan.start.position)
+                given = plan.start.position
+                if not all_finite(given):
+                    given = np.where(np.isnan(given), measured.position, given)
                 self._judge_start("start.position", given, plan.origin_ns or trajectory.start_ns, measured)
             begin = trajectory.motion.begin.position
             self._judge_start("the trajectory's start", begin, trajectory.start_ns, measured)
@@ -234,9 +242,11 @@ class TrajectoryMaker:
     def _judge_start(self, what: str, position: np.ndarray, time_ns: int, measured: MeasuredState) -> None:
         """Compare a position `[dof]` at a time with the robot's, and with how far it may have moved by then."""
         tolerance = self._parameters.limits_start_deviation
+        deviation = position - measured.position
+        if largest(deviation) <= tolerance:
+            return
         until = (time_ns - measured.stamp_ns) * _NANOSECOND_S
         reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
-        deviation = position - measured.position
         beyond = np.abs(deviation) - reach
         joint = int(beyond.argmax())
         if beyond[joint] > tolerance:
@@ -267,10 +277,6 @@ def _continued(before: Motion, motion: Motion) -> Motion:
     if before.with_accelerations == motion.with_accelerations:
         return whole
     return motion_of_points(points_of(replace(whole, with_accelerations=True)))
-
-
-def _rows(points: Points, rows: slice) -> Points:
-    return Points(*(None if part is None else part[rows] for part in points))
 
 
 def _require_finite_motion(motion: Motion) -> None:

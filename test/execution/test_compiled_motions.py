@@ -1,0 +1,148 @@
+"""The compiled steps of motions against numpy's: the same motions, the same points, the same verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traj_integrator_ros.execution import native
+from traj_integrator_ros.execution.limits import Limits, first_violation
+from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.points import points_of
+from traj_integrator_ros.execution.rows import motion_of_positions
+from traj_integrator_ros.execution.spline import cubic_spline
+
+pytestmark = pytest.mark.skipif(native._native is None, reason="the compiled steps of motions are not built")
+COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "_all_finite")
+
+
+@pytest.fixture
+def numpys():
+    """What is computed meanwhile is computed by numpy."""
+
+    def run(function, *arguments, **named):
+        with pytest.MonkeyPatch.context() as patch:
+            for name in COMPILED:
+                patch.setattr(native, name, native._nothing)
+            return function(*arguments, **named)
+
+    return run
+
+
+def agree(ours: Motion, numpys: Motion) -> None:
+    np.testing.assert_array_equal(ours.knots, numpys.knots)
+    assert ours.coefficients.shape == numpys.coefficients.shape
+    assert (ours.with_accelerations, ours.ends_at_rest) == (numpys.with_accelerations, numpys.ends_at_rest)
+    scale = ours.steps[:, None, None] ** np.arange(ours.degree + 1)[:, None]
+    tolerance = 1e-11 * np.abs(numpys.coefficients * scale).max()
+    np.testing.assert_allclose(ours.coefficients * scale, numpys.coefficients * scale, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 32, 130])
+@pytest.mark.parametrize("fade_time", [0.0, 0.03, 0.2, 5.0])
+@pytest.mark.parametrize("even", [True, False])
+def test_the_motion_through_positions_is_numpys(numpys, count, fade_time, even):
+    random = np.random.default_rng(count)
+    steps = np.full(count, 0.02) if even else random.uniform(0.005, 0.2, count)
+    for dof in (1, 7, 9):
+        start = State(*random.normal(size=(3, dof)))
+        positions = random.normal(size=(count, dof))
+        for begin in (start, start._replace(acceleration=None)):
+            for rows in (positions, np.vstack([positions[:-1], [start.position, *positions][-2:-1]])):
+                arguments = (steps, rows, begin)
+                settings = {"rest_tolerance": 0.01, "fade_time": fade_time}
+                ours = motion_of_positions(*arguments, **settings)
+                agree(ours, numpys(motion_of_positions, *arguments, **settings))
+                if ours.duration > 2 * fade_time:  # else what fades at the end begins with it, rounded
+                    np.testing.assert_array_equal(ours.begin.position, start.position)
+                    np.testing.assert_array_equal(ours.begin.velocity, start.velocity)
+
+
+@pytest.mark.parametrize("count", [1, 2, 32, 130])
+@pytest.mark.parametrize("ends_at_rest", [True, False])
+def test_splines_with_open_ends_are_numpys(numpys, count, ends_at_rest):
+    random = np.random.default_rng(0)
+    for steps in (np.full(count, 0.05), random.uniform(0.01, 0.1, count)):
+        arguments = steps, random.normal(size=(count + 1, 3))
+        agree(
+            cubic_spline(*arguments, ends_at_rest=ends_at_rest),
+            numpys(cubic_spline, *arguments, ends_at_rest=ends_at_rest),
+        )
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 6), st.integers(1, 7), st.integers(1, 9), st.booleans(), st.integers(0, 10**6))
+def test_points_are_numpys(pieces, degree, dof, ends_at_rest, seed):
+    random = np.random.default_rng(seed)
+    knots = np.append(0, random.integers(1, 10**8, pieces).cumsum()) * 1e-9
+    motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
+    ours = points_of(motion)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "states_at_knots", native._nothing)
+        expected = points_of(motion)
+    for got, wanted in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+    assert not ends_at_rest or not ours.velocity[-1].any()
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 5), st.integers(1, 7), st.integers(1, 10), st.floats(0.3, 30), st.integers(0, 10**6))
+def test_a_motion_surely_keeps_what_numpy_says_it_keeps(pieces, degree, dof, share, seed):
+    random = np.random.default_rng(seed)
+    knots = np.append(0.0, random.uniform(0.1, 1, pieces).cumsum())
+    motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)))
+    largest = share * np.array([[1.0], [2.0], [6.0], [24.0]]) * random.uniform(0.5, 2, (4, dof))
+    largest[random.integers(4)] = np.inf
+    limits = Limits(-largest[0], largest[0], *largest[1:])
+    ours = native.surely_keeps(motion.coefficients, motion.knots, *limits.slackened)
+    violation = first_violation(motion, limits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "surely_keeps", native._nothing)
+        assert first_violation(motion, limits) == violation
+    assert ours is not None and not (ours and violation)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_found_wherever_it_is(dtype, bad):
+    for size in (1, 3, 8, 33):
+        numbers = np.full(size, np.finfo(dtype).max, dtype)
+        assert native.all_finite(numbers) and native.all_finite(numbers[::2]) and native.all_finite(numbers[:0])
+        for place in range(size):
+            wrong = numbers.copy()
+            wrong[place] = bad
+            assert not native.all_finite(wrong) and not native.all_finite(wrong.reshape(1, -1))
+
+
+def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
+    motion = Motion(np.arange(3) * 0.1, np.zeros((2, 4, 3)))
+    coefficients, knots, out = motion.coefficients, motion.knots, np.full((3, 3, 3), 7.0)
+    bounds = np.full((4, 3), 1.0)
+    frozen = out.copy()
+    frozen.flags.writeable = False
+    for wrong in (
+        (coefficients.astype(np.float32), knots, True, out),
+        (coefficients[:, ::2], knots, True, out),
+        (coefficients, knots[:-1], True, out),
+        (coefficients, knots, True, out[:2]),
+        (coefficients, knots, True, frozen),
+        (coefficients, None, True, out),
+        (coefficients, knots, True),
+    ):
+        assert native.states_at_knots(*wrong) is None
+    assert (out == 7).all() and (frozen == 7).all()
+    for wrong in ((coefficients, knots, -bounds, bounds[:3]), (np.zeros((2, 17, 3)), knots, -bounds, bounds)):
+        assert native.surely_keeps(*wrong) is None
+    rows, velocity, into = np.zeros((3, 3)), np.zeros(3), np.full((2, 4, 3), 7.0)
+    for wrong in (
+        (knots, rows[:2], velocity, None, False, 0.0, into),
+        (knots, rows, velocity[:2], None, False, 0.0, into),
+        (knots, rows, velocity, None, True, 0.2, into),
+        (knots, rows, velocity, velocity, False, 0.2, into),
+        (knots[:1], rows[:1], velocity, None, False, 0.0, into[:0]),
+    ):
+        assert native.motion_through(*wrong) is None
+    assert (into == 7).all()
+    assert native._all_finite(np.zeros(3, np.int64)) is None and native._all_finite([1.0]) is None

@@ -1,0 +1,47 @@
+"""Compiled steps of motions (`src/`), where they are built: one call for what takes numpy many.
+
+Each of them has its counterpart in numpy, which tests hold it against and which does the work where there is none:
+functions here then return None, as they do for arrays that are not contiguous or not float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def _nothing(*_: object) -> None:
+    """Stand in for what is not built."""
+
+
+try:
+    from . import _native
+except ImportError:  # no compiler, or sources that nobody has installed
+    _native = None
+
+motion_through: Callable[..., int | None] = getattr(_native, "motion_through", _nothing)
+"""`motion_through(knots, rows, velocity, acceleration, rests, fade_time, out)`: `rows.motion_of_positions`.
+
+Knots `[N + 1]`, s, rows `[N + 1, D]`, velocity and acceleration of the start `[D]` or None (open, and not known), and
+coefficients `[N, K + 1, D]` to be written, K as `degree_through` has it.
+"""
+
+surely_keeps: Callable[..., bool | None] = getattr(_native, "surely_keeps", _nothing)
+"""`surely_keeps(coefficients, knots, lows, highs)`: whether `extremes` says so in one of its quick ways."""
+
+states_at_knots: Callable[..., bool | None] = getattr(_native, "states_at_knots", _nothing)
+"""`states_at_knots(coefficients, knots, ends_at_rest, out)`: position, velocity, acceleration `[3, N + 1, D]`."""
+
+_all_finite: Callable[[object], bool | None] = getattr(_native, "all_finite", _nothing)
+
+
+def degree_through(acceleration: np.ndarray | None, rests: bool, fade_time: float) -> int:
+    """Degree of a motion through positions: an acceleration fades as a quintic."""
+    return 5 if fade_time > 0 and (rests or acceleration is not None) else 3
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether real numbers of any shape hold neither NaN nor infinity."""
+    finite = _all_finite(values)
+    return bool(np.isfinite(values).all()) if finite is None else finite

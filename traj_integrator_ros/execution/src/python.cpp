@@ -1,0 +1,148 @@
+// The module `_native`: functions on arrays that Python lends for one call, anything with the buffer protocol.
+//
+// Each returns None, having written nothing, where an array is of another shape or type: numpy takes over.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "limits.h"
+#include "points.h"
+#include "spline.h"
+
+namespace traj_integrator::execution {
+namespace {
+
+class LentArray {
+ public:
+  LentArray() = default;
+  LentArray(const LentArray&) = delete;
+  LentArray& operator=(const LentArray&) = delete;
+  ~LentArray() {
+    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+  }
+
+  // Takes a contiguous array of numbers of one type, as in Python's struct: 'd', 'f'.
+  bool take(PyObject* object, bool writable = false) {
+    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, &buffer_, flags) != 0) {
+      PyErr_Clear();
+      return false;
+    }
+    return buffer_.format != nullptr && std::strlen(buffer_.format) == 1;
+  }
+  // Takes an array of doubles of this many dimensions.
+  bool take_doubles(PyObject* object, int dims, bool writable = false) {
+    return take(object, writable) && type() == 'd' && buffer_.ndim == dims;
+  }
+
+  char type() const { return *buffer_.format; }
+  long size(int dim) const { return buffer_.shape[dim]; }
+  long bytes() const { return buffer_.len; }
+  double* doubles() const { return static_cast<double*>(buffer_.buf); }
+  const void* data() const { return buffer_.buf; }
+
+ private:
+  Py_buffer buffer_{};
+};
+
+// Coefficients [N, K + 1, D] and knots [N + 1].
+bool take_motion(PyObject* coefficients, PyObject* knots, LentArray (&lent)[2], Pieces& motion) {
+  if (!lent[0].take_doubles(coefficients, 3) || !lent[1].take_doubles(knots, 1)) return false;
+  const long count = lent[0].size(0), size = lent[0].size(1);
+  motion = {lent[0].doubles(), {lent[1].doubles(), count}, size, lent[0].size(2)};
+  return count > 0 && lent[1].size(0) == count + 1 && size > 1 && size <= kLargestSize && motion.dof > 0;
+}
+
+// motion_through(knots, rows, velocity, acceleration, rests, fade_time, out) -> size of the pieces | None
+PyObject* py_motion_through(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  LentArray knots, rows, velocity, acceleration, out;
+  if (count != 7 || !knots.take_doubles(args[0], 1) || !rows.take_doubles(args[1], 2)) Py_RETURN_NONE;
+  const long pieces = knots.size(0) - 1, dof = rows.size(1);
+  if (pieces < 1 || dof < 1 || rows.size(0) != pieces + 1) Py_RETURN_NONE;
+  Ends ends{nullptr, nullptr, args[4] == Py_True};
+  if (args[2] != Py_None) {
+    if (!velocity.take_doubles(args[2], 1) || velocity.size(0) != dof) Py_RETURN_NONE;
+    ends.velocity = velocity.doubles();
+  }
+  if (args[3] != Py_None) {
+    if (!acceleration.take_doubles(args[3], 1) || acceleration.size(0) != dof) Py_RETURN_NONE;
+    ends.acceleration = acceleration.doubles();
+  }
+  const double fade_time = PyFloat_AsDouble(args[5]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  const int size = piece_size(ends, fade_time);
+  if (!out.take_doubles(args[6], 3, true)) Py_RETURN_NONE;
+  if (out.size(0) != pieces || out.size(1) != size || out.size(2) != dof) Py_RETURN_NONE;
+  motion_through({{knots.doubles(), pieces}, rows.doubles(), dof}, ends, fade_time, out.doubles());
+  return PyLong_FromLong(size);
+}
+
+// surely_keeps(coefficients, knots, lows, highs) -> bool | None
+PyObject* py_surely_keeps(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  LentArray lent[2], lows, highs;
+  Pieces motion;
+  if (count != 4 || !take_motion(args[0], args[1], lent, motion)) Py_RETURN_NONE;
+  for (auto [array, object] : {std::pair{&lows, args[2]}, std::pair{&highs, args[3]}}) {
+    if (!array->take_doubles(object, 2) || array->size(0) != 4 || array->size(1) != motion.dof) Py_RETURN_NONE;
+  }
+  return PyBool_FromLong(surely_keeps(motion, lows.doubles(), highs.doubles()));
+}
+
+// states_at_knots(coefficients, knots, ends_at_rest, out) -> bool | None
+PyObject* py_states_at_knots(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  LentArray lent[2], out;
+  Pieces motion;
+  if (count != 4 || !take_motion(args[0], args[1], lent, motion)) Py_RETURN_NONE;
+  if (!out.take_doubles(args[3], 3, true) || out.size(0) != 3) Py_RETURN_NONE;
+  if (out.size(1) != motion.knots.count + 1 || out.size(2) != motion.dof) Py_RETURN_NONE;
+  states_at_knots(motion, args[2] == Py_True, out.doubles());
+  Py_RETURN_TRUE;
+}
+
+// A number is finite where not all bits of its exponent are set.
+template <class Bits>
+bool all_finite(const void* numbers, long bytes, Bits exponent) {
+  const char* from = static_cast<const char*>(numbers);
+  Bits bad = 0;
+  for (long at = 0; at < bytes; at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, from + at, sizeof(Bits));
+    bad |= (bits & exponent) == exponent;
+  }
+  return bad == 0;
+}
+
+// all_finite(numbers) -> bool | None
+PyObject* py_all_finite(PyObject*, PyObject* object) {
+  LentArray numbers;
+  if (!numbers.take(object)) Py_RETURN_NONE;
+  switch (numbers.type()) {
+    case 'f': return PyBool_FromLong(all_finite<uint32_t>(numbers.data(), numbers.bytes(), 0x7f800000U));
+    case 'd': return PyBool_FromLong(all_finite<uint64_t>(numbers.data(), numbers.bytes(), 0x7ff0000000000000U));
+    default: Py_RETURN_NONE;
+  }
+}
+
+template <class Function>
+PyCFunction as_method(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+
+PyMethodDef methods[] = {
+    {"motion_through", as_method(&py_motion_through), METH_FASTCALL, "The motion through positions."},
+    {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
+    {"states_at_knots", as_method(&py_states_at_knots), METH_FASTCALL, "Position, velocity and acceleration."},
+    {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "Compiled steps of motions.", -1, methods,
+                          nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace traj_integrator::execution
+
+PyMODINIT_FUNC PyInit__native() { return PyModule_Create(&traj_integrator::execution::definition); }
