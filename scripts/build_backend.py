@@ -1,8 +1,8 @@
 """The build backend of pyproject.toml: setuptools, with a torch to compile the C++ kernels against.
 
-The kernels must be compiled against the torch that they will run with, and pip hides that from a build. So where the
-Python that is installed into has one already, the build uses that one, in place: whatever CUDA or CPU build it is, and
-without a download. Elsewhere torch becomes a build requirement, the same that pip then installs beside the package.
+The kernels must be compiled against the torch that they will run with, and pip hides that from a build. So if the
+target Python already has a torch, the build uses it in place, whether it is a CUDA or a CPU build, without a download.
+Otherwise torch becomes a build requirement, the same version that pip then installs with the package.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ print(importlib.metadata.version("torch"))
 
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
-    """What a build needs that pip has to fetch."""
+    """The requirements of a build that pip has to fetch."""
     return build_meta.get_requires_for_build_wheel(config_settings) + _requirements_of_the_kernels()
 
 
@@ -42,7 +42,7 @@ def _requirements_of_the_kernels() -> list[str]:
 
 
 def _show_torch_of_this_python() -> None:
-    """Make the torch that this Python has without pip's isolation importable, behind what the build has itself."""
+    """Make the torch that this Python has outside of pip's isolation importable, after the build's own packages."""
     if importlib.util.find_spec("torch"):
         return
     hidden_by = ("PYTHONPATH", "PYTHONNOUSERSITE")

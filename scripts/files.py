@@ -1,4 +1,4 @@
-"""Hashes over files, and files that are written as a whole."""
+"""Hashes of files, and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def hashed(inputs: Iterable[str | Path]) -> str:
 
 
 def write_at_once(path: Path, text: str) -> None:
-    """Writes a file so that it is there as a whole or not at all, whenever this process ends."""
+    """Writes a file so that it exists completely or not at all, whenever this process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Whether the C++ parts are built: they lie in the checkout, one build for each Python, whatever environment."""
+"""Whether the C++ parts are built: in the checkout, one build for each Python, shared by its environments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NA
 
 @dataclass(frozen=True)
 class NativeBuild:
-    """The extension modules for this Python, and the stamp that says of what they were built."""
+    """The extension modules for this Python, and the stamp with a hash of what they were built from."""
 
     modules: tuple[Path, ...]
     stamp: Path
@@ -37,13 +37,13 @@ class NativeBuild:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether they are there, of just this."""
+        """Whether the modules exist and were built from the present sources, torch and Python."""
         stamped = self.stamp.read_text(encoding="utf-8") if self.stamp.is_file() else ""
         return self._are_there and stamped == self.fingerprint
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Takes the old modules away while new ones are built; one that cannot be built leaves none."""
+        """Removes the old modules while new ones are built; if the build fails, there are none."""
         for module in self.modules:
             module.unlink(missing_ok=True)
         yield

@@ -2,7 +2,7 @@
 
 `--wheels jazzy` (`make setup ROS_DISTRO=jazzy`) makes .venv-jazzy instead, with the wheels of that distribution.
 
-Finds a Python that serves, says in one line what is missing and how to get it, and lets that Python run the steps in
+Finds a suitable Python, says in one line what is missing and how to get it, and lets that Python run the steps in
 set_up_steps.py. Runs on Python 3.6 and later, so that an old one gets a message and not a traceback: no annotations.
 """
 
@@ -25,7 +25,7 @@ def main():
     if "--check" in sys.argv:
         return 1 if missing else 0
     if "--python-is-given" not in sys.argv:
-        # The Python of a .venv that is there already goes before others, so that its choice does not depend on PATH.
+        # The Python of an existing .venv is preferred to others, so that the choice does not depend on PATH.
         candidates = [python_of_venv()] + (other_pythons() if missing else [])
         for python in candidates:
             if python and python != base_python() and serves(python):
@@ -44,7 +44,7 @@ def environment_of(distro):
 
 
 def what_is_missing():
-    """What keeps this Python from serving, and how to get it, in one line; empty if nothing does."""
+    """What this Python lacks, and how to get it, in one line; empty if nothing is missing."""
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     this = f"{sys.executable} (Python {version})"
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
@@ -93,7 +93,7 @@ def sourced_ros():
 
 
 def imports_rclpy():
-    """Whether rclpy is there, compiled for this Python (PYTHONPATH may name that of another one)."""
+    """Whether there is an rclpy compiled for this Python (PYTHONPATH may name that of another one)."""
     spec = importlib.util.find_spec("rclpy")
     if spec is None or not spec.origin:
         return False
@@ -118,11 +118,11 @@ def python_of_venv():
 
 
 def serves(python):
-    """Whether another interpreter lacks nothing."""
+    """Whether another interpreter has everything that is needed."""
     command = [python, *sys.argv, "--check"]
     try:
         return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
-    except OSError:  # not there any more
+    except OSError:  # it no longer exists
         return False
 
 

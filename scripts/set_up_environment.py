@@ -1,4 +1,4 @@
-"""Where set-up works: the virtual environment, how commands run there, and what they say when they fail."""
+"""The virtual environment of set-up: how commands run there, and how their failures are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = "traj_integrator_ros"
 
 
 class SetUpError(Exception):
-    """Something that the user can mend; the message says what and how, in one line."""
+    """A problem that the user can fix; the message says what and how, in one line."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Environment:
         # A sourced ROS 2 is built with its own cmake, the wheels with the pinned one.
         path = f"{path}:{self.venv}/bin" if self.use_ros else f"{self.venv}/bin:{path}"
         environment = {**os.environ, "PATH": path, **variables}
-        # What the Python of another environment leaves to those that it starts.
+        # Variables that the Python of another environment passes to its child processes.
         environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
         libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in libraries if not is_made_here(path))
@@ -70,12 +70,12 @@ class Environment:
             raise SetUpError(f"{self._most_telling_line(start)} (all of it in {self.log.relative_to(ROOT)})")
 
     def pip_install(self, *arguments: object, **variables: str) -> None:
-        """Installs with pip; modules are compiled as they are imported, not all of them now."""
+        """Installs with pip; modules are compiled to bytecode when they are imported rather than all of them now."""
         quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off", "--no-compile")
         self.run(self.python, "-m", "pip", "install", *quiet, *arguments, **variables)
 
     def stop(self) -> None:
-        """Ends the commands at work."""
+        """Ends the running commands."""
         for process in list(self.running):
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()

@@ -16,12 +16,12 @@ INTERFACES = ROOT / "traj_integrator_interfaces"
 
 
 def interface_inputs(environment: Environment) -> list[Path]:
-    """Everything that the interface package is made of."""
+    """The files of the interface package."""
     return sorted(path for path in INTERFACES.rglob("*") if path.is_file())
 
 
 def build_interfaces(environment: Environment) -> None:
-    """Builds and installs the interface package into .venv, unless the sourced workspace has just that one."""
+    """Builds and installs the interface package into .venv, unless the sourced workspace has the same one."""
     remove_installed_interfaces(environment)
     if environment.use_ros and workspace_has_interfaces():
         return
@@ -45,14 +45,14 @@ def build_interfaces(environment: Environment) -> None:
 
 
 def remove_installed_interfaces(environment: Environment) -> None:
-    """Removes an older build, so that no message of it stays."""
+    """Removes an older build, so that none of its messages remain."""
     for pattern in ("include/{}", "share/{}", "lib/lib{}__*", "lib/python3*/site-packages/{}*"):
         for path in environment.venv.glob(pattern.format(INTERFACES.name)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def workspace_has_interfaces() -> bool:
-    """Whether a sourced prefix has the interface package with the very definitions of this checkout."""
+    """Whether a sourced prefix has the interface package with exactly the definitions of this checkout."""
     for prefix in filter(None, set_up.sourced_ros().split(os.pathsep)):
         share = Path(prefix) / "share" / INTERFACES.name
         if share.is_dir():

@@ -1,4 +1,4 @@
-"""The steps of set-up that install what others have made: virtual environment, pinned packages, colcon."""
+"""The steps of set-up that install third-party software: virtual environment, pinned packages, colcon."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def venv_inputs(environment: Environment) -> list[str]:
 
 
 def make_venv(environment: Environment) -> None:
-    """Makes it afresh; on a sourced ROS 2 it sees the system's packages."""
+    """Creates it anew; with a sourced ROS 2 it sees the system's packages."""
     options = ["--system-site-packages"] if environment.use_ros else []
     environment.run(set_up.base_python(), "-m", "venv", "--clear", *options, environment.venv)
     write_at_once(environment.venv / ".set-up" / "python", set_up.base_python())
@@ -31,7 +31,7 @@ def make_venv(environment: Environment) -> None:
 
 
 def shell_environment(environment: Environment) -> str:
-    """The lines that a shell sources to use .venv: it is a prefix of ROS 2, too."""
+    """The lines that a shell sources to use .venv, which is a prefix of ROS 2, too."""
     lines = [
         "# Source this to use the environment that set-up made.",
         "unset _ROS_WHEELS_BOOTSTRAP_COMPLETE PYTHONHOME",
@@ -52,7 +52,7 @@ def shell_environment(environment: Environment) -> str:
 
 
 def package_inputs(environment: Environment) -> list[str | Path]:
-    """The pins, and on a sourced ROS 2 what the system has already."""
+    """The pins, and with a sourced ROS 2 the versions that the system already has."""
     if not environment.use_ros:
         return [REQUIREMENTS / name for name in (*wheel_requirements(environment), *wheel_constraints(environment))]
     return [REQUIREMENTS / "python.txt", *ros_requirements(environment)]
@@ -94,7 +94,7 @@ def wheel_constraints(environment: Environment) -> tuple[str, ...]:
 
 
 def ros_requirements(environment: Environment) -> list[str]:
-    """The pins of python.txt less what the Python of ROS 2 has already: it was built and tested with that.
+    """The pins of python.txt without packages that the Python of ROS 2 has: it was built and tested with those.
 
     Its compiled messages need its own numpy, so that numpy stays, and what depends on numpy's version is not pinned.
     """
@@ -123,7 +123,7 @@ def system_version(name: str, environment: Environment) -> str:
 
 
 def drop_half_installed(site_packages: Path) -> None:
-    """Makes pip install again what an interruption left in pieces: it takes any metadata for a whole package."""
+    """Makes pip reinstall packages that an interruption left incomplete: it takes any metadata for a whole package."""
     for metadata in site_packages.glob("*.dist-info"):
         record = metadata / "RECORD"
         files = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
@@ -141,7 +141,7 @@ def colcon_inputs(environment: Environment) -> list[Path]:
 
 
 def install_colcon(environment: Environment) -> None:
-    """Installs colcon beside the environment, not into it: it wants an older setuptools."""
+    """Installs colcon beside the environment, not into it, because it needs an older setuptools."""
     folder = environment.venv / "colcon"
     shutil.rmtree(folder, ignore_errors=True)
     environment.pip_install("--no-deps", "--target", folder, "-r", REQUIREMENTS / "colcon.txt")

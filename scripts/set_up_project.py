@@ -1,4 +1,4 @@
-"""The step of set-up that installs this package so that changes of the sources count at once."""
+"""The step of set-up that installs this package so that changes of the sources take effect at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from set_up_packages import system_version
 
 
 def project_inputs(environment: Environment) -> list[str | Path]:
-    """What an editable installation copies, compiles or links from the checkout instead of looking there."""
+    """The files that an editable installation copies, compiles or links instead of reading them from the checkout."""
     metadata = [ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")]
     return [*metadata, *native_sources(), *(path.name for path in launch_files())]
 
 
 def install_project(environment: Environment) -> None:
-    """Installs this package so that changes of the sources count at once, and enters it into the ament index."""
+    """Installs this package so that changes of the sources take effect at once, and registers it in the ament index."""
     install = ("--no-build-isolation", "--no-deps", "-e", ROOT)
     native = NativeBuild.of(torch_version(environment))
     if native.is_up_to_date:
@@ -44,7 +44,7 @@ def install_project(environment: Environment) -> None:
 
 
 def torch_version(environment: Environment) -> str:
-    """The torch that the C++ kernels are built against: that of .venv, else the system's."""
+    """The torch against which the C++ kernels are built: that of .venv, otherwise the system's."""
     own = sorted(path.name for path in environment.site_packages.glob("torch-*.dist-info"))
     return own[0] if own else system_version("torch", environment)
 

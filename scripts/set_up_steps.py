@@ -1,7 +1,7 @@
 """The steps of set-up: virtual environment, packages, and side by side the interface package, this package, colcon.
 
-Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. Steps
-with the right stamp are skipped: an interrupted set-up goes on where it was, one with nothing to do takes no time.
+Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. Steps with
+the right stamp are skipped: an interrupted set-up continues where it stopped, one with nothing to do takes no time.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from set_up_project import install_project, project_inputs
 
 @dataclass(frozen=True)
 class Step:
-    """One step of set-up: what it is called, what it depends on, and how it is done."""
+    """One step of set-up: its name, its inputs, and the function that does it."""
 
     name: str
     inputs: Callable[[Environment], Iterable[str | Path]]
     do: Callable[[Environment], None]
 
 
-# Those of a stage depend on the stages before it, and not on each other.
+# The steps of a stage depend on the previous stages, and not on each other.
 STAGES = (
     (Step("virtual environment", venv_inputs, make_venv),),
     (Step("packages", package_inputs, install_packages),),
@@ -54,7 +54,7 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Pending:
-    """A step that has to be done, and the stamp that it leaves then."""
+    """A step that has to be done, and the stamp that it will leave."""
 
     step: Step
     stamp: Path
@@ -85,7 +85,7 @@ def main(venv: str, distro: str, use_ros: bool) -> int:
 
 
 def take_turn(lock: int) -> None:
-    """Waits until no other set-up of this checkout is at work."""
+    """Waits until no other set-up of this checkout is running."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -113,7 +113,7 @@ def set_up_all(environment: Environment) -> None:
 
 
 def pending_stages(environment: Environment) -> list[list[Pending]]:
-    """What of each stage has to be done; after a step that is done again, all of the stages behind it."""
+    """The steps of each stage that have to be done; after a repeated step, all steps of the following stages."""
     stages, before = [], ""
     for stage in STAGES:
         fingerprints = [hashed([before, step.name, *step.inputs(environment)]) for step in stage]
@@ -142,7 +142,7 @@ def do_side_by_side(environment: Environment, stage: list[Pending]) -> None:
 
 
 def announce(environment: Environment, steps: list[Step]) -> None:
-    """Says what is going to happen; raises SetUpError, before anything takes minutes, if no compiler is there."""
+    """Prints what will be done; raises SetUpError, before anything takes minutes, if there is no compiler."""
     if any(step.do is build_interfaces for step in steps) and (missing := set_up.missing_build_tools()):
         raise SetUpError(missing)
     LOGS.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def bspline_dt_gradient(
 
 
 def _is_plain(tensors: Sequence[Tensor]) -> bool:
-    """Whether nobody traces, transforms or differentiates, and the loops have code for the dtype."""
+    """Whether no tracing, transform or differentiation is active, and the loops have code for the dtype."""
     watched = (
         forward_ad._current_level >= 0
         or torch._C._are_functorch_transforms_active()

@@ -109,7 +109,7 @@ def sum_rows(
     order: Tensor | None = None,
     offset: Tensor | None = None,
 ) -> None:
-    """Sum each of `rows [N, W]` to its result `[parts, pool, W]`, contiguous and of whatever shape.
+    """Sum each of `rows [N, W]` to its result `[parts, pool, W]`, contiguous and of any shape of that size.
 
     The rows that belong to row s of the pool are given by `start_index`, or by `order` from `offset[s]` to `offset[s +
     1]`; if neither is given, all rows do.

@@ -64,7 +64,7 @@ def test_ctrl_c_ends_at_once_without_a_traceback(
     ("name", "arguments", "code", "words"),
     [
         ("check_trajectory", ("--timeout", "0.5", "--topic", "/nobody"), 1, "no trajectory on /nobody within 0.5 s"),
-        ("plot_trajectory", ("--timeout", "0.5", "--topic", "/nobody"), 1, "nobody publishes /nobody"),
+        ("plot_trajectory", ("--timeout", "0.5", "--topic", "/nobody"), 1, "no publisher of /nobody"),
         ("plot_trajectory", ("--topic", "not a name"), 2, "topic: expected a valid name, got 'not a name'"),
         ("monitor", ("--timeout", "0.5"), 1, "nothing on /diagnostics within 0.5 s"),
         ("replay", ("none.csv",), 2, "none.csv: no such file or folder"),

@@ -288,8 +288,8 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["infinite.npz", "--out", "x.csv"], "expected a finite trajectory"),
         (["infinite.npz", "--out", "x.csv", "--rows"], "expected a finite trajectory"),
         (["nan.npz", "--out", "x.csv"], "actions: expected finite numbers"),
-        (["motion.csv", "--out", "x.csv", "--dt", "1e6"], "expected 1e-06 to 10000 s, as the node, got '1e6'"),
-        (["long.npz", "--out", "x.csv"], "dt: expected 1e-06 to 10000 s, as the node, got 1e+06"),
+        (["motion.csv", "--out", "x.csv", "--dt", "1e6"], "expected 1e-06 to 10000 s, as in the node, got '1e6'"),
+        (["long.npz", "--out", "x.csv"], "dt: expected 1e-06 to 10000 s, as in the node, got 1e+06"),
         (["motion.csv", "--out", "x.csv", "--control-space", "bspline"], "--fit N takes a motion as a B-spline"),
         (
             ["motion.csv", "--out", "x.csv", "--fit", "32"],
@@ -303,7 +303,7 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["actions.csv", "--out", "x.csv", "--goal-position", "1,2"], "--goal-position: expected 1 numbers, got 2"),
         (["actions.csv", "--out", "x.csv", "--goal-velocity", "1"], "--goal-position: expected with --goal-velocity"),
         (["spline.npz", "--out", "x.csv"], "dt: B-splines need steps of one length, got 0.1 to 0.2 s"),
-        (["spline.npz", "--out", "x.csv", "--dt", "0.1", "--degree", "3"], "--degree: expected 4, which the file says"),
+        (["spline.npz", "--out", "x.csv", "--dt", "0.1", "--degree", "3"], "--degree: expected 4, as in the file"),
     ],
 )
 def test_wrong_usage_is_one_line_and_2(

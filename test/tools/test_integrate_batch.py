@@ -65,7 +65,7 @@ def test_only_the_quantities_asked_for_are_written_in_the_dtype_of_the_file(tool
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["jerk.npy", "position.npy", "time.npy"]
     assert np.load(tmp_path / "out" / "jerk.npy").dtype == np.float32
     result = tool("integrate", "--batch-file", "actions.npy", "--fields", "position", "--out", "out", "--quiet")
-    assert f"left as it was: {Path('out/jerk.npy')}" in result.stdout
+    assert f"left unchanged: {Path('out/jerk.npy')}" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_only_the_quantities_asked_for_are_written_in_the_dtype_of_the_file(tool
         (np.zeros((4, 2)), (), r"actions.npy: expected actions of shape \[B, Ha, D\], got \[4, 2\]"),
         (np.zeros((4, 3, 2), np.int64), (), "actions.npy: expected float32 or float64 .*, got <i8"),
         (np.asfortranarray(np.zeros((4, 3, 2))), (), r"actions.npy: expected the last axis to be the fastest"),
-        (np.full((4, 3, 2), np.nan), (), "actions: expected finite numbers, got others in trajectory 0"),
+        (np.full((4, 3, 2), np.nan), (), "actions: expected finite numbers, got NaN or infinity in trajectory 0"),
         (np.zeros((4, 3, 2)), ("--start-position", "1,2,3"), r"--start-position: expected \[1, 2\] or \[4, 2\], got"),
         (np.zeros((4, 3, 2)), ("--goal-velocity", "1,2"), "--goal-position: expected with --goal-velocity, got none"),
         (np.zeros((4, 3, 2)), ("--steps", "2"), "--steps: expected with --control-space bspline only, got position"),

@@ -69,7 +69,7 @@ def test_the_line_and_the_panel_tell_all_of_it(view: NodeView) -> None:
             "rejected 3 x not_finite",
         ):
             assert part in text, part
-    assert "21 ms old" in output.getvalue() and "limits_violated (published all the same)" in output.getvalue()
+    assert "21 ms old" in output.getvalue() and "limits_violated (published nevertheless)" in output.getvalue()
 
 
 def test_only_statuses_of_this_node_are_taken() -> None:

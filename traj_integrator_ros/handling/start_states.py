@@ -103,7 +103,7 @@ class JointStates:
                 )
             raise Rejected(
                 RejectionReason.NO_JOINT_STATE,
-                "start: empty, so the latest joint state is needed, and none with all joints has come on joint_states",
+                "start: empty, so the latest joint state is needed, but none with all joints arrived on joint_states",
             )
         age = self.age_s(now_ns)
         if timeout_s > 0 and age is not None and age > timeout_s:

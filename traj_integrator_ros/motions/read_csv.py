@@ -118,7 +118,7 @@ class _Table:
         self._index: dict[str, int] = {name: i for i, name in enumerate(header)}
 
     def column(self, name: str) -> np.ndarray:
-        """[N] numbers; RecordingError where the column is missing or there twice, or a cell is no number."""
+        """[N] numbers; RecordingError if the column is missing or occurs twice, or a cell is not a number."""
         if name not in self._index:
             raise RecordingError(f"{self._path}: column {name} is missing")
         if self._header.count(name) > 1:
@@ -140,5 +140,5 @@ class _Table:
         return np.stack([self.column(name) for name in names], axis=1)
 
     def group(self, names: Sequence[str]) -> np.ndarray | None:
-        """[N, D] of the named columns, None if none of them is there; some without the others is an error."""
+        """[N, D] of the named columns; None if all of them are missing; an error if only some are."""
         return self.required(names) if any(name in self._index for name in names) else None

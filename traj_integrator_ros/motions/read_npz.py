@@ -68,7 +68,7 @@ def _motion(path: Path, arrays: Mapping[str, np.ndarray], row: int, *, as_is: bo
 
 
 def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[str]:
-    """The array `joint_names` [dof]; joint_0 and so on where there is none. Raises RecordingError."""
+    """The array `joint_names` [dof]; joint_0 and so on if there is none. Raises RecordingError."""
     if "joint_names" not in arrays:
         return [f"joint_{i}" for i in range(dof)]
     names = arrays["joint_names"]
@@ -78,7 +78,7 @@ def joint_names(path: Path, arrays: Mapping[str, np.ndarray], dof: int) -> list[
 
 
 def numbers(path: Path, name: str, values: np.ndarray) -> np.ndarray:
-    """An array as float64. Raises RecordingError where it holds no numbers."""
+    """An array as float64. Raises RecordingError if it does not contain numbers."""
     if values.dtype.kind not in "fiu":
         raise RecordingError(f"{path}: expected numbers in {name}, got {values.dtype}")
     return values.astype(np.float64)

@@ -21,7 +21,7 @@ class Peaks:
 
     commanded: dict[str, float]
     at_points: dict[str, float | None]
-    """None where the points do not have it: jerk, always."""
+    """None if the points do not have it; always None for jerk."""
 
     def __str__(self) -> str:
         return ", ".join(
@@ -36,7 +36,7 @@ class Peaks:
 def commanded_motion(
     time_ns: np.ndarray, positions: np.ndarray, velocities: np.ndarray | None, accelerations: np.ndarray | None
 ) -> Motion | None:
-    """The motion that joint_trajectory_controller makes of points; None where they are one, or not finite or in order.
+    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones.
 
     Args:
         time_ns: `[N]`, int64.
@@ -52,7 +52,7 @@ def commanded_motion(
 
 
 def peaks_of(motion: Motion, velocities: np.ndarray | None, accelerations: np.ndarray | None) -> Peaks:
-    """The exact peaks of a motion, and those of the points `[N, D]` that it was made of."""
+    """The exact peaks of a motion, and those of the points `[N, D]` that it interpolates."""
     largest = np.abs(extremes(motion)).max(axis=(0, 2))
     points = {"velocity": velocities, "acceleration": accelerations, "jerk": None}
     return Peaks(

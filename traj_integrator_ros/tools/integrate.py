@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.out is not None and options.out.suffix == "":
         require("rosbags", "--out: writing bags")
     if options.params is not None:
-        load_limits(options.params)  # before the work: it may be wrong
+        load_limits(options.params)  # before the work, because it may be wrong
     with make_progress(quiet=options.quiet) as progress:
         progress.stage("Reading")
         sequences = _read(options)
@@ -91,7 +91,7 @@ def _integrate_all(
 ) -> tuple[list[Integrated], list[str], float]:
     """Integrate, find what exceeds a limit, and measure the time of that [s]."""
     if options.rows:
-        from ..engine.integrator import TrajectoryIntegrator  # brings torch with it: not for a wrong file
+        from ..engine.integrator import TrajectoryIntegrator  # imports torch, which a wrong file does not need
 
         engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
     progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
@@ -119,10 +119,10 @@ def _planned(
 ) -> tuple[Integrated, list[str]]:
     for name, values in sequence.numbers():
         if not np.isfinite(values).all():
-            raise ValueError(f"{name}: expected finite numbers, got others")
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
     own = limits_in_order(limits, sequence.joint_names)
     dt = options.dt or _default_dt(sequence)
-    with np.errstate(all="ignore"):  # what overflows is told of below
+    with np.errstate(all="ignore"):  # overflow is reported below
         if sequence.control_space == BSPLINE:
             from .integration_spline import spline_motions
 
@@ -155,7 +155,7 @@ def _check_steps(sequence: Sequence) -> None:
     steps = np.ravel(sequence.dt) if sequence.dt is not None else np.zeros(0)
     wrong = steps[~((steps >= DT_MIN_S) & (steps <= DT_MAX_S))]
     if wrong.size:
-        raise ValueError(f"dt: expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as the node, got {wrong[0]:g}")
+        raise ValueError(f"dt: expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as in the node, got {wrong[0]:g}")
 
 
 def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -> Integrated:
@@ -203,7 +203,7 @@ def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -
 def differences_of(sequence: Sequence, options: argparse.Namespace) -> bool:
     """Whether this is a motion of positions at uneven times, which the node takes on ~/position_trajectory.
 
-    The kernels for actions divide by each step alone, and are exact for even steps.
+    The kernels for actions divide by the individual step, and are exact for even steps.
     """
     uneven = sequence.recorded is not None and sequence.dt is not None and len(sequence.dt) > 1 and not options.dt
     return uneven and sequence.control_space == "position" and options.finite_difference == "backward"

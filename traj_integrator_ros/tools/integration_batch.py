@@ -73,7 +73,7 @@ def integrate_file(options: argparse.Namespace) -> int:
         print(f"written: {out / name}.npy")
     for name in QUANTITIES:
         if name not in fields and (out / f"{name}.npy").exists():
-            print(f"left as it was: {out / name}.npy, which does not belong to these")
+            print(f"left unchanged: {out / name}.npy, which does not belong to these results")
     return 0
 
 
@@ -246,7 +246,8 @@ def _check_finite(name: str, values: np.ndarray, begin: int) -> None:
             return
     wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if wrong.any():
-        raise UserError(f"{name}: expected finite numbers, got others in trajectory {begin + int(wrong.argmax())}")
+        row = begin + int(wrong.argmax())
+        raise UserError(f"{name}: expected finite numbers, got NaN or infinity in trajectory {row}")
 
 
 def _fill(source: BinaryIO, into: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""What the tool `integrate` integrates: sequences of actions with their starts, from files of actions or states."""
+"""The input of the tool `integrate`: sequences of actions with their starts, from files of actions or states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACTION_SEQUENCE = "traj_integrator_interfaces/msg/ActionSequence"
 JOINT_STATE = "sensor_msgs/msg/JointState"
 BSPLINE = "bspline"
 CONTROL_SPACES = (*QUANTITIES, BSPLINE)
-"""In the order of ActionSequence's constants, from 1 on."""
+"""Control spaces, in the order of ActionSequence's constants from 1 on."""
 STATE = ("position", "velocity", "acceleration")
 _END_ROWS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 UNIFORM_TOLERANCE = 1e-3
@@ -26,7 +26,7 @@ UNIFORM_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Goal:
-    """Where trajectories end: rows [S, D] as of the start, and `index` [B], the row of each trajectory."""
+    """States in which trajectories end: rows [S, D] like those of the start, and `index` [B], the row of each."""
 
     position: np.ndarray
     velocity: np.ndarray | None = None
@@ -38,9 +38,9 @@ class Goal:
 class Sequence:
     """A batch of action sequences: `actions` [B, Ha, D], `dt` [1], [Ha], [B, 1] or [B, Ha] in s, start rows [S, D].
 
-    `control_space` is one of position, velocity, acceleration, jerk, bspline, or empty for the one asked for; `dt`
-    None, `degree` and `steps` 0 and `layout` empty for those asked for. `recorded` is the motion that the actions were
-    taken from, if they were, and `fitted` says how close control points come to it.
+    `control_space` is one of position, velocity, acceleration, jerk, bspline, or empty for the one in the options; the
+    same holds for `dt` None, `degree` and `steps` 0 and an empty `layout`. `recorded` is the motion from which the
+    actions were taken, if any, and `fitted` says how close control points come to it.
     """
 
     joint_names: tuple[str, ...]
@@ -60,7 +60,7 @@ class Sequence:
     fitted: str = ""
 
     def numbers(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Actions, start and goal, those that are there, by name."""
+        """Actions, start and goal, if given, by name."""
         for name in ("actions", *(f"start_{name}" for name in STATE)):
             if getattr(self, name) is not None:
                 yield name, getattr(self, name)
@@ -74,8 +74,8 @@ def read_sequences(
 ) -> list[Sequence]:
     """All sequences of a file, those of states in `control_space`. Raises RecordingError.
 
-    A bag has ActionSequence messages, else joint states; an archive `actions`, else a motion; a table columns
-    action_<joint>, else a motion. `start` has position, velocity and acceleration [D] for what brings no start.
+    A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
+    action_<joint> or a motion. `start` has position, velocity and acceleration [D] for sequences without a start.
     """
     if path.exists() and is_bag(path):
         found = list(_in_bag(path, topic, start))
@@ -98,9 +98,9 @@ def read_sequences(
 def completed(
     sequence: Sequence, control_space: str, goal: Mapping[str, list[float]], form: Mapping[str, int | str]
 ) -> Sequence:
-    """The sequence with what was asked for beside it: a goal where it has none, and the form of a spline.
+    """The sequence completed by the options: a goal if it has none, and the form of a spline.
 
-    A goal of positions is their last action. Raises RecordingError for what does not fit the sequence.
+    A goal of positions replaces their last action. Raises RecordingError for options that do not fit the sequence.
     """
     space = sequence.control_space or control_space
     for name, asked in form.items():
@@ -108,7 +108,7 @@ def completed(
         if space != BSPLINE:
             raise RecordingError(f"--{name}: expected with --control-space {BSPLINE} only, got it with {space}")
         if own and own != asked:
-            raise RecordingError(f"--{name}: expected {own}, which the file says, got {asked}")
+            raise RecordingError(f"--{name}: expected {own}, as in the file, got {asked}")
     sequence = dataclasses.replace(sequence, control_space=space, **form)
     if goal and sequence.goal is None:
         if "position" not in goal:
@@ -171,9 +171,9 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
 
 
 def _start_derivatives(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
-    """Velocity and acceleration [1, D] at the start, by differences where the recording has none, and what was done.
+    """Velocity and acceleration [1, D] at the start, by differences if the recording has none, and a note about it.
 
-    Where it has positions alone, the start is taken to be without acceleration.
+    If it has positions only, the start acceleration is taken to be 0.
     """
     velocity, acceleration = derivatives_at(samples, 0)
     notes = []
@@ -187,7 +187,7 @@ def _start_derivatives(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
 def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
     """Velocity and acceleration [1, D] in the first sample (`end` 0) or the last (-1).
 
-    By differences where there are none; without velocities the acceleration is 0.
+    By differences if the recording has none; without velocities the acceleration is 0.
     """
     near = slice(0, 2) if end == 0 else slice(-2, None)
     step = np.diff(samples.time[near])
@@ -322,13 +322,13 @@ def _start_of(
         fields = {"position": state.position[order], "velocity": state.velocity[order] if full else ()}
     else:
         raise RecordingError(
-            f"{where}: it brings no start, and no joint state of its joints came before; give --start-position"
+            f"{where}: it has no start, and no joint state of its joints was recorded before it; give --start-position"
         )
     return {f"start_{name}": values for name, values in _rows_of(where, "start", fields, dof).items()}
 
 
 def _goal_of(where: str, message: Any, dof: int) -> Goal | None:
-    """The goal of a message; None where it brings none, or was recorded before messages had any."""
+    """The goal of a message; None if it has none, or was recorded before messages had goals."""
     given = getattr(message, "goal", None)
     rows = _rows_of(where, "goal", {name: getattr(given, name, ()) for name in STATE}, dof)
     if not rows:

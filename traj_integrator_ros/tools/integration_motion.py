@@ -84,7 +84,7 @@ def integrated(sequence: Sequence, motions: list[Motion]) -> Integrated:
 
 
 def drawn(result: Integrated, row: int, source: str) -> Samples:
-    """One trajectory for a figure: its points, or what lies between them, too, where that is known."""
+    """One trajectory for a figure: its points, or the motion between them, if that is known."""
     samples = result.samples(row, source)
     if not result.curves:
         return samples
@@ -97,7 +97,7 @@ def drawn(result: Integrated, row: int, source: str) -> Samples:
 
 
 def limits_in_order(limits: JointLimits | None, joint_names: tuple[str, ...]) -> Limits:
-    """The limits in the order of other joints; none for those that are not among them."""
+    """The limits in the order of other joints; no limit for joints that the limits do not name."""
     if limits is None:
         return Limits()
 

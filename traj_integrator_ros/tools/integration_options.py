@@ -139,5 +139,5 @@ def _step(text: str) -> float:
     """An argument that is a time step as the node takes them."""
     value = positive(text)
     if not DT_MIN_S <= value <= DT_MAX_S:
-        raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as the node, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as in the node, got {text!r}")
     return value

@@ -28,9 +28,9 @@ class Integrated:
     acceleration: np.ndarray
     jerk: np.ndarray
     with_accelerations: bool = True
-    """Whether a JointTrajectory of it has accelerations: not where they jump at the points."""
+    """Whether its JointTrajectory has accelerations: False if they jump at the points."""
     curves: tuple[Motion, ...] = ()
-    """What lies between the points, where a figure of the points alone would not show it."""
+    """The motions between the points, if a figure of the points alone would not show them."""
 
     def samples(self, row: int, source: str) -> Samples:
         """One trajectory from its start on: a point before it (central differences have one) is left out."""
@@ -52,7 +52,7 @@ def write_table(path: Path, samples: Samples) -> None:
 def write_archive(path: Path, results: list[Integrated], fitted: Sequence | None = None) -> None:
     """An NPZ of joint_names, time and the quantities [B, H, D], the sequences one after the other in B.
 
-    `fitted` is what they came of where it is to be kept with them: it can be integrated again.
+    `fitted`, if given, are the control points, which are stored with them and can be integrated again.
     """
     first = results[0]
     for number, one in enumerate(results):

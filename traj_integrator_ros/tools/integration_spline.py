@@ -1,4 +1,4 @@
-"""B-splines for the tool `integrate`: the motion that control points mean, and control points for a recorded motion."""
+"""B-splines for the tool `integrate`: the motion of control points, and control points for a recorded motion."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .integration_motion import motions_of
 
 
 def form_of(sequence: Sequence) -> SplineForm:
-    """The form of a sequence of control points; what it does not say is as usual. Raises ValueError."""
+    """The form of a sequence of control points, with defaults for what it does not give. Raises ValueError."""
     said = {name: getattr(sequence, name) for name in ("degree", "steps", "layout")}
     return SplineForm(**{name: value for name, value in said.items() if value})
 
 
 def spline_steps(sequence: Sequence, dt: float | None) -> np.ndarray:
-    """The time between two rows of each trajectory, s, `[1]` or `[B, 1]`; `dt` goes before that of the sequence.
+    """The time between two rows of each trajectory, s, `[1]` or `[B, 1]`; `dt` overrides that of the sequence.
 
-    Raises ValueError where it differs along a trajectory, or is of a wrong shape.
+    Raises ValueError if it differs along a trajectory, or has a wrong shape.
     """
     batch, points, _ = sequence.actions.shape
     given = np.array([dt]) if dt is not None or sequence.dt is None else np.asarray(sequence.dt, np.float64)
@@ -58,10 +58,10 @@ def spline_motions(sequence: Sequence, dt: float | None) -> list[Motion]:
 
 
 def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequence:
-    """The control points that come closest to a motion, from its first state to its last; `said` is of their form.
+    """The control points that come closest to a motion, from its first state to its last; `said`: of their form.
 
-    The motion is taken between its samples, too (the C2 cubic spline through them), at as many rows as it has samples
-    or more. In the layout "curobo" the goal is the state a segment before the end, where such splines pass it.
+    The motion is interpolated between its samples (by the C2 cubic spline through them), at no fewer rows than it has
+    samples. In the layout "curobo" the goal is the state a segment before the end, where such splines reach it.
 
     Raises RecordingError for a motion that is too short.
     """
@@ -103,7 +103,7 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequenc
 
 
 def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> Goal:
-    """The state that the spline is to pass where its goal is: at the end, or a segment before it."""
+    """The state at the spline's goal: that at the end, or a segment before it."""
     if form.layout is not BsplineLayout.CUROBO:
         return Goal(samples.position[-1:], *derivatives_at(samples, -1))
     time = np.array([samples.duration - length])
@@ -115,14 +115,14 @@ def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -
 
 
 def _between(times: np.ndarray, recorded: np.ndarray | None, time: np.ndarray, derived: np.ndarray) -> np.ndarray:
-    """What was recorded, at a time between two samples; what is derived where nothing was."""
+    """The recorded values at a time between two samples, or the derived ones if nothing was recorded."""
     if recorded is None:
         return derived
     return np.stack([np.interp(time, times, column) for column in recorded.T], axis=1)
 
 
 def _told_residual(fitted: Sequence, samples: Samples) -> str:
-    """How far the spline is from the samples: of all of them, and where the most."""
+    """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
     (motion,) = spline_motions(fitted, None)
     states = motion.states_at(samples.time)
     states[:3, -1] = motion.end

@@ -21,7 +21,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass
 class NodeView:
-    """One integrator node: its latest status, the one before, and a history of its latency."""
+    """One integrator node: its latest status, the previous one, and a history of its latency."""
 
     name: str
     values: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def panel(view: NodeView, topics: Mapping[str, float]) -> Panel:
     label, color = LEVELS.get(view.level, ("?", "white"))
     silent = view.silent_for()
     if silent > SILENT_AFTER_S:
-        label, color = f"no word for {silent:.0f} s", "red"
+        label, color = f"silent for {silent:.0f} s", "red"
     title = Text.assemble((view.name, "bold"), "  ", (view.values["lifecycle_state"], "bold"), "  ", (label, color))
     parts = [_node_table(view), _rate_table(view, topics), _reason_table(view)]
     return Panel(
@@ -144,7 +144,7 @@ def _reason_table(view: NodeView) -> Table:
     table = _grid("rejected because", "count")
     for kind, style in (("rejected", "red"), ("warned", "yellow")):
         for reason, number in view.counts(kind).items():
-            suffix = " (published all the same)" if kind == "warned" else ""
+            suffix = " (published nevertheless)" if kind == "warned" else ""
             table.add_row(f"[{style}]{reason}[/]{suffix}", str(number))
     if not table.row_count:
         table.add_row("[green]nothing[/]", "")

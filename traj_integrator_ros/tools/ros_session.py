@@ -53,7 +53,7 @@ class RosSession:
         """
         name = self.resolve(topic)
         if not self.spin_until(lambda: self.node.count_publishers(name) > 0, timeout_s):
-            raise ToolFailure(f"nobody publishes {name} (waited {timeout_s:g} s); ROS domain or name differ?")
+            raise ToolFailure(f"no publisher of {name} (waited {timeout_s:g} s); ROS domain or name differ?")
         types = [info.topic_type for info in self.node.get_publishers_info_by_topic(name)]
         found = next((one for one in types if one in known), None)
         if found is None:

@@ -98,7 +98,7 @@ def _converted_by(message: type, convert: Callable[[int], object]) -> type:
     def converted(at: int) -> object:
         try:
             return convert(at)
-        except Exception as error:  # C has no exceptions: whoever reads a field of it tells
+        except Exception as error:  # C has no exceptions: reading a field raises it
             return error
 
     return _metaclass(message, {"_CONVERT_TO_PY": _CONVERT_TO_PY(converted)})(message.__name__, (), {})

@@ -76,7 +76,7 @@ std::array<Tensor, 9> vjp_in_python(const SplineVjpArguments& a) {
   return gradients;
 }
 
-// Rows of start or goal: all that are there have as many, so that none of them is to be expanded.
+// Rows of start or goal; false unless all that are given have the same number of rows, so that none has to be expanded.
 bool unpack_rows(PyObject* tuple, std::array<Tensor, 4>& rows) {
   if (!unpack_all(tuple, rows)) return false;
   for (const Tensor& each : rows) {

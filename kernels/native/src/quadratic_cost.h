@@ -53,7 +53,7 @@ struct EndRows {
 struct CostProblem {
   bool is_spline;
   ControlMap map;     // where it is none
-  SplineShape spline; // where it is one; its dt is not looked at
+  SplineShape spline; // where it is one; its dt is not used
   int64_t batch;
   int64_t action_horizon;
   int64_t horizon;

@@ -30,7 +30,7 @@ struct SplineOptions {
   int64_t steps = 4;   // rows for each segment
   SplineLayout layout = SplineLayout::kTight;
   at::Tensor start_index = {};  // [B] int32 or int64: row of the start pool for each trajectory
-  at::Tensor goal_index = {};   // likewise of the goal pool
+  at::Tensor goal_index = {};   // the same for the goal pool
 };
 
 // Number of rows that control points give.
