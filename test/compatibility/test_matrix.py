@@ -144,7 +144,7 @@ def test_a_result_holds_until_its_inputs_change(script, monkeypatch: pytest.Monk
     assert matrix.inputs_of(cell(matrix, "newest", "2.15.0")) != known
 
 
-def test_the_table_tells_what_passed_what_failed_and_what_was_not_tested(script) -> None:
+def test_the_table_shows_what_passed_what_failed_and_what_was_not_tested(script) -> None:
     matrix, table = script("matrix_cell"), script("matrix").table
     about = {"inputs": "", "date": "2026-11-21", "commit": "abc1234"}
     results = [

@@ -68,7 +68,7 @@ def test_clean_motion_stays_as_it_is(sine):
     assert plan_on(sine) is sine
 
 
-def test_filter_brings_down_noise_and_its_states_belong_together():
+def test_filter_reduces_noise_and_its_states_are_consistent():
     exact = sine_motion(300, 0.03)
     random = np.random.default_rng(0)
     noisy = dataclasses.replace(

@@ -20,7 +20,7 @@ def from_to_rest(distance: float, *, accelerations: bool = True):
     return message
 
 
-def test_the_largest_of_all_trajectories_is_told_beside_what_their_points_say():
+def test_the_largest_of_all_trajectories_is_reported_with_that_of_their_points():
     commanded = Commanded()
     for distance in (0.5, 1.0, -0.2):
         commanded.add(from_to_rest(distance))

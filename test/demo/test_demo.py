@@ -162,7 +162,7 @@ def test_wrong_arguments_are_exit_code_2(arguments, message):
     assert result.returncode == 2 and message in result.stderr
 
 
-def test_device_that_is_not_there_is_told_at_once(tmp_path):
+def test_a_missing_device_is_reported_at_once(tmp_path):
     result = run("--device", "cuda:99", "--out", tmp_path)
     assert result.returncode == 1
     assert "the node could not configure itself" in result.stderr and "cuda:99" in result.stderr

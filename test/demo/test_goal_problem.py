@@ -69,7 +69,7 @@ def test_optimal_motion_reaches_the_goal_at_rest(problem):
     np.testing.assert_allclose(acceleration[-1], 0, atol=5e-2)
 
 
-def test_a_spline_reaches_the_goal_whatever_its_control_points_are(sine):
+def test_a_spline_reaches_the_goal_with_any_control_points(sine):
     problem = problem_from(sine, Steering.SPLINE)
     actions = np.random.default_rng(2).standard_normal((problem.steering.actions, problem.dof))
     position, velocity, acceleration, _ = integrate_exactly(problem, actions)

@@ -137,7 +137,7 @@ def test_report_is_json_even_with_numbers_that_are_none(outcome, tmp_path):
     assert report["optimizer"]["jerks"]["closed_form_optimum"] > 0 and report["wall_s"] == 20.0
 
 
-def test_summary_tells_losses_and_bounds(outcome):
+def test_summary_shows_losses_and_bounds(outcome):
     lines = dict(summary(dataclasses.replace(outcome, balance=Balance(103, 100, 1, 0, 2))))
     assert lines["sequences"] == "103 sent, 100 answered, 1 rejected, 2 lost"
     assert lines["velocity error, central"] == "0.00010 rad/s RMS (bound 0.0030)"

@@ -111,7 +111,7 @@ def test_windows_fit_the_message(any_paths, kind):
     assert (window.start is None) == (kind.start_from is StartFrom.JOINT_STATES)
 
 
-def test_planner_looks_ahead_as_far_as_the_motion_goes(any_paths):
+def test_planner_looks_ahead_up_to_the_end_of_the_motion(any_paths):
     path = any_paths.any_step
     assert path.sample_at(0.0) == 0
     assert path.sample_at(path.motion.time[3]) == 3

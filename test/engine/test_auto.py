@@ -64,7 +64,7 @@ def integrate(engine: TrajectoryIntegrator, batch: int) -> None:
     engine.integrate(StartState(np.zeros((1, DOF))), np.zeros((batch, HORIZON, DOF), np.float32))
 
 
-def test_each_size_goes_where_it_was_faster_and_the_trials_memory_is_let_go():
+def test_each_size_is_computed_where_it_was_faster_and_the_trials_memory_is_freed():
     runner = auto(cpu_us=(3, 0.1), device_us=(40, 0.01))  # alike at 411 trajectories, 206 the other way
     engine = engine_of(runner)
     assert (engine.crossover, engine.place) == (None, "cpu")

@@ -165,7 +165,7 @@ def test_vjp_calls_write_what_is_asked_for(changes):
         assert result is None or np.isfinite(result).all()
 
 
-def test_rows_of_a_large_batch_are_summed_in_order_whatever_the_part():
+def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
     """More start rows than are kept at a time give the sum of the float64 rows, in the order of the trajectories."""
     batch, dof = 50_000, 3
     random = np.random.default_rng(0)

@@ -126,7 +126,7 @@ def test_read_only_input_is_accepted(recwarn):
     assert not recwarn
 
 
-def test_a_batch_beyond_memory_raises_and_the_engine_goes_on():
+def test_a_batch_beyond_memory_raises_and_the_engine_continues():
     engine = TrajectoryIntegrator(IntegratorConfig(dof=7, max_batch=10**8, max_horizon=10**6, device="cpu"))
     start = StartState(np.zeros((1, 7), np.float32))
     enormous = torch.zeros(1).expand(10**7, 10**5, 7)  # 28 TB once it is copied

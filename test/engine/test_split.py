@@ -113,7 +113,7 @@ def test_what_fits_is_remembered_until_the_engine_is_closed():
 
 
 @pytest.mark.parametrize("make", [staged, default])
-def test_a_single_trajectory_that_does_not_fit_is_an_error_and_the_engine_goes_on(make):
+def test_a_single_trajectory_that_does_not_fit_is_an_error_and_the_engine_continues(make):
     device = SmallDevice(make(), most=0)
     engine = TrajectoryIntegrator(IntegratorConfig(dof=2, device="cpu"), device)
     start, actions = StartState(np.zeros((1, 2))), np.ones((4, 3, 2))

@@ -169,7 +169,7 @@ def test_the_station_not_used_for_longest_is_dropped_with_its_recording():
     assert recorder.recorded == 3
 
 
-def test_a_call_that_comes_once_is_not_recorded():
+def test_a_call_that_occurs_once_is_not_recorded():
     recorder = CallRecorder()
     EngineCase().run(EngineCase().engine(staged(recorder)))
     assert recorder.recorded == 0
@@ -210,7 +210,7 @@ def test_pinned_memory_that_is_not_there_is_known_for_what_it_is(error):
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
 
 
-def test_where_recording_fails_the_engine_goes_on_eagerly_and_says_so_once(caplog):
+def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog):
     recorder = BrokenRecorder()
     case = EngineCase()
     engine = case.engine(staged(recorder))

@@ -36,7 +36,7 @@ def cases(count: int):
         yield velocity, acceleration, random.uniform(0.5, 5, dof), random.uniform(1, 50, dof), random
 
 
-def test_is_as_short_as_ruckigs_whatever_it_begins_with():
+def test_is_as_short_as_ruckigs_from_any_state():
     for velocity, acceleration, largest, jerk, _ in cases(2000):
         expected = ruckig_durations(velocity, acceleration, largest, jerk)
         np.testing.assert_allclose(

@@ -40,7 +40,7 @@ def test_equals_scipys_clamped_spline(steps, count, ends_at_rest):
         np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
-def test_an_open_start_goes_on_as_its_first_pieces_say():
+def test_an_open_start_has_no_jerk_in_its_first_piece():
     times = np.arange(9) * 0.1
     quadratic = np.stack([1 + 2 * times - 3 * times**2], axis=1)
     spline = cubic_spline(np.full(8, 0.1), quadratic)
@@ -121,7 +121,7 @@ def test_steps_of_one_length_make_the_motion_that_fades_and_spline_make_of_any(s
         np.testing.assert_array_equal(motion.begin.position, start.position)
 
 
-def test_an_acceleration_fades_alike_whatever_the_other_joints_are_rounded_to():
+def test_an_acceleration_fades_alike_for_any_rounding_of_the_other_joints():
     random, steps = np.random.default_rng(5), np.full(20, 1 / 30)
     rows = random.normal(size=(20, 1))
     for velocity in random.normal(size=(200, 1)):

@@ -51,7 +51,7 @@ def test_what_is_executed_is_acts_temporal_ensemble(decay: float, heaviest: str)
     assert node.published.report().chunks_averaged == 0, "since the report before"
 
 
-def test_the_latest_chunk_counts_alone_unless_the_node_is_told_otherwise() -> None:
+def test_only_the_latest_chunk_is_used_by_default() -> None:
     node = policy_node(chunks__ensemble="latest")
     node.send(np.zeros((HORIZON, 2)), dt=DT, stamp=NOW_S)
     trajectory = node.send(np.full((HORIZON, 2), 0.01), dt=DT, now=NOW_S + 0.1, stamp=NOW_S + 0.1)

@@ -146,7 +146,7 @@ def test_a_sequence_that_is_over_is_refused_with_its_ages() -> None:
     assert "all 4 steps are over" in message and "0.250 s ago" in message and "0.070 s before" in message
 
 
-def test_a_lead_time_longer_than_the_chunk_is_told() -> None:
+def test_a_lead_time_longer_than_the_chunk_is_reported() -> None:
     node = moving_node(publish__lead_time=0.3)
     message = refused(
         RejectionReason.STALE_SEQUENCE, node, positions(0.0, 4), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5
@@ -161,7 +161,7 @@ def test_a_stamp_too_far_ahead_is_refused() -> None:
     assert "at most 1 s ahead" in message and "got 1.100 s" in message
 
 
-def test_until_a_stamp_in_the_future_the_robot_goes_on_as_before() -> None:
+def test_until_a_stamp_in_the_future_the_robot_continues_as_before() -> None:
     node = moving_node()
     before = [at_time(node, NOW_S + t) for t in (0.55, 0.7, 0.79)]
     trajectory = node.send(positions(0.8, 8), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.8)
@@ -256,7 +256,7 @@ def test_a_fade_that_would_leave_the_limits_takes_longer() -> None:
     assert "got 39.4" in message, "what the parameters ask for is told"
 
 
-def test_a_fade_longer_than_a_plan_that_rests_goes_on_at_its_end() -> None:
+def test_a_fade_longer_than_a_plan_that_rests_continues_at_its_end() -> None:
     node = moving_node()
     trajectory = node.send(np.full((4, 2), 0.65), dt=0.02, now=NOW_S + 0.5, stamp=NOW_S + 0.5)
     assert np.allclose(trajectory.motion.end.position, 0.65, atol=1e-6)
@@ -304,7 +304,7 @@ def test_a_clock_that_jumps_back_forgets_the_motion() -> None:
 
 
 @pytest.mark.parametrize("back", [0.001, 0.05, 0.3])
-def test_a_clock_that_jumps_back_a_little_is_told_too(back: float) -> None:
+def test_a_clock_that_jumps_back_a_little_is_reported_too(back: float) -> None:
     """The joint state is older than the jump; what was published is not."""
     node = moving_node()
     node.measure(0.1, 1.0, now=NOW_S + 0.1)
@@ -329,7 +329,7 @@ def test_after_a_clock_jumped_forward_over_the_end_trajectories_start_where_the_
 
 
 @given(jumps=st.lists(st.floats(-0.5, 1.0), min_size=1, max_size=6))
-def test_whatever_the_clock_does_the_last_trajectory_ends_at_rest(jumps: list[float]) -> None:
+def test_for_any_jump_of_the_clock_the_last_trajectory_ends_at_rest(jumps: list[float]) -> None:
     node = moving_node()
     now = NOW_S + 0.3
     for jump in jumps:

@@ -99,5 +99,5 @@ def test_a_node_clock_that_jumps_back_drops_the_state() -> None:
     assert states.latest(3 * SECOND, 0.5).position.tolist() == [1.0] * 3
 
 
-def test_no_state_yet_is_told_apart_from_one_lost() -> None:
+def test_no_state_yet_is_distinguished_from_a_lost_one() -> None:
     assert rejected(JointStates(NAMES).latest, NOW, 0.0) is RejectionReason.NO_JOINT_STATE

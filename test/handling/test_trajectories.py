@@ -253,7 +253,7 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
     node.send(actions, space=ControlSpace.ACCELERATION, start=(np.zeros(2),))
 
 
-def test_with_warn_a_violation_is_published_all_the_same() -> None:
+def test_with_warn_a_violation_is_published_nevertheless() -> None:
     node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
     node.send(LINE, start=MOVING)
     assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]

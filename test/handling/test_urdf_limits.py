@@ -61,7 +61,7 @@ def test_parameters_go_first_and_positions_are_taken_as_a_pair() -> None:
     assert limits.origins == "position: parameters, velocity: parameters, acceleration: none, jerk: none"
 
 
-def test_joints_without_limits_are_told() -> None:
+def test_joints_without_limits_are_reported() -> None:
     limits = RobotLimits(parameters(("turn", "nowhere"))).described(URDF, "here")
     assert limits.origins.endswith("jerk: none (which has none of nowhere)")
 
@@ -78,7 +78,7 @@ def test_joints_without_limits_are_told() -> None:
         (URDF.replace('upper="2"', 'upper="nan"'), "joint turn: expected a number for upper in limit, got 'nan'"),
     ],
 )
-def test_what_is_no_urdf_of_this_robot_is_told_in_one_line(text: str, told: str) -> None:
+def test_anything_but_a_urdf_of_this_robot_is_reported_in_one_line(text: str, told: str) -> None:
     with pytest.raises(UrdfError, match=r"^here: ") as raised:
         read_urdf(text, JOINTS, "here")
     assert told in str(raised.value) and "\n" not in str(raised.value)

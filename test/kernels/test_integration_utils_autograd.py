@@ -340,7 +340,7 @@ def test_kernel_used_twice_in_one_graph_adds_up(case):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_low_precision_comes_and_goes_as_it_is(case, dtype):
+def test_low_precision_is_kept_in_inputs_and_results(case, dtype):
     arguments = arguments_with_grad(case, dtype=dtype, dt=0.25)
     outputs = case.apply(arguments, grad_buffer=torch.empty_like(arguments.action))
     assert {output.dtype for output in outputs} == {dtype}

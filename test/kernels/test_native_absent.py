@@ -49,6 +49,6 @@ assert "built from other sources" in info.reason and "make setup, or pip install
 """
 
 
-def test_an_extension_of_older_sources_is_told_with_its_remedy():
+def test_an_extension_of_older_sources_is_reported_with_its_remedy():
     done = subprocess.run([sys.executable, "-c", STALE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

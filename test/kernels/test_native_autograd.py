@@ -129,7 +129,7 @@ class Tagged(torch.Tensor):
     ],
     ids=["gradient of dt", "subclass", "another backend", "half precision", "rows to be repeated"],
 )
-def test_what_is_out_of_the_ordinary_goes_the_general_way(change):
+def test_calls_out_of_the_ordinary_are_computed_by_the_operator(change):
     action, position, *_ = leaves()
     inputs = {"action": action, "start_position": position, "dt": 0.1}
     assert takes_the_fast_path(clique_step(**inputs).jerk)

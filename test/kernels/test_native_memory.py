@@ -37,7 +37,7 @@ def pointers(trajectory: Trajectory) -> set[int]:
     return {output.data_ptr() for output in trajectory}
 
 
-def test_memory_is_used_again_once_nobody_holds_it() -> None:
+def test_memory_is_reused_once_it_is_released() -> None:
     first = step()
     held = pointers(first)
     assert native.kept_bytes() == 0

@@ -45,7 +45,7 @@ def jacobian_by_rows(f, inputs):
 @MAP
 @BACKEND
 @pytest.mark.parametrize("subset", SUBSETS, ids=lambda subset: "+".join(NAMES[i] for i in subset))
-def test_gradcheck_of_whatever_requires_grad(kernel, backend, subset):
+def test_gradcheck_for_any_choice_of_inputs_that_require_grad(kernel, backend, subset):
     inputs = [x.requires_grad_(i in subset) for i, x in enumerate(random_inputs(kernel, horizon=3, dof=1))]
     assert gradcheck(function(kernel, backend), inputs, check_forward_ad=True)
 
@@ -53,7 +53,7 @@ def test_gradcheck_of_whatever_requires_grad(kernel, backend, subset):
 @MAP
 @BACKEND
 @pytest.mark.parametrize("subset", [(0, 1), (2, 4), ALL], ids=lambda subset: "+".join(NAMES[i] for i in subset))
-def test_gradgradcheck_of_whatever_requires_grad(kernel, backend, subset):
+def test_gradgradcheck_for_any_choice_of_inputs_that_require_grad(kernel, backend, subset):
     inputs = [x.requires_grad_(i in subset) for i, x in enumerate(random_inputs(kernel, horizon=2, dof=1))]
     # By random projections but for one map: whole Jacobians take up to ten seconds each.
     fast = kernel is not MAPS["velocity"]

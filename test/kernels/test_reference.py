@@ -104,7 +104,7 @@ def test_every_form_of_the_same_dt_gives_the_same_trajectory(kernel):
 
 
 @MAP
-def test_one_dimensional_dt_counts_steps_unless_told_that_it_counts_trajectories(kernel):
+def test_one_dimensional_dt_is_per_step_unless_dt_per_says_trajectory(kernel):
     action, start, _ = random_inputs(kernel, 4, 4, 2, seed=5)
     dt = torch.tensor([0.01, 0.02, 0.03, 0.04], dtype=torch.float64)
     per_trajectory = kernel.step(action, *start, dt=dt, dt_per="trajectory")

@@ -165,7 +165,7 @@ def test_every_map_is_started_alone_both_ways(name, driver):
         ("clique", (0, 1), {"dtype": torch.float16, "dt": 1.0}),
     ],
 )
-def test_whatever_is_there_or_not_is_part_of_what_is_recorded(name, given, options, driver):
+def test_presence_of_inputs_is_part_of_the_key_of_a_recording(name, given, options, driver):
     kernel = MAPS[name]
     assert_started_alone(driver, kernel, functools.partial(inputs, kernel, **options), given)
 
@@ -240,7 +240,7 @@ def test_it_is_tried_in_the_middle_of_a_call_below_autograd_and_then_used(driver
     assert native_kernels().replay_plans() == 2
 
 
-def test_where_a_driver_does_not_do_what_it_is_told_calls_stay_in_python(driver, monkeypatch):
+def test_with_a_driver_that_computes_wrong_results_calls_stay_in_python(driver, monkeypatch):
     functions = driver.functions
     driver.functions = (LAUNCH(lambda *arguments: 0), *functions[1:])
     load(driver, monkeypatch)

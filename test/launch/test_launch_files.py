@@ -149,7 +149,7 @@ def test_params_file_beats_the_robots_file_and_arguments_beat_both(launch, tmp_p
     assert "[INFO] [left.traj_integrator]" not in process.output
 
 
-def test_the_node_fits_transports_to_its_messages_unless_told_not_to(launch, monkeypatch):
+def test_the_node_sizes_transports_for_its_messages_unless_disabled(launch, monkeypatch):
     for name in ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"):
         monkeypatch.delenv(name, raising=False)
     for argument, reason in {

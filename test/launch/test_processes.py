@@ -80,7 +80,7 @@ def test_the_other_robots_start_with_the_parameters_of_their_files(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", WRONG_FILES.values(), ids=WRONG_FILES)
-def test_a_wrong_parameter_file_is_told_in_one_line(started_with, wrong: WrongFile):
+def test_a_wrong_parameter_file_is_reported_in_one_line(started_with, wrong: WrongFile):
     process = started_with(wrong.text)
     if wrong.ends:
         assert process.wait(START_TIMEOUT_S) == 2, process.output

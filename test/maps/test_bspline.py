@@ -111,7 +111,7 @@ def test_start_is_exact_at_row_0_and_the_goal_at_the_last_row_or_a_segment_befor
 
 @pytest.mark.parametrize("degree", [3, 4, 5])
 @pytest.mark.parametrize("layout", ["tight", "curobo"])
-def test_a_polynomial_through_start_control_points_and_goal_comes_back(degree, layout):
+def test_a_polynomial_through_start_control_points_and_goal_is_reproduced(degree, layout):
     """Control points on the polar form of a cubic: the whole spline is that cubic (curobo's degree 3: a quadratic)."""
     steps, dt, points = 3, 0.11, 5
     form = SplineForm(degree, steps, layout)
@@ -138,7 +138,7 @@ def test_a_polynomial_through_start_control_points_and_goal_comes_back(degree, l
 
 @pytest.mark.parametrize("degree", [3, 4])
 @pytest.mark.parametrize("cut", [1, 3, 5])
-def test_a_spline_that_goes_on_from_its_own_state_is_the_same_spline(degree, cut):
+def test_a_spline_continued_from_its_own_state_is_the_same_spline(degree, cut):
     inputs, options = arguments(degree, points=6, steps=4)
     whole = bspline_step(*inputs, **options)
     middle = [output[:, 4 * cut] for output in whole]

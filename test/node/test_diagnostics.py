@@ -79,7 +79,7 @@ def test_every_reason_is_listed_with_its_count() -> None:
     assert values["sequence_latency_p99_ms"] == "none"
 
 
-def test_what_was_executed_is_told() -> None:
+def test_executed_motions_are_reported() -> None:
     report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5, 6)
     [told] = Diagnostics("node").message(status(execution=report), Time()).status
     values = {pair.key: pair.value for pair in told.values}
@@ -98,7 +98,7 @@ def test_latency_percentiles_are_of_the_last_thousand() -> None:
     assert ring.percentile_ms(99) == pytest.approx(989.01)
 
 
-def test_a_flood_of_lines_becomes_one_and_the_next_tells_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(throttled_log.time, "monotonic", lambda: now)
     lines: list[str] = []

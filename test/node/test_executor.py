@@ -155,7 +155,7 @@ def test_timers_follow_simulated_time(node: Node, executor: LeanExecutor) -> Non
     spin(executor, lambda: ticks)
 
 
-def test_events_of_the_middleware_are_told(node: Node, executor: LeanExecutor) -> None:
+def test_events_of_the_middleware_are_reported(node: Node, executor: LeanExecutor) -> None:
     told: list[object] = []
     events = SubscriptionEventCallbacks(incompatible_qos=told.append)
     node.create_subscription(Int32, "numbers", lambda message: None, 10, event_callbacks=events)

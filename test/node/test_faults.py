@@ -35,7 +35,7 @@ def test_without_a_joint_state_only_sequences_that_bring_a_start_are_answered(
     assert client.counts()["rejected.joint_missing"] == "0", "a message about other joints is nothing wrong"
 
 
-def test_a_joint_state_that_is_too_old_is_refused_until_a_new_one_comes(
+def test_a_joint_state_that_is_too_old_is_refused_until_a_new_one_arrives(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     start_node({"state_timeout": 0.3})
@@ -69,7 +69,7 @@ def test_too_many_sequences_cost_the_oldest_and_are_counted(start_node: NodeFact
     client.wait_for(lambda: client.batches[-1].header.stamp.sec == sent, "the answer to the newest, which is kept")
 
 
-def test_device_memory_that_runs_out_is_told_and_the_next_request_is_served(
+def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     start_node(program=[str(Path(__file__).parent / "node_short_of_memory.py")])

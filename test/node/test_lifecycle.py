@@ -154,7 +154,7 @@ def test_a_configuration_that_cannot_be_leaves_the_process_up_and_unconfigured(
     assert client.state() == "unconfigured"
 
 
-def test_a_configuration_that_cannot_be_is_told_when_it_is_asked_for(
+def test_an_impossible_configuration_is_reported_when_it_is_requested(
     managed_node: NodeProcess, managed: RosClient
 ) -> None:
     for name, wrong, right, said in (

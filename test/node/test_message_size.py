@@ -35,7 +35,7 @@ def test_of_several_nodes_in_a_file_the_largest_counts(file: Path) -> None:
     assert largest_message(["--ros-args", "--params-file", str(file)]) == (2000, 8, 3)
 
 
-def test_what_comes_later_wins(file: Path) -> None:
+def test_later_values_override_earlier_ones(file: Path) -> None:
     given = ["-p", "max_batch:=5", "--params-file", str(file), "--param", "traj_integrator:max_horizon:=3"]
     assert largest_message(["--ros-args", *given]) == (2000, 3, 3)
     assert largest_message([*given, "-p", "max_batch:=5", "-p", "joint_names:=[a]"]) == (5, 3, 1)

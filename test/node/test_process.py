@@ -51,7 +51,7 @@ def test_wrong_arguments_end_it_with_one_clear_line(tmp_path: Path) -> None:
     assert run(["--help"], tmp_path).returncode == 0
 
 
-def test_a_parameter_that_does_not_exist_is_told(start_node: NodeFactory) -> None:
+def test_a_parameter_that_does_not_exist_is_reported(start_node: NodeFactory) -> None:
     process = start_node({"state_time_out": 1.0, "qos_overrides./joint_state.subscription.depth": 1})
     process.wait_for_output("active")
     assert "parameter 'state_time_out' was given but does not exist" in process.output

@@ -36,7 +36,7 @@ def segment(folder: Path, name: str = NAME) -> tuple[Path, Path]:
 
 @pytest.mark.usefixtures("lock_files_count_from_the_start")
 @pytest.mark.parametrize("name", [NAME, "fastrtps_0123456789abcdef"])
-def test_a_segment_that_nobody_locks_is_removed_with_its_lock_file(tmp_path: Path, name: str) -> None:
+def test_an_unlocked_segment_is_removed_with_its_lock_file(tmp_path: Path, name: str) -> None:
     segment(tmp_path, name)
     assert remove_abandoned_segments(tmp_path) == 1
     assert not list(tmp_path.iterdir())

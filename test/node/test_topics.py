@@ -145,7 +145,7 @@ def test_a_plan_keeps_its_start_time(client: RosClient) -> None:
     assert client.answer_plan(message).header.stamp == message.header.stamp
 
 
-def test_the_batch_is_published_only_while_somebody_listens_and_the_trajectory_always(
+def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     start_node(arguments=["-r", "__ns:=/alone"])

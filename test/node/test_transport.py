@@ -29,7 +29,7 @@ def large_batch_through_a_node(*command: str) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_large_batch_goes_through_shared_memory_that_nobody_asked_for() -> None:
+def test_a_large_batch_goes_through_shared_memory_without_any_setting() -> None:
     found = large_batch_through_a_node()
     assert found["client"] == "shared memory of 10 MiB for messages of up to 4.48 MB"
     assert found["node"] == [found["client"]]

@@ -224,7 +224,7 @@ esac
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_plain_pip_install_compiles_the_kernels_against_the_torch_that_is_there(
+def test_plain_pip_install_compiles_the_kernels_against_the_installed_torch(
     fresh: FreshEnvironment, sdist: Path, tmp_path: Path, quick_compiler: Path
 ) -> None:
     """With pip's build isolation, as users type it; what pip fetches for the build comes from a folder."""

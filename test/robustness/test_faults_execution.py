@@ -36,7 +36,7 @@ def robot(process: NodeProcess, connect: ClientFactory) -> Iterator[StreamedRobo
     robot.assert_guided()
 
 
-def test_a_stream_that_ends_in_motion_and_comes_back(robot: StreamedRobot) -> None:
+def test_a_stream_that_ends_in_motion_and_resumes(robot: StreamedRobot) -> None:
     for rounds in (1, 2):
         with robot.streaming():
             pass
@@ -45,7 +45,7 @@ def test_a_stream_that_ends_in_motion_and_comes_back(robot: StreamedRobot) -> No
     assert robot.client.counts()["rejected"] == "0"
 
 
-def test_joint_states_that_end_while_a_stream_goes_on(start_node: NodeFactory, connect: ClientFactory) -> None:
+def test_joint_states_that_end_while_a_stream_continues(start_node: NodeFactory, connect: ClientFactory) -> None:
     """What is published is where the robot is commanded to be: the stream needs no more."""
     start_node({**PARAMETERS, "state_timeout": 0.5})
     client = connect()

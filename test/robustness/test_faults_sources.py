@@ -34,7 +34,7 @@ def assert_accounted(client: RosClient) -> None:
     assert counts["rejected.internal_error"] == "0"
 
 
-def test_joint_states_that_stop_and_come_back_while_a_planner_goes_on(
+def test_joint_states_that_stop_and_resume_while_a_planner_continues(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     start_node({"state_timeout": 0.5})

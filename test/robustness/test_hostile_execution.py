@@ -99,7 +99,7 @@ def test_stamps_out_of_all_proportion_are_refused_in_every_control_space(robot: 
         robot.wait_until_moving()
 
 
-def test_stamps_that_nobody_means_are_refused(robot: StreamedRobot, ledger: Ledger) -> None:
+def test_implausible_stamps_are_refused(robot: StreamedRobot, ledger: Ledger) -> None:
     with robot.streaming():
         for seconds, reason in ((1, "stale"), (-1, "stale"), (-(2**31), "stale"), (2**31 - 1, "future")):
             message = zeros(ActionSequence.VELOCITY)

@@ -195,7 +195,7 @@ def test_after_a_clock_jumped_back_nothing_starts_until_the_next_state(node: Hos
     node.settle()
 
 
-def test_what_exceeds_limits_is_refused_where_the_node_is_told_to(node: HostileNode) -> None:
+def test_what_exceeds_limits_is_refused_with_limits_action_reject(node: HostileNode) -> None:
     with changed(node, limits__action="reject", limits__velocity=[5.0, 4.0, 3.0]):
         for column in range(NODE.dof):
             velocities, positions = np.zeros((2, 4, NODE.dof)), np.zeros((2, NODE.dof))

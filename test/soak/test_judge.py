@@ -107,7 +107,7 @@ def test_chunks_that_come_after_their_start_are_few_or_there_is_no_pass(record: 
     assert "at most 1 % of the trajectories to come too late after their own start, got 21 of 2000" in line
 
 
-def test_chunks_that_nobody_executed_are_no_pass(record: Record) -> None:
+def test_chunks_that_were_not_executed_do_not_pass(record: Record) -> None:
     assert violations(chunks(record, 0, executed=0), Limits()) == ["robot: expected trajectories to execute, got none"]
 
 

@@ -105,7 +105,7 @@ def test_a_jump_is_a_fault_unless_the_trajectory_came_after_its_own_start(late_n
         assert commanded.late == 0 and commanded.peaks["acceleration"] == pytest.approx(1000.0)
 
 
-def test_a_trajectory_ahead_that_goes_on_where_the_robot_will_be_leaves_no_trace() -> None:
+def test_a_future_trajectory_that_continues_the_motion_leaves_no_trace() -> None:
     commanded = robot(velocity=2.0, acceleration=6.0)
     commanded.take(0, quintic(1.0, 1.0), BEGIN_NS)
     meant = [commanded.at(BEGIN_NS + at_ns) for at_ns in (320_000_000, 1_000_000_000)]

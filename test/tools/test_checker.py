@@ -149,7 +149,7 @@ def test_what_is_commanded_between_the_points_is_held_against_the_limits() -> No
     assert check(swinging(1.0), dataclasses.replace(expectation, between_points=False)) == []
 
 
-def test_what_its_points_leave_already_is_told_once() -> None:
+def test_a_limit_exceeded_at_the_points_is_reported_once() -> None:
     expectation = dataclasses.replace(FULL, between_points=True)
     findings = check(with_point(3, accelerations=[6.0, 0, 0]), expectation)
     assert sum(one.joint == "shoulder" and "acceleration" in one.what for one in findings) == 1

@@ -25,7 +25,7 @@ def test_what_is_missing_is_derived_by_differences_of_the_quantity_before(quadra
     np.testing.assert_allclose(drawn["acceleration"].values, quadratic.acceleration[2:], atol=1e-9)
 
 
-def test_exceeded_limits_are_told_joint_by_joint(tmp_path: Path, quadratic: Samples) -> None:
+def test_exceeded_limits_are_reported_joint_by_joint(tmp_path: Path, quadratic: Samples) -> None:
     limits = JointLimits(
         JOINTS,
         position_min=np.array([0.0, -0.95]),
@@ -56,7 +56,7 @@ def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:
 
 
 @pytest.mark.parametrize("tool_name", ["plot_trajectory", "integrate"])
-def test_parameters_of_another_robot_are_refused_and_of_some_joints_told_of(
+def test_parameters_of_another_robot_are_refused_and_missing_joints_reported(
     tool: Tool, tmp_path: Path, table: Path, tool_name: str
 ) -> None:
     text = "/**:\n  ros__parameters:\n    joint_names: [{}]\n    limits: {{velocity: [0.1]}}\n"

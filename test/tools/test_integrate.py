@@ -20,7 +20,7 @@ from traj_integrator_ros.tools.trajectory_files import read_trajectories
 
 
 @pytest.mark.parametrize("control_space", ["position", "acceleration"])
-def test_a_quadratic_motion_comes_back_from_its_own_actions(
+def test_a_quadratic_motion_is_reproduced_from_its_own_actions(
     tool: Tool, tmp_path: Path, table: Path, quadratic: Samples, control_space: str
 ) -> None:
     arguments = ("integrate", table, "--control-space", control_space, "--out", "out.csv", "--quiet")
@@ -58,7 +58,7 @@ def test_positions_at_uneven_times_keep_their_accelerations(tool: Tool, tmp_path
     np.testing.assert_allclose(out.acceleration[: len(kept) - 1], uneven.acceleration[:-1], atol=1e-9)
 
 
-def test_every_action_is_executed_and_the_controller_would_take_what_comes_out(tool: Tool, tmp_path: Path) -> None:
+def test_every_action_is_executed_and_the_controller_would_accept_the_output(tool: Tool, tmp_path: Path) -> None:
     pytest.importorskip("rosbags", reason="the rosbags library is not installed")
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n-1.0\n")
     arguments = ("integrate", "actions.csv", "--control-space", "velocity", "--dt", "0.1", "--quiet")
@@ -194,7 +194,7 @@ def test_limits_are_those_of_the_motion_between_its_points(tool: Tool, tmp_path:
     assert "limit exceeded: acceleration of a at" in result.stdout
 
 
-def test_a_batch_of_actions_goes_to_an_archive_a_bag_and_a_figure(tool: Tool, tmp_path: Path) -> None:
+def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: Tool, tmp_path: Path) -> None:
     pytest.importorskip("rosbags", reason="the rosbags library is not installed")
     actions = np.random.default_rng(1).normal(size=(3, 5, 2))
     start = np.array([[1.0, 2.0]])

@@ -80,7 +80,7 @@ def test_bars_are_relative_to_the_largest() -> None:
     assert bars([1.0, 4.0, 8.0]) == "▂▅█" and bars([]) == "" == bars([0.0])
 
 
-def test_what_was_not_measured_yet_has_no_unit_and_service_calls_are_told(view: NodeView) -> None:
+def test_values_not_yet_measured_have_no_unit_and_service_calls_are_shown(view: NodeView) -> None:
     line = one_line(view, {})
     assert "p99=1.250ms service_calls=7 service_p50=none service_p99=none state_age=0.021s" in line
     view.update({**STATUS, "state_age_s": "none"}, "active", 0, now=103.0)

@@ -28,7 +28,7 @@ def test_each_claim_gets_another_domain_until_none_is_left(two_domains: None) ->
         ros_domain.claim_domain()
 
 
-def test_a_domain_in_which_somebody_speaks_is_left_alone(monkeypatch: pytest.MonkeyPatch, two_domains: None) -> None:
+def test_a_domain_with_traffic_is_not_claimed(monkeypatch: pytest.MonkeyPatch, two_domains: None) -> None:
     monkeypatch.undo()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as node:
         for domain in ros_domain.DOMAINS:

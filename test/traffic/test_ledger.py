@@ -57,7 +57,7 @@ def test_counts_from_before_do_not_count_and_those_before_a_restart_do():
     assert total.counts.refused == 3
 
 
-def test_answers_to_nothing_or_twice_are_told():
+def test_answers_to_nothing_and_second_answers_are_reported():
     ledger = sent(3, answered={0})
     assert ledger.answer(0, 11) is None and ledger.answer(77, 11) is None
     assert ledger.unknown_answers == 2 and ledger.answered == 1

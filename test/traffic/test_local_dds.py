@@ -21,7 +21,7 @@ def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_dds.PROFILE_VARIABLES[1] not in os.environ
 
 
-def test_an_isolated_process_gets_a_domain_of_its_own_whatever_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_isolated_process_gets_a_domain_of_its_own_in_any_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE", *local_dds.PROFILE_VARIABLES):
         monkeypatch.setenv(name, "0")
     local_dds.isolate(profile=None)

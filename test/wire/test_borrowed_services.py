@@ -125,7 +125,7 @@ def test_a_layout_that_is_not_the_expected_one_is_left_to_rclpy(monkeypatch: pyt
         borrowed.cache_clear()
 
 
-def test_a_request_that_cannot_be_made_is_told_by_what_comes_instead(monkeypatch: pytest.MonkeyPatch):
+def test_a_request_that_cannot_be_read_is_replaced_by_its_error(monkeypatch: pytest.MonkeyPatch):
     serialized = serialize_message(Integrate.Request())
     request = borrowed(Integrate).Request
 

@@ -195,7 +195,7 @@ def assert_reads(reader: ActionSequenceReader, data: bytes, message: ActionSeque
 
 
 @given(st.lists(sequences(), min_size=1, max_size=3))
-def test_sequences_are_read_as_rclpy_reads_them_whatever_came_before(messages: list[ActionSequence]) -> None:
+def test_sequences_are_read_as_by_rclpy_after_any_other_sequence(messages: list[ActionSequence]) -> None:
     reader = ActionSequenceReader()
     for message in [*messages, messages[-1], *messages]:
         assert_reads(reader, bytes(serialize_message(message)), message)
@@ -331,7 +331,7 @@ def test_names_are_the_same_object_while_they_do_not_change() -> None:
     assert reader.read(data[0]).fields.joint_names == ("a", "b")
 
 
-def test_bytes_that_no_message_was_made_of_are_counted_and_the_node_goes_on(
+def test_bytes_that_are_no_message_are_counted_and_the_node_continues(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
     node = start_node()

@@ -42,7 +42,7 @@ def test_memory_is_bounded(limit: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("limit", ["-1", "16M", "1e3", " "])
-def test_a_limit_that_is_no_number_is_told(limit: str) -> None:
+def test_a_limit_that_is_not_a_number_is_reported(limit: str) -> None:
     with pytest.raises(ValueError, match=f"{LIMIT_VARIABLE}: expected a whole number of MiB"):
         choose_transport(LARGE, {LIMIT_VARIABLE: limit}, MUCH)
 
