@@ -83,7 +83,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         yield
         return
     gate, room = _turns
-    fcntl.flock(gate, fcntl.LOCK_EX)  # closed by whoever waits: nobody else gets in first, again and again
+    fcntl.flock(gate, fcntl.LOCK_EX)  # closed by a waiting process, so that others cannot overtake it repeatedly
     fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
     fcntl.flock(gate, fcntl.LOCK_UN)
     try:

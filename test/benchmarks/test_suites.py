@@ -221,7 +221,7 @@ def test_all_that_only_a_gpu_can_show_runs_in_the_interpreter(project_root, tmp_
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 def test_calls_of_compiled_kernels_go_past_python_to_the_stub_driver(project_root):
-    """What is recorded of Triton's machine code, whatever its version calls it, is enough to start it again."""
+    """The recorded data of Triton's machine code, under the names of any version, suffices to launch it again."""
     import subprocess
     import sys
 

@@ -53,7 +53,7 @@ def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The integrator for the Panda, active; whoever changes it changes it back."""
+    """The integrator for the Panda, active; a test that changes it must change it back."""
     log = tmp_path_factory.mktemp("panda_node") / "log"
     node = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
     with background(*node, log=log, until="]: active"):

@@ -64,7 +64,7 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """All fenced blocks of a page; what a block must print, and Python that goes on, are joined to it."""
+    """All fenced blocks of a page; a block's expected output, and Python that continues it, are joined to it."""
     found: list[Block] = []
     for number, (mark, language, text) in enumerate(_BLOCK.findall(page.read_text(encoding="utf-8")), 1):
         block = Block(page.name, number, mark, language, text)

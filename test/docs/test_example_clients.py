@@ -37,7 +37,7 @@ def test_the_planner_gets_its_candidates_integrated(robot, tmp_path):
 
 @pytest.fixture
 def start_from_previous(panda_node, folder):
-    """The node, told to follow one trajectory with the next."""
+    """The node with start_from = previous."""
     param_set = [folder / "bin" / "ros2", "param", "set", "/traj_integrator", "start_from"]
     subprocess.run([*param_set, "previous"], check=True, timeout=60)
     yield

@@ -1,4 +1,4 @@
-"""A batch that does not fit on the device is done in parts, and nobody can tell by the results."""
+"""A batch that does not fit on the device is computed in parts, with the same results."""
 
 from __future__ import annotations
 

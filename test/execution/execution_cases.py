@@ -1,4 +1,4 @@
-"""Motions that are meant, what a controller makes of them, and how both compare."""
+"""Intended motions, a controller's commands for them, and the comparison of both."""
 
 from __future__ import annotations
 

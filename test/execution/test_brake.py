@@ -58,7 +58,7 @@ def test_keeps_its_limits_between_the_points_and_comes_to_rest_on_the_grid():
         shortest = ruckig_durations(velocity, acceleration, largest, jerk).max()
         step = motion.steps.max()  # a release that ends between two points has one of its own
         assert shortest - 1e-9 <= motion.duration <= shortest + 3 * step
-        parts = max(spacing / step, step / spacing)  # of a brake that takes for ever, points are further apart
+        parts = max(spacing / step, step / spacing)  # the points of a very long brake are further apart
         assert parts == pytest.approx(round(parts))
 
 

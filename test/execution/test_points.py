@@ -1,4 +1,4 @@
-"""Points of a motion in whole nanoseconds, and what the controller makes of points."""
+"""Points of a motion in whole nanoseconds, and the controller's interpolation of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks that replace each other on a schedule, played at 1 kHz: no seam, whatever jitter, inference and lag are."""
+"""Chunks that replace each other on a schedule, played at 1 kHz: no seam, for any jitter, inference and lag."""
 
 from __future__ import annotations
 

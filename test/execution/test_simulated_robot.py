@@ -38,5 +38,5 @@ def test_the_simulated_robot_commands_what_the_controller_does(
             assert accepted == (not stamp or stamp + times[-1] >= now)
             playback.take(stamp, times, list(points), now)
         expected = controller.update(now * 1e-9)
-        measured = None if from_command else playback.state.copy()  # the joints are where they were told to be
+        measured = None if from_command else playback.state.copy()  # the joints are at their commanded positions
         np.testing.assert_allclose(playback.command(now, now + period, measured), expected, rtol=1e-7, atol=1e-7)

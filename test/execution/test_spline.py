@@ -30,7 +30,7 @@ def test_equals_scipys_clamped_spline(steps, count, ends_at_rest):
         reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (1, np.zeros(3))))
         assert not np.any(spline.end.velocity)
     else:
-        # An open end has no jerk in its last piece: scipy is told the curvature that we end with.
+        # An open end has no jerk in its last piece: scipy is given our curvature at the end.
         assert np.abs(spline.coefficients[-1, 3]).max() <= 1e-9 * np.abs(spline.coefficients[:, 3]).max() + 1e-9
         reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (2, spline.end.acceleration)))
     times = np.linspace(0, spline.duration, 200)[:-1]

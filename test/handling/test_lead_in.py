@@ -1,4 +1,4 @@
-"""publish.lead_in: chunks follow each other without a seam, though joints lag, whatever they are joined from."""
+"""publish.lead_in: chunks follow each other without a seam, with lagging joints and from any state that is joined."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def commanded(jtc: ModuleType, rate: float, from_desired: bool, **parameters: ob
 @pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
 def test_with_a_lead_in_the_controller_joins_nothing_by_itself(jtc, rate, from_desired):
     positions = np.array(list(commanded(jtc, rate, from_desired, publish__lead_in=True)))
-    # From second differences of commands: what a drive is told. The first second begins from rest.
+    # From second differences of commands, as a drive receives them. The first second begins from rest.
     acceleration = np.diff(positions, 2)[int(rate) :] * rate**2
     assert np.abs(acceleration).max() <= 1.05 * RATE * SPEED**2
 

@@ -1,4 +1,4 @@
-"""Checking action sequences, without ROS: whatever the numbers, a request that fits or a reason."""
+"""Checking action sequences, without ROS: any numbers give a request that fits, or a reason."""
 
 from __future__ import annotations
 

@@ -98,15 +98,15 @@ class Case:
         return twin
 
     def expected_forward(self) -> tuple[Tensor, ...]:
-        """What float64 arithmetic makes of the inputs."""
+        """The results of float64 arithmetic for the inputs."""
         return self.in_double().forward(reference_backend)
 
     def expected_vjp(self) -> tuple[Tensor, ...]:
-        """What float64 arithmetic makes of the upstream gradients."""
+        """The results of float64 arithmetic for the upstream gradients."""
         return self.in_double().vjp(reference_backend)
 
     def expected_dt_gradient(self) -> Tensor:
-        """What autograd makes of the reference in float64."""
+        """The gradients of the reference by autograd in float64."""
         twin = self.in_double()
         twin.dt = twin.dt.clone().requires_grad_()
         cost = 0 * twin.dt.sum()  # dt does not reach every output

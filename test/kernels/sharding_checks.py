@@ -187,7 +187,7 @@ def what_is_none_is_part_of_the_question() -> None:
 
 
 def operators_of_torch() -> None:
-    """The operators themselves take DTensors, whoever calls them first."""
+    """The operators themselves take DTensors, also if they are called first."""
     action = torch.randn(4, HORIZON, DOF, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     start = torch.ones(1, DOF, dtype=torch.float64)
     dt = torch.full((1, 1), 0.1, dtype=torch.float64)

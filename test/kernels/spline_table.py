@@ -81,7 +81,7 @@ def errors(degree: int, layout: str, has_goal: bool) -> Errors:
     outputs = spline.ours(*inputs, dt=dt)
     exact = spline.scipy(spline.inputs)
     random = np.random.default_rng(1)
-    # Every order counts alike, whatever the powers of the segments' length.
+    # Every order has the same weight, in spite of the powers of the segments' length.
     weight = random.standard_normal(exact.shape) / np.abs(exact).max((1, 2, 3), keepdims=True)
     upstream = [torch.tensor(x, requires_grad=True) for x in weight]
     *gradients, by_dt = torch.autograd.grad(outputs, [*inputs, dt], upstream, create_graph=True)

@@ -1,4 +1,4 @@
-"""DTensors pass through the maps: two processes hold every case between them, and one tells what came out."""
+"""DTensors pass through the maps: two processes compute every case together, and one reports the results."""
 
 from __future__ import annotations
 

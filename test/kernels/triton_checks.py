@@ -25,7 +25,7 @@ from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
 
 EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
-# The interpreter's time goes by programs, and a scan is one for each trajectory.
+# The interpreter's time depends on the number of programs, and a scan has one for each trajectory.
 FEW, FEW_OR_MANY = st.integers(0, 4), st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70))
 LONGEST, WIDEST = (130, 32) if ON_GPU else (70, 12)  # a test has longer and wider ones
 MANY = 1500 if ON_GPU else 190

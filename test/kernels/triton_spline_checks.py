@@ -19,7 +19,7 @@ from traj_integrator_ros.kernels.triton.launch import FlatTile
 FORMS = st.builds(SplineForm, st.sampled_from((3, 4, 5)), st.integers(1, 5), st.sampled_from(("tight", "curobo")))
 ROWS = ("own", "one", "pool int32", "pool int64")
 ABSENT = st.sampled_from(((), (1,), (2, 3), (1, 2, 3)))
-# The interpreter's time goes by programs.
+# The interpreter's time depends on the number of programs.
 LARGEST = ((5, "batch"), (9, "points"), (9, "dof")) if ON_GPU else ((3, "batch"), (7, "points"), (5, "dof"))
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 2e-6}
 """Of the norm of each result."""

@@ -103,7 +103,7 @@ WRONG_FILES = {
     ),
 }
 UNKNOWN_PARAMETER = (f"{_JOINTS}    state_time_out: 1.0\n", "parameter 'state_time_out' was given but does not exist")
-"""A parameter file with a slip, and what the node says of it; it runs all the same."""
+"""A parameter file with a mistake, and the node's message about it; the node runs nevertheless."""
 
 
 # Start-up -----------------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class _Motion:
         return self.position.shape[1]
 
     def actions(self, batch: int) -> np.ndarray:
-        """Return the positions after the start as actions, the last of which goes on beyond the rows."""
+        """Return the positions after the start as actions, the last of which leads beyond the rows."""
         beyond = self.position[-1:] + (self.velocity[-1:] + self.acceleration * DT_S / 2) * DT_S
         return np.repeat(np.concatenate([self.position[1:], beyond])[None], batch, axis=0)
 

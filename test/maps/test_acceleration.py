@@ -13,7 +13,7 @@ from traj_integrator_ros.kernels import acceleration_step
 @settings(max_examples=40, deadline=None)
 @given(horizon=st.integers(1, 60), dof=st.integers(1, 7), seed=st.integers(0, 2**31))
 def test_a_held_acceleration_integrates_to_the_closed_form_at_any_step_lengths(horizon, dof, seed):
-    """A constant acceleration is one polynomial, whatever the grid: no step may leave it."""
+    """A constant acceleration is one polynomial on any grid: no step may leave it."""
     generator = torch.Generator().manual_seed(seed)
     c = torch.randn(3, 1, dof, generator=generator, dtype=torch.float64)
     dt = 0.001 + 0.1 * torch.rand(horizon, generator=generator, dtype=torch.float64)

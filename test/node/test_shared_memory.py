@@ -1,4 +1,4 @@
-"""What killed processes leave behind is removed, and nothing else; too little shared memory stops nobody."""
+"""What killed processes leave behind is removed, and nothing else; too little shared memory stops no process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "fastdds_0123456789abcdef"
 
 @pytest.fixture
 def lock_files_count_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lock file is too young: nobody is just starting in a test's own folder."""
+    """No lock file is too young, since no other process starts in a test's own folder."""
     monkeypatch.setattr(shared_memory, "_OLDEST_START_S", 0.0)
 
 

@@ -28,7 +28,7 @@ ATTEMPTS = 3
 
 
 def plan(time_s: np.ndarray) -> np.ndarray:
-    """After 0.3 s, from rest within a second to 1 rad/s, with at most 1.5 rad/s^2, and on for ever."""
+    """After 0.3 s, from rest within a second to 1 rad/s, with at most 1.5 rad/s^2, and then without an end."""
     time_s = time_s - 0.3
     share = np.clip(time_s, 0, 1)
     return (share**3 - share**4 / 2 + np.maximum(time_s - 1, 0))[:, None] * DIRECTIONS

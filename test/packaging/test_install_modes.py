@@ -67,7 +67,7 @@ def output_of(command: list[object], cwd: Path | None = None, **variables: str) 
     """What a command prints; fails with all of it if the command fails."""
     # Compiling the C++ kernels takes a minute; the tests that want them say so.
     variables = {"TRAJ_INTEGRATOR_NATIVE": "0", **variables}
-    # A Python of its own: nothing that this process was told about paths holds for it.
+    # A separate Python, which does not inherit the paths of this process.
     outer = ("PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if name not in outer}
     done = subprocess.run(

@@ -24,7 +24,7 @@ ROSDEP_KEYS = {
     "scipy": "python3-scipy",
     "yaml": "python3-yaml",
 }
-# Imported where it is there, and without a rosdep key: device kernels, the demo's planner.
+# Imported if installed, and without a rosdep key: device kernels, the demo's planner.
 OPTIONAL_MODULES = {"triton", "ruckig"}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout", "python3-pytest-xdist"}

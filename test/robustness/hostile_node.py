@@ -39,7 +39,7 @@ TOLERATED_GROWTH = 1.05
 
 
 class HostileNode:
-    """Sends messages of every kind and judges what comes of them; every trajectory that comes is checked.
+    """Sends messages of every kind and judges the answers; every trajectory received is checked.
 
     Each bad message is followed by a good one on the same channel, which must be answered.
     """
@@ -202,7 +202,7 @@ class HostileNode:
         self._sequences += self._sent
 
     def _conclude(self, channel: str, message: object, verdict: Verdict, answers: list) -> None:
-        """Judge by the counts, once they tell of everything sent."""
+        """Judge by the counts, once they include everything sent."""
         self.client.wait_for(
             lambda: self.client.statuses and int(_values(self.client)["sequences"]) >= self._sequences,
             "counts", ANSWER_TIMEOUT_S,
@@ -232,7 +232,7 @@ class HostileNode:
         self._judge(channel, message, verdict, told, problem and f"{problem}: {text}")
 
     def _judge(self, channel: str, message: object, verdict: Verdict, told: list[str], problem: str) -> None:
-        """Enter a message into the ledger; `told`: the reasons that the node gave for refusing it."""
+        """Record a message in the ledger; `told`: the reasons that the node gave for refusing it."""
         right = told[0] in verdict.reasons and len(told) == 1 if told else verdict.may_pass
         if problem or not right:
             line = f"{channel}: expected {sorted(verdict.reasons)}{' or an answer' * verdict.may_pass}, got {told}"
@@ -247,7 +247,7 @@ class HostileNode:
         return _rejected(_values(self.client))
 
     def _new_reasons(self) -> list[str]:
-        """Reasons counted since the last look, beyond those that services told."""
+        """Reasons counted since the last call, beyond those that services returned."""
         now = self._latest()
         assert not self.rejected - now, f"told by a service, but not counted: {self.rejected - now}"
         new = list((now - self.rejected).elements())

@@ -42,7 +42,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Every rule that a message breaks, as (reason, field); `may_pass`: it may be answered all the same."""
+    """Every rule that a message breaks, as (reason, field); `may_pass`: it may be answered nevertheless."""
 
     faults: frozenset[tuple[str, str]]
     may_pass: bool
@@ -52,7 +52,7 @@ class Verdict:
         return frozenset(reason for reason, _ in self.faults)
 
     def or_malformed(self) -> Verdict:
-        """The verdict on bytes that somebody has damaged: a decoder may also notice that."""
+        """The verdict on damaged bytes: a decoder may also notice the damage."""
         return Verdict(self.faults | {("malformed_message", "")}, self.may_pass)
 
     def or_too_many(self, field: str) -> Verdict:
@@ -64,7 +64,7 @@ MALFORMED = Verdict(frozenset({("malformed_message", "")}), may_pass=False)
 
 
 def judge_bytes(data: bytes, message_type: type, judge: Callable[[object], Verdict]) -> Verdict:
-    """Judge bytes by what the middleware's own decoder makes of them."""
+    """Judge bytes by the result of the middleware's own decoder."""
     try:
         message = deserialize_message(data, message_type)
     except Exception:

@@ -39,7 +39,7 @@ class _Bytes(ctypes.Structure):
 
 
 class RawRequests:
-    """Writes requests of one service, as bytes; nobody reads the answers.
+    """Writes requests of one service, as bytes; the answers are not read.
 
     Args:
         node: of rclpy, which must live longer.

@@ -73,7 +73,7 @@ def clock(start_s: str) -> None:
 
 
 def caller(repetitions: str) -> None:
-    """Send calls of ~/integrate when told to by a line on standard input, and never look at the answers."""
+    """Send calls of ~/integrate for each line on standard input, and never read the answers."""
     import numpy as np
 
     from traj_integrator_interfaces.srv import Integrate

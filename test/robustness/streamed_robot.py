@@ -1,4 +1,4 @@
-"""A policy that streams chunks to the node and a robot that executes what comes of them, in the process of a test."""
+"""A policy that streams chunks to the node and a robot that executes the trajectories, in the process of a test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOST_RAD = 0.05
 
 
 class StreamedRobot:
-    """Streams as long as it is told to, and executes always; the client must be waited with.
+    """Streams as long as it is switched on, and always executes; all waiting must use the client.
 
     Args:
         client: of the node.
@@ -47,7 +47,7 @@ class StreamedRobot:
         limits = (np.full(3, limit) for limit in (VELOCITY, ACCELERATION))
         self.commanded = Commanded(np.zeros(3), tuple(client.joint_names), *limits, time.time_ns())
         self.unguided = 0.0
-        """Velocity that joint states tell of although nobody commands it, rad/s."""
+        """Velocity in joint states that is not commanded, rad/s."""
         self._origin, self._begin_ns = np.zeros(3), 0
         client.subscribe(JointTrajectory, "~/joint_trajectory", self._execute)
 

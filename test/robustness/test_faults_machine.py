@@ -1,4 +1,4 @@
-"""A machine that gives the node nothing: no log directory, no file that can grow, no shared memory, nobody reading."""
+"""A machine without resources: no log directory, no file that can grow, no shared memory, no reader of the output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ os.execv(sys.executable, [sys.executable, "-m", "traj_integrator_ros", *sys.argv
 
 
 def assert_serves(client: RosClient) -> None:
-    """All channels work, and bad input is still told."""
+    """All channels work, and bad input is still reported."""
     client.wait_until_active()
     client.settle_state([0.0] * DOF)
     client.answer(SEQUENCE)

@@ -67,6 +67,6 @@ def test_a_simulation_that_stops_and_starts_again_from_an_earlier_time(
             client.wait_for(lambda: len(client.batches) > 5, "answers to the planner", 20.0)
         client.spin(0.5)
         assert starts_at(client, 1e-6 * start_s), "a simulation that stands still makes nothing old"
-        client.status()  # told all the same: diagnostics follow the real time
+        client.status()  # published nevertheless: diagnostics follow the real time
     client.node.destroy_timer(planner)
     assert_accounted(client)

@@ -1,4 +1,5 @@
-"""Sequences that cannot be executed, sent into a running stream: refused for the right reason, and the stream goes on.
+"""Sequences that cannot be executed, sent into a running stream: refused for the right reason, and the stream
+continues.
 
 The robot executes all that is published; it must be left with nothing but a motion within limits, or a brake.
 """
@@ -37,7 +38,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture
 def robot(process: NodeProcess) -> Iterator[StreamedRobot]:
-    """A robot at rest; in the end it rests again, whatever it was sent, and has never left its limits."""
+    """A robot at rest; at the end it rests again, for any input, and has never exceeded its limits."""
     client = RosClient(JOINTS)
     client.wait_until_active()
     robot = StreamedRobot(client)
@@ -109,7 +110,7 @@ def test_implausible_stamps_are_refused(robot: StreamedRobot, ledger: Ledger) ->
 
 
 def test_a_stamp_ahead_of_a_robot_that_moves_unguided_is_refused(robot: StreamedRobot, ledger: Ledger) -> None:
-    """Nobody has told where it moves: no trajectory of this node."""
+    """Its motion is unknown: it is not from a trajectory of this node."""
     client = robot.client
     for transition in ("deactivate", "activate"):  # forgets what was published
         assert client.change_state(transition)
@@ -188,7 +189,7 @@ def test_a_chunk_that_the_robot_cannot_follow_is_refused(
 
 
 def test_limits_that_make_braking_impossible_refuse_every_end_in_motion(robot: StreamedRobot, ledger: Ledger) -> None:
-    """What was published before those limits goes on, to the brake that it has."""
+    """A motion that was published before those limits continues to its own brake."""
     with robot.streaming():
         pass
     told = robot.client.set_atomically(limits__acceleration=[1e-4] * 3)

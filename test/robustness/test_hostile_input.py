@@ -277,7 +277,7 @@ def test_generated_messages_to_joint_states(node: HostileNode, message: JointSta
     node.state(message, judge_state(message, NODE, node.newest_stamp_ns))
 
 
-# Damaged bytes: what the middleware's own decoder makes of them decides what they are
+# Damaged bytes: the result of the middleware's own decoder decides what they are
 
 
 def serialized(message: object) -> bytes:

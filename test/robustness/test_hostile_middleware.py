@@ -1,4 +1,4 @@
-"""What the middleware keeps from the node: it must go on serving others, and say so where it can know."""
+"""What the middleware keeps from the node: it must continue to serve others, and report it where it can know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SROS 2 policies: what they grant, and the permissions of DDS that `ros2 security` makes of them.
+"""SROS 2 policies: what they grant, and the DDS permissions that `ros2 security` generates from them.
 
 The rules are those of the sros2 package (names in a policy are resolved as names of a node; topics become rt/…,
 services rq/…Request and rr/…Reply), written down once more for machines on which it is not installed.
@@ -65,7 +65,7 @@ def permissions_xml(enclave: str, grants: set[Grant], domain_id: int, valid: tup
 
 
 def governance_xml(domain_id: int) -> str:
-    """What `ros2 security create_keystore` writes: nobody unknown, everything encrypted, access controlled."""
+    """What `ros2 security create_keystore` writes: no unknown participants, everything encrypted, access controlled."""
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <dds><domain_access_rules><domain_rule>
 <domains><id>{domain_id}</id></domains>

@@ -1,4 +1,4 @@
-"""The node under SROS 2: it serves whom the policies let in, and nobody else; it never runs unsecured by mistake."""
+"""The node under SROS 2: it serves only those whom the policies admit, and never runs unsecured by mistake."""
 
 from __future__ import annotations
 

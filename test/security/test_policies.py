@@ -1,4 +1,4 @@
-"""config/security grants exactly what the running node has: whoever adds a topic or a service has to grant it."""
+"""config/security grants exactly what the running node has: a new topic or service has to be granted."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_short_soak_of_chunks_commands_nothing_beyond_limits(project_root: Pat
 
 @pytest.mark.slow
 def test_limits_that_the_node_does_not_keep_make_the_soak_of_chunks_fail(project_root: Path, tmp_path: Path) -> None:
-    """The clients take the limits from the file; the node warns and publishes all the same."""
+    """The clients take the limits from the file; the node warns and publishes nevertheless."""
     loose = ("--set", "limits.action:=warn", "--set", "limits.velocity:=[0.05, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]")
     process = start(project_root, tmp_path, "--chunks", "--late-share", "0.5", "--minutes", "0.1", *loose)
     output, errors = process.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""A domain that was claimed is nobody else's, and one in which somebody speaks is not claimed."""
+"""A domain is claimed by one process only, and one with traffic is not claimed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_domain_with_traffic_is_not_claimed(monkeypatch: pytest.MonkeyPatch, t
             try:
                 node.bind(("127.0.0.1", 7410 + 250 * domain + 2))
                 break
-            except OSError:  # somebody does speak there
+            except OSError:  # there is traffic
                 continue
         assert not ros_domain._is_silent(domain)
 

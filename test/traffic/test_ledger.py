@@ -1,4 +1,4 @@
-"""The books close: everything sent is answered, rejected, sent to nobody, or lost."""
+"""Every message is accounted for: answered, rejected, sent while the node was down, or lost."""
 
 from __future__ import annotations
 

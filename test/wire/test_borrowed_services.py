@@ -1,4 +1,4 @@
-"""Requests and responses of the node's services, against the objects that rclpy makes of the same bytes."""
+"""Requests and responses of the node's services, compared with rclpy's objects for the same bytes."""
 
 from __future__ import annotations
 

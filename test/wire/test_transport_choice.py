@@ -114,7 +114,7 @@ def test_it_stays_on_this_machine_where_ros_does() -> None:
 
 @pytest.fixture
 def nothing_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An environment in which nobody has chosen transports; the folder of ROS."""
+    """An environment without chosen transports; the folder of ROS."""
     for name in (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", LIMIT_VARIABLE):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("ROS_HOME", str(tmp_path))
