@@ -4,7 +4,7 @@
 #   make demo DATA=path                integrates a recording (rosbag2 or CSV) instead of a planned motion
 #   make test PYTEST_ARGS="-k clique"  passes arguments to pytest
 #   make bench ARGS=--quick            passes arguments to the benchmarks
-#   make soak ARGS="--minutes 2"       and to the soak (--chunks: of a policy and a robot that executes)
+#   make soak ARGS="--minutes 2"       and to the soak (--chunks: a policy streams to a robot that executes)
 #   make matrix ARGS="jazzy-*"         tests some of the combinations
 
 # Without PYTHON, python3 is tried first and then every other one on this machine.
@@ -32,17 +32,17 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo bench soak test matrix gpu offline lint clean distclean
 
-help: ## says what there is
+help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-setup: ## makes .venv (nothing to do when it is up to date)
+setup: ## makes .venv (does nothing when it is up to date)
 	@command -v $(PYTHON) > /dev/null || { echo "set-up: no $(PYTHON): sudo apt install python3 python3-venv python3-dev" >&2; exit 1; }
 	@$(PYTHON) scripts/set_up.py $(wheels) $(given)
 
 demo: setup ## the main job: motion in, integrated and optimized trajectories out, into build/demo/
 	@$(in_environment) python -m traj_integrator_ros.demo $(if $(DATA),"$(DATA)")
 
-bench: setup ## speed against peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
+bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--quick takes under two minutes)
 	@$(in_environment) python -m benchmarks $(ARGS)
 
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
@@ -51,10 +51,10 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
 	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
 
-matrix: ## part of the tests on every ROS 2, Python and torch there is here, into docs/compatibility.md (ARGS=--list)
+matrix: ## part of the tests with every ROS 2, Python and torch available, into docs/compatibility.md (ARGS=--list)
 	@$(PYTHON) scripts/matrix.py $(ARGS)
 
-gpu: ## all that only a GPU can show, into build/gpu/: needs a torch with CUDA, no set-up (ARGS="--parts sweep")
+gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, no set-up (ARGS="--parts sweep")
 	@$(PYTHON) -m benchmarks.gpu $(ARGS)
 
 offline: setup ## compiles the GPU kernels for all architectures without a GPU, with the oldest and the newest Triton

@@ -32,7 +32,7 @@ def compiled_parts() -> dict[str, object]:
     try:
         from torch.utils.cpp_extension import BuildExtension as BuildBase
         from torch.utils.cpp_extension import CppExtension
-    except Exception as error:  # without torch there is nothing to build against; a broken one is no better
+    except Exception as error:  # torch is missing or broken, so there is nothing to build against
         if wish == "1":
             raise
         print(f"{PACKAGE}: no C++ kernels, since torch cannot be imported here: {error}", file=sys.stderr)
@@ -45,7 +45,7 @@ def compiled_parts() -> dict[str, object]:
     class BuildIfPossible(BuildBase):
         def finalize_options(self) -> None:
             super().finalize_options()
-            self.force = True  # another torch asks for a new build, and setuptools looks at our sources only
+            self.force = True  # another torch needs a new build, but setuptools checks only our sources
 
         def run(self) -> None:
             try:
@@ -105,7 +105,7 @@ setup(
         f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/src/*/*", "native/include/*/*"],
         f"{PACKAGE}.execution": ["src/*"],
     },
-    # The kernels and the engine need no more. rclpy and the messages come with ROS 2 (package.xml).
+    # The kernels and the engine need nothing else. rclpy and the messages come with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy"],
     extras_require={
         "demo": ["matplotlib", "PyYAML", "rich", "rosbags", "ruckig"],
@@ -127,6 +127,6 @@ setup(
         ],
     },
     options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},
-    zip_safe=False,  # a compiled extension, and C++ sources to build against, are files
+    zip_safe=False,  # the compiled extension and the C++ sources must be files
     **compiled_parts(),
 )

@@ -20,7 +20,7 @@ COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "_all_finite")
 
 @pytest.fixture
 def numpys():
-    """What is computed meanwhile is computed by numpy."""
+    """Within this context, numpy computes everything."""
 
     def run(function, *arguments, **named):
         with pytest.MonkeyPatch.context() as patch:
@@ -55,7 +55,7 @@ def test_the_motion_through_positions_is_numpys(numpys, count, fade_time, even):
                 settings = {"rest_tolerance": 0.01, "fade_time": fade_time}
                 ours = motion_of_positions(*arguments, **settings)
                 agree(ours, numpys(motion_of_positions, *arguments, **settings))
-                if ours.duration > 2 * fade_time:  # else what fades at the end begins with it, rounded
+                if ours.duration > 2 * fade_time:  # otherwise the fade at the end begins with it, rounded
                     np.testing.assert_array_equal(ours.begin.position, start.position)
                     np.testing.assert_array_equal(ours.begin.velocity, start.velocity)
 

@@ -1,7 +1,7 @@
-"""Compiled steps of motions (`src/`), where they are built: one call for what takes numpy many.
+"""Compiled steps of motions (`src/`), if they are built: one call each instead of many calls of numpy.
 
-Each of them has its counterpart in numpy, which tests hold it against and which does the work where there is none:
-functions here then return None, as they do for arrays that are not contiguous or not float64.
+Each of them has a counterpart in numpy, with which tests compare it and which is used if they are not built: functions
+here then return None, as they do for arrays that are not contiguous or not float64.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 
 def _nothing(*_: object) -> None:
-    """Stand in for what is not built."""
+    """Takes the place of functions that are not built."""
 
 
 try:
     from . import _native
-except ImportError:  # no compiler, or sources that nobody has installed
+except ImportError:  # no compiler, or sources that were not installed
     _native = None
 
 motion_through: Callable[..., int | None] = getattr(_native, "motion_through", _nothing)
@@ -28,7 +28,7 @@ coefficients `[N, K + 1, D]` to be written, K as `degree_through` has it.
 """
 
 surely_keeps: Callable[..., bool | None] = getattr(_native, "surely_keeps", _nothing)
-"""`surely_keeps(coefficients, knots, lows, highs)`: whether `extremes` says so in one of its quick ways."""
+"""`surely_keeps(coefficients, knots, lows, highs)`: whether one of the quick checks of `extremes` shows it."""
 
 states_at_knots: Callable[..., bool | None] = getattr(_native, "states_at_knots", _nothing)
 """`states_at_knots(coefficients, knots, ends_at_rest, out)`: position, velocity, acceleration `[3, N + 1, D]`."""

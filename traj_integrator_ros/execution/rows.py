@@ -24,11 +24,11 @@ class Hold(Enum):
     VELOCITY = "velocity"
     """Mean velocity of the step, hence the position at its end relative to its beginning."""
     ACCELERATION = "acceleration"
-    """Acceleration or jerk held over the step."""
+    """Acceleration held over the step."""
     ACCELERATION_SEMI_IMPLICIT = "acceleration_semi_implicit"
     """Acceleration that leads to a velocity, which is the mean velocity of the step, as in semi-implicit Euler."""
     JERK = "jerk"
-    """Acceleration or jerk held over the step."""
+    """Jerk held over the step."""
 
 
 def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr long kOrders = 4;
 
-// Few operations: how far each derivative can be from 0, position from where the piece begins.
+// Quick bounds: how far each derivative can be from 0, and the position from the beginning of its piece.
 bool is_far_from_bounds(const Pieces& motion, const double* lows, const double* highs) {
   const long dof = motion.dof, size = motion.size;
   double longest = 0;
@@ -47,7 +47,7 @@ bool is_far_from_bounds(const Pieces& motion, const double* lows, const double* 
 
 constexpr long kLanes = 8;
 
-// Joints side by side: as many as fit, of any number.
+// Joints are processed side by side, as many as fit, for any number of joints.
 struct Lanes {
   double of[kLanes];
 
@@ -97,7 +97,7 @@ bool control_points_keep(const Pieces& motion, long order, long joint, const dou
     for (long k = 0; k <= n; ++k, power *= step) {
       points[k].take(motion.at(piece) + (k + order) * motion.dof + joint, lanes, factors[k] * power);
     }
-    // From differences to the points themselves: each round sums up once more.
+    // From differences to the points themselves, by repeated summation.
     for (long round = n; round >= 1; --round) {
       for (long k = round; k <= n; ++k) points[k].add(points[k - 1]);
     }

@@ -1,4 +1,5 @@
-// Motions as `motion.py` has them: polynomial pieces, coefficients [count, size, dof] of the time since a piece began.
+// Motions as in `motion.py`: polynomial pieces, coefficients [count, size, dof] of powers of the time since a piece
+// began.
 #pragma once
 
 namespace traj_integrator::execution {

@@ -1,4 +1,4 @@
-// The states at the knots of a motion: `points.points_of` where knots are whole nanoseconds.
+// The states at the knots of a motion: `points.points_of` for knots at whole nanoseconds.
 #pragma once
 
 #include "pieces.h"

@@ -1,6 +1,6 @@
-// The module `_native`: functions on arrays that Python lends for one call, anything with the buffer protocol.
+// The module `_native`: functions on arrays borrowed from Python for one call, any objects with the buffer protocol.
 //
-// Each returns None, having written nothing, where an array is of another shape or type: numpy takes over.
+// Each returns None, having written nothing, if an array has another shape or type: then numpy computes it.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -102,7 +102,7 @@ PyObject* py_states_at_knots(PyObject*, PyObject* const* args, Py_ssize_t count)
   Py_RETURN_TRUE;
 }
 
-// A number is finite where not all bits of its exponent are set.
+// A number is finite if not all bits of its exponent are set.
 template <class Bits>
 bool all_finite(const void* numbers, long bytes, Bits exponent) {
   const char* from = static_cast<const char*>(numbers);

@@ -17,8 +17,8 @@ void solve_velocities(const Positions& positions, const Ends& ends, double* velo
   std::vector<double> factors(count + 1), rates(count);
   for (long k = 0; k < count; ++k) rates[k] = 1 / positions.knots.step(k);
   const auto secant = [&](long k, long d) { return (rows[(k + 1) * dof + d] - rows[k * dof + d]) * rates[k]; };
-  // An open end without jerk: the velocities at the ends of its piece have the secant as their mean.
-  double above = ends.velocity == nullptr ? 1.0 : 0.0;  // of the row before, already divided by its diagonal
+  // At an open end without jerk, the secant of the piece is the mean of the velocities at its ends.
+  double above = ends.velocity == nullptr ? 1.0 : 0.0;  // of the previous row, already divided by its diagonal
   factors[0] = above;
   for (long d = 0; d < dof; ++d) velocities[d] = ends.velocity == nullptr ? 2 * secant(0, d) : ends.velocity[d];
   for (long k = 1; k < count; ++k) {
@@ -36,7 +36,7 @@ void solve_velocities(const Positions& positions, const Ends& ends, double* velo
   for (long d = 0; d < dof; ++d) {
     if (ends.rests) {
       last[d] = 0.0;
-    } else if (above == 1.0) {  // one piece and both ends open: any velocities with that mean will do
+    } else if (above == 1.0) {  // one piece and both ends open: any velocities with that mean are possible
       last[d] = secant(count - 1, d);
     } else {
       last[d] = (2 * secant(count - 1, d) - last[d - dof]) / (1 - above);
@@ -48,7 +48,7 @@ void solve_velocities(const Positions& positions, const Ends& ends, double* velo
   }
 }
 
-// Steps of the same length all have the polynomials of one fade; `size` doubles apart.
+// Equal steps all have the same fading polynomials; `size` doubles apart.
 void write_cubics(const Positions& positions, const double* velocities, int size, double* coefficients) {
   const long dof = positions.dof;
   for (long k = 0; k < positions.knots.count; ++k) {
@@ -66,7 +66,7 @@ void write_cubics(const Positions& positions, const double* velocities, int size
   }
 }
 
-// When a fade ends that begins at time 0 and may end at one of these knots, increasing, the first of which is 0.
+// End of a fade that begins at time 0 and may end at one of these increasing knots, the first of which is 0.
 template <class KnotAt>
 double fade_span(const KnotAt& knot, long knots, double fade_time) {
   long last = 0;

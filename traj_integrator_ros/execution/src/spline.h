@@ -1,4 +1,4 @@
-// The motion through positions, as `rows.motion_of_positions` has it: C2 cubic spline and accelerations that fade.
+// The motion through positions, as in `rows.motion_of_positions`: C2 cubic spline and accelerations that fade.
 #pragma once
 
 #include "pieces.h"
@@ -7,13 +7,13 @@ namespace traj_integrator::execution {
 
 struct Positions {
   Knots knots;
-  const double* rows;  // [count + 1, dof]: the start's, then where each step leads
+  const double* rows;  // [count + 1, dof]: start position, then that at the end of each step
   long dof;
 };
 
 struct Ends {
-  const double* velocity;      // at the start [dof]; null: as the first pieces say
-  const double* acceleration;  // at the start [dof]; null: not known
+  const double* velocity;      // at the start [dof]; null: not clamped
+  const double* acceleration;  // at the start [dof]; null: unknown
   bool rests;                  // at the end
 };
 
