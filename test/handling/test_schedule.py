@@ -181,7 +181,7 @@ def test_a_robot_at_rest_waits_for_a_stamp_in_the_future() -> None:
 def test_a_robot_that_moves_unguided_cannot_wait() -> None:
     node = SimulatedNode(start_from="previous")
     node.measure(0.0, 0.5)
-    with pytest.raises(Rejected, match=r"future_sequence.*it is unknown"):
+    with pytest.raises(Rejected, match=r"future_sequence.*motion is unknown"):
         node.send(positions(0.0, 8), dt=0.05, stamp=NOW_S + 0.5)
 
 
