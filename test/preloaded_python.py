@@ -104,7 +104,7 @@ def main(address: str) -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.freeze()  # collections leave what the programs share alone
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait for the programs
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait for the programs
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen(64)

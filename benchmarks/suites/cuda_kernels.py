@@ -1,7 +1,7 @@
 """The Triton kernels on a CUDA device: large batches against a copy, small ones against the cheapest launch.
 
 Where there is no device nothing is timed; what was counted from offline compilation (benchmarks/results/
-triton_kernels.json, made by `python -m benchmarks.triton_accounting --keep`) is printed all the same.
+triton_kernels.json, made by `python -m benchmarks.triton_accounting --keep`) is printed nevertheless.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ Returns False, having done nothing, if one of them does not fit. Without autogra
 vjp_into: Callable[..., bool] = _C.vjp_into
 """`vjp_into(map, grad_p, grad_v, grad_a, grad_j, start_index, dt, truncate_terminal_gradient, action, p0, v0, a0)`.
 
-The vjp likewise: the last four are written, `[B, Ha, D]` and `[S, D]`, start rows that are None are left out.
+The same for the vjp: the last four are outputs, `[B, Ha, D]` and `[S, D]`; start rows that are None are not computed.
 """
 
 quadratic_cost_into: Callable[..., bool] = _C.quadratic_cost_into

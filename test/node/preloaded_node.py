@@ -138,5 +138,5 @@ def _run(job: dict) -> NoReturn:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait for the nodes
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait for the nodes
     serve()

@@ -89,7 +89,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
 
 @lru_cache(maxsize=32)
 def _equal_steps(dt: float, is_exact: bool, horizon: int) -> np.ndarray:
-    """Steps of one length, in whole nanoseconds; shared, so nobody may change them."""
+    """Steps of one length, in whole nanoseconds; cached, so they must not be changed."""
     steps = _whole_nanoseconds(action_steps(dt if is_exact else _decimal(np.asarray(dt)), horizon))
     steps.flags.writeable = False
     return steps

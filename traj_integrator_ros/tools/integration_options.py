@@ -66,8 +66,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     splines = parser.add_argument_group("with --control-space bspline")
     splines.add_argument("--fit", type=count, metavar="N", help="take a motion as a B-spline with N control points")
     splines.add_argument("--degree", type=int, choices=(3, 4, 5), help="where the file does not say (default: 3)")
-    splines.add_argument("--steps", type=count, metavar="N", help="rows in a segment, likewise (default: 4)")
-    splines.add_argument("--layout", choices=("tight", "curobo"), help="likewise (default: tight)")
+    splines.add_argument("--steps", type=count, metavar="N", help="rows in a segment, if not in the file (default: 4)")
+    splines.add_argument("--layout", choices=("tight", "curobo"), help="if not in the file (default: tight)")
     batches = parser.add_argument_group("batches larger than memory")
     batches.add_argument(
         "--batch-file", action="store_true", help="FILE is an .npy of actions [B, Ha, D], --out a folder for an .npy"
