@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.kernels import AccelerationIntegrator, reference_backend
+from traj_integrator_ros.kernels import AccelerationIntegrator, bspline_step, reference_backend
 from traj_integrator_ros.kernels.types import End
 
 # Map, scheme of both directions, scheme of the transpose alone, start rows.
@@ -20,6 +20,7 @@ VARIANTS = {
     "velocity": ("velocity", {}, {}, 3),
     "jerk": ("jerk", {}, {}, 3),
 }
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 
 
 @dataclass
@@ -114,6 +115,19 @@ class Case:
             if gradient is not None:
                 cost = cost + (output * gradient).sum()
         return torch.autograd.grad(cost, twin.dt)[0]
+
+
+def spline_and_gradients(
+    degree: int, steps: int, dtype: torch.dtype, dof: int, backend: str | None = None
+) -> tuple[Tensor, ...]:
+    """A spline to a goal, and gradients of everything but dt, from the same float32 numbers for every dtype."""
+    generator = torch.Generator().manual_seed(degree * steps)
+    sizes = [(3, 6, dof), *[(3, dof)] * 8]
+    leaves = [torch.randn(*size, generator=generator).to(dtype).requires_grad_() for size in sizes]
+    goal = {f"goal_{name}": row for name, row in zip(OUTPUTS, leaves[5:], strict=True)}
+    outputs = bspline_step(*leaves[:5], **goal, dt=0.1, degree=degree, steps=steps, layout="curobo", backend=backend)
+    upstream = [torch.randn(*output.shape, generator=generator).to(dtype) for output in outputs]
+    return (*outputs, *torch.autograd.grad(outputs, leaves, upstream))
 
 
 def assert_close(got: Tensor, want: Tensor, limit: float, name: object = "") -> None:

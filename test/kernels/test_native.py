@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_cases import VARIANTS, Case, assert_close
+from native_cases import OUTPUTS, VARIANTS, Case, assert_close, spline_and_gradients
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace, reference_backend
 
@@ -21,7 +21,6 @@ except ImportError as error:
 
 # Rounding of the arithmetic and of the result. The specification allows 2e-6 in float32.
 LIMIT = {torch.float32: 2e-7, torch.float64: 2e-14}
-OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 VARIANT = pytest.mark.parametrize("variant", VARIANTS)
 
 cases = st.builds(
@@ -144,7 +143,7 @@ def test_number_of_threads_does_not_change_a_bit(variant):
 def test_every_instruction_set_gives_the_same_bits():
     program = """
 import sys, torch
-from native_cases import VARIANTS, Case
+from native_cases import VARIANTS, Case, spline_and_gradients
 from traj_integrator_ros.kernels import native
 total = 0
 for variant in VARIANTS:
@@ -152,6 +151,11 @@ for variant in VARIANTS:
         case = Case(variant, 5, 33, 7, torch.float32, seed=1, dt_form=form)
         for result in (*case.forward(native), *case.vjp(native)):
             total = (total * 31 + int(result.view(torch.int32).long().sum())) % 2**61
+for degree in (3, 4, 5):
+    for steps in (1, 3, 4):
+        for dtype in (torch.float32, torch.float64):
+            for result in spline_and_gradients(degree, steps, dtype, 9):
+                total = (total * 31 + int(result.view(torch.int32).long().sum())) % 2**61
 print(native.instruction_set(), total)
 """
     results = {}
@@ -163,6 +167,14 @@ print(native.instruction_set(), total)
         results[name] = total
     assert "baseline" in results
     assert len(set(results.values())) == 1, results
+
+
+@pytest.mark.parametrize("degree", [3, 4, 5])
+@pytest.mark.parametrize("steps", [1, 3, 4, 7, 100])
+def test_splines_of_float32_and_their_gradients_are_float64_arithmetic_rounded(degree, steps):
+    exact = spline_and_gradients(degree, steps, torch.float64, 7, backend="reference")
+    for got, want in zip(spline_and_gradients(degree, steps, torch.float32, 7), exact, strict=True):
+        assert_close(got, want, 2e-7)
 
 
 @pytest.mark.parametrize(

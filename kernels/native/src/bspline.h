@@ -65,7 +65,9 @@ struct SplineVjp {
 };
 
 // Doubles of scratch memory that one thread needs.
-inline int64_t spline_scratch(const SplineShape& shape) { return 2 * shape.extended() * kSplineLanes; }
+inline int64_t spline_scratch(const SplineShape& shape) {
+  return 2 * shape.extended() * kSplineLanes + (shape.steps + 1) * (4 * shape.degree - 2);
+}
 
 #define TRAJ_INTEGRATOR_DECLARE_SPLINES(instruction_set)                                                        \
   namespace instruction_set {                                                                                   \

@@ -6,9 +6,11 @@
 #include "bspline.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include <immintrin.h>
 // Behind every standard header: only the loops may be compiled for it.
-#pragma GCC target("avx2,fma,f16c")
+#pragma GCC target("avx2,fma,f16c,prfchw")
 #define INSTRUCTION_SET avx2
 #define VECTOR_BYTES 32
+#define HAS_FMA
 #include "bspline_loops.inc"
 #endif
