@@ -3,7 +3,8 @@
 Compiles the launches whose names match a pattern (those of the kept table with no pattern; one or two of each kernel
 with --quick) for all architectures, AMD's too, without a GPU, and prints one line of JSON for each kernel. --keep
 prints a table, too, and writes benchmarks/results/triton_kernels.json: all for NVIDIA and AMD with the Triton that is
-imported, and keeps what the file has of the other one (`make offline` compiles with the oldest and the newest).
+imported, and keeps what the file has of the other one (`make offline` compiles with the oldest and the newest). With a
+pattern --keep replaces the rows of the launches that match it and leaves the others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
 
 import torch
 import triton
@@ -43,24 +43,37 @@ def main() -> None:
         known = tuple(LAUNCHES)
     rows = []
 
-    def matching(names: Sequence[str]) -> list[str]:
-        return [name for name in names if any(re.search(pattern, name) for pattern in patterns)]
+    def is_wanted(launch: str) -> bool:
+        return any(re.search(pattern, launch) for pattern in patterns)
 
     def add(found: Row) -> None:
         rows.append({"triton": triton.__version__, **found})
         print(json.dumps(rows[-1]), flush=True)
 
-    for compiled in compile_all(matching(known), arguments.sm):
+    for compiled in compile_all(known, arguments.sm, is_wanted):
         add(row(compiled))
-    for compiled in compile_all(matching(OTHER_DTYPES), [90]) if arguments.keep else ():
+    for compiled in compile_all(OTHER_DTYPES, [90], is_wanted) if arguments.keep else ():
         add(row(compiled))
-    for found in () if arguments.no_amd else compile_for_amd(matching(QUICK)):
+    for found in () if arguments.no_amd else compile_for_amd(QUICK, is_wanted):
         add(found)
     if arguments.keep:
         print(table([row for row in rows if "sm" in row]))
-        others = [row for row in load() if row["triton"] != triton.__version__]
-        lines = sorted((json.dumps(row) for row in rows + others), key=lambda line: json.loads(line)["triton"])
-        KEPT.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+        known_rows = load()
+        others = [row for row in known_rows if row["triton"] != triton.__version__ or not is_wanted(row["launch"])]
+        keep(rows + others, known_rows)
+
+
+def keep(rows: list[Row], before: list[Row]) -> None:
+    """Write the rows, each where its like was before."""
+    named = ("triton", "launch", "kernel", "sm", "architecture")
+    places: dict[tuple[object, ...], int] = {}
+    for place, known in enumerate(before):
+        places.setdefault(tuple(known.get(name) for name in named), place)
+    ordered = sorted(
+        rows, key=lambda row: (row["triton"], places.get(tuple(row.get(name) for name in named), len(before)))
+    )
+    lines = dict.fromkeys(map(json.dumps, ordered))  # two variants may come to the same
+    KEPT.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 
 def row(compiled: Compiled) -> Row:

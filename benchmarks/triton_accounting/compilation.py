@@ -62,12 +62,17 @@ class Compiled(NamedTuple):
     """Bytes per program."""
 
 
-def compile_all(names: Sequence[str], architectures: Sequence[int] = ARCHITECTURES) -> Iterator[Compiled]:
-    """Compile every kernel that the named launches start, once for each architecture."""
+def compile_all(
+    names: Sequence[str], architectures: Sequence[int], is_wanted: Callable[[str], bool]
+) -> Iterator[Compiled]:
+    """Compile every kernel that the named launches start, once for each architecture; of them those that are wanted.
+
+    What several launches start belongs to the first of them, whether or not that one is wanted.
+    """
     for fast_double in (True, False):
-        wanted = [sm for sm in architectures if (DEVICES[sm].double_a_cycle > 2) is fast_double]
-        for recorded in distinct(names, fast_double) if wanted else ():
-            for sm in wanted:
+        some = [sm for sm in architectures if (DEVICES[sm].double_a_cycle > 2) is fast_double]
+        for recorded in distinct(names, fast_double) if some else ():
+            for sm in some if is_wanted(recorded.launch) else ():
                 yield _compile(recorded, sm)
 
 
@@ -81,10 +86,10 @@ def _compile(recorded: Recorded, sm: int) -> Compiled:
     return Compiled(recorded, sm, whole, counted, compiled.metadata.shared)
 
 
-def compile_for_amd(names: Sequence[str], architectures: Sequence[str] = AMD_ARCHITECTURES) -> Iterator[dict]:
+def compile_for_amd(names: Sequence[str], is_wanted: Callable[[str], bool]) -> Iterator[dict]:
     """Compile for AMD GPUs: vector registers and spills of each kernel."""
     for recorded in distinct(names):
-        for name in architectures:
+        for name in AMD_ARCHITECTURES if is_wanted(recorded.launch) else ():
             target = GPUTarget("hip", name, 32 if name.startswith("gfx1") else 64)
             options = {key: value for key, value in recorded.options.items() if key != "maxnreg"}
             text = triton.compile(source(recorded), target=target, options=options).asm["amdgcn"]

@@ -31,7 +31,7 @@ from .addressing import (
     start_row,
 )
 from .launch import ScanTile, Upstream
-from .pairs import add, multiply, rounded, running_sum, whole_sum
+from .pairs import add, last_row, multiply, rounded, running_sum
 from .scan import FORWARD_POINTERS, FORWARD_SCALARS, VJP_POINTERS, VJP_SCALARS, scan_forward, scan_vjp
 
 
@@ -166,10 +166,8 @@ def acceleration_fwd_kernel(
         tl.store(p_acceleration + i_base + b_at, tl.where(b_moved, b_u, b_a0[None, :]), mask=b_in)
         tl.store(p_jerk + i_base + b_at, tl.where(b_moved, (b_u - b_a1) * b_r, 0.0), mask=b_in)
         if not SINGLE:
-            b_whole, b_whole_low = whole_sum(b_dv, b_dv_low, PAIRS)
-            b_v, b_v_low = add(b_v, b_v_low, b_whole, b_whole_low, PAIRS)
-            b_whole, b_whole_low = whole_sum(b_dp, b_dp_low, PAIRS)
-            b_p, b_p_low = add(b_p, b_p_low, b_whole, b_whole_low, PAIRS)
+            b_v, b_v_low = last_row(b_velocity, b_velocity_low, ROWS, PAIRS)
+            b_p, b_p_low = last_row(b_position, b_position_low, ROWS, PAIRS)
 
 
 @triton.jit(do_not_specialize=VJP_SCALARS, do_not_specialize_on_alignment=VJP_POINTERS)

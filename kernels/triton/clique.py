@@ -147,6 +147,7 @@ def clique_vjp(
         "H": horizon,
         "D": dof,
         **flat_division(horizon * dof, tile),
+        "n_magic_dof": flat_division(dof, tile)["n_magic"],
         "n_start_programs": start_programs,
         "DOUBLE": like.dtype == torch.float64,
         "START_LANES": START_LANES,

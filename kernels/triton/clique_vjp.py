@@ -14,7 +14,7 @@ from .addressing import (
     third_difference,
 )
 
-_SCALARS = ("n_dt", "n_rows", "H", "D", "n_magic", "n_start_programs")
+_SCALARS = ("n_dt", "n_rows", "H", "D", "n_magic", "n_magic_dof", "n_start_programs")
 _VJP_POINTERS = ("p_grad_action", "p_grad_position", "p_grad_velocity", "p_grad_acceleration", "p_grad_jerk", "p_dt")
 
 
@@ -37,6 +37,7 @@ def clique_vjp_kernel(
     H,
     D,
     n_magic,
+    n_magic_dof,
     n_start_programs,
     DT_PER_TRAJECTORY: tl.constexpr,
     DT_PER_STEP: tl.constexpr,
@@ -114,50 +115,68 @@ def clique_vjp_kernel(
     if DT_PER_TRAJECTORY:
         p_row_dt = p_dt + i_row * n_dt + b_row.to(tl.int64) * n_dt
     if DT_PER_STEP:
-        b_h = b_place // D + 1
-        b_r = reciprocal_double(tl.load(p_row_dt + b_h, mask=b_in0, other=1), DOUBLE)
-        b_r1 = reciprocal_double(tl.load(p_row_dt + b_h + 1, mask=b_in1, other=1), DOUBLE)
-        b_r2 = reciprocal_double(tl.load(p_row_dt + b_h + 2, mask=b_in2, other=1), DOUBLE)
-        b_r3 = reciprocal_double(tl.load(p_row_dt + b_h + 3, mask=b_in3, other=1), DOUBLE)
+        if SHORT:
+            b_step = short_quotient(b_place, n_magic_dof)
+        else:
+            b_step = b_place // D
+        p_step = p_row_dt + b_step
+        b_r = reciprocal_double(tl.load(p_step + 1, mask=b_in0, other=1), DOUBLE)
+        b_r1 = reciprocal_double(tl.load(p_step + 2, mask=b_in1, other=1), DOUBLE)
+        b_r2 = reciprocal_double(tl.load(p_step + 3, mask=b_in2, other=1), DOUBLE)
+        b_r3 = reciprocal_double(tl.load(p_step + 4, mask=b_in3, other=1), DOUBLE)
     elif DT_PER_TRAJECTORY:
         b_r = reciprocal(tl.load(p_row_dt, mask=b_in0, other=1), DTYPE)
     else:
         b_r = reciprocal(tl.load(p_row_dt), DTYPE)
+    # With step lengths of their own, what is scaled alike is summed first: ga + Wj - Wj[h+1], then gv + Wa - Wa[h+1].
+    b_a = tl.zeros([LANES], DTYPE)
+    b_a1 = tl.zeros([LANES], DTYPE)
+    b_a2 = tl.zeros([LANES], DTYPE)
+    b_v = tl.zeros([LANES], DTYPE)
+    b_v1 = tl.zeros([LANES], DTYPE)
     b_grad = tl.zeros([LANES], DTYPE)
-    if p_grad_jerk is not None:
-        p_next = p_grad_jerk + i_first + D
-        b_g = load_gradient(p_next, b_lane, b_in0, DTYPE)
-        b_g1 = load_gradient(p_next + D, b_lane, b_in1, DTYPE)
-        b_g2 = load_gradient(p_next + 2 * D, b_lane, b_in2, DTYPE)
-        b_g3 = load_gradient(p_next + 3 * D, b_lane, b_in3, DTYPE)
-        if DT_PER_STEP:
-            b_w1 = (b_g1 * b_r1 - b_g2 * b_r2) * b_r1
-            b_w = (b_g * b_r - b_g1 * b_r1) * b_r
-            b_w2 = (b_g2 * b_r2 - b_g3 * b_r3) * b_r2
-            b_grad += (b_w - b_w1) * b_r - (b_w1 - b_w2) * b_r1
-        else:
-            b_d, b_e = difference(b_g, b_g1)
-            b_d1, b_e1 = difference(b_g1, b_g2)
-            b_d2, b_e2 = difference(b_g2, b_g3)
-            b_grad += third_difference(b_d, b_e, b_d1, b_e1, b_d2, b_e2) * (b_r * b_r * b_r)
     if p_grad_acceleration is not None:
         p_next = p_grad_acceleration + i_first + D
-        b_g = load_gradient(p_next, b_lane, b_in0, DTYPE)
-        b_g1 = load_gradient(p_next + D, b_lane, b_in1, DTYPE)
-        b_g2 = load_gradient(p_next + 2 * D, b_lane, b_in2, DTYPE)
-        if DT_PER_STEP:
-            b_w1 = b_g1 * b_r1
-            b_grad += (b_g * b_r - b_w1) * b_r - (b_w1 - b_g2 * b_r2) * b_r1
-        else:
-            b_grad += ((b_g - b_g1) - (b_g1 - b_g2)) * (b_r * b_r)
+        b_a = load_gradient(p_next, b_lane, b_in0, DTYPE)
+        b_a1 = load_gradient(p_next + D, b_lane, b_in1, DTYPE)
+        b_a2 = load_gradient(p_next + 2 * D, b_lane, b_in2, DTYPE)
     if p_grad_velocity is not None:
         p_next = p_grad_velocity + i_first + D
-        b_g = load_gradient(p_next, b_lane, b_in0, DTYPE)
-        b_g1 = load_gradient(p_next + D, b_lane, b_in1, DTYPE)
-        if DT_PER_STEP:
-            b_grad += b_g * b_r - b_g1 * b_r1
-        else:
-            b_grad += (b_g - b_g1) * b_r
+        b_v = load_gradient(p_next, b_lane, b_in0, DTYPE)
+        b_v1 = load_gradient(p_next + D, b_lane, b_in1, DTYPE)
     if p_grad_position is not None:
-        b_grad += load_gradient(p_grad_position + i_first + D, b_lane, b_in0, DTYPE)
+        b_grad = load_gradient(p_grad_position + i_first + D, b_lane, b_in0, DTYPE)
+    if p_grad_jerk is not None:
+        p_next = p_grad_jerk + i_first + D
+        b_j = load_gradient(p_next, b_lane, b_in0, DTYPE)
+        b_j1 = load_gradient(p_next + D, b_lane, b_in1, DTYPE)
+        b_j2 = load_gradient(p_next + 2 * D, b_lane, b_in2, DTYPE)
+        b_j3 = load_gradient(p_next + 3 * D, b_lane, b_in3, DTYPE)
+        if DT_PER_STEP:
+            b_a += b_j * b_r - b_j1 * b_r1
+            b_a1 += b_j1 * b_r1 - b_j2 * b_r2
+            b_a2 += b_j2 * b_r2 - b_j3 * b_r3
+        else:
+            b_d, b_e = difference(b_j, b_j1)
+            b_d1, b_e1 = difference(b_j1, b_j2)
+            b_d2, b_e2 = difference(b_j2, b_j3)
+            b_grad += third_difference(b_d, b_e, b_d1, b_e1, b_d2, b_e2) * (b_r * b_r * b_r)
+    if DT_PER_STEP:
+        if p_grad_jerk is not None or p_grad_acceleration is not None:
+            b_v += b_a * b_r - b_a1 * b_r1
+            b_v1 += b_a1 * b_r1 - b_a2 * b_r2
+        if (p_grad_jerk is not None or p_grad_acceleration is not None) or p_grad_velocity is not None:
+            b_grad += b_v * b_r - b_v1 * b_r1
+    else:
+        if p_grad_acceleration is not None:
+            b_grad += ((b_a - b_a1) - (b_a1 - b_a2)) * (b_r * b_r)
+        if p_grad_velocity is not None:
+            b_grad += (b_v - b_v1) * b_r
     tl.store(p_grad_action + i_first + b_lane, narrow(b_grad, p_grad_action), mask=b_in)
+
+
+@triton.jit
+def short_quotient(b_place, n_magic):
+    """Which step a place in a short row belongs to, without a division: see `launch.flat_division`."""
+    SHIFT: tl.constexpr = 21
+    return ((b_place.to(tl.uint32) * n_magic.to(tl.uint32)) >> SHIFT).to(tl.int32)

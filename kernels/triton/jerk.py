@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .addressing import add_carry, advance_carry, load_gradient, load_start, load_steps, start_row
 from .launch import ScanTile, Upstream
-from .pairs import add, multiply, rounded, running_sum, whole_sum
+from .pairs import add, last_row, multiply, rounded, running_sum
 from .scan import FORWARD_POINTERS, FORWARD_SCALARS, VJP_POINTERS, VJP_SCALARS, scan_forward, scan_vjp
 
 
@@ -152,12 +152,9 @@ def jerk_fwd_kernel(
         )
         tl.store(p_jerk + i_base + b_at, b_u, mask=b_in)
         if not SINGLE:
-            b_whole, b_whole_low = whole_sum(b_da, b_da_low, PAIRS)
-            b_a, b_a_low = add(b_a, b_a_low, b_whole, b_whole_low, PAIRS)
-            b_whole, b_whole_low = whole_sum(b_dv, b_dv_low, PAIRS)
-            b_v, b_v_low = add(b_v, b_v_low, b_whole, b_whole_low, PAIRS)
-            b_whole, b_whole_low = whole_sum(b_dp, b_dp_low, PAIRS)
-            b_p, b_p_low = add(b_p, b_p_low, b_whole, b_whole_low, PAIRS)
+            b_a, b_a_low = last_row(b_acceleration, b_acceleration_low, ROWS, PAIRS)
+            b_v, b_v_low = last_row(b_velocity, b_velocity_low, ROWS, PAIRS)
+            b_p, b_p_low = last_row(b_position, b_position_low, ROWS, PAIRS)
 
 
 @triton.jit(do_not_specialize=VJP_SCALARS, do_not_specialize_on_alignment=VJP_POINTERS)

@@ -2,8 +2,8 @@
 
 On GPUs that compute float64 at 1/64 of the rate of float32 this is faster than float64; on those with half the rate it
 is not. Every function takes `PAIRS`; without it the low parts are ignored, and the high ones may have any dtype. The
-error-free transformations (Knuth's sum, Dekker's product) hold only as written: kernels that use them with `PAIRS` are
-compiled without contraction to fused multiply-adds.
+error-free transformations (Knuth's sum, and the rest of a product by one fused multiply-add) hold only as written:
+kernels that use them with `PAIRS` are compiled without contraction to further ones.
 """
 
 import triton
@@ -25,10 +25,8 @@ def multiply(b_high, b_low, b_other, b_other_low, PAIRS: tl.constexpr):
     """The product of two numbers."""
     b_product = b_high * b_other
     if PAIRS:
-        b_a, b_a_rest = _halves(b_high)
-        b_b, b_b_rest = _halves(b_other)
-        b_rest = ((b_a * b_b - b_product) + b_a * b_b_rest + b_a_rest * b_b) + b_a_rest * b_b_rest
-        b_low = b_rest + (b_high * b_other_low + b_low * b_other)
+        b_rest = tl.fma(b_high, b_other, -b_product)
+        b_low = tl.fma(b_high, b_other_low, tl.fma(b_low, b_other, b_rest))
     return b_product, b_low
 
 
@@ -43,12 +41,13 @@ def running_sum(b_high, b_low, PAIRS: tl.constexpr):
 
 
 @triton.jit
-def whole_sum(b_high, b_low, PAIRS: tl.constexpr):
-    """Sums along the first dimension."""
+def last_row(b_high, b_low, ROWS: tl.constexpr, PAIRS: tl.constexpr):
+    """The last of `ROWS` rows: what running sums carry on to the next block, without adding it up again."""
+    b_is_last = (tl.arange(0, ROWS) == ROWS - 1)[:, None]
+    b_high = tl.sum(tl.where(b_is_last, b_high, 0.0), 0)
     if PAIRS:
-        b_high, b_low = tl.reduce((b_high, b_low), 0, combine)
+        b_low = tl.sum(tl.where(b_is_last, b_low, 0.0), 0)
     else:
-        b_high = tl.sum(b_high, 0)
         b_low = tl.zeros_like(b_high)
     return b_high, b_low
 
@@ -68,11 +67,3 @@ def combine(b_high, b_low, b_other, b_other_low):
     b_seen = b_sum - b_high
     b_rest = (b_high - (b_sum - b_seen)) + (b_other - b_seen)
     return b_sum, b_rest + (b_low + b_other_low)
-
-
-@triton.jit
-def _halves(b_x):
-    """Two numbers of 12 digits each, whose products are exact."""
-    b_scaled = b_x * 4097.0
-    b_half = b_scaled - (b_scaled - b_x)
-    return b_half, b_x - b_half

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -168,19 +169,20 @@ def test_programs_on_a_multiprocessor(registers, shared, warps, programs):
 
 
 def test_the_kept_count_has_room_for_nine_tenths_of_the_bandwidth():
-    """Of a float32 pass at the usual size by issue slots, on all GPUs that are counted but two.
+    """Of a float32 pass by issue slots, with a step length for each step, too, on all GPUs that are counted but one.
 
-    A B200 has room for 97 instructions an element only, an Orin for less than a sum of jerks without float64 takes.
+    A B200 has room for 97 instructions an element only.
     """
     from benchmarks.triton_accounting.occupancy import room_for
     from benchmarks.triton_accounting.table import OLDEST_TRITON, load, table
 
     rows = [row for row in load() if "sm" in row and row["triton"] != OLDEST_TRITON]
-    usual = [row for row in rows if "float32 one dt H32 D7" in row["launch"] and "instructions" in row]
+    usual = [row for row in rows if re.search("float32 .* D7", row["launch"]) and "instructions" in row]
+    usual = [row for row in usual if not row["launch"].startswith("bspline")]
     assert {row["bytes_per_element"] for row in usual} == {20}
     usual = [row for row in usual if "dt_gradient" not in row["kernel"]]  # a third pass, which few ask for
     over = {(row["kernel"], row["sm"]) for row in usual if row["instructions"] > room_for(row["sm"], 20)}
-    assert {(kernel, sm) for kernel, sm in over if sm != 100} == {("jerk_fwd_kernel", 87)}
+    assert {sm for _, sm in over} == {100}
     assert "H200" in table(rows)
 
 

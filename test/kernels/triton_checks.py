@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -151,6 +152,33 @@ def test_float32_sums_of_long_motions_are_within_2e_6_with_and_without_float64(n
     wanted_forward, wanted_gradients = expected(kernel, case)
     assert max(errors(forward, wanted_forward)) <= 2e-6
     assert max(errors(gradients, wanted_gradients)) <= 2e-6
+
+
+@pytest.mark.parametrize("name", ["acceleration_zoh", "acceleration_semi_implicit_euler", "jerk"])
+def test_sums_in_pairs_of_float32_are_as_exact_as_those_in_float64(name, monkeypatch):
+    kernel, horizon = MAPS[name], 200
+    if not ON_GPU:
+        fuse_in_the_interpreter(monkeypatch)
+    case = make_case(kernel, 1, horizon, 3, torch.float32)
+    case.dt = torch.full_like(case.dt, 0.02)
+    case.action = 1 + torch.rand(case.action.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    found = []
+    for fast_double in (True, False):
+        monkeypatch.setattr(scan, "has_fast_double", lambda device, fast_double=fast_double: fast_double)
+        forward, _ = launch(kernel, case)
+        found.append(max(errors(forward, expected(kernel, case)[0])))
+    assert found[1] <= 1.01 * found[0]
+
+
+def fuse_in_the_interpreter(monkeypatch) -> None:
+    """Multiply and add with one rounding, as devices do; the interpreter rounds twice."""
+    from triton.runtime import interpreter
+
+    def fused(builder: object, x: object, y: object, z: object) -> object:
+        exact = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data
+        return interpreter.TensorHandle(exact.astype(z.data.dtype), z.dtype.scalar)
+
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_fma", fused)
 
 
 @EACH_MAP
