@@ -27,7 +27,8 @@ import torch
 from traj_integrator_ros.engine import auto
 from traj_integrator_ros.engine.direct import DirectRunner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.engine.mapped import most_mapped_bytes
+from traj_integrator_ros.engine.staged import MOST_RECORDED_BYTES, StagedRunner
 from traj_integrator_ros.kernels import MAPS, default_backend
 
 from . import report
@@ -117,9 +118,13 @@ def sweep(device: str, dry: bool) -> Iterator[Row]:
 
 
 def engine(device: str, dry: bool) -> Iterator[Row]:
-    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
+    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover.
+
+    Small calls on the device also with every one of them mapped, and with every one copied: where `copied/mapped` falls
+    below 1 is the number for `IntegratorConfig.mapped_bytes`, in `bytes` of inputs and results of the larger call.
+    """
+    horizon, dof = cuda_kernels.HORIZON, cuda_kernels.DOF
     for batch in DRY_BATCHES if dry else BATCHES:
-        horizon, dof = cuda_kernels.HORIZON, cuda_kernels.DOF
         config = IntegratorConfig(dof=dof, device=device, max_batch=BATCHES[-1])
         engines = {
             "device": TrajectoryIntegrator(config),
@@ -131,6 +136,11 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
             engines["device"] = TrajectoryIntegrator(config, staged[0])
             both_kinds = auto.AutoRunner(DirectRunner(torch.float32), staged[1], torch.empty)
             engines["auto"] = TrajectoryIntegrator(config, both_kinds)
+        moved = 4 * batch * (horizon + 4 * MAPS["clique"].output_horizon(horizon)) * dof
+        if moved <= MOST_RECORDED_BYTES:
+            for name, most in (("mapped", MOST_RECORDED_BYTES), ("copied", 0)):
+                runner = StagedRunner(torch.device(device), torch.float32, 4, mapped_bytes=most)
+                engines[name] = TrajectoryIntegrator(config, runner)
         actions, start = torch.randn(batch, horizon, dof).numpy(), StartState(torch.randn(1, dof).numpy())
         upstream = UpstreamGradient(*torch.randn(4, batch, horizon, dof).numpy())
 
@@ -139,18 +149,15 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
             return integrator.vjp(start, upstream, actions=actions).action  # noqa: B023
 
         results = {name: both(integrator).clone() for name, integrator in engines.items()}
-        for name in ("device", "auto"):
+        for name in engines:
             torch.testing.assert_close(results[name], results["cpu"], rtol=1e-3, atol=1.0)
         runs = {name: lambda integrator=integrator: both(integrator) for name, integrator in engines.items()}
         times = _times(runs, dry)
-        yield {
-            "B": batch,
-            "H": horizon,
-            "D": dof,
-            **times,
-            "cpu/device": round(times["cpu_us"] / times["device_us"], 3),
-            "auto": engines["auto"].place,
-        }
+        row = {"B": batch, "H": horizon, "D": dof, "bytes": moved, **times}
+        row["cpu/device"] = round(times["cpu_us"] / times["device_us"], 3)
+        if "mapped" in engines:
+            row["copied/mapped"] = round(times["copied_us"] / times["mapped_us"], 3)
+        yield row | {"mapped_bytes": most_mapped_bytes(torch.device(device)), "auto": engines["auto"].place}
 
 
 def peers(device: str, dry: bool) -> Iterator[Row]:

@@ -248,12 +248,11 @@ def test_large_calls_in_parts_give_what_the_whole_gives(start, monkeypatch):
 def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
     host = torch.empty(20)
     device = torch.device("meta")  # any that is not the CPU
-    together = PackedResults(host.split([12, 8]), Buffers(device, torch.float32), device)
+    together = PackedResults(host.split([12, 8]), Buffers(device, torch.float32), device, mapped=False)
     assert [tuple(x.shape) for x in together.device] == [(12,), (8,)]
-    assert together._packed is not None
-    assert together._packed[1].data_ptr() == host.data_ptr()
-    apart = PackedResults((host[:5], host[9:]), Buffers(device, torch.float32), device)
-    assert apart._packed is None
+    assert [(flat.numel(), target.data_ptr()) for flat, target in together._copied] == [(20, host.data_ptr())]
+    apart = PackedResults((host[:5], host[9:]), Buffers(device, torch.float32), device, mapped=False)
+    assert [target.data_ptr() for _, target in apart._copied] == [host.data_ptr(), host[9:].data_ptr()]
 
 
 def test_without_graphs_nothing_is_kept_but_the_shared_memory():

@@ -21,6 +21,8 @@ from .dt import DtWork, vjp_dt
 from .evaluation import evaluate
 from .evaluation_work import Evaluation, EvaluationWork, Wanted
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
+from .mapped import most_mapped_bytes
+from .packing import Pack, packer
 from .results import ForwardResults, VjpResults, gradient_size
 from .staged import StagedRunner
 from .types import (
@@ -60,7 +62,8 @@ class Calls:
         self.dtype = DTYPES[config.dtype]
         self._buffers = Buffers(self.device, self.dtype)
         self._runner = self._make_runner() if runner is None else runner
-        self._sizes = split.PartSizes(str(self.device), self._runner.release)
+        self._inputs = Buffers(self.device, self.dtype)  # of what the runner does not do
+        self._sizes = split.PartSizes(str(self.device), self._free)
         self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
         self._steps: dict[float, np.ndarray] = {}
 
@@ -83,12 +86,13 @@ class Calls:
 
     def take_over(self, other: Calls) -> None:
         """Take over the memory of `other`, which has the same device and dtype."""
-        self._buffers, self._runner, self._sizes = other._buffers, other._runner, other._sizes
+        self._buffers, self._inputs = other._buffers, other._inputs
+        self._runner, self._sizes = other._runner, other._sizes
 
     def release(self) -> None:
         """Free the buffers, also those on the device."""
         self._buffers.clear()
-        self._runner.release()
+        self._free()
         self._sizes.forget()
 
     def control_map(self, control_space: ControlSpace | None, spline: SplineForm | None) -> ControlMap:
@@ -186,7 +190,7 @@ class Calls:
             actions, end = actions_to_goal(actions, end, kernel.goal_place, self._buffers), NO_GOAL
         states = (_AT_REST if start is None else start.rows, index, step, end.rows, end.index)
         work = DtWork(kernel, upstream, actions, *states)
-        gradient = vjp_dt(work, self.device, self.dtype, self._sizes)
+        gradient = vjp_dt(work, self._pack(self.device), self._sizes)
         return results, gradient.reshape(np.shape(dt))
 
     def evaluate(
@@ -214,7 +218,7 @@ class Calls:
         if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(kernel, actions.shape)):
             runner, device = runner.cpu, torch.device("cpu")
         fused = isinstance(runner, DirectRunner)
-        return evaluate(work, device, self.dtype, self._buffers, self._sizes, fused=fused)
+        return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
 
     def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
         """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and converted once."""
@@ -233,10 +237,19 @@ class Calls:
     def _make_runner(self) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
             return DirectRunner(self.dtype)
-        staged = StagedRunner(self.device, self.dtype, self.config.max_graphs)
+        staged = StagedRunner(self.device, self.dtype, self.config.max_graphs, None, self.config.mapped_bytes)
         if self.config.device != "auto" or default_backend(torch.device("cpu")) is not Backend.NATIVE:
             return staged
         return AutoRunner(DirectRunner(self.dtype), staged, self._pinned)
+
+    def _pack(self, device: torch.device) -> Pack:
+        configured = self.config.mapped_bytes
+        most = most_mapped_bytes(device) if configured is None or device.type == "cpu" else configured
+        return packer(self._inputs, device, self.dtype, most)
+
+    def _free(self) -> None:
+        self._runner.release()
+        self._inputs.clear()
 
     def _pinned(self, shape: tuple[int, ...]) -> Tensor:
         return torch.empty(shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")

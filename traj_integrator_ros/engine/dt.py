@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..kernels import ControlMap, dt_derivatives
 from ..kernels.types import End
+from .packing import Pack
 from .split import PartSizes
 from .types import Array
 from .work import part_of_dt, part_of_rows
@@ -28,31 +29,43 @@ class DtWork(NamedTuple):
     goal_index: np.ndarray | None = None
 
 
-def vjp_dt(work: DtWork, device: torch.device, dtype: torch.dtype, sizes: PartSizes) -> Tensor:
+def vjp_dt(work: DtWork, pack: Pack, sizes: PartSizes) -> Tensor:
     """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts if the whole does not fit."""
     total = torch.zeros(work.dt.shape, dtype=torch.float64)
-    batch = work.actions.shape[0]
-
-    def real(value: Array | None, begin: int, end: int | None) -> Tensor | None:
-        return None if value is None else _to_device(value[begin:end], device, dtype)
-
-    def rows_of(rows: tuple[Array | None, ...], index: np.ndarray | None, begin: int, end: int) -> End:
-        taken = [real(row, 0, None) for row in part_of_rows(rows, index, begin, end)]
-        return End(taken, None if index is None else _to_device(index[begin:end], device, torch.int64))
 
     def part(begin: int, end: int) -> None:
+        start = part_of_rows(work.start, work.start_index, begin, end)
+        goal = part_of_rows(work.goal, work.goal_index, begin, end)
+        given = pack(
+            {
+                **{f"grad_{i}": _some(gradient, begin, end) for i, gradient in enumerate(work.upstream)},
+                "actions": work.actions[begin:end],
+                **{f"start_{i}": rows for i, rows in enumerate(start)},
+                **{f"goal_{i}": rows for i, rows in enumerate(goal)},
+                "start_index": _some(work.start_index, begin, end),
+                "goal_index": _some(work.goal_index, begin, end),
+                "dt": part_of_dt(work.dt, begin, end),
+            }
+        )
         gradient = _differentiate(
             work.kernel,
-            [real(value, begin, end) for value in work.upstream],
-            real(work.actions, begin, end),
-            [rows_of(work.start, work.start_index, begin, end), rows_of(work.goal, work.goal_index, begin, end)],
-            _to_device(part_of_dt(work.dt, begin, end), device, torch.float64),
+            [given[f"grad_{i}"] for i in range(len(work.upstream))],
+            given["actions"],
+            [
+                End([given[f"start_{i}"] for i in range(len(start))], given["start_index"]),
+                End([given[f"goal_{i}"] for i in range(len(goal))], given["goal_index"]),
+            ],
+            given["dt"],
         )
         part_of_total = total if total.shape[0] == 1 else total[begin:end]
         part_of_total += gradient.cpu()
 
-    sizes.run(("dt", work.kernel.name, work.actions.shape[1]), batch, part)
+    sizes.run(("dt", work.kernel.name, work.actions.shape[1]), work.actions.shape[0], part)
     return total
+
+
+def _some(value: Array | None, begin: int, end: int) -> Array | None:
+    return None if value is None else value[begin:end]
 
 
 def _differentiate(
@@ -71,9 +84,3 @@ def _differentiate(
     scheme = operator.scheme(kernel.scheme)
     with torch.no_grad():
         return dt_derivatives.vjp(operator.name, actions, filled, dt, upstream, scheme)
-
-
-def _to_device(value: Array, device: torch.device, dtype: torch.dtype) -> Tensor:
-    # Arrays are copied, because they may be read-only, and torch has no read-only tensors.
-    source = torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value.detach()
-    return source.to(device, dtype)

@@ -2,8 +2,8 @@
 
 Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are on the CPU, as tensors or as numpy arrays.
 After the first calls of a kind nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
-read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`). Batches that do not fit on the
-device are computed in parts (`engine.split`).
+read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`), without copies if it is small
+(`engine.mapped`). Batches that do not fit on the device are computed in parts (`engine.split`).
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class TrajectoryIntegrator:
     def with_changes(self, **changes: object) -> TrajectoryIntegrator:
         """Return an engine with some configuration fields changed; it takes over the memory if that still fits."""
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
-        same = ("device", "dtype", "max_graphs")
+        same = ("device", "dtype", "max_graphs", "mapped_bytes")
         if all(getattr(changed.config, name) == getattr(self.config, name) for name in same):
             changed._calls.take_over(self._calls)
         return changed

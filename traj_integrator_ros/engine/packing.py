@@ -1,47 +1,58 @@
-"""Inputs and results of a call, each in one block of memory, so that one copy moves all of them."""
+"""Inputs and results of a call, each in one block of memory, so that at most one copy moves all of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .buffers import Buffers
+from .mapped import seen_by
 from .types import Array
 
 # Dtypes of the inputs that do not have the engine's dtype.
 _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
 _ALIGNMENT = 64
 
+Pack = Callable[[Mapping[str, Array | None]], dict[str, Tensor | None]]
+"""Takes inputs of one call to the device."""
+
+
+Places = dict[str, tuple[int, tuple[int, ...], torch.dtype]]
+"""First byte, shape and dtype of each input that is there."""
+
 
 class PackedInputs:
-    """Named inputs, one after the other, on the host (pinned) and on the device; on the CPU both are the same.
+    """Named inputs, one after the other, on the host (pinned) and on the device.
 
     Args:
         values: inputs with the shapes and dtypes of all that follow; None for absent ones.
         buffers: where the memory comes from.
         device: the kernels'.
         dtype: the engine's.
+        mapped: the device reads the host's memory, if it can.
 
     """
 
     def __init__(
-        self, values: Mapping[str, Array | None], buffers: Buffers, device: torch.device, dtype: torch.dtype
+        self,
+        values: Mapping[str, Array | None],
+        buffers: Buffers,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        mapped: bool,
     ) -> None:
-        places: dict[str, tuple[int, tuple[int, ...], torch.dtype]] = {}
-        size = 0
-        for name, value in values.items():
-            if value is not None:
-                shape, kind = tuple(value.shape), _DTYPES.get(name, dtype)
-                places[name] = (size, shape, kind)
-                size += -(-math.prod(shape) * kind.itemsize // _ALIGNMENT) * _ALIGNMENT
-        self._on_device = buffers.view("input", "inputs", (size,), torch.uint8)
-        on_host = device.type == "cpu"
-        self._on_host = self._on_device if on_host else buffers.view("output", "inputs", (size,), torch.uint8)
-        self.device = {name: _view(self._on_device, places.get(name)) for name in values}
+        places, size = _places(values, dtype)
+        self._on_host = buffers.view("output", "inputs", (size,), torch.uint8)
+        self._copied: Tensor | None = None
+        on_device = seen_by(device, self._on_host) if mapped else None
+        if on_device is None:
+            on_device = self._copied = buffers.view("input", "inputs", (size,), torch.uint8)
+        self.device = {name: _view(on_device, places.get(name)) for name in values}
         self._host = {name: _view(self._on_host, place) for name, place in places.items()}
         self._arrays = {name: tensor.numpy() for name, tensor in self._host.items()}
 
@@ -54,9 +65,9 @@ class PackedInputs:
                 self._host[name].copy_(value.detach())
 
     def upload(self) -> None:
-        """Start the one copy to the device."""
-        if self._on_host is not self._on_device:
-            self._on_device.copy_(self._on_host, non_blocking=True)
+        """Start the one copy to the device, if it needs one."""
+        if self._copied is not None:
+            self._copied.copy_(self._on_host, non_blocking=True)
 
 
 class PackedResults:
@@ -66,36 +77,62 @@ class PackedResults:
         hosts: memory for the results, in the engine's dtype; one copy serves those that are adjacent.
         buffers: where the device's memory comes from.
         device: the kernels'.
+        mapped: the device writes the host's memory, if it can.
 
     """
 
-    def __init__(self, hosts: Sequence[Tensor], buffers: Buffers, device: torch.device) -> None:
-        self._hosts = hosts
-        self._packed: tuple[Tensor, Tensor] | None = None
-        if device.type == "cpu" and all(host.is_contiguous() for host in hosts):
-            self.device = list(hosts)
+    def __init__(self, hosts: Sequence[Tensor], buffers: Buffers, device: torch.device, *, mapped: bool) -> None:
+        self._copied: list[tuple[Tensor, Tensor]] = []
+        seen = [seen_by(device, host) if mapped else None for host in hosts]
+        if all(tensor is not None for tensor in seen):
+            self.device = seen
             return
         size = sum(host.numel() for host in hosts)
         flat = buffers.view("input", "results", (size,))
         pieces = flat.split([host.numel() for host in hosts])
         self.device = [piece.view(host.shape) for piece, host in zip(pieces, hosts, strict=True)]
         if _in_one_piece(hosts):
-            self._packed = flat, torch.as_strided(hosts[0], (size,), (1,))
+            self._copied = [(flat, torch.as_strided(hosts[0], (size,), (1,)))]
+            return
+        for result, host in zip(self.device, hosts, strict=True):
+            # Of some of the trajectories of each output, the outputs lie apart.
+            self._copied += [(result, host)] if host.is_contiguous() else zip(result, host, strict=True)
 
     def download(self) -> None:
-        """Start the copy to the host."""
-        if self._packed is not None:
-            flat, host = self._packed
-            host.copy_(flat, non_blocking=True)
-            return
-        for result, host in zip(self.device, self._hosts, strict=True):
-            if result is host:
-                continue
-            if host.is_contiguous():
-                host.copy_(result, non_blocking=True)
-                continue
-            for part, target in zip(result, host, strict=True):  # some of the trajectories of each output
-                target.copy_(part, non_blocking=True)
+        """Start the copies to the host, if there are any."""
+        for result, host in self._copied:
+            host.copy_(result, non_blocking=True)
+
+
+def packer(buffers: Buffers, device: torch.device, dtype: torch.dtype, mapped_bytes: int) -> Pack:
+    """Return what takes the inputs of a call to the device by one copy; up to `mapped_bytes` of them by none.
+
+    The tensors are valid until it is called again.
+    """
+
+    def pack(values: Mapping[str, Array | None]) -> dict[str, Tensor | None]:
+        inputs = PackedInputs(values, buffers, device, dtype, mapped=packed_size(values, dtype) <= mapped_bytes)
+        inputs.fill(values)
+        inputs.upload()
+        return inputs.device
+
+    return pack
+
+
+def packed_size(values: Mapping[str, Array | None], dtype: torch.dtype) -> int:
+    """Bytes of inputs that are packed; `dtype` is the engine's."""
+    return _places(values, dtype)[1]
+
+
+def _places(values: Mapping[str, Array | None], dtype: torch.dtype) -> tuple[Places, int]:
+    places: Places = {}
+    size = 0
+    for name, value in values.items():
+        if value is not None:
+            shape, kind = tuple(value.shape), _DTYPES.get(name, dtype)
+            places[name] = (size, shape, kind)
+            size += -(-math.prod(shape) * kind.itemsize // _ALIGNMENT) * _ALIGNMENT
+    return places, size
 
 
 def _view(memory: Tensor, place: tuple[int, tuple[int, ...], torch.dtype] | None) -> Tensor | None:

@@ -1,8 +1,9 @@
 """The runner of a device with memory of its own: inputs in through pinned memory, kernels, results out.
 
-One copy takes all inputs to the device and one takes the results back. On CUDA, each kind and shape of small call is
-one graph; a large call is computed in parts, whose copies overlap with the kernels of other parts. The runner also
-works on the CPU, where nothing is recorded.
+One copy takes all inputs to the device and one takes the results back; in the smallest calls there are none, and the
+kernels access the host's memory (`mapped`). On CUDA, each kind and shape of small call is one graph; a large call is
+computed in parts, whose copies overlap with the kernels of other parts. The runner also works on the CPU, where nothing
+is recorded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from torch import Tensor
 from .buffers import Buffers
 from .graphs import CudaRecorder, GraphCache, Recorder
 from .kernel_calls import launch_forward, launch_vjp
-from .packing import PackedInputs, PackedResults
+from .mapped import most_mapped_bytes
+from .packing import PackedInputs, PackedResults, packed_size
 from .types import Array
 from .work import ForwardWork, VjpWork
 
@@ -37,14 +39,21 @@ class StagedRunner:
         dtype: of inputs and results.
         max_graphs: number of kinds of calls that are recorded and kept; 0 records nothing.
         recorder: records calls; the default is CUDA graphs on CUDA, and none elsewhere.
+        mapped_bytes: calls with at most so many bytes of inputs and results are not copied; None: see `mapped`.
 
     """
 
     def __init__(
-        self, device: torch.device, dtype: torch.dtype, max_graphs: int, recorder: Recorder | None = None
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        max_graphs: int,
+        recorder: Recorder | None = None,
+        mapped_bytes: int | None = None,
     ) -> None:
         self._device = device
         self._dtype = dtype
+        self._mapped_bytes = most_mapped_bytes(device) if mapped_bytes is None else mapped_bytes
         if recorder is None and device.type == "cuda" and max_graphs > 0:
             recorder = CudaRecorder(device)
         self._lanes = [_Lane.on(device, dtype) for _ in range(2)]
@@ -55,7 +64,7 @@ class StagedRunner:
         with torch.no_grad():
             moved = work.out.nbytes
             if self._is_recorded(moved, work.out):
-                self._run_recorded(_ForwardCall, work, _forward_inputs(work), (work.out,))
+                self._run_recorded(_ForwardCall, work, _forward_inputs(work))
             else:
                 for lane, begin, end in self._parts(work.batch, moved):
                     part = work if end - begin == work.batch else work.part(begin, end)
@@ -67,7 +76,7 @@ class StagedRunner:
         with torch.no_grad():
             moved = sum(gradient.nbytes for gradient in work.upstream if gradient is not None)
             if self._is_recorded(moved, work.action):
-                self._run_recorded(_VjpCall, work, _vjp_inputs(work), (work.action, *work.start, *work.goal))
+                self._run_recorded(_VjpCall, work, _vjp_inputs(work))
                 self._wait()
                 return
             parts = self._parts(work.batch, moved)
@@ -103,12 +112,11 @@ class StagedRunner:
         call_type: type[_ForwardCall] | type[_VjpCall],
         work: ForwardWork | VjpWork,
         inputs: dict[str, Array | None],
-        results: tuple[Tensor, ...],
     ) -> None:
         def make() -> _ForwardCall | _VjpCall:
             return self._call(call_type, work, inputs, Buffers(self._device, self._dtype))
 
-        call, do_work = self.graphs.find(_key(call_type, work, inputs, results), make)
+        call, do_work = self.graphs.find(_key(call_type, work, inputs), make)
         call.inputs.fill(inputs)
         do_work()
 
@@ -147,7 +155,10 @@ class StagedRunner:
         inputs: dict[str, Array | None],
         buffers: Buffers,
     ) -> _ForwardCall | _VjpCall:
-        return call_type(work, PackedInputs(inputs, buffers, self._device, self._dtype), buffers, self._device)
+        moved = packed_size(inputs, self._dtype) + sum(result.nbytes for result in call_type.results_of(work))
+        mapped = moved <= self._mapped_bytes
+        packed = PackedInputs(inputs, buffers, self._device, self._dtype, mapped=mapped)
+        return call_type(work, packed, PackedResults(call_type.results_of(work), buffers, self._device, mapped=mapped))
 
     def _wait(self) -> None:
         for lane in self._lanes:
@@ -183,11 +194,16 @@ class _Lane(NamedTuple):
 class _ForwardCall:
     """Memory and work of one kind of forward call."""
 
-    def __init__(self, work: ForwardWork, inputs: PackedInputs, buffers: Buffers, device: torch.device) -> None:
+    def __init__(self, work: ForwardWork, inputs: PackedInputs, results: PackedResults) -> None:
         self.inputs = inputs
+        self._results = results
         self._kernel = work.kernel
         self._goals = len(work.goal)
-        self._results = PackedResults((work.out,), buffers, device)
+
+    @staticmethod
+    def results_of(work: ForwardWork) -> tuple[Tensor, ...]:
+        """Where the results go."""
+        return (work.out,)
 
     def enqueue(self) -> None:
         """Copy in, integrate, copy out."""
@@ -204,11 +220,16 @@ class _ForwardCall:
 class _VjpCall:
     """Memory and work of one kind of vjp call."""
 
-    def __init__(self, work: VjpWork, inputs: PackedInputs, buffers: Buffers, device: torch.device) -> None:
+    def __init__(self, work: VjpWork, inputs: PackedInputs, results: PackedResults) -> None:
         self.inputs = inputs
+        self._results = results
         self._kernel = work.kernel
         self._first_goal = len(work.start)
-        self._results = PackedResults((work.action, *work.start, *work.goal), buffers, device)
+
+    @staticmethod
+    def results_of(work: VjpWork) -> tuple[Tensor, ...]:
+        """Where the results go."""
+        return (work.action, *work.start, *work.goal)
 
     def enqueue(self) -> None:
         """Copy in, compute the vjp, copy out."""
@@ -242,9 +263,9 @@ def _vjp_inputs(work: VjpWork) -> dict[str, Array | None]:
 
 
 def _key(
-    call_type: type, work: ForwardWork | VjpWork, inputs: Mapping[str, Array | None], results: tuple[Tensor, ...]
+    call_type: type[_ForwardCall] | type[_VjpCall], work: ForwardWork | VjpWork, inputs: Mapping[str, Array | None]
 ) -> Hashable:
     """The key of a recording: map, shapes, which inputs are given, and where the results go."""
     shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())
-    places = tuple((result.data_ptr(), tuple(result.shape)) for result in results)
+    places = tuple((result.data_ptr(), tuple(result.shape)) for result in call_type.results_of(work))
     return call_type, work.kernel.name, shapes, places
