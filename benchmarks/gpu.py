@@ -43,6 +43,8 @@ Row = dict[str, object]
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("build", "tests", "sweep", "engine", "peers")
 BATCHES, DRY_BATCHES = (1, 10, 100, 1000, 10_000, 100_000), (2,)
+ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
+"""Denser where copies may begin to pay."""
 DRY_MAPS = ("clique", "jerk")
 ROUNDS, SAMPLE_S = 9, 0.02
 TOY = {"DEVICE": "cpu", "BACKEND": "triton", "HORIZON": 8}
@@ -124,7 +126,7 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
     below 1 is the number for `IntegratorConfig.mapped_bytes`, in `bytes` of inputs and results of the larger call.
     """
     horizon, dof = cuda_kernels.HORIZON, cuda_kernels.DOF
-    for batch in DRY_BATCHES if dry else BATCHES:
+    for batch in DRY_BATCHES if dry else ENGINE_BATCHES:
         config = IntegratorConfig(dof=dof, device=device, max_batch=BATCHES[-1])
         engines = {
             "device": TrajectoryIntegrator(config),
@@ -139,7 +141,7 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
         moved = 4 * batch * (horizon + 4 * MAPS["clique"].output_horizon(horizon)) * dof
         if moved <= MOST_RECORDED_BYTES:
             for name, most in (("mapped", MOST_RECORDED_BYTES), ("copied", 0)):
-                runner = StagedRunner(torch.device(device), torch.float32, 4, mapped_bytes=most)
+                runner = StagedRunner(engines["device"].device, torch.float32, 4, mapped_bytes=most)
                 engines[name] = TrajectoryIntegrator(config, runner)
         actions, start = torch.randn(batch, horizon, dof).numpy(), StartState(torch.randn(1, dof).numpy())
         upstream = UpstreamGradient(*torch.randn(4, batch, horizon, dof).numpy())
@@ -157,7 +159,7 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
         row["cpu/device"] = round(times["cpu_us"] / times["device_us"], 3)
         if "mapped" in engines:
             row["copied/mapped"] = round(times["copied_us"] / times["mapped_us"], 3)
-        yield row | {"mapped_bytes": most_mapped_bytes(torch.device(device)), "auto": engines["auto"].place}
+        yield row | {"mapped_bytes": most_mapped_bytes(engines["device"].device), "auto": engines["auto"].place}
 
 
 def peers(device: str, dry: bool) -> Iterator[Row]:
