@@ -46,7 +46,7 @@ def main() -> int:
             print(f"{cell.name}: {description(known_result(cell)) if known_result(cell) else 'to be tested'}")
         return 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:  # cells share libraries and names
+    with (FOLDER / "lock").open("w") as lock:  # cells share copies and libraries
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,7 +1,7 @@
 """One cell of the matrix: a copy of the checkout, set up with one ROS 2, one Python and one torch, and tested.
 
 Releases of ROS 2 share a copy: what set-up has for one of them it takes over for the other, and the C++ kernels are the
-same. Copies with the same torch share its libraries, and matrix_compiler.py saves compiling what another copy has.
+same. Copies with the same torch share its libraries.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run_cell(cell: Cell) -> Result:
     begun = time.monotonic()
     command = [cell.python, "scripts/set_up.py", "--wheels", cell.distro, "--python-is-given"]
     log = cell.folder / "build" / f"matrix-set-up-{cell.distro}.log"
-    variables = compilers(cell.folder, cell.site_packages) | lender(cell)
+    variables = compilers(cell.folder / "build" / "compilers") | lender(cell)
     returncode, output = run(command, cell.folder, log, SET_UP_WITHIN_S, **variables)
     result.set_up_s = round(time.monotonic() - begun)
     if returncode == 0:
