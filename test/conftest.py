@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from preloaded_python import share_preloaded_python
 
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
 from traj_integrator_ros.traffic.local_dds import isolate
@@ -47,6 +48,8 @@ def _turn_files(config: pytest.Config) -> list[Path]:
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
     remove_abandoned_segments()  # of an earlier run that was killed
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        share_preloaded_python()
     _turns.extend(os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _turn_files(config))
     if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist: files come in the order of ours
         config.option.loadscopereorder = False

@@ -26,6 +26,7 @@ from typing import NoReturn
 PRELOADED = (
     "numpy",
     "torch",
+    "torch._dynamo",  # torch.optim and much else import it with the first call
     "yaml",
     "rclpy",
     "rclpy.node",
@@ -40,12 +41,10 @@ HELD = ("OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TRITON_INTERPRET", "PYTHONFAULTHA
 COMMAND = """#!{python} -IS
 import marshal, os, signal, socket, sys
 
-def call():
+def call(server):
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     forwarded = {{signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}}
     signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)
-    server = socket.socket(socket.AF_UNIX)
-    server.connect({address!r})
     job = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ), ignored))
     socket.send_fds(server, [len(job).to_bytes(8, "little")], [0, 1, 2])
     server.sendall(job)
@@ -71,14 +70,31 @@ def is_served():
     return bool(words) and (words[0] in ("-c", "-m") or words[0][0] != "-") and not others
 
 if is_served():
-    call()
+    server = socket.socket(socket.AF_UNIX)
+    try:
+        server.connect({address!r})
+    except OSError:  # it has ended
+        pass
+    else:
+        call(server)
 os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 """
+
+
+SHARED = "PRELOADED_PYTHON"
+"""Variable that names the command of the process that runs several workers of pytest."""
+
+
+def share_preloaded_python() -> None:
+    """Let this process and those that it starts use one command."""
+    os.environ[SHARED] = preloaded_python()
 
 
 @functools.cache
 def preloaded_python() -> str:
     """The path of the command; the process behind it starts with the first call and ends with this one."""
+    if shared := os.environ.get(SHARED):
+        return shared
     folder = Path(tempfile.mkdtemp(prefix="python_"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     address, command = str(folder / "socket"), folder / "python"
@@ -100,15 +116,15 @@ def main(address: str) -> None:
     import signal
     import socket
 
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address)
+    server.listen(64)
+    print("listens", flush=True)
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.freeze()  # collections leave what the programs share alone
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for those that wait for the programs
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(address)
-    server.listen(64)
-    print("listens", flush=True)
     if job := _next_job(server):
         _end(_exit_code(*job))
 
