@@ -24,13 +24,15 @@ endif
 
 # One worker more than cores: tests of the node wait for much of their time.
 workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 1 : 8)))
+coverage = build/coverage
+measured = COVERAGE_ROOT=$(CURDIR) COVERAGE_PROCESS_START=$(CURDIR)/test/coverage.ini PYTHONPATH=$(CURDIR)/$(coverage)/packages:$$PYTHONPATH
 in_environment = . $(venv)/environment.sh &&
 
 # Set-up compiles no modules: the first import does, and unless it may leave the result, so does every import after it.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test matrix gpu offline lint clean distclean
+.PHONY: help setup demo bench soak test coverage matrix gpu offline lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -50,6 +52,14 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
 	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
+
+coverage: setup ## all tests, and which lines of the kernels and the package they run, in all processes
+	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target $(coverage)/packages coverage==7.10.7
+	@echo "import coverage; coverage.process_startup()" > $(coverage)/packages/sitecustomize.py
+	@rm -f $(coverage)/data*
+	@$(in_environment) $(measured) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS); \
+	$(measured) python -m coverage combine --quiet --rcfile=test/coverage.ini && \
+	$(measured) python -m coverage report --rcfile=test/coverage.ini
 
 matrix: ## part of the tests with every ROS 2, Python and torch available, into docs/compatibility.md (ARGS=--list)
 	@$(PYTHON) scripts/matrix.py $(ARGS)
