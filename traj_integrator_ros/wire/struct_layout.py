@@ -39,13 +39,32 @@ _NO_ELEMENTS = (0, 0, 0)
 
 
 class _Field(NamedTuple):
-    """How a field is read from the words of its struct, how it is appended to them, and its default."""
+    """How a field is read from the words of its struct, its words, and its default: as expressions in Python."""
 
-    take: Callable[[Words], object]
-    put: Callable[[object, list], None]
-    blank: Callable[[], object]
+    take: str
+    """Of the words `w`."""
+    put: str
+    """Of the object `v`; words separated by commas."""
+    blank: str
     widest: str
     """The number that determines its alignment, as Python's struct names it."""
+
+
+class _Code:
+    """One function for all fields of a message: a call for each of them would take longer than what it does."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, object] = {"SimpleNamespace": SimpleNamespace}
+
+    def name(self, value: object) -> str:
+        """Return what a value is called in expressions."""
+        name = f"n{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def function(self, argument: str, expression: str) -> Callable:
+        """Return the function of an expression."""
+        return eval(f"lambda {argument}: {expression}", self._names)
 
 
 class StructLayout:
@@ -64,7 +83,12 @@ class StructLayout:
         self._lengths: list[tuple[int, tuple[str, ...]]] = []
         """For each sequence and string: its index among the words, and its path."""
         formats: list[str] = []
-        self._fields = self._nested(message, formats, count(), ())
+        self._code = _Code()
+        fields = self._nested(message, formats, count(), ())
+        self._take = self._code.function("w", fields.take)
+        self._put = self._code.function("v", f"({fields.put},)")
+        self.blank: Callable[[], SimpleNamespace] = self._code.function("", fields.blank)
+        """Makes an object to be written, with default values in its fields."""
         self._struct = struct.Struct("".join(formats))
         self.size = self._struct.size
         """Size of the struct, in bytes."""
@@ -75,7 +99,7 @@ class StructLayout:
 
     def read(self, address: int) -> tuple:
         """The fields of the struct at an address, as a named tuple of copies."""
-        return self._fields.take(self.words(address))
+        return self._take(self.words(address))
 
     def write(self, message: object, memory: ctypes.Array) -> None:
         """Fill a struct with an object's fields; it points to the object's arrays and strings, which must stay alive.
@@ -84,13 +108,7 @@ class StructLayout:
             struct.error, TypeError, AttributeError: a field of another type.
 
         """
-        words: list = []
-        self._fields.put(message, words)
-        self._struct.pack_into(memory, 0, *words)
-
-    def blank(self) -> SimpleNamespace:
-        """An object to be written, with default values in its fields."""
-        return self._fields.blank()
+        self._struct.pack_into(memory, 0, *self._put(message))
 
     def example(self) -> object:
         """An rclpy message whose sequences and strings differ in length."""
@@ -120,64 +138,53 @@ class StructLayout:
         widest = max((field.widest for field in fields), key=struct.calcsize)
         formats[begin] = f"0{widest}"
         formats.append(f"0{widest}")
-        made = namedtuple(message.__name__, names)
-        takers = [field.take for field in fields]
-        putters = [(name, field.put) for name, field in zip(names, fields, strict=True)]
-        blanks = [(name, field.blank) for name, field in zip(names, fields, strict=True)]
-
-        def put(value: object, words: list) -> None:
-            for name, put_field in putters:
-                put_field(getattr(value, name), words)
-
-        def take(words: Words) -> tuple:
-            return made(*[take_field(words) for take_field in takers])
-
-        return _Field(take, put, lambda: SimpleNamespace(**{name: blank() for name, blank in blanks}), widest)
+        made = self._code.name(namedtuple(message.__name__, names))
+        blanks = ", ".join(f"{name}={field.blank}" for name, field in zip(names, fields, strict=True))
+        return _Field(
+            f"{made}({', '.join(field.take for field in fields)})",
+            ", ".join(field.put for field in fields),
+            f"SimpleNamespace({blanks})",
+            widest,
+        )
 
     def _field(self, kind: object, formats: list[str], place: Iterator[int], path: tuple[str, ...]) -> _Field:
         if isinstance(kind, NamespacedType):
             nested = getattr(import_module(".".join(kind.namespaces)), kind.name)
             return self._nested(nested, formats, place, path)
-        at = next(place)
+        at, value, name = next(place), ".".join(("v", *path)), self._code.name
         if isinstance(kind, BasicType):
             number = _FORMATS[kind.typename]
             formats.append(number)
-            return _Field(lambda words: words[at], lambda value, words: words.append(value), int, number)
+            return _Field(f"w[{at}]", value, "0", number)
         next(place), next(place)
         formats.append(_SEQUENCE)
         self._lengths.append((at, path))
         if isinstance(kind, UnboundedString):
-            return _Field(lambda words: _string(words[at]), lambda value, words: words.extend(_text(value)), str, "P")
+            return _Field(f"{name(_string)}(w[{at}])", f"*{name(_text)}({value})", "''", "P")
         element = kind.value_type if isinstance(kind, UnboundedSequence) else None
         if isinstance(element, UnboundedString):
-            return _Field(
-                lambda words: _strings(words[at], words[at + 1]),
-                lambda value, words: words.extend(_texts(tuple(value))),
-                tuple,
-                "P",
-            )
+            taken = f"{name(_strings)}(w[{at}], w[{at + 1}])"
+            return _Field(taken, f"*{name(_texts)}(tuple({value}))", "()", "P")
         if not isinstance(element, BasicType):
             raise KeyError(f"{'.'.join(path)}: of type {kind}")
-        return self._array(at, np.dtype(_FORMATS[element.typename]), ".".join(path))
+        dtype = np.dtype(_FORMATS[element.typename])
+        empty, kind = name(np.empty(0, dtype)), name(dtype)
+        taken = f"{name(_array)}(w[{at}], w[{at + 1}], {kind}) if w[{at + 1}] else {empty}"
+        words = f"{name(_words_of)}({value}, {kind}, {'.'.join(path)!r})"
+        return _Field(taken, f"*({name(_NO_ELEMENTS)} if {value} is {empty} else {words})", empty, "P")
 
-    @staticmethod
-    def _array(at: int, dtype: np.dtype, name: str) -> _Field:
-        empty = np.empty(0, dtype)
 
-        def take(words: Words) -> np.ndarray:
-            size = words[at + 1]
-            return np.frombuffer(ctypes.string_at(words[at], size * dtype.itemsize), dtype) if size else empty
+def _array(address: int, size: int, dtype: np.dtype) -> np.ndarray:
+    return np.frombuffer(ctypes.string_at(address, size * dtype.itemsize), dtype)
 
-        def put(values: np.ndarray, words: list) -> None:
-            size = values.size
-            if not size:
-                words.extend(_NO_ELEMENTS)
-                return
-            if values.dtype != dtype or not values.flags.c_contiguous:
-                raise TypeError(f"{name}: expected a contiguous array of {dtype}, got {values.dtype}")
-            words += values.__array_interface__["data"][0], size, size
 
-        return _Field(take, put, lambda: empty, "P")
+def _words_of(values: np.ndarray, dtype: np.dtype, name: str) -> tuple[int, int, int]:
+    size = values.size
+    if not size:
+        return _NO_ELEMENTS
+    if values.dtype != dtype or not values.flags.c_contiguous:
+        raise TypeError(f"{name}: expected a contiguous array of {dtype}, got {values.dtype}")
+    return values.__array_interface__["data"][0], size, size
 
 
 def _string(address: int) -> str:
