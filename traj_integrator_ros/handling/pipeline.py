@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -149,7 +148,7 @@ class Pipeline:
         return self._integrated(request, start, wanted)
 
     def _integrated(self, request: ActionRequest, start: StartState, wanted: int) -> IntegratedBatch:
-        with _device_memory():
+        with _device_memory:
             result = self.engine.integrate_array(
                 start,
                 request.actions,
@@ -248,7 +247,7 @@ class Pipeline:
         if want_dt:
             _require_dt_with_gradient(request, "leave data empty")
         start = self._start(update()) if want_dt and request.start is None else request.start
-        with _device_memory():
+        with _device_memory:
             result = self.engine.vjp_arrays(
                 start,
                 gradients,
@@ -291,7 +290,7 @@ class Pipeline:
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
         start = self._start(update()) if request.start is None else request.start
-        with _device_memory():
+        with _device_memory:
             result = self.engine.evaluate(
                 start,
                 request.actions,
@@ -351,13 +350,18 @@ def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
         )
 
 
-@contextmanager
-def _device_memory() -> Iterator[None]:
-    """Turn the engine's out-of-memory error into a rejection."""
-    try:
-        yield
-    except OutOfDeviceMemory as error:
-        raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
+class _DeviceMemory:
+    """Turns the engine's out-of-memory error into a rejection."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OutOfDeviceMemory):
+            raise Rejected(RejectionReason.OUT_OF_DEVICE_MEMORY, f"batch: {error}") from error
+
+
+_device_memory = _DeviceMemory()
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:

@@ -282,6 +282,8 @@ def _check_goal(
         "velocity": fields.goal_velocity,
         "acceleration": fields.goal_acceleration,
     }
+    if not (fields.goal_index.size or any(values.size for values in parts.values())):
+        return None, None
     unknown = [name for name, values in parts.items() if values.size and name not in kernel.goal]
     if unknown or (fields.goal_index.size and not kernel.goal):
         field = f"goal.{unknown[0]}" if unknown else "goal_index"

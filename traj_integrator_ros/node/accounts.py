@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from rclpy.node import Node
 
@@ -43,18 +42,15 @@ class Accounts:
         """Logs a line at level warning, throttled by its key."""
         self._error = ThrottledLog(self._log_error)
 
-    @contextmanager
-    def guard(self, source: str) -> Iterator[Outcome]:
+    def guard(self, source: str) -> _Guard:
         """Confine errors to the input that caused them: count and log them, and record them in the outcome."""
-        outcome = Outcome()
-        try:
-            yield outcome
-        except Rejected as rejected:
-            self.rejected.count(rejected.reason)
-            self.warn((source, rejected.reason), f"{source} rejected, {rejected}")
-            outcome.reason = str(rejected)
-        except Exception as error:
-            outcome.reason = self.failure(source, error)
+        return _Guard(self, source)
+
+    def refused(self, source: str, rejected: Rejected) -> str:
+        """Count and log input that was rejected; return its reason in one line."""
+        self.rejected.count(rejected.reason)
+        self.warn((source, rejected.reason), f"{source} rejected, {rejected}")
+        return str(rejected)
 
     def failure(self, source: str, error: Exception) -> str:
         """Count and log an unexpected error with its traceback; return its reason in one line."""
@@ -87,6 +83,31 @@ class Accounts:
 
     def _log_error(self, line: str) -> None:
         self._node.get_logger().error(line)
+
+
+class _Guard:
+    """`Accounts.guard`; not a generator, since every message passes through three of them."""
+
+    __slots__ = ("_accounts", "_outcome", "_source")
+
+    def __init__(self, accounts: Accounts, source: str) -> None:
+        self._accounts = accounts
+        self._source = source
+        self._outcome = Outcome()
+
+    def __enter__(self) -> Outcome:
+        return self._outcome
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, Rejected):
+            self._outcome.reason = self._accounts.refused(self._source, error)
+        elif isinstance(error, Exception):
+            self._outcome.reason = self._accounts.failure(self._source, error)
+        else:
+            return False
+        return True
 
 
 def one_line(error: BaseException) -> str:

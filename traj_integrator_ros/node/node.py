@@ -48,7 +48,7 @@ from .entities import (
 )
 from .latency import LatencyRing
 from .namesakes import Namesakes
-from .rclpy_features import answer_refused_transitions, introspection_state
+from .rclpy_features import answer_refused_transitions, introspection_state, nanoseconds_of
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -326,7 +326,7 @@ class IntegratorNode(LifecycleNode):
         return self._now_ns()
 
     def _now_ns(self) -> int:
-        return self.get_clock().now().nanoseconds
+        return nanoseconds_of(self.get_clock())
 
     # Parameters at run time
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.clock import Clock
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -29,6 +30,7 @@ __all__ = [
     "answer_refused_transitions",
     "guard_parameters",
     "introspection_state",
+    "nanoseconds_of",
     "wants_message_info",
     "with_message_info",
 ]
@@ -106,6 +108,15 @@ def introspection_state(events: str) -> object:
         "metadata": ServiceIntrospectionState.METADATA,
         "contents": ServiceIntrospectionState.CONTENTS,
     }[events]
+
+
+def nanoseconds_of(clock: Clock) -> int:
+    """The time of a clock, ns; without the object that rclpy makes of it, where rclpy can."""
+    handle = clock.handle
+    if not hasattr(handle, "get_now"):
+        return clock.now().nanoseconds
+    with handle:
+        return handle.get_now().nanoseconds
 
 
 def with_message_info(callback: Callable[[bytes, Mapping[str, object]], None]) -> Callable:
