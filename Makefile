@@ -22,8 +22,8 @@ else
 venv := .venv
 endif
 
-# One worker more than cores: tests of the node wait for much of their time.
-workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 1 : 8)))
+# Two workers more than cores: tests of the node wait for much of their time.
+workers = $(shell cores=$$(nproc); echo $$((cores < 8 ? cores + 2 : 8)))
 coverage = build/coverage
 measured = COVERAGE_ROOT=$(CURDIR) COVERAGE_PROCESS_START=$(CURDIR)/test/coverage.ini PYTHONPATH=$(CURDIR)/$(coverage)/packages:$$PYTHONPATH
 in_environment = . $(venv)/environment.sh &&
