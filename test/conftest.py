@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ def _prepare_environment() -> None:
     # Several test processes and their nodes share the cores; more threads than that make all of them slower.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("MPLBACKEND", "Agg")
+    # A shell ignores interrupts for what it runs in the background, and programs that tests start would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _prepare_environment()
