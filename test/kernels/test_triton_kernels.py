@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
 # Files that share a process.
 CHECKS = (
-    ("triton_checks.py",),
+    ("triton_checks.py", "triton_accuracy_checks.py"),
     ("triton_replay_checks.py", "triton_dt_checks.py"),
     ("triton_spline_checks.py", "triton_cost_checks.py"),
 )
