@@ -49,9 +49,9 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     from benchmarks.__main__ import measure
 
     timed = case(
-        ours=contender("ours", 42, 0.001),
-        peers=(contender("slow", 42, 0.004), contender("fast", 42)),
-        limit=contender("limit", 42, 0.0005),
+        ours=contender("ours", 42, 0.01),
+        peers=(contender("slow", 42, 0.04), contender("fast", 42)),
+        limit=contender("limit", 42, 0.005),
         targets={"slow": 2.0, "fast": 2.0, "limit": 0.9},
     )
     rows, wrong = measure("suite", timed, quick=True)

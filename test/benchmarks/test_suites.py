@@ -62,17 +62,6 @@ def test_sizes_of_scaling_cover_what_is_asked_for():
     assert set(sizes(quick=True)) < set(sizes(quick=False))
 
 
-def test_peaks_are_measured_in_another_process():
-    from benchmarks.memory import measure_peaks
-    from benchmarks.suites.scaling import floor_bytes
-
-    if not Path("/proc/self/clear_refs").exists():
-        pytest.skip("no /proc/self/clear_refs")
-    shapes = [("clique", 5000, 32, 7), ("jerk", 20, 4096, 10)]
-    for shape, peak in measure_peaks(shapes).items():
-        assert 0.9 < peak / floor_bytes(*shape) < 1.2
-
-
 def test_the_fit_finds_overhead_and_rate(capsys):
     from benchmarks.fit import annotate, moved_bytes
 
