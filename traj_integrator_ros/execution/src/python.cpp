@@ -15,12 +15,12 @@
 namespace traj_integrator::execution {
 namespace {
 
-class LentArray {
+class BorrowedArray {
  public:
-  LentArray() = default;
-  LentArray(const LentArray&) = delete;
-  LentArray& operator=(const LentArray&) = delete;
-  ~LentArray() {
+  BorrowedArray() = default;
+  BorrowedArray(const BorrowedArray&) = delete;
+  BorrowedArray& operator=(const BorrowedArray&) = delete;
+  ~BorrowedArray() {
     if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
   }
 
@@ -49,16 +49,16 @@ class LentArray {
 };
 
 // Coefficients [N, K + 1, D] and knots [N + 1].
-bool take_motion(PyObject* coefficients, PyObject* knots, LentArray (&lent)[2], Pieces& motion) {
-  if (!lent[0].take_doubles(coefficients, 3) || !lent[1].take_doubles(knots, 1)) return false;
-  const long count = lent[0].size(0), size = lent[0].size(1);
-  motion = {lent[0].doubles(), {lent[1].doubles(), count}, size, lent[0].size(2)};
-  return count > 0 && lent[1].size(0) == count + 1 && size > 1 && size <= kLargestSize && motion.dof > 0;
+bool take_motion(PyObject* coefficients, PyObject* knots, BorrowedArray (&borrowed)[2], Pieces& motion) {
+  if (!borrowed[0].take_doubles(coefficients, 3) || !borrowed[1].take_doubles(knots, 1)) return false;
+  const long count = borrowed[0].size(0), size = borrowed[0].size(1);
+  motion = {borrowed[0].doubles(), {borrowed[1].doubles(), count}, size, borrowed[0].size(2)};
+  return count > 0 && borrowed[1].size(0) == count + 1 && size > 1 && size <= kLargestSize && motion.dof > 0;
 }
 
 // motion_through(knots, rows, velocity, acceleration, rests, fade_time, out) -> size of the pieces | None
 PyObject* py_motion_through(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  LentArray knots, rows, velocity, acceleration, out;
+  BorrowedArray knots, rows, velocity, acceleration, out;
   if (count != 7 || !knots.take_doubles(args[0], 1) || !rows.take_doubles(args[1], 2)) Py_RETURN_NONE;
   const long pieces = knots.size(0) - 1, dof = rows.size(1);
   if (pieces < 1 || dof < 1 || rows.size(0) != pieces + 1) Py_RETURN_NONE;
@@ -82,9 +82,9 @@ PyObject* py_motion_through(PyObject*, PyObject* const* args, Py_ssize_t count) 
 
 // surely_keeps(coefficients, knots, lows, highs) -> bool | None
 PyObject* py_surely_keeps(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  LentArray lent[2], lows, highs;
+  BorrowedArray borrowed[2], lows, highs;
   Pieces motion;
-  if (count != 4 || !take_motion(args[0], args[1], lent, motion)) Py_RETURN_NONE;
+  if (count != 4 || !take_motion(args[0], args[1], borrowed, motion)) Py_RETURN_NONE;
   for (auto [array, object] : {std::pair{&lows, args[2]}, std::pair{&highs, args[3]}}) {
     if (!array->take_doubles(object, 2) || array->size(0) != 4 || array->size(1) != motion.dof) Py_RETURN_NONE;
   }
@@ -93,9 +93,9 @@ PyObject* py_surely_keeps(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // states_at_knots(coefficients, knots, ends_at_rest, out) -> bool | None
 PyObject* py_states_at_knots(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  LentArray lent[2], out;
+  BorrowedArray borrowed[2], out;
   Pieces motion;
-  if (count != 4 || !take_motion(args[0], args[1], lent, motion)) Py_RETURN_NONE;
+  if (count != 4 || !take_motion(args[0], args[1], borrowed, motion)) Py_RETURN_NONE;
   if (!out.take_doubles(args[3], 3, true) || out.size(0) != 3) Py_RETURN_NONE;
   if (out.size(1) != motion.knots.count + 1 || out.size(2) != motion.dof) Py_RETURN_NONE;
   states_at_knots(motion, args[2] == Py_True, out.doubles());
@@ -117,7 +117,7 @@ bool all_finite(const void* numbers, long bytes, Bits exponent) {
 
 // all_finite(numbers) -> bool | None
 PyObject* py_all_finite(PyObject*, PyObject* object) {
-  LentArray numbers;
+  BorrowedArray numbers;
   if (!numbers.take(object)) Py_RETURN_NONE;
   switch (numbers.type()) {
     case 'f': return PyBool_FromLong(all_finite<uint32_t>(numbers.data(), numbers.bytes(), 0x7f800000U));
