@@ -39,7 +39,7 @@ HELD = ("OMP_NUM_THREADS", "LD_LIBRARY_PATH", "TRITON_INTERPRET", "PYTHONFAULTHA
 """Variables that count while libraries are imported or Python starts: where they differ, the real interpreter runs."""
 
 COMMAND = """#!{python} -IS
-import marshal, os, signal, socket, sys
+import marshal, os, select, signal, socket, sys
 
 def call(server):
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -51,7 +51,13 @@ def call(server):
     program = int.from_bytes(server.recv(8), "little")
     for number in forwarded:
         signal.signal(number, lambda number, frame: os.kill(program, number))
+    woken, wakes = socket.socketpair()
+    for end in (woken, wakes):
+        end.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno())  # recv alone would sleep on if a signal came just before it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, forwarded)
+    while server not in select.select([server, woken], [], [])[0]:
+        woken.recv(64)
     status = int.from_bytes(server.recv(8), "little")
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)

@@ -66,7 +66,8 @@ def test_what_runs_at_exit_runs() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_reach_the_program(number: signal.Signals) -> None:
     handler = f"import signal, sys; signal.signal({int(number)}, lambda *_: sys.exit(7)); print('up', flush=True); "
-    process = start(handler + "time.sleep(60)")
+    # Many short sleeps: Python begins a sleep with a signal that came just before it, and takes the signal afterwards.
+    process = start(handler + "[time.sleep(0.1) for _ in range(600)]")
     assert [process.stdout.readline() for _ in range(2)][1] == "up\n"
     process.send_signal(number)
     assert process.wait(20) == 7
