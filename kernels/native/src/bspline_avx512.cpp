@@ -11,6 +11,6 @@
 #pragma GCC target("avx2,fma,f16c,prfchw,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
 #define INSTRUCTION_SET avx512
 #define VECTOR_BYTES 64
-#define HAS_MASKS
+#define HAS_AVX512
 #include "bspline_loops.inc"
 #endif

@@ -2,4 +2,5 @@
 #include "problem.h"
 
 #define INSTRUCTION_SET baseline
+#define VECTOR_BYTES 16
 #include "loops.inc"
