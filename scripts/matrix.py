@@ -181,7 +181,7 @@ def description(result: Result | None) -> str:
         return "untested"
     about = f"{result.date}, {result.commit}"
     if result.outcome == "no set-up":
-        return f"no set-up: {result.message.removeprefix('set-up: ')} ({about})"
+        return f"no set-up: {result.message} ({about})"
     torch = f"{result.versions['torch']}: " if "torch" in result.versions else ""
     if result.outcome == "passed":
         again = f", {len(result.passed_again)} of them at the second try" if result.passed_again else ""

@@ -132,7 +132,7 @@ def run_cell(cell: Cell) -> Result:
     if returncode == 0:
         test(cell, result)
     else:
-        errors = [line for line in output.splitlines() if line.startswith("set-up: ")]
+        errors = [line.rpartition("set-up: ")[2] for line in output.splitlines() if "set-up: " in line]
         result.outcome, result.message = "no set-up", (errors or output.splitlines() or ["no output"])[-1]
     logs = FOLDER / "logs"
     logs.mkdir(parents=True, exist_ok=True)

@@ -139,7 +139,7 @@ def test_the_table_shows_what_passed_what_failed_and_what_was_not_tested(script)
     results = [
         matrix.Result("kilted-3.12-pinned", **about, versions={"torch": "2.13.0"}, outcome="passed", passed=300),
         matrix.Result("kilted-3.12-oldest", **about, outcome="failed", passed=299, failed=["test.wire::test_a"]),
-        matrix.Result("jazzy-3.12-newest", **about, outcome="no set-up", message="set-up: no torch for it"),
+        matrix.Result("jazzy-3.12-newest", **about, outcome="no set-up", message="no torch for it"),
     ]
     rows = table({result.cell: result for result in results}).splitlines()[2:]
     passed, failed = "2.13.0: 300 passed (2026-11-21, abc1234)", "**1 failed** of 300: test_a (2026-11-21, abc1234)"

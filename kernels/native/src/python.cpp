@@ -1,5 +1,6 @@
 // Python bindings: the backend's launchers, and the fast path of the public functions.
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
