@@ -36,7 +36,7 @@ class Wall:
 
 def main() -> None:
     """Run every map over sizes around those that vectors and blocks have."""
-    sizes = itertools.product((2,), (1, 2, 33), (1, 6, 7, 8))
+    sizes = itertools.product((2,), (1, 2, 33), (1, 6, 7, 8, 9, 21))
     for (batch, horizon, dof), dtype, first in itertools.product(sizes, (np.float32, np.float64), (False, True)):
         for number in range(6):
             wall = Wall()

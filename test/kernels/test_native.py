@@ -147,8 +147,8 @@ from native_cases import VARIANTS, Case, spline_and_gradients
 from traj_integrator_ros.kernels import native
 total = 0
 for variant in VARIANTS:
-    for form in ("scalar", "both"):
-        case = Case(variant, 5, 33, 7, torch.float32, seed=1, dt_form=form)
+    for dof, form in ((7, "scalar"), (7, "both"), (13, "scalar"), (13, "both")):
+        case = Case(variant, 5, 33, dof, torch.float32, seed=1, dt_form=form)
         for result in (*case.forward(native), *case.vjp(native)):
             total = (total * 31 + int(result.view(torch.int32).long().sum())) % 2**61
 for degree in (3, 4, 5):
