@@ -49,6 +49,8 @@ class TimingClient(Participant):
             "integrate": self.client(Integrate, "integrate"),
             "compute_gradient": self.client(ComputeGradient, "compute_gradient"),
             "evaluate": self.client(Evaluate, "evaluate"),
+            "echoed compute_gradient": self.client(ComputeGradient, f"{ECHO}/compute_gradient"),
+            "echoed evaluate": self.client(Evaluate, f"{ECHO}/evaluate"),
             "empty": self.client(GetState, f"{ECHO}/empty"),
         }
         self._requests: dict[str, object] = {"empty": GetState.Request()}
@@ -118,7 +120,8 @@ class TimingClient(Participant):
     def prepare_gradient(self, shape: Sequence[int], upstream: Sequence[np.ndarray]) -> None:
         """Take the upstream gradients that are sent from now on."""
         actions = ActionSequence(batch=shape[0], horizon=shape[1])
-        self._requests["compute_gradient"] = gradient_request(actions, dict(zip(ORDERS, upstream, strict=True)))
+        request = gradient_request(actions, dict(zip(ORDERS, upstream, strict=True)))
+        self._requests["compute_gradient"] = self._requests["echoed compute_gradient"] = request
 
     def prepare_evaluation(
         self, actions: np.ndarray, start: np.ndarray, terms: Mapping[str, Mapping[str, np.ndarray]]
@@ -128,7 +131,7 @@ class TimingClient(Participant):
         for output, fields in terms.items():
             for name, values in fields.items():
                 setattr(getattr(request.cost, output), name, floats(values))
-        self._requests["evaluate"] = request
+        self._requests["evaluate"] = self._requests["echoed evaluate"] = request
 
     def evaluated(self) -> list[np.ndarray]:
         """Costs and the gradient of the actions, flat."""

@@ -1,7 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros_echo`: for every ActionSequence on /echo/action_sequence, a TrajectoryBatch of the output's
-size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; joint states are received and ignored.
+size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; /echo/evaluate and /echo/compute_gradient
+with answers of the same size; joint states are received and ignored.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
 DEPTH = 10
 
@@ -30,12 +32,27 @@ class Echo(Node):
         self.create_subscription(ActionSequence, "~/action_sequence", self._answer, DEPTH)
         self.create_subscription(JointState, "~/joint_states", lambda message: None, DEPTH)
         self.create_service(GetState, "~/empty", lambda request, response: response)
+        self.create_service(Evaluate, "~/evaluate", _evaluate)
+        self.create_service(ComputeGradient, "~/compute_gradient", _compute_gradient)
 
     def _answer(self, message: ActionSequence) -> None:
         shape = (message.batch, message.horizon, len(message.data))
         if shape not in self._prepared:
             self._prepared[shape] = _zeros(message)
         self._out.publish(self._prepared[shape])
+
+
+def _evaluate(request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:
+    response.success = True
+    response.cost = array("f", bytes(4 * request.actions.batch))
+    response.grad_action = request.actions.data
+    return response
+
+
+def _compute_gradient(request: ComputeGradient.Request, response: ComputeGradient.Response) -> ComputeGradient.Response:
+    response.success = True
+    response.grad_action = request.grad_position
+    return response
 
 
 def _zeros(message: ActionSequence) -> TrajectoryBatch:

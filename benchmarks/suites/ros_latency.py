@@ -1,8 +1,9 @@
 """Through ROS: from a sequence published in one process to the trajectory that arrives back there.
 
-Peer: a plain rclpy node that echoes a message of the output's size, and an empty service, on the same transport. Each
-round sends one message to each, so what disturbs the machine disturbs both; the difference of the medians is what the
-node adds. All input checks are on, and both outputs are subscribed.
+Peer: a plain rclpy node that echoes a message of the output's size, an empty service, and services that take and give
+messages of the same type and size without computing anything, on the same transport. Each round sends one message to
+each, so what disturbs the machine disturbs both; the difference of the medians is what the node adds. All input checks
+are on, and both outputs are subscribed.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ OURS, ECHO = "/traj_integrator", "/echo"
 TWO_CALLS_NAME = "integrate + compute_gradient"
 ECHO_NAME = "rclpy echo of the output's size"
 EMPTY_NAME = "empty service of rclpy"
+SAME_MESSAGES_NAME = "rclpy, same messages, no computing"
 
 
 @suite("ros_latency")
@@ -121,12 +123,14 @@ def gradients(processes: Processes, transport: str, rounds: int) -> Case:
         is_close_to([g.numpy() for g in expected]),
         partial(client.call_latency, "compute_gradient"),
     )
-    return case(
+    return Case(
         f"compute_gradient, {transport}",
         1,
+        HORIZON,
+        DOF,
         ours,
-        empty_service(processes),
-        rounds,
+        (empty_service(processes), same_messages(processes, "compute_gradient")),
+        rounds=rounds,
         added_targets_us={EMPTY_NAME: GRADIENT_TARGET_US},
     )
 
@@ -178,7 +182,7 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
 
     ours = Contender("ours", client.evaluated, check, partial(client.call_latency, "evaluate"))
     two_calls = Contender(TWO_CALLS_NAME, list, has_sizes([]), client.two_calls_latency)
-    peers = (empty_service(processes), two_calls)
+    peers = (empty_service(processes), same_messages(processes, "evaluate"), two_calls)
     return Case(
         f"evaluate, {transport}",
         batch,
@@ -213,6 +217,12 @@ def echoed(processes: Processes, batch: int) -> Contender:
 
 def empty_service(processes: Processes) -> Contender:
     return Contender(EMPTY_NAME, list, has_sizes([]), partial(processes.client.call_latency, "empty"))
+
+
+def same_messages(processes: Processes, service: str) -> Contender:
+    """The same request to a service of rclpy, whose answer is as large."""
+    clock = partial(processes.client.call_latency, f"echoed {service}")
+    return Contender(SAME_MESSAGES_NAME, list, has_sizes([]), clock)
 
 
 def case(name: str, batch: int, ours: Contender, peer: Contender, rounds: int, **options: object) -> Case:
