@@ -1,8 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros_echo`: for every ActionSequence on /echo/action_sequence, a TrajectoryBatch of the output's
-size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; /echo/evaluate and /echo/compute_gradient
-with answers of the same size; joint states are received and ignored.
+size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; services /echo/evaluate and
+/echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
 """
 
 from __future__ import annotations
