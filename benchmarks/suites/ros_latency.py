@@ -68,10 +68,10 @@ def ros_latency(quick: bool) -> Iterator[Case]:
                 least = LARGE_TARGET if batch == LARGE and profile is not None else None
                 yield sequences(processes, transport, batch, rounds=rounds(quick, batch), least_ratio=least)
             yield controller_trajectories(processes, transport, rounds=rounds(quick, 1))
-            yield gradients(processes, transport, rounds=rounds(quick, 1))
+            yield from gradients(processes, transport, rounds=rounds(quick, 1))
             yield integrations(processes, transport, rounds=rounds(quick, 1))
             for batch in (1, 256, LARGE):
-                yield evaluations(processes, transport, batch, rounds=rounds(quick, min(batch * 4, LARGE)))
+                yield from evaluations(processes, transport, batch, rounds=rounds(quick, min(batch * 4, LARGE)))
             if profile is None:
                 yield joint_states(processes, duration_s=0.5 if quick else 2.0)
 
@@ -108,7 +108,7 @@ def _rows(client: TimingClient) -> list[np.ndarray]:
     return client.points()[:1]
 
 
-def gradients(processes: Processes, transport: str, rounds: int) -> Case:
+def gradients(processes: Processes, transport: str, rounds: int) -> Iterator[Case]:
     """One vector-Jacobian product over the service."""
     client = processes.client
     generator = np.random.default_rng(0)
@@ -123,16 +123,9 @@ def gradients(processes: Processes, transport: str, rounds: int) -> Case:
         is_close_to([g.numpy() for g in expected]),
         partial(client.call_latency, "compute_gradient"),
     )
-    return Case(
-        f"compute_gradient, {transport}",
-        1,
-        HORIZON,
-        DOF,
-        ours,
-        (empty_service(processes), same_messages(processes, "compute_gradient")),
-        rounds=rounds,
-        added_targets_us={EMPTY_NAME: GRADIENT_TARGET_US},
-    )
+    name, empty = f"compute_gradient, {transport}", empty_service(processes)
+    yield case(name, 1, ours, empty, rounds, added_targets_us={EMPTY_NAME: GRADIENT_TARGET_US})
+    yield case(name, 1, ours, same_messages(processes, "compute_gradient"), rounds)
 
 
 def integrations(processes: Processes, transport: str, rounds: int) -> Case:
@@ -146,7 +139,7 @@ def integrations(processes: Processes, transport: str, rounds: int) -> Case:
     return case(f"integrate, {transport}", 1, ours, empty_service(processes), rounds)
 
 
-def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Case:
+def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Iterator[Case]:
     """Costs and their gradient in one call, against the two calls that give the same."""
     client = processes.client
     actions = motions(batch)
@@ -182,9 +175,10 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
 
     ours = Contender("ours", client.evaluated, check, partial(client.call_latency, "evaluate"))
     two_calls = Contender(TWO_CALLS_NAME, list, has_sizes([]), client.two_calls_latency)
-    peers = (empty_service(processes), same_messages(processes, "evaluate"), two_calls)
-    return Case(
-        f"evaluate, {transport}",
+    peers = (empty_service(processes), two_calls)
+    name = f"evaluate, {transport}"
+    yield Case(
+        name,
         batch,
         HORIZON,
         DOF,
@@ -194,6 +188,7 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
         targets={TWO_CALLS_NAME: TWO_CALLS_TARGET} if batch > 1 else {},
         added_targets_us={EMPTY_NAME: EVALUATION_TARGET_US} if batch == 1 else {},
     )
+    yield case(name, batch, ours, same_messages(processes, "evaluate"), rounds)
 
 
 def joint_states(processes: Processes, duration_s: float) -> Case:
