@@ -77,6 +77,13 @@ inline int64_t block_rows(int64_t horizon, int64_t dof) {
   return std::min(horizon, std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, dof)));
 }
 
+// Whether the loops keep rows in registers, where the instruction set allows it: a row of few joints does not fill them, and
+// a long trajectory with many joints is better read once, from end to end, than several times.
+inline bool rows_in_registers(int64_t dof, int64_t horizon) {
+  constexpr int64_t kAtOnce = 8, kMostElements = 8192;
+  return dof >= 4 && (dof <= kAtOnce || horizon * dof <= kMostElements);
+}
+
 // Number of trajectories whose results, `arrays` of `size` elements each, fill about half of the innermost cache; 0 if
 // streaming does not pay, because all results fit the outer caches or a single one is too long for the inner ones.
 inline int64_t staged_trajectories(int64_t batch, int64_t size, int64_t arrays, size_t scalar_size) {
