@@ -10,8 +10,8 @@
 namespace traj_integrator {
 namespace {
 
-// Elements below which a second thread costs more than it saves.
-constexpr int64_t kGrainElements = 32768;
+// Elements below which a second thread costs more than it saves; a row of fewer joints takes as long as one of three.
+constexpr int64_t kGrainElements = 32768, kLeastJoints = 3;
 // Number of doubles of start rows that are collected before they are summed.
 constexpr int64_t kRowElements = 1 << 17;
 
@@ -39,7 +39,7 @@ bool writes_as_it_goes(ControlMap map, const StepLengths& dt, int64_t dof, int64
 template <class Problem>
 void run(Loop<Problem> loop, const Problem& problem, int64_t begin, int64_t end, int64_t horizon) {
   const int64_t dof = problem.dof;
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, horizon * dof));
+  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, horizon * std::max(dof, kLeastJoints)));
   at::parallel_for(begin, end, grain, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> scratch;
     const int64_t staging = problem.staged * kOutputs * horizon * dof;  // doubles: large enough
