@@ -132,13 +132,19 @@ def run_cell(cell: Cell) -> Result:
     if returncode == 0:
         test(cell, result)
     else:
-        errors = [line.rpartition("set-up: ")[2] for line in output.splitlines() if "set-up: " in line]
-        result.outcome, result.message = "no set-up", (errors or output.splitlines() or ["no output"])[-1]
+        result.outcome, result.message = "no set-up", reason_in(output)
     logs = FOLDER / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     for log in (*(cell.folder / "build").glob("*.log"), *(cell.folder / "build" / "set-up").glob("*.log")):
         shutil.copy(log, logs / f"{cell.name}-{log.name}")
     return result
+
+
+def reason_in(output: str) -> str:
+    """Why a set-up failed: what it says last, behind the step that it was at."""
+    lines = output.splitlines()
+    errors = [line.rpartition("set-up: ")[2] for line in lines if "set-up: " in line]
+    return (errors or lines or ["no output"])[-1]
 
 
 def copy_checkout(cell: Cell) -> None:

@@ -146,3 +146,15 @@ def test_the_table_shows_what_passed_what_failed_and_what_was_not_tested(script)
     assert f"| Kilted | 3.12 | {failed} | {passed} | untested |" in rows
     assert "| Jazzy | 3.12 | untested | untested | no set-up: no torch for it (2026-11-21, abc1234) |" in rows
     assert "| Kilted | 3.14 | untested | untested | untested |" in rows
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("set-up: .venv with Python\n  1/2 packages ... 3 s\n  2/2 this ... set-up: ERROR: no wheel\n", "ERROR: no wheel"),
+        ("Traceback\nKeyError: 'x'\n", "KeyError: 'x'"),
+        ("", "no output"),
+    ],
+)
+def test_a_cell_without_set_up_says_why(script, output: str, reason: str) -> None:
+    assert script("matrix_cell").reason_in(output) == reason
