@@ -151,7 +151,10 @@ def test_the_table_shows_what_passed_what_failed_and_what_was_not_tested(script)
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        ("set-up: .venv with Python\n  1/2 packages ... 3 s\n  2/2 this ... set-up: ERROR: no wheel\n", "ERROR: no wheel"),
+        (
+            "set-up: .venv with Python\n  1/2 packages ... 3 s\n  2/2 this ... set-up: ERROR: no wheel\n",
+            "ERROR: no wheel",
+        ),
         ("Traceback\nKeyError: 'x'\n", "KeyError: 'x'"),
         ("", "no output"),
     ],
