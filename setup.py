@@ -14,7 +14,8 @@ PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
-MOTION_STEPS = f"{PACKAGE}/execution/src"
+PLAIN = ("execution", "wire")
+"""Sub-packages with C++ in `src/` that needs nothing but Python."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
 
@@ -22,13 +23,13 @@ DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in
 def compiled_parts() -> dict[str, object]:
     """Arguments of setup() that build the C++ parts, where that is possible; else the package is pure Python.
 
-    Those are the kernels, which need torch, and the steps of motions in `execution`, which need nothing.
+    Those are the kernels, which need torch, and what `execution` and `wire` do in C++, which needs nothing.
     TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
     """
     wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")
     if wish == "0":
         return {}
-    extensions = [motion_steps()]
+    extensions = [plain(name) for name in PLAIN]
     try:
         from torch.utils.cpp_extension import BuildExtension as BuildBase
         from torch.utils.cpp_extension import CppExtension
@@ -76,12 +77,12 @@ def native_kernels(make: Callable[..., Extension]) -> Extension:
     )
 
 
-def motion_steps() -> Extension:
-    """The compiled steps of motions."""
+def plain(name: str) -> Extension:
+    """The C++ of a sub-package."""
     return Extension(
-        f"{PACKAGE}.execution._native",
-        sorted(glob(f"{MOTION_STEPS}/*.cpp")),
-        depends=sorted(glob(f"{MOTION_STEPS}/*.h")),
+        f"{PACKAGE}.{name}._native",
+        sorted(glob(f"{PACKAGE}/{name}/src/*.cpp")),
+        depends=sorted(glob(f"{PACKAGE}/{name}/src/*.h")),
         extra_compile_args=COMPILE_ARGS,
         language="c++",
     )
@@ -103,7 +104,7 @@ setup(
         PACKAGE: ["py.typed"],
         # The C++ sources; the headers are for C++ planners, too.
         f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/src/*/*", "native/include/*/*"],
-        f"{PACKAGE}.execution": ["src/*"],
+        **{f"{PACKAGE}.{name}": ["src/*"] for name in PLAIN},
     },
     # The kernels and the engine need nothing else. rclpy and the messages come with ROS 2 (package.xml).
     install_requires=["torch>=2.6", "numpy"],

@@ -14,7 +14,7 @@ from files import hashed, write_at_once
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "kernels" / "native"
-EXECUTION = ROOT / "traj_integrator_ros" / "execution"
+PLAIN = tuple(ROOT / "traj_integrator_ros" / name for name in ("execution", "wire"))
 FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
 
 
@@ -32,7 +32,7 @@ class NativeBuild:
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         flags = (os.environ.get(name, "") for name in FLAGS)
         fingerprint = hashed([sys.version, torch, *flags, ROOT / "setup.py", *native_sources()])
-        modules = NATIVE / f"_C{suffix}", EXECUTION / f"_native{suffix}"
+        modules = NATIVE / f"_C{suffix}", *(folder / f"_native{suffix}" for folder in PLAIN)
         return cls(modules, ROOT / "build" / "native" / f"built{suffix}", fingerprint)
 
     @property
@@ -57,5 +57,5 @@ class NativeBuild:
 
 def native_sources() -> list[Path]:
     """What is compiled."""
-    folders = NATIVE, EXECUTION / "src"
+    folders = NATIVE, *(folder / "src" for folder in PLAIN)
     return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))

@@ -19,10 +19,12 @@ from .checks import check_actions, check_dt, check_start, check_start_index, che
 from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
 from .evaluation import evaluate
-from .evaluation_work import Evaluation, EvaluationWork, Wanted
+from .evaluation_work import USUALLY_WANTED, Evaluation, EvaluationWork, Wanted
+from .fused_evaluation import prepared_evaluation
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .mapped import most_mapped_bytes
 from .packing import Pack, packer
+from .prepared import PreparedCall
 from .results import ForwardResults, VjpResults, gradient_size
 from .staged import StagedRunner
 from .types import (
@@ -207,18 +209,67 @@ class Calls:
         wanted: Wanted,
     ) -> Evaluation:
         """Evaluate into memory that the next call overwrites."""
+        work = self._evaluation(start, actions, cost, dt, control_space, start_index, goal, goal_index, spline, wanted)
+        runner, device = self._runner, self.device
+        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(work.kernel, actions.shape)):
+            runner, device = runner.cpu, torch.device("cpu")
+        fused = isinstance(runner, DirectRunner)
+        return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
+
+    def prepared_evaluation(self, *arguments: object) -> PreparedCall | None:
+        """Return a call like `evaluate` with the same arguments; None if it cannot be made without Python."""
+        if not self._prepares:
+            return None
+        work = self._evaluation(*arguments, USUALLY_WANTED)
+        return prepared_evaluation(work)
+
+    def prepared_vjp(
+        self,
+        upstream: UpstreamGradient,
+        shape: tuple[int, int],
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+        start_rows: int,
+    ) -> PreparedCall | None:
+        """Return a call like `vjp` without goal; None if it cannot be made without Python."""
+        kernel = self.control_map(control_space, None)
+        batch, horizon = check_actions((*shape, self.config.dof), self.config)
+        some = check_upstream(upstream, (batch, kernel.output_horizon(horizon), self.config.dof))
+        if not (self._prepares and some) or kernel.operator.goals:
+            return None
+        index = check_start_index(start_index, start_rows, batch)
+        step = self.step_lengths(dt, batch, horizon, kernel)
+        sizes = (start_rows, batch, horizon, self.config.dof, 0, 0)
+        values = torch.empty(gradient_size(sizes))
+        memory = VjpResults.of(values, sizes)
+        work = VjpWork(kernel, upstream, index, step, memory.tensors.action, memory.tensors[1:4])
+        return PreparedCall(self._runner.prepared_vjp(work), memory.arrays, values.numpy())
+
+    @property
+    def _prepares(self) -> bool:
+        return isinstance(self._runner, DirectRunner) and self.dtype == torch.float32
+
+    def _evaluation(
+        self,
+        start: StartState,
+        actions: Array,
+        cost: QuadraticCost,
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+        goal: StartState | None,
+        goal_index: Array | None,
+        spline: SplineForm | None,
+        wanted: Wanted,
+    ) -> EvaluationWork:
         config = self.config
         kernel = self.control_map(control_space, spline)
         batch, horizon = check_actions(actions.shape, config)
         index = check_start_index(start_index, check_start(start, config.dof), batch)
         step = self.step_lengths(dt, batch, horizon, kernel)
         end = check_goal(kernel, goal, goal_index, None, actions.shape)
-        work = EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
-        runner, device = self._runner, self.device
-        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(kernel, actions.shape)):
-            runner, device = runner.cpu, torch.device("cpu")
-        fused = isinstance(runner, DirectRunner)
-        return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
+        return EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
 
     def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
         """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and converted once."""

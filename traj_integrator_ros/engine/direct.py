@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -60,6 +61,12 @@ class DirectRunner:
         steps = np.ascontiguousarray(dt)
         if not self._vjp_into(number, *inputs, start_index, steps, False, action, *start):
             raise ValueError(_unfit(work))
+
+    def prepared_vjp(self, work: VjpWork) -> Callable[[], bool]:
+        """Return what does the same with what the arrays then contain, and returns False if they do not fit."""
+        kernel, upstream, start_index, dt, action, start, *_ = work
+        number = self._numbers[kernel.name]
+        return partial(self._vjp_into, number, *upstream, start_index, dt, False, action, *start)
 
     def release(self) -> None:
         """Free the memory for converted inputs."""

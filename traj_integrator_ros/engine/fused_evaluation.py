@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import SplineForm
+from ..kernels import ControlMap, SplineForm
 from .buffers import Buffers
 from .evaluation_work import Evaluation, EvaluationWork
-from .goal import actions_to_goal, gradient_to_goal
+from .goal import NO_GOAL, actions_to_goal, gradient_to_goal
+from .prepared import PreparedCall
 from .types import Array
 
 _NO_ENDS = (None,) * 8
@@ -44,19 +46,12 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     if starts or goals:
         ends = buffers.view("output", "gradients of the ends", (2 * _KINDS, batch, dof), torch.float64).numpy()
         into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[_KINDS : _KINDS + goals])))
-    position, velocity, acceleration, jerk = work.cost
-    given = (
-        (*work.start, None),
-        work.start_index,
-        _NO_ENDS[:4] if replaces else _four(goal.rows),
-        None if replaces or goal.count is None else goal.index,
-        actions_to_goal(work.actions, goal, kernel.goal_place, buffers) if replaces else work.actions,
-        work.dt,
-        (*position, *velocity, *acceleration, *jerk),
-    )
-    number = (
-        native.spline_form(SplineForm(*kernel.scheme)) if kernel.operator.goals else native.MAP_NUMBERS[kernel.name]
-    )
+    if replaces:
+        actions = actions_to_goal(work.actions, goal, kernel.goal_place, buffers)
+        given = _given(work._replace(actions=actions, goal=NO_GOAL))
+    else:
+        given = _given(work)
+    number = _number(kernel)
     done = native.quadratic_cost_into(number, *given, results.cost, action, into)
     if not done and not native.quadratic_cost_into(number, *_contiguous(given), results.cost, action, into):
         shapes = [None if rows is None else list(rows.shape) for rows in (work.actions, *work.start, *goal.rows)]
@@ -75,6 +70,43 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
         of_goal,
         None,
     )
+
+
+def prepared_evaluation(work: EvaluationWork) -> PreparedCall | None:
+    """Return the call that computes costs and the gradient of the actions in float32; None if there is none."""
+    from ..kernels import native
+
+    shape = tuple(work.actions.shape)
+    if work.goal.count is not None and work.kernel.goal_place:
+        return None
+    values = torch.empty(shape[0] + math.prod(shape))
+    results = _Results.of(values, shape)
+    into = results.cost, results.action, _NO_ENDS
+    run = partial(native.quadratic_cost_into, _number(work.kernel), *_given(work), *into)
+    return PreparedCall(run, Evaluation(results.cost, results.action, None, None, None), values.numpy())
+
+
+def _given(work: EvaluationWork) -> tuple[Array | tuple | None, ...]:
+    """The inputs in the order of the loops' arguments."""
+    position, velocity, acceleration, jerk = work.cost
+    return (
+        (*work.start, None),
+        work.start_index,
+        _four(work.goal.rows),
+        None if work.goal.count is None else work.goal.index,
+        work.actions,
+        work.dt,
+        (*position, *velocity, *acceleration, *jerk),
+    )
+
+
+def _number(kernel: ControlMap) -> object:
+    """What the loops call a map."""
+    from ..kernels import native
+
+    if kernel.operator.goals:
+        return native.spline_form(SplineForm(*kernel.scheme))
+    return native.MAP_NUMBERS[kernel.name]
 
 
 class _Results(NamedTuple):

@@ -28,6 +28,7 @@ from ..kernels import (
 from .auto import Crossover
 from .calls import Calls
 from .evaluation_work import USUALLY_WANTED, Evaluation, Wanted
+from .prepared import PreparedCall
 from .signatures import takes_what
 from .types import (
     Array,
@@ -251,6 +252,51 @@ class TrajectoryIntegrator:
         """
         arguments = (dt, control_space, start_index, goal, goal_index, spline)
         return self._calls.evaluate(start, actions, cost, *arguments, wanted)
+
+    def prepared_evaluation(
+        self,
+        start: StartState,
+        actions: Array,
+        cost: QuadraticCost,
+        dt: float | Array | None = None,
+        *,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        spline: SplineForm | None = None,
+    ) -> PreparedCall | None:
+        """Return a call that does what `evaluate` does, on whatever the same arrays contain when it is made.
+
+        Without its checks and conversions. Arguments and errors are as for `evaluate`, of which costs and the gradient
+        of the actions are computed; step lengths and indices are copied.
+
+        Returns:
+            None where there is no such call: on a GPU, in float64, without the C++ kernels, with a goal in position
+            control.
+
+        """
+        arguments = (dt, control_space, start_index, goal, goal_index, spline)
+        return self._calls.prepared_evaluation(start, actions, cost, *arguments)
+
+    def prepared_vjp(
+        self,
+        upstream: UpstreamGradient,
+        *,
+        batch: int,
+        action_horizon: int,
+        dt: float | Array | None = None,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        start_rows: int = 1,
+    ) -> PreparedCall | None:
+        """Return a call that does what `vjp_arrays` does, on whatever the same upstream gradients then contain.
+
+        Arguments and errors are as for `vjp_arrays`. None where there is no such call, as for `prepared_evaluation`,
+        and for splines.
+        """
+        shape = batch, action_horizon
+        return self._calls.prepared_vjp(upstream, shape, dt, control_space, start_index, start_rows)
 
     def time_from_start(
         self,

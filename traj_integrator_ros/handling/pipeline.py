@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegra
 from ..kernels import SplineForm, Trajectory
 from .chunks import Weighing
 from .evaluation import (
-    ALL_FIELDS,
     EvaluationFields,
     check_cost,
     check_fields,
@@ -28,7 +26,9 @@ from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
+from .repeated import RepeatedCalls
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
+from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .start_states import JointStates
 from .time_grid import TimeGrid
 from .trajectories import TrajectoryMaker
@@ -38,43 +38,6 @@ Warn = Callable[[Rejected], None]
 _TIME_GRIDS_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
-_NO_GRADIENT = np.zeros(0, np.float32)
-
-
-class IntegratedBatch(NamedTuple):
-    """All trajectories of one sequence, in the node's joint order.
-
-    The trajectories are a view of the engine's buffers, overwritten by its next integration.
-    """
-
-    request: ActionRequest
-    trajectories: np.ndarray
-    """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
-    times: TimeGrid
-    """Times of the points, `[output horizon]` or `[batch, output horizon]`."""
-    fields: int = ALL_FIELDS
-    """Which outputs are wanted: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
-
-
-class BatchGradient(NamedTuple):
-    """Gradients in the order of the request's columns; float32 arrays."""
-
-    action: np.ndarray = _NO_GRADIENT
-    start_position: np.ndarray = _NO_GRADIENT
-    start_velocity: np.ndarray = _NO_GRADIENT
-    start_acceleration: np.ndarray = _NO_GRADIENT
-    dt: np.ndarray = _NO_GRADIENT
-    goal_position: np.ndarray = _NO_GRADIENT
-    goal_velocity: np.ndarray = _NO_GRADIENT
-    goal_acceleration: np.ndarray = _NO_GRADIENT
-
-
-class EvaluatedBatch(NamedTuple):
-    """Costs of sequences, gradients of their sum (columns in the request's order), and the requested trajectories."""
-
-    cost: np.ndarray
-    gradient: BatchGradient
-    trajectories: IntegratedBatch | None
 
 
 class Pipeline:
@@ -114,6 +77,8 @@ class Pipeline:
             lambda dt, horizon, space, spline: TimeGrid(engine.time_from_start(dt, 1, horizon, space, spline))
         )
         self._limits = parameters.joint_limits
+        self.repeated = RepeatedCalls(self._rules, self._limits, engine)
+        """Prepares answers to repeated requests; it is another one when the configuration changes."""
         self._weighing = None
         if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
             self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
@@ -261,7 +226,7 @@ class Pipeline:
         gradients_of = {name: getattr(result, name.removeprefix("grad_")) for name in _GRADIENT_FIELDS}
         narrowed = {name: _narrowed(values) for name, values in gradients_of.items() if values is not None}
         _require_finite_result(_narrowed(result.values), tuple(narrowed), narrowed.values())
-        dt = _NO_GRADIENT
+        dt = NO_GRADIENT
         if result.dt is not None:
             dt = _narrowed(result.dt)
             require_finite("grad_dt", dt, RejectionReason.NON_FINITE_RESULT)

@@ -15,17 +15,15 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.timer import Timer
 from std_msgs.msg import String
 
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
-
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.engine_configuration import changes_at_run_time, engine_config
 from ..handling.parameter_table import START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
-from ..handling.pipeline import IntegratedBatch, Pipeline
+from ..handling.pipeline import Pipeline
 from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
+from ..handling.results import IntegratedBatch
 from ..handling.urdf_limits import FROM_TOPIC, RobotLimits, UrdfError
-from ..wire import messages
 from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
 from ..wire.received_messages import (
     ActionSequenceReader,
@@ -49,6 +47,7 @@ from .entities import (
 from .latency import LatencyRing
 from .namesakes import Namesakes
 from .rclpy_features import answer_refused_transitions, introspection_state, nanoseconds_of
+from .services import Services
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -83,9 +82,9 @@ class IntegratorNode(LifecycleNode):
         self._position_reader = PositionTrajectoryReader()
         self._joint_state_reader = JointStateReader()
         self._writer: JointTrajectoryWriter | None = None
-        self._sequences = self._published = self._service_calls = 0
+        self._sequences = self._published = 0
         self._sequence_latency = LatencyRing()
-        self._service_latency = LatencyRing()
+        self._answers = Services(self._accounts, self._accepting, self._update)
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters("")
         self._namesakes = Namesakes(self)
@@ -116,9 +115,9 @@ class IntegratorNode(LifecycleNode):
                     self._poll_joint_states,
                     self._on_action_sequence,
                     self._on_position_trajectory,
-                    self._on_integrate,
-                    self._on_compute_gradient,
-                    self._on_evaluate,
+                    self._answers.integrate,
+                    self._answers.compute_gradient,
+                    self._answers.evaluate,
                     self._on_robot_description,
                 ),
                 description=parameters.limits_urdf == FROM_TOPIC,
@@ -270,45 +269,6 @@ class IntegratorNode(LifecycleNode):
             self._entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
         self._executed.record(trajectory, self._now_ns())
 
-    # Services
-
-    def _on_integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
-        with self._serving("integrate", response):
-            pipeline = self._accepting()
-            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update(), request.fields)
-            pipeline.check_limits(batch)
-            messages.fill_trajectories(response.trajectory, batch, request.actions.header.stamp)
-        return response
-
-    def _on_compute_gradient(
-        self, request: ComputeGradient.Request, response: ComputeGradient.Response
-    ) -> ComputeGradient.Response:
-        with self._serving("compute_gradient", response):
-            fields = messages.sequence_fields(request.actions)
-            gradient = self._accepting().gradient(fields, messages.upstream_fields(request), self._update)
-            messages.fill_gradient(response, gradient)
-        return response
-
-    def _on_evaluate(self, request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:
-        with self._serving("evaluate", response):
-            pipeline, fields = self._accepting(), messages.sequence_fields(request.actions)
-            evaluated = pipeline.evaluate(fields, messages.evaluation_fields(request), self._update)
-            messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
-        return response
-
-    @contextmanager
-    def _serving(
-        self, service: str, response: Integrate.Response | ComputeGradient.Response | Evaluate.Response
-    ) -> Iterator[None]:
-        """Count a call, and say in the response whether it succeeded."""
-        started = time.perf_counter()
-        self._service_calls += 1
-        with self._accounts.guard(service) as outcome:
-            yield
-        response.success, response.message = outcome.accepted, outcome.reason
-        if outcome.accepted:
-            self._service_latency.add(time.perf_counter() - started)
-
     # What all input shares
 
     def count_failure(self, source: str, error: Exception) -> None:
@@ -381,13 +341,13 @@ class IntegratorNode(LifecycleNode):
             state_timeout_s=pipeline.parameters.state_timeout if pipeline else 0.0,
             sequences=self._sequences,
             published=self._published,
-            service_calls=self._service_calls,
+            service_calls=self._answers.calls,
             namesakes=self._count_namesakes(),
             rejected=self._accounts.rejected.snapshot(),
             warned=self._accounts.warned.snapshot(),
             execution=self._executed.report(),
             sequence_latency=self._sequence_latency,
-            service_latency=self._service_latency,
+            service_latency=self._answers.latency,
         )
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self._accounts.guard("diagnostics"):

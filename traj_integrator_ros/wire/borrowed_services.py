@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from rclpy.serialization import deserialize_message, serialize_message
 
+from .repeated_requests import RepeatedRequests
 from .struct_layout import StructLayout
 
 _ADDRESS = ctypes.c_void_p
@@ -24,20 +25,37 @@ _CREATE = ctypes.CFUNCTYPE(_ADDRESS)
 _DESTROY = ctypes.CFUNCTYPE(None, _ADDRESS)
 
 
+VARYING = frozenset({"data", "position", "velocity", "acceleration", "weight", "target", "terminal_weight"})
+"""Arrays of requests that an optimizer changes from call to call; those of upstream gradients, too."""
+
+
 class BorrowedResponse(SimpleNamespace):
-    """Base of the responses of `borrowed`: its arrays are contiguous, and must not change until it is sent."""
+    """Base of the responses of `borrowed`: its arrays are contiguous, and must not change until it is sent.
 
-    _blank: ClassVar[Callable[[], SimpleNamespace]]
+    Its fields have their defaults until they are set.
+    """
 
-    def __init__(self) -> None:
-        super().__init__(**vars(self._blank()))
+    _layout: ClassVar[StructLayout]
+    _image: bytes | None = None
+
+    def __getattr__(self, name: str) -> object:
+        blank = vars(self._layout.blank())
+        if name not in blank:
+            raise AttributeError(f"{type(self).__name__} has no field {name}")
+        vars(self).update(blank | vars(self))
+        return vars(self)[name]
+
+    def keep(self) -> None:
+        """Send this response as it is now, with what its arrays then contain; its strings must be empty."""
+        self._image = self._layout.image(self)
 
 
 @cache
 def borrowed(service: type) -> type:
     """Return a type to serve `service` with, whose requests are named tuples, and responses BorrowedResponses.
 
-    Fields, names and values are those of rclpy's objects, with numpy arrays; a request that cannot be read is replaced
+    Fields, names and values are those of rclpy's objects, with numpy arrays, until the next request is read (see
+    `RepeatedRequests`); a request that cannot be read is replaced
     by the exception, and a response that cannot be written says so in its message. Returns `service` itself if this
     rclpy or its messages do not have the expected layout, which is checked with an example.
     """
@@ -50,7 +68,9 @@ def borrowed(service: type) -> type:
 
 
 def _request(message: type) -> type:
-    return _converted_by(message, _checked_layout(message).read)
+    layout = _checked_layout(message)
+    upstream = {name for name in message.get_fields_and_field_types() if name.startswith("grad_")}
+    return _converted_by(message, RepeatedRequests(layout, VARYING | upstream).read)
 
 
 def _response(message: type) -> type:
@@ -59,11 +79,12 @@ def _response(message: type) -> type:
 
     def converted(response: BorrowedResponse, _: int) -> bool:
         try:
-            layout.write(response, memory)
+            image = response._image or layout.image(response)
         except Exception as error:  # C has no exceptions
             failed = layout.blank()
             failed.success, failed.message = False, f"response: {error}"
-            layout.write(failed, memory)
+            image = layout.image(failed)
+        ctypes.memmove(memory, image, layout.size)
         return True
 
     # One struct for all responses, which owns nothing: rclpy creates one at a time, and drops it when it is sent.
@@ -74,7 +95,7 @@ def _response(message: type) -> type:
     }
 
     metaclass = _metaclass(message, functions)
-    return metaclass(message.__name__, (BorrowedResponse,), {"_blank": staticmethod(layout.blank)})
+    return metaclass(message.__name__, (BorrowedResponse,), {"_layout": layout})
 
 
 def _checked_layout(message: type) -> StructLayout:

@@ -13,8 +13,8 @@ from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
 
 from ..engine.integrator import Wanted
 from ..handling.evaluation import OUTPUTS, CostFields, EvaluationFields
-from ..handling.pipeline import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.requests import SequenceFields, UpstreamFields
+from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..kernels import CostTerm
 
 _terms_of, _fields_of_term = attrgetter(*OUTPUTS), attrgetter(*CostTerm._fields)

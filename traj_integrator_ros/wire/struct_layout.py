@@ -50,6 +50,16 @@ class _Field(NamedTuple):
     """The number that determines its alignment, as Python's struct names it."""
 
 
+class Place(NamedTuple):
+    """Where a field is in the struct."""
+
+    path: tuple[str, ...]
+    at: int
+    """Bytes from the struct's beginning."""
+    number: str
+    """Of one number, as Python's struct names it; empty for sequences and strings."""
+
+
 class _Code:
     """One function for all fields of a message: a call for each of them would take longer than what it does."""
 
@@ -82,10 +92,12 @@ class StructLayout:
         self._message = message
         self._lengths: list[tuple[int, tuple[str, ...]]] = []
         """For each sequence and string: its index among the words, and its path."""
+        self.places: list[Place] = []
         formats: list[str] = []
         self._code = _Code()
         fields = self._nested(message, formats, count(), ())
-        self._take = self._code.function("w", fields.take)
+        self.take: Callable[[Words], tuple] = self._code.function("w", fields.take)
+        """Copies the fields of a struct that still exists, from its words, into a named tuple with writable arrays."""
         self._put = self._code.function("v", f"({fields.put},)")
         self.blank: Callable[[], SimpleNamespace] = self._code.function("", fields.blank)
         """Makes an object to be written, with default values in its fields."""
@@ -97,18 +109,16 @@ class StructLayout:
         """All numbers of the struct at an address."""
         return self._struct.unpack(ctypes.string_at(address, self.size))
 
-    def read(self, address: int) -> tuple:
-        """The fields of the struct at an address, as a named tuple of copies."""
-        return self._take(self.words(address))
+    def image(self, message: object) -> bytes:
+        """The struct with an object's fields; it points to the object's arrays and strings, which must stay alive.
 
-    def write(self, message: object, memory: ctypes.Array) -> None:
-        """Fill a struct with an object's fields; it points to the object's arrays and strings, which must stay alive.
+        Strings do for the next 16 messages; the empty string always does.
 
         Raises:
             struct.error, TypeError, AttributeError: a field of another type.
 
         """
-        self._struct.pack_into(memory, 0, *self._put(message))
+        return self._struct.pack(*self._put(message))
 
     def example(self) -> object:
         """An rclpy message whose sequences and strings differ in length."""
@@ -138,7 +148,9 @@ class StructLayout:
         widest = max((field.widest for field in fields), key=struct.calcsize)
         formats[begin] = f"0{widest}"
         formats.append(f"0{widest}")
-        made = self._code.name(namedtuple(message.__name__, names))
+        made = namedtuple(message.__name__, names)
+        # What is made for the whole message can have attributes beside its fields.
+        made = self._code.name(made if path else type(message.__name__, (made,), {}))
         blanks = ", ".join(f"{name}={field.blank}" for name, field in zip(names, fields, strict=True))
         return _Field(
             f"{made}({', '.join(field.take for field in fields)})",
@@ -147,6 +159,10 @@ class StructLayout:
             widest,
         )
 
+    def _append(self, formats: list[str], field: str, path: tuple[str, ...], number: str) -> None:
+        formats.append(field)
+        self.places.append(Place(path, struct.calcsize("".join(formats)) - struct.calcsize(field), number))
+
     def _field(self, kind: object, formats: list[str], place: Iterator[int], path: tuple[str, ...]) -> _Field:
         if isinstance(kind, NamespacedType):
             nested = getattr(import_module(".".join(kind.namespaces)), kind.name)
@@ -154,10 +170,10 @@ class StructLayout:
         at, value, name = next(place), ".".join(("v", *path)), self._code.name
         if isinstance(kind, BasicType):
             number = _FORMATS[kind.typename]
-            formats.append(number)
+            self._append(formats, number, path, number)
             return _Field(f"w[{at}]", value, "0", number)
         next(place), next(place)
-        formats.append(_SEQUENCE)
+        self._append(formats, _SEQUENCE, path, "")
         self._lengths.append((at, path))
         if isinstance(kind, UnboundedString):
             return _Field(f"{name(_string)}(w[{at}])", f"*{name(_text)}({value})", "''", "P")
@@ -175,7 +191,9 @@ class StructLayout:
 
 
 def _array(address: int, size: int, dtype: np.dtype) -> np.ndarray:
-    return np.frombuffer(ctypes.string_at(address, size * dtype.itemsize), dtype)
+    values = np.empty(size, dtype)
+    ctypes.memmove(values.__array_interface__["data"][0], address, values.nbytes)
+    return values
 
 
 def _words_of(values: np.ndarray, dtype: np.dtype, name: str) -> tuple[int, int, int]:
@@ -198,7 +216,7 @@ def _strings(address: int, size: int) -> Sequence[str]:
 
 
 def _text(value: str) -> tuple[int, int, int]:
-    return _kept_text(value)[1]
+    return (_kept_text(value) if value else _EMPTY)[1]
 
 
 def _texts(values: tuple[str, ...]) -> tuple[int, int, int]:
@@ -210,6 +228,9 @@ def _kept_text(value: str) -> tuple[object, tuple[int, int, int]]:
     """Memory of a string, which is kept for the last 64 strings, and the words for it."""
     memory = ctypes.create_string_buffer(value.encode(errors="replace"))
     return memory, (ctypes.addressof(memory), len(memory) - 1, len(memory))
+
+
+_EMPTY = _kept_text.__wrapped__("")
 
 
 @lru_cache(maxsize=16)
