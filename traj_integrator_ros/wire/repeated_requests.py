@@ -19,7 +19,7 @@ except ImportError:  # no compiler, or sources that were not installed: then eve
 KEPT = 4
 """Requests that are kept for each service."""
 MOST_BYTES = 4 * 2**20
-"""Larger ones are not kept: next to what they ask for, reading them takes no time."""
+"""Bytes of all their arrays; a larger request is not kept: next to what it asks for, reading it takes no time."""
 _LONGEST_PAUSE = 256
 _UNUSED = frozenset({"header"})
 """Fields whose values make no difference to what a request asks for."""
@@ -82,6 +82,8 @@ class RepeatedRequests:
         self._pause = self._waits = min(max(1, 2 * self._pause), _LONGEST_PAUSE)
         if _bytes_of(request) <= MOST_BYTES:
             self._kept = [(self._remembered(request), request), *self._kept[: KEPT - 1]]
+            while sum(_bytes_of(kept) for _, kept in self._kept) > MOST_BYTES:
+                self._kept.pop()
 
     def _remembered(self, request: tuple) -> object:
         """What another request must be like, and where its numbers go."""
