@@ -216,6 +216,26 @@ class Calls:
         fused = isinstance(runner, DirectRunner)
         return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
 
+    def prepared_integration(
+        self,
+        start: StartState,
+        actions: Array,
+        dt: float | Array | None,
+        control_space: ControlSpace | None,
+        start_index: Array | None,
+    ) -> PreparedCall | None:
+        """Return a call like `integrate` without goal; None if it cannot be made without Python."""
+        kernel = self.control_map(control_space, None)
+        if not self._prepares or kernel.operator.goals:
+            return None
+        batch, horizon = check_actions(actions.shape, self.config)
+        index = check_start_index(start_index, check_start(start, self.config.dof), batch)
+        step = self.step_lengths(dt, batch, horizon, kernel)
+        shape = (4, batch, kernel.output_horizon(horizon), self.config.dof)
+        memory = ForwardResults.of(torch.empty(math.prod(shape)), shape)
+        work = ForwardWork(kernel, actions, start.rows, index, step, memory.tensor)
+        return PreparedCall(self._runner.prepared_forward(work), memory.array, memory.array)
+
     def prepared_evaluation(self, *arguments: object) -> PreparedCall | None:
         """Return a call like `evaluate` with the same arguments; None if it cannot be made without Python."""
         if not self._prepares:

@@ -62,8 +62,13 @@ class DirectRunner:
         if not self._vjp_into(number, *inputs, start_index, steps, False, action, *start):
             raise ValueError(_unfit(work))
 
+    def prepared_forward(self, work: ForwardWork) -> Callable[[], bool]:
+        """Return what integrates what the arrays then contain, and returns False if they do not fit."""
+        kernel, actions, start, start_index, dt, out, *_ = work
+        return partial(self._step_into, self._numbers[kernel.name], actions, *start, start_index, dt, out)
+
     def prepared_vjp(self, work: VjpWork) -> Callable[[], bool]:
-        """Return what does the same with what the arrays then contain, and returns False if they do not fit."""
+        """The same for the vector-Jacobian product."""
         kernel, upstream, start_index, dt, action, start, *_ = work
         number = self._numbers[kernel.name]
         return partial(self._vjp_into, number, *upstream, start_index, dt, False, action, *start)

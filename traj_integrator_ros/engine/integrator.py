@@ -253,6 +253,26 @@ class TrajectoryIntegrator:
         arguments = (dt, control_space, start_index, goal, goal_index, spline)
         return self._calls.evaluate(start, actions, cost, *arguments, wanted)
 
+    def prepared_integration(
+        self,
+        start: StartState,
+        actions: Array,
+        dt: float | Array | None = None,
+        *,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+    ) -> PreparedCall | None:
+        """Return a call that does what `integrate_array` does, on whatever the same arrays contain when it is made.
+
+        It is without checks and conversions. Arguments and errors are as for `integrate_array`; step lengths and the
+        index are copied.
+
+        Returns:
+            None where there is no such call: on a GPU, in float64, without the C++ kernels, for splines.
+
+        """
+        return self._calls.prepared_integration(start, actions, dt, control_space, start_index)
+
     def prepared_evaluation(
         self,
         start: StartState,
@@ -266,10 +286,9 @@ class TrajectoryIntegrator:
         goal_index: Array | None = None,
         spline: SplineForm | None = None,
     ) -> PreparedCall | None:
-        """Return a call that does what `evaluate` does, on whatever the same arrays contain when it is made.
+        """Return a call that computes the costs and the gradient of the actions of `evaluate`.
 
-        Without its checks and conversions. Arguments and errors are as for `evaluate`, of which costs and the gradient
-        of the actions are computed; step lengths and indices are copied.
+        Arguments and errors are as for `evaluate`; all else is as for `prepared_integration`.
 
         Returns:
             None where there is no such call: on a GPU, in float64, without the C++ kernels, with a goal in position
@@ -290,11 +309,7 @@ class TrajectoryIntegrator:
         start_index: Array | None = None,
         start_rows: int = 1,
     ) -> PreparedCall | None:
-        """Return a call that does what `vjp_arrays` does, on whatever the same upstream gradients then contain.
-
-        Arguments and errors are as for `vjp_arrays`. None where there is no such call, as for `prepared_evaluation`,
-        and for splines.
-        """
+        """Return a call that does what `vjp_arrays` does without actions and goal; as for `prepared_integration`."""
         shape = batch, action_horizon
         return self._calls.prepared_vjp(upstream, shape, dt, control_space, start_index, start_rows)
 

@@ -16,7 +16,7 @@ class PreparedCall(NamedTuple):
 
     run: Callable[[], bool]
     """Computes; False, having done nothing, if the arrays are of a kind that the loops do not take."""
-    results: Evaluation | GradientArrays
+    results: np.ndarray | Evaluation | GradientArrays
     """What each run overwrites; the memory belongs to this call."""
     values: np.ndarray
-    """The same, all numbers in a row."""
+    """The same, all numbers in one contiguous array."""

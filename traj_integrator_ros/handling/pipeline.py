@@ -106,20 +106,25 @@ class Pipeline:
             Rejected: with the reason.
 
         """
-        request = check_sequence(fields, self._rules)
+        request = self.repeated.request(fields)
         wanted = check_fields(wanted, "fields")
         self._check_clock(now_ns)
         start = self._start(now_ns) if request.start is None else request.start
-        return self._integrated(request, start, wanted)
+        result = self.repeated.integrated(fields, request, start)
+        if result is None:
+            result = self._integrated(request, start)
+        return self._batch(request, result, wanted)
 
-    def _integrated(self, request: ActionRequest, start: StartState, wanted: int) -> IntegratedBatch:
+    def _integrated(self, request: ActionRequest, start: StartState) -> np.ndarray:
         with _device_memory:
-            result = self.engine.integrate_array(
+            return self.engine.integrate_array(
                 start,
                 request.actions,
                 request.dt,
                 **request.map_and_rows,
             )
+
+    def _batch(self, request: ActionRequest, result: np.ndarray, wanted: int) -> IntegratedBatch:
         trajectories = _narrowed(result)
         _require_finite_result(trajectories, Trajectory._fields, trajectories)
         return IntegratedBatch(request, trajectories, self._times(request), wanted)
@@ -279,7 +284,8 @@ class Pipeline:
         trajectories = None
         if rows.size:
             some = rows_of_request(request, rows)
-            trajectories = self._integrated(some, start if some.start is None else some.start, outputs)
+            result = self._integrated(some, start if some.start is None else some.start)
+            trajectories = self._batch(some, result, outputs)
         return EvaluatedBatch(values, BatchGradient(**found), trajectories)
 
     def _start(self, now_ns: int) -> StartState:

@@ -68,7 +68,9 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         origin_ns: stamp of the sequence.
 
     """
-    dt = request.dt[row] if np.ndim(request.dt) == 2 else request.dt
+    dt = request.dt
+    if isinstance(dt, np.ndarray) and dt.ndim == 2:
+        dt = dt[row]
     actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, request.goal_index, row)
     start = _state_of(request.start, request.start_index, row)
     spline = request.spline
@@ -112,7 +114,7 @@ def _state_of(rows: StartState | None, row_index: np.ndarray | None, row: int) -
     index = row if len(rows.position) > 1 else 0
     if row_index is not None:
         index = int(row_index[row])
-    position, velocity, acceleration = (
-        None if values is None else np.asarray(values[index], np.float64) for values in rows.rows
-    )
-    return State(position, np.zeros_like(position) if velocity is None else velocity, acceleration)
+    position, velocity, acceleration = [
+        None if values is None else values[index].astype(np.float64) for values in rows.rows
+    ]
+    return State(position, np.zeros(position.shape) if velocity is None else velocity, acceleration)

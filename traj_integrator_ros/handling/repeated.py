@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..engine.evaluation_work import USUALLY_WANTED
-from ..engine.integrator import TrajectoryIntegrator
+from ..engine.integrator import StartState, TrajectoryIntegrator
 from ..engine.prepared import PreparedCall
 from .evaluation import EvaluationFields, check_cost
 from .finite import all_finite
 from .limits import JointLimits
-from .requests import RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
+from .requests import (
+    ActionRequest,
+    RepeatedFields,
+    RequestRules,
+    SequenceFields,
+    UpstreamFields,
+    check_sequence,
+    check_upstream,
+)
 from .results import BatchGradient, EvaluatedBatch
 
 
@@ -41,6 +51,48 @@ class RepeatedCalls:
 
     def __init__(self, rules: RequestRules, limits: JointLimits, engine: TrajectoryIntegrator) -> None:
         self._rules, self._limits, self._engine = rules, limits, engine
+
+    def request(self, fields: SequenceFields) -> ActionRequest:
+        """Return the checked request of a sequence; raises as `check_sequence` does.
+
+        That of RepeatedFields is checked once.
+        """
+        if not isinstance(fields, RepeatedFields):
+            return check_sequence(fields, self._rules)
+        if fields.by is not self:
+            fields.by, fields.checked, fields.prepared = self, None, None
+        if fields.checked is not None:
+            return fields.checked
+        request = check_sequence(fields, self._rules)
+        if request.columns.to_node is None:  # otherwise the request has copies of the arrays
+            fields.checked = request
+        return request
+
+    def integrated(self, fields: SequenceFields, request: ActionRequest, start: StartState) -> np.ndarray | None:
+        """Integrate the request of a sequence, as `TrajectoryIntegrator.integrate_array` does.
+
+        None if nothing is prepared for it: it is not RepeatedFields, or its control map is not one of those.
+        """
+        if not isinstance(fields, RepeatedFields) or fields.checked is not request or request.goal is not None:
+            return None
+        own = request.start is not None
+        if fields.prepared is None:
+            start = start if own else StartState(*(None if rows is None else rows.copy() for rows in start.rows))
+            space = request.control_map.control_space
+            call = self._engine.prepared_integration(
+                start, request.actions, request.dt, control_space=space, start_index=request.start_index
+            )
+            if call is None:
+                return None
+            fields.prepared = start, call
+        held, call = fields.prepared
+        if not own:
+            for into, rows in zip(held.rows, start.rows, strict=True):
+                if (into is None) is not (rows is None):
+                    return None
+                if into is not None:
+                    into[:] = rows
+        return call.results if call.run() else None
 
     def evaluation(self, fields: SequenceFields, asked: EvaluationFields) -> RepeatedAnswer | None:
         """Prepare what `Pipeline.evaluate` does; raises as it does."""

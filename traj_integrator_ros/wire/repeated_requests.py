@@ -9,18 +9,9 @@ from operator import itemgetter
 
 import numpy as np
 
+from .kept_messages import KeptMessages, size_of
 from .struct_layout import Place, StructLayout
 
-try:
-    from . import _native
-except ImportError:  # no compiler, or sources that were not installed: then every request is read anew
-    _native = None
-
-KEPT = 4
-"""Requests that are kept for each service."""
-MOST_BYTES = 4 * 2**20
-"""Bytes of all their arrays; a larger request is not kept: next to what it asks for, reading it takes no time."""
-_LONGEST_PAUSE = 256
 _UNUSED = frozenset({"header"})
 """Fields whose values make no difference to what a request asks for."""
 
@@ -42,51 +33,22 @@ class RepeatedRequests:
     def __init__(self, layout: StructLayout, varying: frozenset[str]) -> None:
         self._layout = layout
         self._varying = varying
-        self._kept: list[tuple[object, tuple]] = []
+        self._kept: KeptMessages[tuple] = KeptMessages()
         self._sizes_of: Callable[[tuple], tuple] = itemgetter(*_numbers_and_sizes(layout))
-        self._sizes: tuple = ()
-        self._pause = self._waits = 0
 
     def read(self, address: int) -> tuple:
         """Return the request at an address."""
-        kept = self._read_again(address)
+        kept = self._kept.read_again(address)
         if kept is not None and kept.answer is not None:
             return kept
         words = self._layout.words(address)
         request = self._layout.take(words)
         request.kept, request.answer = kept, None
-        if kept is None and _native is not None:
-            self._keep(request, self._sizes_of(words))
+        if kept is None and self._kept.wants(self._sizes_of(words), size_of(request)):
+            self._keep(request)
         return request
 
-    def _read_again(self, address: int) -> tuple | None:
-        """Read into a kept request, and return it; None if none is like it, or the numbers are not finite."""
-        for place, (remembered, request) in enumerate(self._kept):
-            finite = _native.read_again(remembered, address)
-            if finite is None:
-                continue
-            if place:
-                self._kept.insert(0, self._kept.pop(place))
-            self._pause = self._waits = 0
-            return request if finite else None
-        return None
-
-    def _keep(self, request: tuple, sizes: tuple) -> None:
-        """Keep a request if it is of the same shape as the one before, but less and less often if none comes again."""
-        is_another, self._sizes = sizes != self._sizes, sizes
-        if is_another:
-            return
-        if self._waits:
-            self._waits -= 1
-            return
-        self._pause = self._waits = min(max(1, 2 * self._pause), _LONGEST_PAUSE)
-        if _bytes_of(request) <= MOST_BYTES:
-            self._kept = [(self._remembered(request), request), *self._kept[: KEPT - 1]]
-            while sum(_bytes_of(kept) for _, kept in self._kept) > MOST_BYTES:
-                self._kept.pop()
-
-    def _remembered(self, request: tuple) -> object:
-        """What another request must be like, and where its numbers go."""
+    def _keep(self, request: tuple) -> None:
         equal, same, texts, into = [], [], [], []
         for path, at, number in _used_places(self._layout):
             value = reduce(getattr, path, request)
@@ -100,7 +62,7 @@ class RepeatedRequests:
                 into.append((at, value))
             else:
                 same.append((at, value.size, value.tobytes()))
-        return _native.remember(equal, same, texts, into)
+        self._kept.keep(request, equal, into, same, texts)
 
 
 def _used_places(layout: StructLayout) -> Iterator[Place]:
@@ -115,10 +77,3 @@ def _numbers_and_sizes(layout: StructLayout) -> list[int]:
             indices.append(index if place.number else index + 1)
         index += 1 if place.number else 3
     return indices
-
-
-def _bytes_of(request: object) -> int:
-    """Bytes of all arrays."""
-    if isinstance(request, np.ndarray):
-        return request.nbytes
-    return sum(map(_bytes_of, request)) if isinstance(request, tuple) else 0

@@ -1,7 +1,8 @@
-// The module `_native`: reads a message's struct again into the arrays into which one like it was read before.
+// The module `_native`: reads a message into the arrays into which one like it was read before.
 //
-// remember(equal, same, texts, into) -> what the struct was like
-// read_again(remembered, address) -> whether all numbers read are finite | None, having read nothing: it is another one
+// remember(equal, into, same, texts, size) -> what the message was like: a struct, or if size is not 0, so many bytes
+// read_again(remembered, address | bytes) -> whether all numbers read are finite
+//                                            | None, having read nothing: it is another message
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -24,7 +25,7 @@ struct Sequence {
   size_t capacity;
 };
 
-// Bytes of the struct itself, or of the elements of the sequence there.
+// Bytes of the message itself, or of the elements of the sequence there.
 struct Expected {
   size_t at;
   size_t count;
@@ -42,6 +43,7 @@ struct Into {
 };
 
 struct Remembered {
+  size_t size;  // in bytes; 0 for a struct
   std::vector<Expected> equal, same;
   std::vector<Texts> texts;
   std::vector<Into> into;
@@ -57,6 +59,7 @@ bool is_like(const Remembered& remembered, const char* message) {
   for (const Expected& part : remembered.equal) {
     if (std::memcmp(message + part.at, part.bytes.data(), part.bytes.size()) != 0) return false;
   }
+  if (remembered.size > 0) return true;
   for (const Into& part : remembered.into) {
     if (sequence_at(message, part.at).size != static_cast<size_t>(part.array.len / part.array.itemsize)) return false;
   }
@@ -94,7 +97,7 @@ bool copy_finite(void* to, const char* from, size_t bytes, Bits exponent) {
 bool read(const Remembered& remembered, const char* message) {
   bool finite = true;
   for (const Into& part : remembered.into) {
-    const char* from = sequence_at(message, part.at).data;
+    const char* from = remembered.size > 0 ? message + part.at : sequence_at(message, part.at).data;
     const size_t bytes = part.array.len;
     if (*part.array.format == 'f') {
       finite &= copy_finite<uint32_t>(part.array.buf, from, bytes, 0x7f800000U);
@@ -157,15 +160,32 @@ bool take_arrays(PyObject* list, std::vector<Into>& into) {
   return true;
 }
 
+// Whether all parts of a message in bytes are within them.
+bool fits(const Remembered& remembered) {
+  for (const Expected& part : remembered.equal) {
+    if (part.at > remembered.size || part.bytes.size() > remembered.size - part.at) return false;
+  }
+  for (const Into& part : remembered.into) {
+    if (part.at > remembered.size || static_cast<size_t>(part.array.len) > remembered.size - part.at) return false;
+  }
+  return true;
+}
+
 PyObject* py_remember(PyObject*, PyObject* args) {
-  PyObject *equal, *same, *texts, *into;
-  if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyList_Type, &equal, &PyList_Type, &same, &PyList_Type, &texts,
-                        &PyList_Type, &into)) {
+  PyObject *equal, *into, *same, *texts;
+  Py_ssize_t size;
+  if (!PyArg_ParseTuple(args, "O!O!O!O!n", &PyList_Type, &equal, &PyList_Type, &into, &PyList_Type, &same,
+                        &PyList_Type, &texts, &size)) {
     return nullptr;
   }
   auto remembered = std::make_unique<Remembered>();
-  if (!take_expected(equal, remembered->equal) || !take_expected(same, remembered->same) ||
-      !take_texts(texts, remembered->texts) || !take_arrays(into, remembered->into)) {
+  remembered->size = size;
+  if (!take_expected(equal, remembered->equal) || !take_arrays(into, remembered->into) ||
+      !take_expected(same, remembered->same) || !take_texts(texts, remembered->texts)) {
+    return nullptr;
+  }
+  if (size > 0 && !fits(*remembered)) {
+    PyErr_Format(PyExc_ValueError, "equal, into: expected parts of %zd bytes, got some beyond", size);
     return nullptr;
   }
   PyObject* capsule = PyCapsule_New(remembered.get(), kName, &forget);
@@ -180,16 +200,25 @@ PyObject* py_read_again(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   const auto* remembered = static_cast<const Remembered*>(PyCapsule_GetPointer(args[0], kName));
   if (remembered == nullptr) return nullptr;
-  const auto* message = static_cast<const char*>(PyLong_AsVoidPtr(args[1]));
-  if (message == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+  const char* message;
+  if (remembered->size > 0) {
+    char* bytes;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(args[1], &bytes, &size) != 0) return nullptr;
+    if (static_cast<size_t>(size) != remembered->size) Py_RETURN_NONE;
+    message = bytes;
+  } else {
+    message = static_cast<const char*>(PyLong_AsVoidPtr(args[1]));
+    if (message == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+  }
   if (!is_like(*remembered, message)) Py_RETURN_NONE;
   return PyBool_FromLong(read(*remembered, message));
 }
 
 PyMethodDef methods[] = {
-    {"remember", &py_remember, METH_VARARGS, "What a struct was like, and the arrays for its numbers."},
+    {"remember", &py_remember, METH_VARARGS, "What a message was like, and the arrays for its numbers."},
     {"read_again", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&py_read_again)), METH_FASTCALL,
-     "Read a struct like it into the same arrays."},
+     "Read a message like it into the same arrays."},
     {nullptr, nullptr, 0, nullptr},
 };
 
