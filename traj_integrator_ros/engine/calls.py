@@ -19,7 +19,7 @@ from .checks import check_actions, check_dt, check_start, check_start_index, che
 from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
 from .evaluation import evaluate
-from .evaluation_work import USUALLY_WANTED, Evaluation, EvaluationWork, Wanted
+from .evaluation_work import Evaluation, EvaluationWork, Wanted
 from .fused_evaluation import prepared_evaluation
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .mapped import most_mapped_bytes
@@ -238,10 +238,7 @@ class Calls:
 
     def prepared_evaluation(self, *arguments: object) -> PreparedCall | None:
         """Return a call like `evaluate` with the same arguments; None if it cannot be made without Python."""
-        if not self._prepares:
-            return None
-        work = self._evaluation(*arguments, USUALLY_WANTED)
-        return prepared_evaluation(work)
+        return prepared_evaluation(self._evaluation(*arguments)) if self._prepares else None
 
     def prepared_vjp(
         self,

@@ -73,14 +73,14 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
 
 
 def prepared_evaluation(work: EvaluationWork) -> PreparedCall | None:
-    """Return the call that computes costs and the gradient of the actions in float32; None if there is none."""
+    """Return the call that computes costs, and perhaps the gradient of the actions; None if there is none."""
     from ..kernels import native
 
     shape = tuple(work.actions.shape)
     if work.goal.count is not None and work.kernel.goal_place:
         return None
-    values = torch.empty(shape[0] + math.prod(shape))
-    results = _Results.of(values, shape)
+    values = torch.empty(shape[0] + math.prod(shape) * work.wanted.action)
+    results = _Results.of(values, shape) if work.wanted.action else _Results(values.numpy(), None, None)
     into = results.cost, results.action, _NO_ENDS
     run = partial(native.quadratic_cost_into, _number(work.kernel), *_given(work), *into)
     return PreparedCall(run, Evaluation(results.cost, results.action, None, None, None), values.numpy())
@@ -113,8 +113,8 @@ class _Results(NamedTuple):
     """`[B]` and `[B, Ha, dof]`."""
 
     cost: np.ndarray
-    action: np.ndarray
-    action_tensor: Tensor
+    action: np.ndarray | None
+    action_tensor: Tensor | None
 
     @classmethod
     def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _Results:

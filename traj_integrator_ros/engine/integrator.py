@@ -285,8 +285,9 @@ class TrajectoryIntegrator:
         goal: StartState | None = None,
         goal_index: Array | None = None,
         spline: SplineForm | None = None,
+        want_action: bool = True,
     ) -> PreparedCall | None:
-        """Return a call that computes the costs and the gradient of the actions of `evaluate`.
+        """Return a call that computes the costs of `evaluate`, and the gradient of the actions if that is wanted.
 
         Arguments and errors are as for `evaluate`; all else is as for `prepared_integration`.
 
@@ -296,7 +297,7 @@ class TrajectoryIntegrator:
 
         """
         arguments = (dt, control_space, start_index, goal, goal_index, spline)
-        return self._calls.prepared_evaluation(start, actions, cost, *arguments)
+        return self._calls.prepared_evaluation(start, actions, cost, *arguments, Wanted(want_action))
 
     def prepared_vjp(
         self,

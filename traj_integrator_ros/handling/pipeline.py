@@ -109,7 +109,7 @@ class Pipeline:
         request = self.repeated.request(fields)
         wanted = check_fields(wanted, "fields")
         self._check_clock(now_ns)
-        start = self._start(now_ns) if request.start is None else request.start
+        start = self.start(now_ns) if request.start is None else request.start
         result = self.repeated.integrated(fields, request, start)
         if result is None:
             result = self._integrated(request, start)
@@ -216,7 +216,7 @@ class Pipeline:
         want_dt = request.actions is not None and request.dt is not None
         if want_dt:
             _require_dt_with_gradient(request, "leave data empty")
-        start = self._start(update()) if want_dt and request.start is None else request.start
+        start = self.start(update()) if want_dt and request.start is None else request.start
         with _device_memory:
             result = self.engine.vjp_arrays(
                 start,
@@ -259,7 +259,7 @@ class Pipeline:
             wanted = wanted._replace(dt=False)
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
-        start = self._start(update()) if request.start is None else request.start
+        start = self.start(update()) if request.start is None else request.start
         with _device_memory:
             result = self.engine.evaluate(
                 start,
@@ -288,8 +288,16 @@ class Pipeline:
             trajectories = self._batch(some, result, outputs)
         return EvaluatedBatch(values, BatchGradient(**found), trajectories)
 
-    def _start(self, now_ns: int) -> StartState:
-        """Start state for input without one, rows `[1, dof]`."""
+    def start(self, now_ns: int) -> StartState:
+        """Return the start state for input without one, rows `[1, dof]`.
+
+        Args:
+            now_ns: the node's clock.
+
+        Raises:
+            Rejected: no_joint_state, state_too_old or clock_jumped_back.
+
+        """
         self._check_clock(now_ns)
         predicted = self._trajectories.predicted(now_ns)
         if predicted is not None:

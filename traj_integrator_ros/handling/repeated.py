@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.evaluation_work import USUALLY_WANTED
 from ..engine.integrator import StartState, TrajectoryIntegrator
 from ..engine.prepared import PreparedCall
 from .evaluation import EvaluationFields, check_cost
@@ -29,9 +29,13 @@ class RepeatedAnswer(NamedTuple):
 
     call: PreparedCall
     answer: EvaluatedBatch | BatchGradient
+    start: StartState | None = None
+    """Memory for the robot's own state; None if the request has a start state or needs none."""
 
-    def renew(self) -> bool:
-        """Compute it; False if there is no such answer, and `Pipeline` has to say why."""
+    def renew(self, own_start: Callable[[], StartState]) -> bool:
+        """Compute it; False if there is no such answer, and `Pipeline` has to say why. Raises what `own_start` does."""
+        if self.start is not None and not _written(own_start(), self.start):
+            return False
         return self.call.run() and all_finite(self.call.values)
 
 
@@ -39,8 +43,8 @@ class RepeatedCalls:
     """Prepares calls on the arrays of a request, which get new numbers before each of them.
 
     Only numbers in `wire.borrowed_services.VARYING` may differ, and only if they are finite: no other rule depends on
-    them. None is prepared where more than that is to be done: joints in another order, the robot's own state, other
-    gradients, rows of the trajectory.
+    them. None is prepared where more than that is to be done: joints in another order, gradients of start, goal or dt,
+    rows of the trajectory.
 
     Args:
         rules: those of the pipeline.
@@ -75,39 +79,43 @@ class RepeatedCalls:
         """
         if not isinstance(fields, RepeatedFields) or fields.checked is not request or request.goal is not None:
             return None
-        own = request.start is not None
         if fields.prepared is None:
-            start = start if own else StartState(*(None if rows is None else rows.copy() for rows in start.rows))
+            held = _copied(start) if request.start is None else start
             space = request.control_map.control_space
             call = self._engine.prepared_integration(
-                start, request.actions, request.dt, control_space=space, start_index=request.start_index
+                held, request.actions, request.dt, control_space=space, start_index=request.start_index
             )
             if call is None:
                 return None
-            fields.prepared = start, call
+            fields.prepared = held, call
         held, call = fields.prepared
-        if not own:
-            for into, rows in zip(held.rows, start.rows, strict=True):
-                if (into is None) is not (rows is None):
-                    return None
-                if into is not None:
-                    into[:] = rows
+        if request.start is None and not _written(start, held):
+            return None
         return call.results if call.run() else None
 
-    def evaluation(self, fields: SequenceFields, asked: EvaluationFields) -> RepeatedAnswer | None:
+    def evaluation(
+        self, fields: SequenceFields, asked: EvaluationFields, own_start: Callable[[], StartState]
+    ) -> RepeatedAnswer | None:
         """Prepare what `Pipeline.evaluate` does; raises as it does."""
         request = check_sequence(fields, self._rules)
         cost = check_cost(asked.cost, request, self._limits)
-        usual = asked.wanted == USUALLY_WANTED and not asked.rows.size
-        if not usual or request.start is None or request.columns.to_node is not None:
+        wants_more = any(asked.wanted[1:]) or asked.rows.size
+        if wants_more or request.columns.to_node is not None:
             return None
+        held = _copied(own_start()) if request.start is None else None
         call = self._engine.prepared_evaluation(
-            request.start, request.actions, cost, request.dt, **request.map_and_rows
+            request.start or held,
+            request.actions,
+            cost,
+            request.dt,
+            **request.map_and_rows,
+            want_action=asked.wanted.action,
         )
         if call is None:
             return None
         costs, gradient, *_ = call.results
-        return RepeatedAnswer(call, EvaluatedBatch(costs, BatchGradient(gradient), None))
+        gradients = BatchGradient() if gradient is None else BatchGradient(gradient)
+        return RepeatedAnswer(call, EvaluatedBatch(costs, gradients, None), held)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields) -> RepeatedAnswer | None:
         """Prepare what `Pipeline.gradient` does; raises as it does."""
@@ -130,3 +138,17 @@ class RepeatedCalls:
         found = call.results
         starts = found.start_position, found.start_velocity, found.start_acceleration
         return RepeatedAnswer(call, BatchGradient(found.action, *starts))
+
+
+def _copied(start: StartState) -> StartState:
+    return StartState(*(None if rows is None else rows.copy() for rows in start.rows))
+
+
+def _written(start: StartState, into: StartState) -> bool:
+    """Copy a start state into another's memory; False if they do not have the same parts."""
+    for rows, held in zip(start.rows, into.rows, strict=True):
+        if (rows is None) is not (held is None):
+            return False
+        if rows is not None:
+            held[:] = rows
+    return True

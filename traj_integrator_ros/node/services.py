@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
+from ..engine.integrator import StartState
 from ..handling.pipeline import Pipeline
 from ..handling.rejection import Rejected
 from ..handling.repeated import RepeatedAnswer, RepeatedCalls
@@ -80,7 +81,7 @@ class Services:
             messages.fill_evaluation(response, pipeline.evaluate(fields, asked, self._update), stamp)
             if (kept := _kept(request, pipeline)) is not None:
                 fields, asked = messages.sequence_fields(kept.actions), messages.evaluation_fields(kept)
-                answer = pipeline.repeated.evaluation(fields, asked)
+                answer = pipeline.repeated.evaluation(fields, asked, self._start_of(pipeline))
                 _prepare(kept, pipeline, answer, type(response), partial(messages.fill_evaluation, stamp=stamp))
         return response
 
@@ -91,16 +92,20 @@ class Services:
             return None
         started = time.perf_counter()
         try:
-            if self._accepting().repeated is not prepared.by:
+            pipeline = self._accepting()
+            if pipeline.repeated is not prepared.by:
                 request.answer = None
                 return None
+            if not prepared.answer.renew(self._start_of(pipeline)):
+                return None
         except Rejected:  # answered as any other, it is counted, and the response says why
-            return None
-        if not prepared.answer.renew():
             return None
         self.calls += 1
         self.latency.add(time.perf_counter() - started)
         return prepared.response
+
+    def _start_of(self, pipeline: Pipeline) -> Callable[[], StartState]:
+        return lambda: pipeline.start(self._update())
 
     @contextmanager
     def _serving(
