@@ -49,18 +49,18 @@ class RepeatedRequests:
 
     def read(self, address: int) -> tuple:
         """Return the request at an address."""
-        kept = self._read_again(address)
+        is_new, kept = self._read_again(address)
         if kept is not None and kept.answer is not None:
             return kept
         words = self._layout.words(address)
         request = self._layout.take(words)
         request.kept, request.answer = kept, None
-        if kept is None and _native is not None:
+        if is_new and _native is not None:
             self._keep(request, self._sizes_of(words))
         return request
 
-    def _read_again(self, address: int) -> tuple | None:
-        """Read into a kept request, and return it; None if none is like it, or the numbers are not finite."""
+    def _read_again(self, address: int) -> tuple[bool, tuple | None]:
+        """Read into a kept request; returns whether none is like it, and it, or None if numbers are not finite."""
         for place, (remembered, request) in enumerate(self._kept):
             finite = _native.read_again(remembered, address)
             if finite is None:
@@ -68,8 +68,8 @@ class RepeatedRequests:
             if place:
                 self._kept.insert(0, self._kept.pop(place))
             self._pause = self._waits = 0
-            return request if finite else None
-        return None
+            return False, request if finite else None
+        return True, None
 
     def _keep(self, request: tuple, sizes: tuple) -> None:
         """Keep a request if it is of the same shape as the one before, but less and less often if none comes again."""
