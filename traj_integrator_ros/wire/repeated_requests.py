@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import itemgetter
@@ -44,7 +45,7 @@ class RepeatedRequests:
         self._varying = varying
         self._kept: list[tuple[object, tuple]] = []
         self._sizes_of: Callable[[tuple], tuple] = itemgetter(*_numbers_and_sizes(layout))
-        self._sizes: tuple = ()
+        self._seen: deque[tuple] = deque(maxlen=KEPT)
         self._pause = self._waits = 0
 
     def read(self, address: int) -> tuple:
@@ -72,9 +73,9 @@ class RepeatedRequests:
         return True, None
 
     def _keep(self, request: tuple, sizes: tuple) -> None:
-        """Keep a request if it is of the same shape as the one before, but less and less often if none comes again."""
-        is_another, self._sizes = sizes != self._sizes, sizes
-        if is_another:
+        """Keep a request if its shape is one of the last ones, but less and less often if none comes again."""
+        if sizes not in self._seen:
+            self._seen.append(sizes)
             return
         if self._waits:
             self._waits -= 1
