@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..engine.evaluation_work import USUALLY_WANTED
 from ..engine.integrator import TrajectoryIntegrator
 from ..engine.prepared import PreparedCall
-from .evaluation import EvaluationFields, check_cost
+from .evaluation import EvaluationFields, check_cost, check_fields, check_rows_wanted
 from .finite import all_finite
 from .limits import JointLimits
 from .requests import RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
@@ -46,6 +46,8 @@ class RepeatedCalls:
         """Prepare what `Pipeline.evaluate` does; raises as it does."""
         request = check_sequence(fields, self._rules)
         cost = check_cost(asked.cost, request, self._limits)
+        check_rows_wanted(asked.rows, request)
+        check_fields(asked.fields, "trajectory_fields")
         usual = asked.wanted == USUALLY_WANTED and not asked.rows.size
         if not usual or request.start is None or request.columns.to_node is not None:
             return None
