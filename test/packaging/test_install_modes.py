@@ -189,17 +189,19 @@ USE_NATIVE_KERNELS = """
 import array
 import torch
 from traj_integrator_ros.execution import _native
+from traj_integrator_ros.wire import _native as messages
 from traj_integrator_ros.kernels import Backend, acceleration_step, backend_info
 assert _native.all_finite(array.array("d", [1.0])) is True
+assert {"remember", "read_again"} <= set(dir(messages))
 assert backend_info()[0].backend is Backend.NATIVE, backend_info()
 trajectory = acceleration_step(torch.ones(2, 3, 4), torch.zeros(2, 4), dt=0.1, backend="native")
 assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.velocity
 """
 
 
-# Compiles one file that needs all headers, and the steps of motions, which need none. In place of the others there are
-# empty ones, and in place of what is linked from them the one that set-up has compiled with the same setup.py: what is
-# tested is the way to it, not the compiler.
+# Compiles one file that needs all headers, and what the small extensions consist of, which needs none. In place of the
+# others there are empty ones, and in place of what is linked from them the one that set-up has compiled with the same
+# setup.py: what is tested is the way to it, not the compiler.
 ONE_FILE_COMPILER = """#!/bin/sh
 output=; source=; wants=
 for word do
@@ -214,7 +216,7 @@ case " $* " in
     esac ;;
   *" -c "*) echo "${{source##*/}}" >> "{log}"
     case "$source" in
-      */dropin.cpp | */execution/src/*) exec "{compiler}" "$@" ;;
+      */dropin.cpp | */execution/src/* | */wire/src/*) exec "{compiler}" "$@" ;;
       *) exec "{compiler}" -x c++ -c /dev/null -o "$output" ;;
     esac ;;
   *) exec "{compiler}" "$@" ;;
@@ -245,8 +247,8 @@ def test_plain_pip_install_compiles_the_kernels_against_the_installed_torch(
         fresh.run("-c", USE_NATIVE_KERNELS)
     finally:
         output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
-    folders = sdist / PACKAGE / "kernels" / "native" / "src", sdist / PACKAGE / "execution" / "src"
-    sources = [path.name for folder in folders for path in folder.glob("*.cpp")]
+    folders = ("kernels/native/src", "execution/src", "wire/src")
+    sources = [path.name for folder in folders for path in (sdist / PACKAGE / folder).glob("*.cpp")]
     assert sorted(log.read_text().split()) == sorted(sources)
 
 
@@ -288,15 +290,15 @@ def test_what_the_cpp_kernels_lack_leaves_them_out_and_is_said(sdist: Path, tmp_
     }[missing]
     reason, left = {
         "a compiler": ("no C++ parts, since they did not compile", []),
-        "torch": ("no C++ kernels, since torch cannot be imported here", ["_native"]),  # which needs none
+        "torch": ("no C++ kernels, since torch cannot be imported here", ["execution/_native", "wire/_native"]),
     }[missing]
     build = [sys.executable, "-c", BUILD_WHEEL]
     printed = output_of(build, cwd=tmp_path / PACKAGE, TRAJ_INTEGRATOR_NATIVE="", **variables)
     assert reason in printed
     (wheel,) = (tmp_path / PACKAGE / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        compiled = [Path(name).name.partition(".")[0] for name in archive.namelist() if name.endswith(".so")]
-        assert compiled == left
+        compiled = [name.partition(".")[0] for name in archive.namelist() if name.endswith(".so")]
+    assert sorted(compiled) == [f"{PACKAGE}/{name}" for name in left]
 
 
 def assert_ament_package(prefix: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_messages import check_same, filled
 from rcl_interfaces.srv import SetParameters
 from rclpy.serialization import deserialize_message, serialize_message
 
@@ -18,42 +19,6 @@ from traj_integrator_ros.wire.borrowed_services import borrowed
 
 pytestmark = pytest.mark.ros
 SERVICES = [Integrate, ComputeGradient, Evaluate]
-STRINGS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
-
-
-def filled(message: object, draw: st.DrawFn) -> object:
-    """The message with something of every length in every field."""
-    for name, kind in message.get_fields_and_field_types().items():
-        value = getattr(message, name)
-        if isinstance(value, array):
-            size = draw(st.integers(0, 5))
-            limit = 2**32 if value.typecode == "I" else 2**20
-            value = array(value.typecode, [draw(st.integers(0, limit - 1)) for _ in range(size)])
-        elif isinstance(value, bool):
-            value = draw(st.booleans())
-        elif isinstance(value, int):
-            value = draw(st.integers(0, 255 if kind == "uint8" else 2**31 - 1))
-        elif isinstance(value, str):
-            value = draw(STRINGS)
-        elif isinstance(value, list):
-            value = draw(st.lists(STRINGS, max_size=4))
-        else:
-            value = filled(value, draw)
-        setattr(message, name, value)
-    return message
-
-
-def check_same(read: object, message: object) -> None:
-    assert read._fields == tuple(message.get_fields_and_field_types())
-    for name in read._fields:
-        got, expected = getattr(read, name), getattr(message, name)
-        if isinstance(expected, array):
-            assert got.dtype == np.dtype(expected.typecode)
-            np.testing.assert_array_equal(got, expected)
-        elif hasattr(expected, "get_fields_and_field_types"):
-            check_same(got, expected)
-        else:
-            assert (list(got) if isinstance(expected, list) else got) == expected, name
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.integrator import StartState, TrajectoryIntegrator
 from ..engine.prepared import PreparedCall
-from .evaluation import EvaluationFields, check_cost
+from .evaluation import EvaluationFields, check_cost, check_fields, check_rows_wanted
 from .finite import all_finite
 from .limits import JointLimits
 from .requests import (
@@ -99,7 +99,8 @@ class RepeatedCalls:
         """Prepare what `Pipeline.evaluate` does; raises as it does."""
         request = check_sequence(fields, self._rules)
         cost = check_cost(asked.cost, request, self._limits)
-        wants_more = any(asked.wanted[1:]) or asked.rows.size
+        check_fields(asked.fields, "trajectory_fields")
+        wants_more = any(asked.wanted[1:]) or check_rows_wanted(asked.rows, request).size
         if wants_more or request.columns.to_node is not None:
             return None
         held = _copied(own_start()) if request.start is None else None

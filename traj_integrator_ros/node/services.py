@@ -59,33 +59,27 @@ class Services:
         self, request: ComputeGradient.Request, response: ComputeGradient.Response
     ) -> ComputeGradient.Response:
         """Answer ~/compute_gradient."""
-        if (repeated := self._repeated(request)) is not None:
+        if (repeated := self._repeated("compute_gradient", request)) is not None:
             return repeated
         with self._serving("compute_gradient", response):
             pipeline, fields = self._accepting(), messages.sequence_fields(request.actions)
-            upstream = messages.upstream_fields(request)
-            messages.fill_gradient(response, pipeline.gradient(fields, upstream, self._update))
-            if (kept := _kept(request, pipeline)) is not None:
-                fields, upstream = messages.sequence_fields(kept.actions), messages.upstream_fields(kept)
-                answer = pipeline.repeated.gradient(fields, upstream)
-                _prepare(kept, pipeline, answer, type(response), messages.fill_gradient)
+            gradient = pipeline.gradient(fields, messages.upstream_fields(request), self._update)
+            messages.fill_gradient(response, gradient)
+        self._prepare("compute_gradient", request, response, self._prepared_gradient)
         return response
 
     def evaluate(self, request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:
         """Answer ~/evaluate."""
-        if (repeated := self._repeated(request)) is not None:
+        if (repeated := self._repeated("evaluate", request)) is not None:
             return repeated
         with self._serving("evaluate", response):
             pipeline, fields = self._accepting(), messages.sequence_fields(request.actions)
-            asked, stamp = messages.evaluation_fields(request), request.actions.header.stamp
-            messages.fill_evaluation(response, pipeline.evaluate(fields, asked, self._update), stamp)
-            if (kept := _kept(request, pipeline)) is not None:
-                fields, asked = messages.sequence_fields(kept.actions), messages.evaluation_fields(kept)
-                answer = pipeline.repeated.evaluation(fields, asked, self._start_of(pipeline))
-                _prepare(kept, pipeline, answer, type(response), partial(messages.fill_evaluation, stamp=stamp))
+            evaluated = pipeline.evaluate(fields, messages.evaluation_fields(request), self._update)
+            messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
+        self._prepare("evaluate", request, response, self._prepared_evaluation)
         return response
 
-    def _repeated(self, request: object) -> BorrowedResponse | None:
+    def _repeated(self, service: str, request: object) -> BorrowedResponse | None:
         """Answer a request for which an answer is prepared; None if it has to be answered as any other."""
         prepared: _Prepared | None = getattr(request, "answer", None)
         if prepared is None:
@@ -100,9 +94,50 @@ class Services:
                 return None
         except Rejected:  # answered as any other, it is counted, and the response says why
             return None
+        except Exception as error:
+            self._accounts.failure(service, error)
+            request.answer = None
+            return None
         self.calls += 1
         self.latency.add(time.perf_counter() - started)
         return prepared.response
+
+    def _prepare(
+        self,
+        service: str,
+        request: object,
+        response: BorrowedResponse,
+        make: Callable[[Pipeline, object], tuple[RepeatedAnswer | None, Callable[..., None]]],
+    ) -> None:
+        """If a request that was answered repeats an earlier one, answer the next one by what `make` returns.
+
+        That is the answer, and what fills it into a response.
+        """
+        kept = getattr(request, "kept", None)
+        if kept is None or not response.success:
+            return
+        with self._accounts.guard(service):
+            pipeline = self._accepting()
+            if getattr(kept, "refused_by", None) is pipeline.repeated:
+                return
+            answer, fill = make(pipeline, kept)
+            if answer is None:
+                kept.refused_by = pipeline.repeated
+                return
+            kept_response = type(response)()
+            fill(kept_response, answer.answer)
+            kept_response.success = True
+            kept_response.keep()
+            kept.answer = _Prepared(pipeline.repeated, answer, kept_response)
+
+    def _prepared_gradient(self, pipeline: Pipeline, kept: ComputeGradient.Request) -> tuple:
+        fields, upstream = messages.sequence_fields(kept.actions), messages.upstream_fields(kept)
+        return pipeline.repeated.gradient(fields, upstream), messages.fill_gradient
+
+    def _prepared_evaluation(self, pipeline: Pipeline, kept: Evaluate.Request) -> tuple:
+        fields, asked = messages.sequence_fields(kept.actions), messages.evaluation_fields(kept)
+        answer = pipeline.repeated.evaluation(fields, asked, self._start_of(pipeline))
+        return answer, partial(messages.fill_evaluation, stamp=kept.actions.header.stamp)
 
     def _start_of(self, pipeline: Pipeline) -> Callable[[], StartState]:
         return lambda: pipeline.start(self._update())
@@ -120,22 +155,3 @@ class Services:
         if outcome.accepted:
             self.latency.add(time.perf_counter() - started)
 
-
-def _kept(request: object, pipeline: Pipeline) -> object | None:
-    """The earlier request that this one repeats, if an answer to it can be prepared now."""
-    kept = getattr(request, "kept", None)
-    return kept if kept is not None and getattr(kept, "refused_by", None) is not pipeline.repeated else None
-
-
-def _prepare(
-    kept: object, pipeline: Pipeline, answer: RepeatedAnswer | None, response_type: type, fill: Callable[..., None]
-) -> None:
-    """Answer a kept request by `answer` from now on, which `fill` writes to a response; None: not by less than all."""
-    if answer is None:
-        kept.refused_by = pipeline.repeated
-        return
-    response: BorrowedResponse = response_type()
-    fill(response, answer.answer)
-    response.success = True
-    response.keep()
-    kept.answer = _Prepared(pipeline.repeated, answer, response)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -24,12 +25,14 @@ Part = tuple[int, int, bytes]
 class KeptMessages(Generic[Message]):
     """At most four messages, the last used first.
 
-    One that came twice is kept; while those that are kept never come again, this is done less and less often.
+    One is kept if another of the same sizes came shortly before; while those that are kept never come again, this is
+    done less and less often.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[object, Message]] = []
-        self._sizes: object = None
+        self._seen: deque[object] = deque(maxlen=MOST_KEPT)
+        self._is_new = True
         self._pause = self._waits = 0
 
     def read_again(self, source: int | bytes) -> Message | None:
@@ -44,16 +47,23 @@ class KeptMessages(Generic[Message]):
             if place:
                 self._kept.insert(0, self._kept.pop(place))
             self._pause = self._waits = 0
+            self._is_new = False
             return message if finite else None
+        self._is_new = True
         return None
 
     def wants(self, sizes: object, size: int) -> bool:
-        """Whether a message is to be kept that is like no other: `sizes` are those of all its arrays, `size` in bytes.
+        """Whether the message for which `read_again` returned None is to be given to `keep`.
 
-        Once it has returned True, the message must be given to `keep`.
+        Args:
+            sizes: of all its arrays.
+            size: of all of them together, in bytes.
+
         """
-        is_another, self._sizes = sizes != self._sizes, sizes
-        if _native is None or is_another or size > MOST_BYTES:
+        if _native is None or not self._is_new or size > MOST_BYTES:
+            return False
+        if sizes not in self._seen:
+            self._seen.append(sizes)
             return False
         if self._waits:
             self._waits -= 1

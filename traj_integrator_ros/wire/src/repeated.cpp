@@ -120,11 +120,19 @@ bool take_bytes(PyObject* object, std::string& into) {
   return true;
 }
 
+// An item of a list, if it is a tuple: PyArg_ParseTuple takes nothing else.
+PyObject* tuple_at(PyObject* list, Py_ssize_t i) {
+  PyObject* item = PyList_GET_ITEM(list, i);
+  if (PyTuple_Check(item)) return item;
+  PyErr_Format(PyExc_TypeError, "remember: expected lists of tuples, got %s", Py_TYPE(item)->tp_name);
+  return nullptr;
+}
+
 bool take_expected(PyObject* list, std::vector<Expected>& into) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     Py_ssize_t at, count;
-    PyObject* bytes;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "nnO", &at, &count, &bytes)) return false;
+    PyObject *bytes, *item = tuple_at(list, i);
+    if (item == nullptr || !PyArg_ParseTuple(item, "nnO", &at, &count, &bytes)) return false;
     into.push_back({static_cast<size_t>(at), static_cast<size_t>(count), {}});
     if (!take_bytes(bytes, into.back().bytes)) return false;
   }
@@ -134,8 +142,8 @@ bool take_expected(PyObject* list, std::vector<Expected>& into) {
 bool take_texts(PyObject* list, std::vector<Texts>& into) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     Py_ssize_t at;
-    PyObject* texts;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "nO!", &at, &PyTuple_Type, &texts)) return false;
+    PyObject *texts, *item = tuple_at(list, i);
+    if (item == nullptr || !PyArg_ParseTuple(item, "nO!", &at, &PyTuple_Type, &texts)) return false;
     into.push_back({static_cast<size_t>(at), std::vector<std::string>(PyTuple_GET_SIZE(texts))});
     for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(texts); ++j) {
       if (!take_bytes(PyTuple_GET_ITEM(texts, j), into.back().texts[j])) return false;
@@ -147,8 +155,8 @@ bool take_texts(PyObject* list, std::vector<Texts>& into) {
 bool take_arrays(PyObject* list, std::vector<Into>& into) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     Py_ssize_t at;
-    PyObject* array;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "nO", &at, &array)) return false;
+    PyObject *array, *item = tuple_at(list, i);
+    if (item == nullptr || !PyArg_ParseTuple(item, "nO", &at, &array)) return false;
     Py_buffer buffer;
     if (PyObject_GetBuffer(array, &buffer, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) != 0) return false;
     into.push_back({static_cast<size_t>(at), buffer});
