@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,76 +10,28 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from questions import NONE, Question, floats, pipeline, pipeline_with, pipelines_and_questions, question
 
-from traj_integrator_ros.engine.integrator import TrajectoryIntegrator, Wanted
+from traj_integrator_ros.engine.integrator import StartState, Wanted
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.handling.engine_configuration import engine_config
-from traj_integrator_ros.handling.evaluation import CostFields, EvaluationFields
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.handling.repeated import RepeatedAnswer
-from traj_integrator_ros.handling.requests import SequenceFields, UpstreamFields
+from traj_integrator_ros.handling.requests import RepeatedFields, SequenceFields, UpstreamFields
 from traj_integrator_ros.handling.results import BatchGradient, EvaluatedBatch
-from traj_integrator_ros.kernels import Backend, ControlSpace, CostTerm, default_backend
+from traj_integrator_ros.kernels import Backend, ControlSpace, default_backend
 
 pytestmark = pytest.mark.skipif(
     default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ kernels are not built"
 )
-NONE = np.zeros(0, np.float32)
-NO_INDEX = np.zeros(0, np.uint32)
-STATE = ("position", "velocity", "acceleration")
-LIMIT = 2.0
-"""Limits of all joints' velocities, rad/s."""
-
-
-@cache
-def pipeline(dof: int = 2, **parameters: object) -> Pipeline:
-    """A pipeline for joints a, b, ... on the CPU."""
-    return pipeline_with(None, dof, **parameters)
-
-
-def pipeline_with(runner: StagedRunner | None, dof: int = 2, **changes: object) -> Pipeline:
-    values = default_values() | {"joint_names": [chr(ord("a") + i) for i in range(dof)], "device": "cpu"}
-    values |= {"max_batch": 8, "max_horizon": 16, "warmup": ["1x1"], "limits.velocity": [LIMIT] * dof} | changes
-    parameters = NodeParameters.from_values(values)
-    engine = TrajectoryIntegrator(engine_config(parameters), runner)
-    return Pipeline(parameters, engine, PublishedMotion(), lambda _: None)
 
 
 def no_state() -> int:
     raise AssertionError("no start state is needed")
 
 
-class Question(NamedTuple):
-    """All fields that a request may have."""
-
-    sequence: SequenceFields
-    asked: EvaluationFields
-    upstream: UpstreamFields
-
-    def of(self, **changes: object) -> Question:
-        """The question with another sequence."""
-        return self._replace(sequence=self.sequence._replace(**changes))
-
-    def asking(self, **changes: object) -> Question:
-        """The question with other wishes for an evaluation."""
-        return self._replace(asked=self.asked._replace(**changes))
-
-    @property
-    def numbers(self) -> Iterable[np.ndarray]:
-        """The arrays that may change."""
-        names = ("data", *(f"{end}_{part}" for end in ("start", "goal") for part in STATE))
-        yield from (getattr(self.sequence, name) for name in names)
-        yield from (values for term in self.asked.cost for values in term[:3])
-        yield from self.upstream
-
-    def change(self, seed: int, scale: float = 1.0) -> None:
-        """Write other numbers into the arrays."""
-        rng = np.random.default_rng(seed)
-        for values in self.numbers:
-            values[:] = scale * rng.normal(size=values.size)
+def no_start() -> StartState:
+    raise AssertionError("no start state is needed")
 
 
 class Service(NamedTuple):
@@ -92,30 +43,13 @@ class Service(NamedTuple):
 
 EVALUATE = Service(
     lambda node, question: node.evaluate(question.sequence, question.asked, no_state),
-    lambda node, question: node.repeated.evaluation(question.sequence, question.asked),
+    lambda node, question: node.repeated.evaluation(question.sequence, question.asked, no_start),
 )
 GRADIENT = Service(
     lambda node, question: node.gradient(question.sequence, question.upstream, no_state),
     lambda node, question: node.repeated.gradient(question.sequence, question.upstream),
 )
 both = pytest.mark.parametrize("service", [EVALUATE, GRADIENT], ids=["evaluate", "gradient"])
-
-
-def floats(*shape: int) -> np.ndarray:
-    return np.zeros(int(np.prod(shape)), np.float32)
-
-
-def question(batch: int = 2, horizon: int = 5, dof: int = 2, seed: int = 0) -> Question:
-    """A question about velocities that both services prepare answers to."""
-    sequence = SequenceFields(
-        (), ControlSpace.VELOCITY, batch, horizon, NONE, floats(dof), NONE, NONE, NO_INDEX, floats(batch, horizon, dof)
-    )
-    term = CostTerm(floats(dof), floats(horizon, dof), floats(batch, dof), NONE, NONE, NONE)
-    cost = CostFields(term, term._replace(limit_weight=floats(dof) + 1), CostTerm(*[NONE] * 6), CostTerm(*[NONE] * 6))
-    upstream = UpstreamFields(floats(batch, horizon, dof), NONE, floats(batch, horizon, dof), NONE)
-    made = Question(sequence, EvaluationFields(cost, Wanted(), NO_INDEX, 0), upstream)
-    made.change(seed)
-    return made
 
 
 def numbers_of(answer: object) -> list[tuple[tuple[int, ...], bytes]]:
@@ -131,89 +65,10 @@ def assert_repeats(node: Pipeline, service: Service, asked: Question, seeds: Ite
     assert prepared is not None
     for seed in seeds:
         asked.change(seed)
-        assert prepared.renew()
+        assert prepared.renew(no_start)
         repeated = numbers_of(prepared.answer)
         assert repeated == numbers_of(service.answer(node, asked))
         assert repeated == numbers_of(prepared.answer), "the engine's own memory is another"
-
-
-class Draw:
-    """Draws the forms in which a question may be asked."""
-
-    def __init__(self, draw: st.DrawFn) -> None:
-        self._draw = draw
-        self.batch, self.horizon, self.dof = self.number(1, 5), self.number(1, 9), self.number(1, 3)
-        self.rng = np.random.default_rng(self.number(0, 999))
-
-    def number(self, least: int, most: int) -> int:
-        return self._draw(st.integers(least, most))
-
-    def one_of(self, *choices: object) -> object:
-        return self._draw(st.sampled_from(choices))
-
-    def some(self, *shapes: tuple[int, ...]) -> np.ndarray:
-        """Numbers in one of some shapes, or none."""
-        shape = self.one_of((0,), *shapes)
-        return self.rng.normal(size=int(np.prod(shape))).astype(np.float32)
-
-    def end(self, name: str, rows: int) -> dict[str, np.ndarray]:
-        """Fields of a start or goal of some rows."""
-        pool = rows > 0 and self.one_of(rows not in (1, self.batch), True)
-        index = self.rng.integers(0, rows, self.batch).astype(np.uint32) if pool else NO_INDEX
-        given = [True, self.one_of(True, False), self.one_of(True, False)]
-        states = [floats(rows, self.dof) if part else NONE for part in given]
-        return {f"{name}_{part}": values for part, values in zip((*STATE, "index"), (*states, index), strict=True)}
-
-    def steps(self, uniform: bool) -> np.ndarray:
-        """Step lengths in any form, of one length where the map needs that."""
-        count = self.one_of(0, 1, self.horizon, self.batch * self.horizon)
-        steps = self.rng.uniform(0.05, 0.2, count)
-        if uniform and count == self.horizon:
-            steps[:] = steps[0]
-        elif uniform and count > 1:
-            steps.reshape(self.batch, -1)[:] = steps.reshape(self.batch, -1)[:, :1]
-        return steps.astype(np.float32)
-
-    def term(self, points: int) -> CostTerm:
-        """A term of the cost, or none."""
-        batch, dof = self.batch, self.dof
-        rows = ((dof,), (points, dof), (batch, points, dof))
-        weight, terminal = self.some(*rows), self.some((dof,), (batch, dof))
-        target = self.some(*rows) if weight.size or terminal.size else NONE
-        limits = [NONE] * 3
-        if self.one_of(False, True):
-            bound = self.rng.random(dof).astype(np.float32)
-            limits = [self.rng.random(dof).astype(np.float32), -bound, bound]
-        return CostTerm(weight, target, terminal, *limits)
-
-
-@st.composite
-def pipelines_and_questions(draw: st.DrawFn, spaces: Iterable[ControlSpace]) -> tuple[Pipeline, Question]:
-    """Questions about costs in all forms to which answers are prepared, with any upstream gradients."""
-    any_of = Draw(draw)
-    space, is_spline = (found := any_of.one_of(*spaces)), found is ControlSpace.BSPLINE
-    difference = any_of.one_of("backward", "central")
-    integrator = any_of.one_of("zoh", "semi_implicit_euler")
-    node = pipeline(any_of.dof, finite_difference=difference, acceleration_integrator=integrator, dt=0.1)
-    degree, steps = (any_of.number(3, 5), any_of.number(2, 4)) if is_spline else (0, 0)
-    kernel = node.engine.control_map(space, node.engine.config.spline(degree, steps) if is_spline else None)
-    batch, horizon, dof = any_of.batch, any_of.horizon, any_of.dof
-    points = kernel.output_horizon(horizon)
-    sequence = SequenceFields(
-        joint_names=any_of.one_of((), node.parameters.joint_names),
-        control_space=space.value,
-        batch=batch,
-        horizon=horizon,
-        dt=any_of.steps(kernel.uniform_dt_only),
-        **any_of.end("start", any_of.one_of(1, batch, 4)),
-        data=floats(batch, horizon, dof),
-        **any_of.end("goal", any_of.one_of(0, 1, batch, 4) if is_spline else 0),
-        degree=degree,
-        steps=steps,
-    )
-    cost = CostFields(*(any_of.term(points) for _ in range(4)))
-    upstream = UpstreamFields(*(any_of.some((batch, points, dof)) for _ in range(4)))
-    return node, Question(sequence, EvaluationFields(cost, Wanted(), NO_INDEX, any_of.number(0, 15)), upstream)
 
 
 @given(pipelines_and_questions(ControlSpace))
@@ -232,15 +87,81 @@ def test_a_repeated_gradient_is_that_of_the_pipeline(case: tuple[Pipeline, Quest
     assert_repeats(node, GRADIENT, asked.of(dt=NONE) if has_data else asked.of(data=NONE), range(3))
 
 
+def test_a_repeated_evaluation_starts_from_where_the_robot_then_is() -> None:
+    node = pipeline_with(None)
+    asked = question().of(start_position=NONE)
+    now = 0
+
+    def measured() -> int:
+        nonlocal now
+        now += 10**9
+        state = np.random.default_rng(now).normal(size=(2, 2))
+        node.take_joint_state(node.parameters.joint_names, *state, now, now)
+        return now
+
+    prepared = node.repeated.evaluation(asked.sequence, asked.asked, lambda: node.start(measured()))
+    answers = []
+    for _ in range(3):
+        assert prepared.renew(lambda: node.start(measured()))
+        answers.append(numbers_of(prepared.answer))
+        assert answers[-1] == numbers_of(node.evaluate(asked.sequence, asked.asked, lambda: now))
+    assert answers[0] != answers[1] != answers[2]
+    # A motion that is continued gives an acceleration, too, for which nothing is prepared.
+    assert not prepared.renew(lambda: StartState(*np.zeros((3, 1, 2))))
+
+
+@given(pipelines_and_questions(ControlSpace))
+def test_a_repeated_sequence_is_integrated_like_a_new_one(case: tuple[Pipeline, Question]) -> None:
+    node, asked = case
+    repeated = RepeatedFields(*asked.sequence)
+    for seed in range(4):
+        asked.change(seed)
+        found, new = node.integrate(repeated, 0), node.integrate(SequenceFields(*asked.sequence), 0)
+        assert found.request is repeated.checked
+        assert numbers_of(found.trajectories) == numbers_of(new.trajectories)
+        np.testing.assert_array_equal(found.times.float32, new.times.float32)
+
+
+def test_a_repeated_sequence_starts_from_where_the_robot_then_is() -> None:
+    node = pipeline_with(None)
+    sequence = question().sequence._replace(start_position=NONE)
+    repeated = RepeatedFields(*sequence)
+    for now in range(1, 5):
+        state = np.random.default_rng(now).normal(size=(2, 2))
+        node.take_joint_state(node.parameters.joint_names, *state, now, now)
+        found = numbers_of(node.integrate(repeated, now).trajectories)
+        assert found == numbers_of(node.integrate(sequence, now).trajectories)
+    assert repeated.prepared is not None
+
+
+def test_a_repeated_sequence_is_checked_again_when_the_configuration_changes() -> None:
+    repeated = RepeatedFields(*question().sequence)
+    for _ in range(3):
+        pipeline().integrate(repeated, 0)
+    checked = repeated.checked
+    with pytest.raises(Rejected, match="batch: expected 1 to 1"):
+        pipeline(max_batch=1).integrate(repeated, 0)
+    times = pipeline(dt=0.2).integrate(repeated, 0).times
+    assert times.float32[1] == np.float32(0.2)
+    assert repeated.checked is not checked
+
+
+def test_a_repeated_sequence_with_joints_in_another_order_is_arranged_each_time() -> None:
+    node, asked = pipeline(), question().of(**REORDERED)
+    repeated = RepeatedFields(*asked.sequence)
+    for seed in range(4):
+        asked.change(seed)
+        found = numbers_of(node.integrate(repeated, 0).trajectories)
+        assert found == numbers_of(node.integrate(asked.sequence, 0).trajectories)
+
+
 REORDERED = {"joint_names": ("b", "a")}
 NOT_PREPARED = {
     "evaluate": {
         "joints in another order": lambda asked: asked.of(**REORDERED),
-        "no gradient": lambda asked: asked.asking(wanted=Wanted(action=False)),
         "the gradient of the start": lambda asked: asked.asking(wanted=Wanted(start=True)),
         "the gradient of dt": lambda asked: asked.asking(wanted=Wanted(dt=True)),
         "rows": lambda asked: asked.asking(rows=np.array([1], np.uint32)),
-        "no start": lambda asked: asked.of(start_position=NONE),
         "a goal that replaces actions": lambda asked: asked.of(
             control_space=ControlSpace.POSITION, goal_position=floats(2)
         ),
@@ -271,8 +192,6 @@ def test_what_needs_more_than_the_loops_is_not_prepared(
     node, asked = pipeline(), question()
     assert service.prepare(node, asked) is not None
     assert service.prepare(node, change(asked)) is None
-    if service is EVALUATE and not change(asked).sequence.start_position.size:
-        return
     service.answer(node, change(asked))  # which is not refused
 
 
@@ -294,12 +213,12 @@ def test_a_result_that_overflows_is_left_to_the_pipeline_which_says_why(service:
     node, asked = pipeline(), question()
     prepared = service.prepare(node, asked)
     asked.change(1, scale=1e38)
-    assert not prepared.renew()
+    assert not prepared.renew(no_start)
     with pytest.raises(Rejected) as refused:
         service.answer(node, asked)
     assert refused.value.reason is RejectionReason.NON_FINITE_RESULT
     asked.change(2)
-    assert prepared.renew()
+    assert prepared.renew(no_start)
     assert numbers_of(prepared.answer) == numbers_of(service.answer(node, asked))
 
 
@@ -310,10 +229,10 @@ def test_prepared_answers_do_not_disturb_each_other() -> None:
         for service in (EVALUATE, GRADIENT):
             prepared.append(service.prepare(node, asked))
             expected.append(numbers_of(service.answer(node, asked)))
-    assert all(one.renew() for one in prepared)
+    assert all(one.renew(no_start) for one in prepared)
     assert [numbers_of(one.answer) for one in prepared] == expected
     questions[1].change(2)
-    assert prepared[2].renew() and prepared[3].renew()
+    assert prepared[2].renew(no_start) and prepared[3].renew(no_start)
     others = (0, 1, 4, 5)
     assert [numbers_of(prepared[i].answer) for i in others] == [expected[i] for i in others]
     assert numbers_of(prepared[2].answer) != expected[2] and numbers_of(prepared[3].answer) != expected[3]
@@ -322,7 +241,7 @@ def test_prepared_answers_do_not_disturb_each_other() -> None:
 def test_the_answer_is_that_of_the_engine_for_which_it_was_prepared() -> None:
     asked, nodes = question(), [pipeline(dt=dt) for dt in (0.1, 0.2)]
     prepared = [EVALUATE.prepare(node, asked) for node in nodes]
-    assert all(one.renew() for one in prepared)
+    assert all(one.renew(no_start) for one in prepared)
     found = [numbers_of(one.answer) for one in prepared]
     assert found == [numbers_of(EVALUATE.answer(node, asked)) for node in nodes]
     assert found[0] != found[1]

@@ -154,4 +154,3 @@ class Services:
         response.success, response.message = outcome.accepted, outcome.reason
         if outcome.accepted:
             self.latency.add(time.perf_counter() - started)
-
