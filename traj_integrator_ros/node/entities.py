@@ -108,11 +108,11 @@ class Entities:
                 self._subscription(String, ROBOT_DESCRIPTION, callbacks.robot_description, _LATCHED)
             calls = QoSProfile(depth=_SERVICE_DEPTH)
             for service, name, callback in (
-                (Integrate, "~/integrate", callbacks.integrate),
-                (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
-                (Evaluate, "~/evaluate", callbacks.evaluate),
+                (borrowed(Integrate, keeps=False), "~/integrate", callbacks.integrate),
+                (borrowed(ComputeGradient), "~/compute_gradient", callbacks.compute_gradient),
+                (borrowed(Evaluate), "~/evaluate", callbacks.evaluate),
             ):
-                self._services.append(node.create_service(borrowed(service), name, callback, qos_profile=calls))
+                self._services.append(node.create_service(service, name, callback, qos_profile=calls))
         except BaseException:
             self.destroy()
             raise

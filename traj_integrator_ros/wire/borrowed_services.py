@@ -51,26 +51,27 @@ class BorrowedResponse(SimpleNamespace):
 
 
 @cache
-def borrowed(service: type) -> type:
+def borrowed(service: type, *, keeps: bool = True) -> type:
     """Return a type to serve `service` with, whose requests are named tuples, and responses BorrowedResponses.
 
     Fields, names and values are those of rclpy's objects, with numpy arrays, until the next request is read (see
-    `RepeatedRequests`); a request that cannot be read is replaced
+    `RepeatedRequests`, also for `keeps`); a request that cannot be read is replaced
     by the exception, and a response that cannot be written says so in its message. Returns `service` itself if this
     rclpy or its messages do not have the expected layout, which is checked with an example.
     """
     try:
-        parts = {"Request": _request(service.Request), "Response": _response(service.Response)}
+        parts = {"Request": _request(service.Request, keeps), "Response": _response(service.Response)}
         # A derived class, so that rclpy finds the attributes that it needs to create the service.
         return type(service)(service.__name__, (service,), parts)
     except (AttributeError, KeyError, TypeError):
         return service
 
 
-def _request(message: type) -> type:
+def _request(message: type, keeps: bool) -> type:
     layout = _checked_layout(message)
     upstream = {name for name in message.get_fields_and_field_types() if name.startswith("grad_")}
-    return _converted_by(message, RepeatedRequests(layout, VARYING | upstream).read)
+    requests = RepeatedRequests(layout, VARYING | upstream, keeps=keeps)
+    return _converted_by(message, requests.read)
 
 
 def _response(message: type) -> type:

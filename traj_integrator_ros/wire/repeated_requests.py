@@ -27,11 +27,13 @@ class RepeatedRequests:
     Args:
         layout: of the request.
         varying: names of arrays of floating-point numbers, wherever they are in the request.
+        keeps: whether requests are kept at all.
 
     """
 
-    def __init__(self, layout: StructLayout, varying: frozenset[str]) -> None:
+    def __init__(self, layout: StructLayout, varying: frozenset[str], *, keeps: bool = True) -> None:
         self._layout = layout
+        self._keeps = keeps
         self._varying = varying
         self._kept: KeptMessages[tuple] = KeptMessages()
         self._sizes_of: Callable[[tuple], tuple] = itemgetter(*_numbers_and_sizes(layout))
@@ -44,7 +46,7 @@ class RepeatedRequests:
         words = self._layout.words(address)
         request = self._layout.take(words)
         request.kept, request.answer = kept, None
-        if kept is None and self._kept.wants(self._sizes_of(words), size_of(request)):
+        if self._keeps and kept is None and self._kept.wants(self._sizes_of(words), size_of(request)):
             self._keep(request)
         return request
 
