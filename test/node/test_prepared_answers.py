@@ -58,6 +58,7 @@ class Desk:
         self.services = Services(self.accounts, self._accepting, lambda: 0)
         self.asked = 0
         """How many questions the pipeline was asked."""
+        self._served = {service: borrowed(service) for service in (Evaluate, ComputeGradient)}
 
     def _accepting(self) -> Pipeline:
         if not self.active:
@@ -70,7 +71,7 @@ class Desk:
             Evaluate.Request: (Evaluate, "evaluate"),
             ComputeGradient.Request: (ComputeGradient, "compute_gradient"),
         }[type(request)]
-        served = borrowed(service)
+        served = self._served[service]
         read = deserialize_message(serialize_message(request), served.Request)
         method = "evaluate" if service is Evaluate else "gradient"
         with mock.patch.object(self.pipeline, method, wraps=getattr(self.pipeline, method)) as pipelines:
@@ -96,11 +97,9 @@ def accounts() -> Iterator[Accounts]:
 
 
 @pytest.fixture
-def desk(accounts: Accounts) -> Iterator[Desk]:
+def desk(accounts: Accounts) -> Desk:
     """Of a node that was asked nothing yet."""
-    borrowed.cache_clear()
-    yield Desk(accounts)
-    borrowed.cache_clear()
+    return Desk(accounts)
 
 
 def actions(seed: int, batch: int = 2, **fields: object) -> object:
@@ -135,7 +134,6 @@ def test_from_the_fourth_call_on_the_pipeline_is_not_asked_any_more(desk: Desk, 
     assert desk.services.calls == 10
     assert all(answer.success and answer.message == "" for answer in answers)
     # A desk without what is compiled asks the pipeline each time.
-    borrowed.cache_clear()
     with mock.patch.object(keeping, "_native", None):
         other = Desk(desk.accounts)
         assert [other.call(request_of(seed)) for seed in range(10)] == answers

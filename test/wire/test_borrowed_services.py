@@ -64,7 +64,8 @@ def test_what_was_read_outlives_the_struct():
     message = Evaluate.Request()
     message.actions.data = array("f", range(5000))
     serialized = serialize_message(message)
-    requests = [deserialize_message(serialized, borrowed(Evaluate).Request) for _ in range(20)]
+    request_type = borrowed(Evaluate).Request
+    requests = [deserialize_message(serialized, request_type) for _ in range(20)]
     for request in requests:
         np.testing.assert_array_equal(request.actions.data, np.arange(5000))
 
@@ -83,11 +84,7 @@ def test_a_service_of_other_kinds_of_field_is_served_by_rclpys_objects():
 
 def test_a_layout_that_is_not_the_expected_one_is_left_to_rclpy(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(struct_layout._FORMATS, "uint32", "Q")
-    borrowed.cache_clear()
-    try:
-        assert borrowed(Integrate) is Integrate
-    finally:
-        borrowed.cache_clear()
+    assert borrowed(Integrate) is Integrate
 
 
 def test_a_request_that_cannot_be_read_is_replaced_by_its_error(monkeypatch: pytest.MonkeyPatch):

@@ -19,6 +19,9 @@ from ..wire.borrowed_services import BorrowedResponse
 from .accounts import Accounts
 from .latency import LatencyRing
 
+_Made = tuple[RepeatedAnswer | None, Callable[..., None]]
+"""An answer, if one can be prepared, and what fills it into a response."""
+
 
 class _Prepared(NamedTuple):
     """How a request is answered when it comes again."""
@@ -107,12 +110,9 @@ class Services:
         service: str,
         request: object,
         response: BorrowedResponse,
-        make: Callable[[Pipeline, object], tuple[RepeatedAnswer | None, Callable[..., None]]],
+        make: Callable[[Pipeline, object], _Made],
     ) -> None:
-        """If a request that was answered repeats an earlier one, answer the next one by what `make` returns.
-
-        That is the answer, and what fills it into a response.
-        """
+        """If a request that was answered repeats an earlier one, answer the next one by what `make` returns."""
         kept = getattr(request, "kept", None)
         if kept is None or not response.success:
             return
@@ -130,11 +130,11 @@ class Services:
             kept_response.keep()
             kept.answer = _Prepared(pipeline.repeated, answer, kept_response)
 
-    def _prepared_gradient(self, pipeline: Pipeline, kept: ComputeGradient.Request) -> tuple:
+    def _prepared_gradient(self, pipeline: Pipeline, kept: ComputeGradient.Request) -> _Made:
         fields, upstream = messages.sequence_fields(kept.actions), messages.upstream_fields(kept)
         return pipeline.repeated.gradient(fields, upstream), messages.fill_gradient
 
-    def _prepared_evaluation(self, pipeline: Pipeline, kept: Evaluate.Request) -> tuple:
+    def _prepared_evaluation(self, pipeline: Pipeline, kept: Evaluate.Request) -> _Made:
         fields, asked = messages.sequence_fields(kept.actions), messages.evaluation_fields(kept)
         answer = pipeline.repeated.evaluation(fields, asked, self._start_of(pipeline))
         return answer, partial(messages.fill_evaluation, stamp=kept.actions.header.stamp)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -50,13 +49,13 @@ class BorrowedResponse(SimpleNamespace):
         self._image = self._layout.image(self)
 
 
-@cache
 def borrowed(service: type, *, keeps: bool = True) -> type:
     """Return a type to serve `service` with, whose requests are named tuples, and responses BorrowedResponses.
 
     Fields, names and values are those of rclpy's objects, with numpy arrays, until the next request is read (see
     `RepeatedRequests`, also for `keeps`); a request that cannot be read is replaced
-    by the exception, and a response that cannot be written says so in its message. Returns `service` itself if this
+    by the exception, and a response that cannot be written says so in its message. Each node needs types of its own,
+    since they keep the last requests and one response. Returns `service` itself if this
     rclpy or its messages do not have the expected layout, which is checked with an example.
     """
     try:
