@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from questions import NONE, Question, floats, pipeline, pipeline_with, pipelines_and_questions, question
 
+from traj_integrator_ros.engine.buffers import Buffers
 from traj_integrator_ros.engine.integrator import StartState, Wanted
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.handling.pipeline import Pipeline
@@ -206,6 +207,23 @@ def test_without_the_kernels_nothing_is_prepared(service: Service, built: bool) 
     staged = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0)
     node = pipeline_with(None if built else staged)
     assert (service.prepare(node, question()) is not None) is built
+
+
+@both
+def test_without_memory_for_the_results_nothing_is_prepared(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> torch.Tensor:
+        raise torch.OutOfMemoryError("there is none")
+
+    node, asked = pipeline_with(None), question()
+    monkeypatch.setattr(Buffers, "_allocate", none_left)
+    assert service.prepare(node, asked) is None
+    repeated = RepeatedFields(*asked.sequence)
+    with pytest.raises(Rejected, match="out_of_device_memory"):
+        node.integrate(repeated, 0)
+    monkeypatch.undo()
+    assert service.prepare(node, asked) is not None
+    node.integrate(repeated, 0)
+    assert repeated.prepared is not None
 
 
 @both

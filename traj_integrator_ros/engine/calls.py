@@ -232,13 +232,16 @@ class Calls:
         index = check_start_index(start_index, check_start(start, self.config.dof), batch)
         step = self.step_lengths(dt, batch, horizon, kernel)
         shape = (4, batch, kernel.output_horizon(horizon), self.config.dof)
-        memory = ForwardResults.of(torch.empty(math.prod(shape)), shape)
+        values = self._own_memory(math.prod(shape))
+        if values is None:
+            return None
+        memory = ForwardResults.of(values, shape)
         work = ForwardWork(kernel, actions, start.rows, index, step, memory.tensor)
         return PreparedCall(self._runner.prepared_forward(work), memory.array, memory.array)
 
     def prepared_evaluation(self, *arguments: object) -> PreparedCall | None:
         """Return a call like `evaluate` with the same arguments; None if it cannot be made without Python."""
-        return prepared_evaluation(self._evaluation(*arguments)) if self._prepares else None
+        return prepared_evaluation(self._evaluation(*arguments), self._own_memory) if self._prepares else None
 
     def prepared_vjp(
         self,
@@ -258,10 +261,21 @@ class Calls:
         index = check_start_index(start_index, start_rows, batch)
         step = self.step_lengths(dt, batch, horizon, kernel)
         sizes = (start_rows, batch, horizon, self.config.dof, 0, 0)
-        values = torch.empty(gradient_size(sizes))
+        values = self._own_memory(gradient_size(sizes))
+        if values is None:
+            return None
         memory = VjpResults.of(values, sizes)
         work = VjpWork(kernel, upstream, index, step, memory.tensors.action, memory.tensors[1:4])
         return PreparedCall(self._runner.prepared_vjp(work), memory.arrays, values.numpy())
+
+    def _own_memory(self, size: int) -> Tensor | None:
+        """Memory for the results of one prepared call; None if none is left."""
+        try:
+            return Buffers(self.device, self.dtype).view("output", "prepared", (size,))
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
 
     @property
     def _prepares(self) -> bool:

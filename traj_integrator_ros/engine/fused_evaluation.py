@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -72,14 +73,19 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     )
 
 
-def prepared_evaluation(work: EvaluationWork) -> PreparedCall | None:
-    """Return the call that computes costs, and perhaps the gradient of the actions; None if there is none."""
+def prepared_evaluation(work: EvaluationWork, allocate: Callable[[int], Tensor | None]) -> PreparedCall | None:
+    """Return the call that computes costs, and perhaps the gradient of the actions; None if there is none.
+
+    Its results are in float32 numbers that `allocate` returns, or None where there is no memory.
+    """
     from ..kernels import native
 
     shape = tuple(work.actions.shape)
     if work.goal.count is not None and work.kernel.goal_place:
         return None
-    values = torch.empty(shape[0] + math.prod(shape) * work.wanted.action)
+    values = allocate(shape[0] + math.prod(shape) * work.wanted.action)
+    if values is None:
+        return None
     results = _Results.of(values, shape) if work.wanted.action else _Results(values.numpy(), None, None)
     into = results.cost, results.action, _NO_ENDS
     run = partial(native.quadratic_cost_into, _number(work.kernel), *_given(work), *into)

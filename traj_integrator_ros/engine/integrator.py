@@ -268,7 +268,8 @@ class TrajectoryIntegrator:
         index are copied.
 
         Returns:
-            None where there is no such call: on a GPU, in float64, without the C++ kernels, for splines.
+            None where there is no such call: on a GPU, in float64, without the C++ kernels, for splines; or no memory
+            for its results.
 
         """
         return self._calls.prepared_integration(start, actions, dt, control_space, start_index)
