@@ -19,7 +19,7 @@ from .checks import check_actions, check_dt, check_start, check_start_index, che
 from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
 from .evaluation import evaluate
-from .evaluation_work import Evaluation, EvaluationWork, Wanted
+from .evaluation_work import USUALLY_WANTED, Evaluation, EvaluationWork, Wanted
 from .fused_evaluation import prepared_evaluation
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .mapped import most_mapped_bytes
@@ -195,23 +195,11 @@ class Calls:
         gradient = vjp_dt(work, self._pack(self.device), self._sizes)
         return results, gradient.reshape(np.shape(dt))
 
-    def evaluate(
-        self,
-        start: StartState,
-        actions: Array,
-        cost: QuadraticCost,
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        goal: StartState | None,
-        goal_index: Array | None,
-        spline: SplineForm | None,
-        wanted: Wanted,
-    ) -> Evaluation:
+    def evaluate(self, *arguments: object, **named: object) -> Evaluation:
         """Evaluate into memory that the next call overwrites."""
-        work = self._evaluation(start, actions, cost, dt, control_space, start_index, goal, goal_index, spline, wanted)
+        work = self._evaluation(*arguments, **named)
         runner, device = self._runner, self.device
-        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(work.kernel, actions.shape)):
+        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(work.kernel, work.actions.shape)):
             runner, device = runner.cpu, torch.device("cpu")
         fused = isinstance(runner, DirectRunner)
         return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
@@ -239,9 +227,9 @@ class Calls:
         work = ForwardWork(kernel, actions, start.rows, index, step, memory.tensor)
         return PreparedCall(self._runner.prepared_forward(work), memory.array, memory.array)
 
-    def prepared_evaluation(self, *arguments: object) -> PreparedCall | None:
+    def prepared_evaluation(self, *arguments: object, **named: object) -> PreparedCall | None:
         """Return a call like `evaluate` with the same arguments; None if it cannot be made without Python."""
-        return prepared_evaluation(self._evaluation(*arguments), self._own_memory) if self._prepares else None
+        return prepared_evaluation(self._evaluation(*arguments, **named), self._own_memory) if self._prepares else None
 
     def prepared_vjp(
         self,
@@ -286,13 +274,13 @@ class Calls:
         start: StartState,
         actions: Array,
         cost: QuadraticCost,
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        goal: StartState | None,
-        goal_index: Array | None,
-        spline: SplineForm | None,
-        wanted: Wanted,
+        dt: float | Array | None = None,
+        control_space: ControlSpace | None = None,
+        start_index: Array | None = None,
+        goal: StartState | None = None,
+        goal_index: Array | None = None,
+        spline: SplineForm | None = None,
+        wanted: Wanted = USUALLY_WANTED,
     ) -> EvaluationWork:
         config = self.config
         kernel = self.control_map(control_space, spline)

@@ -81,7 +81,8 @@ def prepared_evaluation(work: EvaluationWork, allocate: Callable[[int], Tensor |
     from ..kernels import native
 
     shape = tuple(work.actions.shape)
-    if work.goal.count is not None and work.kernel.goal_place:
+    replaces = work.goal.count is not None and work.kernel.goal_place
+    if replaces or any(work.wanted[1:]):
         return None
     values = allocate(shape[0] + math.prod(shape) * work.wanted.action)
     if values is None:

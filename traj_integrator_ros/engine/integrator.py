@@ -274,31 +274,14 @@ class TrajectoryIntegrator:
         """
         return self._calls.prepared_integration(start, actions, dt, control_space, start_index)
 
-    def prepared_evaluation(
-        self,
-        start: StartState,
-        actions: Array,
-        cost: QuadraticCost,
-        dt: float | Array | None = None,
-        *,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        goal: StartState | None = None,
-        goal_index: Array | None = None,
-        spline: SplineForm | None = None,
-        want_action: bool = True,
-    ) -> PreparedCall | None:
-        """Return a call that computes the costs of `evaluate`, and the gradient of the actions if that is wanted.
+    @takes_what(evaluate)
+    def prepared_evaluation(self, *arguments: object, **named: object) -> PreparedCall | None:
+        """Return a call that does what `evaluate` does; all else is as for `prepared_integration`.
 
-        Arguments and errors are as for `evaluate`; all else is as for `prepared_integration`.
-
-        Returns:
-            None where there is no such call: on a GPU, in float64, without the C++ kernels, with a goal in position
-            control.
-
+        None also where other gradients than that of the actions are wanted, and with a goal in position control, but
+        not for splines.
         """
-        arguments = (dt, control_space, start_index, goal, goal_index, spline)
-        return self._calls.prepared_evaluation(start, actions, cost, *arguments, Wanted(want_action))
+        return self._calls.prepared_evaluation(*arguments, **named)
 
     def prepared_vjp(
         self,

@@ -100,8 +100,7 @@ class RepeatedCalls:
         request = check_sequence(fields, self._rules)
         cost = check_cost(asked.cost, request, self._limits)
         check_fields(asked.fields, "trajectory_fields")
-        wants_more = any(asked.wanted[1:]) or check_rows_wanted(asked.rows, request).size
-        if wants_more or request.columns.to_node is not None:
+        if check_rows_wanted(asked.rows, request).size or request.columns.to_node is not None:
             return None
         held = _copied(own_start()) if request.start is None else None
         call = self._engine.prepared_evaluation(
@@ -110,7 +109,7 @@ class RepeatedCalls:
             cost,
             request.dt,
             **request.map_and_rows,
-            want_action=asked.wanted.action,
+            wanted=asked.wanted,
         )
         if call is None:
             return None
