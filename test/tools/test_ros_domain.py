@@ -20,11 +20,19 @@ def two_domains(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr(ros_domain, "_locks", [])
     monkeypatch.setattr(ros_domain, "_is_silent", lambda domain: True)
     monkeypatch.setattr(ros_domain.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
 
 
 def test_each_claim_gets_another_domain_until_none_is_left(two_domains: None) -> None:
     assert {ros_domain.claim_domain(), ros_domain.claim_domain()} == {62, 63}
     with pytest.raises(OSError, match="all 2 ROS domains are claimed"):
+        ros_domain.claim_domain()
+
+
+def test_the_domain_of_the_shell_is_left_to_its_user(monkeypatch: pytest.MonkeyPatch, two_domains: None) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "62")
+    assert ros_domain.claim_domain() == 63
+    with pytest.raises(OSError, match="all 1 ROS domains are claimed"):
         ros_domain.claim_domain()
 
 

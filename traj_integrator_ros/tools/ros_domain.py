@@ -19,7 +19,8 @@ def claim_domain() -> int:
     """A ROS domain id that no other process on this machine uses, locked until this process ends.
 
     No two processes that claim a domain this way get the same one, even if one has no node yet. Nodes of processes
-    that claimed nothing are detected by their ports.
+    that claimed nothing are detected by their ports. The domain of this shell (ROS_DOMAIN_ID) is left to its user, who
+    may start a robot there at any time.
 
     Raises:
         OSError: all domains are claimed or in use.
@@ -29,7 +30,8 @@ def claim_domain() -> int:
     if not folder.is_dir():
         folder.mkdir(exist_ok=True)
         folder.chmod(0o1777)  # for all users, as the folder that it lies in
-    for domain in random.SystemRandom().sample(DOMAINS, len(DOMAINS)):
+    candidates = [domain for domain in DOMAINS if domain != _domain_of_this_shell()]
+    for domain in random.SystemRandom().sample(candidates, len(candidates)):
         lock = _try_to_lock(folder / f"{domain}.lock")
         if lock is None:
             continue
@@ -37,7 +39,14 @@ def claim_domain() -> int:
             _locks.append(lock)
             return domain
         os.close(lock)
-    raise OSError(f"all {len(DOMAINS)} ROS domains are claimed (locks in {folder}) or have nodes")
+    raise OSError(f"all {len(candidates)} ROS domains are claimed (locks in {folder}) or have nodes")
+
+
+def _domain_of_this_shell() -> int | None:
+    try:
+        return int(os.environ.get("ROS_DOMAIN_ID", ""))
+    except ValueError:  # unset, or nothing that rcl would take
+        return None
 
 
 def _try_to_lock(file: Path) -> int | None:
