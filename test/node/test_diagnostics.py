@@ -23,7 +23,7 @@ def status(**changes: object) -> NodeStatus:
     usual = NodeStatus(
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", state_age_s=0.1,
         state_timeout_s=0.5, limits="none", sequences=10, published=10, service_calls=0, namesakes=0,
-        rejected=NONE, warned=NONE,
+        rejected=NONE, warned=NONE, on_schedule=True,
         execution=ExecutionReport(), sequence_latency=LatencyRing(), service_latency=LatencyRing(),
     )  # fmt: skip
     return dataclasses.replace(usual, **changes)
@@ -47,6 +47,8 @@ def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
         ({"rejected": counted(RejectionReason.NOT_FINITE)}, WARN, "rejected 2 x not_finite"),
         ({"execution": ExecutionReport(late=2)}, WARN, "2 x late"),
         ({"execution": ExecutionReport(late=1, starved=3)}, WARN, "1 x late, 3 x starved"),
+        ({"execution": ExecutionReport(starved=3), "on_schedule": False}, OK, "active"),
+        ({"execution": ExecutionReport(late=1, starved=3), "on_schedule": False}, WARN, "1 x late"),
         ({"execution": ExecutionReport(out_of_order=2)}, WARN, "2 x out_of_order"),
         ({"warned": counted(RejectionReason.LIMITS)}, WARN, "published in spite of 2 x limits_violated"),
         ({"state_age_s": 2.0}, STALE, "joint state is 2.00 s old (state_timeout 0.5 s)"),
@@ -71,11 +73,17 @@ def test_a_level_is_about_what_happened_since_the_message_before() -> None:
 
 
 def test_every_reason_is_listed_with_its_count() -> None:
-    [told] = Diagnostics("node").message(status(rejected=counted(RejectionReason.START_INDEX)), Time()).status
+    warned = {**NONE, RejectionReason.START_MISMATCH: 3}
+    given = status(rejected=counted(RejectionReason.START_INDEX), warned=warned)
+    [told] = Diagnostics("node").message(given, Time()).status
     values = {pair.key: pair.value for pair in told.values}
     for reason in RejectionReason:
         assert values[f"rejected.{reason.value}"] == ("2" if reason is RejectionReason.START_INDEX else "0")
     assert values["rejected"] == "2"
+    # Only limits.action = warn lets anything through, so there are no zeros of reasons that cannot occur.
+    assert {key: value for key, value in values.items() if key.startswith("warned")} == {
+        "warned.limits_violated": "0", "warned.start_mismatch": "3",
+    }  # fmt: skip
     assert values["sequence_latency_p99_ms"] == "none"
 
 

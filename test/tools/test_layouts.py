@@ -46,7 +46,7 @@ def keys() -> set[str]:
     status = NodeStatus(
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", limits="none",
         state_age_s=0.0, state_timeout_s=0.5, sequences=1, published=1, service_calls=1, namesakes=0,
-        rejected=counts, warned={},
+        rejected=counts, warned={}, on_schedule=False,
         execution=ExecutionReport(), sequence_latency=LatencyRing(), service_latency=LatencyRing(),
     )  # fmt: skip
     return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}

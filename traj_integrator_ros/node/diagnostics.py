@@ -13,6 +13,8 @@ from .latency import LatencyRing
 
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 """Reasons that concern the node rather than the sender: level ERROR."""
+_LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
+"""Reasons that limits.action = warn lets through: these have a count even if it is 0."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class NodeStatus:
     """Rejections by reason, for topics and services together."""
     warned: dict[RejectionReason, int]
     """Violations that were let through."""
+    on_schedule: bool
+    """Whether trajectories continue each other (start_from = previous), so that one that comes late matters."""
     execution: ExecutionReport
     sequence_latency: LatencyRing
     service_latency: LatencyRing
@@ -74,6 +78,8 @@ class Diagnostics:
             for name in ("late", "starved", "out_of_order")
         }
         self._execution = status.execution
+        if not status.on_schedule:  # a trajectory of its own comes after the brake of the one before it, or during it
+            untimely["starved"] = 0
         level, summary = _judge(status, rejected, warned, untimely)
         array = DiagnosticArray()
         array.header.stamp = stamp
@@ -138,7 +144,8 @@ def _values(status: NodeStatus) -> dict[str, str]:
             values[f"{kind}_latency_p{percent}_ms"] = "none" if latency is None else f"{latency:.3f}"
     values.update(_of_execution(status.execution))
     values.update({f"rejected.{reason.value}": str(count) for reason, count in status.rejected.items()})
-    values.update({f"warned.{reason.value}": str(count) for reason, count in status.warned.items()})
+    warned = {**dict.fromkeys(_LET_THROUGH, 0), **{reason: count for reason, count in status.warned.items() if count}}
+    values.update({f"warned.{reason.value}": str(count) for reason, count in warned.items()})
     return values
 
 

@@ -345,6 +345,7 @@ class IntegratorNode(LifecycleNode):
             namesakes=self._count_namesakes(),
             rejected=self._accounts.rejected.snapshot(),
             warned=self._accounts.warned.snapshot(),
+            on_schedule=pipeline is not None and pipeline.parameters.start_from == START_FROM_PREVIOUS,
             execution=self._executed.report(),
             sequence_latency=self._sequence_latency,
             service_latency=self._answers.latency,
