@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,16 +50,34 @@ def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -
     np.testing.assert_array_equal(found.limits.velocity, [1.5, np.inf, np.inf, np.inf, np.inf])
 
 
-def test_parameters_go_first_and_positions_are_taken_as_a_pair() -> None:
+def test_parameters_go_first_and_the_urdf_fills_in_what_they_leave_open() -> None:
     limits = RobotLimits(parameters()).described(URDF, "here")
     np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
     np.testing.assert_array_equal(limits.parameters.limits_position_max, [2.0, np.inf, 0.4])
     assert limits.origins == "position: here, velocity: here, acceleration: none, jerk: none"
-    given = parameters(limits__velocity=[9.0] * 3, limits__position_min=[-9.0] * 3)
+    given = parameters(limits__velocity=[9.0] * 3, limits__position_min=[-9.0] * 3, limits__position_max=[9.0] * 3)
     limits = RobotLimits(given).described(URDF, "here")
     np.testing.assert_array_equal(limits.parameters.limits_velocity, [9.0] * 3)
-    assert limits.parameters.limits_position_max is None
+    np.testing.assert_array_equal(limits.parameters.limits_position_max, [9.0] * 3)
     assert limits.origins == "position: parameters, velocity: parameters, acceleration: none, jerk: none"
+
+
+def test_one_position_limit_in_the_parameters_leaves_the_other_to_the_urdf() -> None:
+    given = RobotLimits(parameters(limits__position_max=[1.0, 1.0, 0.1]))
+    assert given.origins.startswith("position_min: none, position_max: parameters, velocity: none, ")
+    limits = given.described(URDF, "here")
+    np.testing.assert_array_equal(limits.parameters.limits_position_min, [-1.9, -np.inf, 0.0])
+    np.testing.assert_array_equal(limits.parameters.limits_position_max, [1.0, 1.0, 0.1])
+    assert limits.origins.startswith("position_min: here, position_max: parameters, velocity: here, ")
+
+
+def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
+    told = r"here: expected position limits of turn .* got -1\.9 to -2; give both"
+    with pytest.raises(UrdfError, match=told):
+        RobotLimits(parameters(limits__position_max=[-2.0, 1.0, 1.0])).described(URDF, "here")
+    limits = RobotLimits(parameters()).described(URDF, "here")
+    with pytest.raises(UrdfError, match=told):  # as ros2 param set does
+        dataclasses.replace(limits, given=parameters(limits__position_max=[-2.0, 1.0, 1.0]))
 
 
 def test_joints_without_limits_are_reported() -> None:

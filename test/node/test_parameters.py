@@ -221,6 +221,16 @@ def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: Ros
 
 
 @pytest.mark.ros
+def test_a_file_may_write_numbers_without_a_point_too(start_node: NodeFactory, connect: ClientFactory) -> None:
+    start_node({"dt": 1, "limits.velocity": [2, 2, 2], "limits.jerk": []}, ["-r", "__ns:=/whole"])
+    client = connect("/whole/traj_integrator")
+    client.wait_until_active()
+    assert client.parameters(["dt", "limits.velocity", "limits.jerk"]) == {
+        "dt": 1.0, "limits.velocity": [2.0] * 3, "limits.jerk": [],
+    }  # fmt: skip
+    assert isinstance(client.parameter("dt"), float)
+
+
 def test_changes_under_load_lose_nothing(client: RosClient) -> None:
     before = client.counts()
     sent = 100

@@ -26,7 +26,8 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("/**:\n  ros__parameters:\n    dt: 1\n", "expecting type 'DOUBLE'"),
+        ("/**:\n  ros__parameters:\n    dt: fast\n", "expecting type 'DOUBLE'"),
+        ("/**:\n  ros__parameters:\n    max_batch: 1.5\n", "expecting type 'INTEGER'"),
         ("/**:\n  ros__parameters:\n    dt: -0.02\n", "Parameter dt out of range"),
         ("/**:\n  ros__parameters:\n    device: toaster\n", "device"),
         ("/**:\n  ros__parameters:\n    max_batch: 0\n", "max_batch"),

@@ -16,6 +16,8 @@ from .parameters import NodeParameters
 
 FROM_TOPIC, FROM_NOWHERE = "topic", "none"
 """Values of the parameter limits.urdf; any other is the path of a file."""
+_FROM_URDF = ("position_min", "position_max", "velocity")
+"""Limits that a URDF can give; each is taken where the parameters do not give it."""
 _TURNING, _SLIDING = ("revolute", "continuous"), ("prismatic",)
 
 
@@ -36,7 +38,10 @@ class UrdfLimits:
 
 @dataclasses.dataclass(frozen=True)
 class RobotLimits:
-    """The parameters as they were given, and a URDF for the limits that they leave open."""
+    """The parameters as they were given, and a URDF for the limits that they leave open.
+
+    Raises UrdfError where a position limit of one contradicts that of the other.
+    """
 
     given: NodeParameters
     urdf: UrdfLimits | None = None
@@ -51,34 +56,55 @@ class RobotLimits:
         """Return the same with a URDF received on a topic. Raises UrdfError."""
         return dataclasses.replace(self, urdf=read_urdf(text, self.given.joint_names, source))
 
+    def __post_init__(self) -> None:
+        self.parameters  # noqa: B018 - raises UrdfError for limits that contradict each other
+
     @cached_property
     def parameters(self) -> NodeParameters:
-        """The parameters with the URDF's limits where they have none; both position limits count as a pair."""
+        """The parameters with the URDF's limits where they have none."""
         given, urdf = self.given, self.urdf
         if urdf is None:
             return given
-        found: dict[str, np.ndarray | None] = {}
-        if given.limits_position_min is None and given.limits_position_max is None:
-            found["limits_position_min"], found["limits_position_max"] = urdf.limits.bounds("position")
-        if given.limits_velocity is None:
-            found["limits_velocity"] = urdf.limits.velocity
-        return dataclasses.replace(given, **found)
+        filled = dataclasses.replace(
+            given,
+            **{
+                f"limits_{name}": getattr(urdf.limits, name)
+                for name in _FROM_URDF
+                if getattr(given, f"limits_{name}") is None
+            },
+        )
+        _check_positions(filled, urdf.source)
+        return filled
 
     @cached_property
     def origins(self) -> str:
         """Where the limit of each quantity comes from, in one line."""
-        origins = {quantity: self._origin(quantity) for quantity in ("position", "velocity", "acceleration", "jerk")}
-        line = ", ".join(f"{quantity}: {origin}" for quantity, origin in origins.items())
+        origins = {name: self._origin(name) for name in (*_FROM_URDF, "acceleration", "jerk")}
+        if origins["position_min"] == origins["position_max"]:
+            origins = {"position": origins["position_min"], **origins}
+            del origins["position_min"], origins["position_max"]
+        line = ", ".join(f"{name}: {origin}" for name, origin in origins.items())
         if self.urdf is not None and self.urdf.without and self.urdf.source in origins.values():
             line += f" (which has none of {', '.join(self.urdf.without)})"
         return line
 
-    def _origin(self, quantity: str) -> str:
-        names = ("position_min", "position_max") if quantity == "position" else (quantity,)
-        if any(getattr(self.given, f"limits_{name}") is not None for name in names):
+    def _origin(self, name: str) -> str:
+        if getattr(self.given, f"limits_{name}") is not None:
             return "parameters"
-        found = any(getattr(self.parameters, f"limits_{name}") is not None for name in names)
+        found = getattr(self.parameters, f"limits_{name}") is not None
         return self.urdf.source if self.urdf is not None and found else "none"
+
+
+def _check_positions(parameters: NodeParameters, source: str) -> None:
+    """Check that a position limit of the parameters does not contradict the URDF's at the other end."""
+    low, high = parameters.limits_position_min, parameters.limits_position_max
+    if low is None or high is None or (low < high).all():
+        return
+    joint = int(np.argmin(low < high))
+    raise UrdfError(
+        f"{source}: expected position limits of {parameters.joint_names[joint]} that go with the parameters, got "
+        f"{low[joint]:g} to {high[joint]:g}; give both limits.position_min and limits.position_max"
+    )
 
 
 def read_urdf(text: str, joint_names: Sequence[str], source: str) -> UrdfLimits:

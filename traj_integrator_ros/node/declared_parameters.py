@@ -110,6 +110,10 @@ class DeclaredParameters:
 
 
 def _declare(node: Node, spec: ParameterSpec) -> None:
+    # rclpy converts nothing before it declares: `dt: 1` in a file would be an error, though `param set dt 1` is none.
+    overrides = node._parameter_overrides
+    if spec.name in overrides:
+        [overrides[spec.name]] = _with_declared_types([overrides[spec.name]])
     descriptor = ParameterDescriptor(
         description=spec.description,
         additional_constraints=spec.constraints,
@@ -129,7 +133,7 @@ def _declare(node: Node, spec: ParameterSpec) -> None:
 
 
 def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
-    """Give numbers and empty lists their declared type: `ros2 param set` takes 1 for an integer."""
+    """Give numbers and empty lists their declared type: ROS takes 1 for an integer."""
     typed = []
     for change in changes:
         spec = SPECS.get(change.name)
