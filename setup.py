@@ -14,7 +14,7 @@ PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
-PLAIN = ("execution", "wire")
+PLAIN = ("execution",)
 """Sub-packages with C++ in `src/` that needs nothing but Python."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
@@ -23,7 +23,7 @@ DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in
 def compiled_parts() -> dict[str, object]:
     """Arguments of setup() that build the C++ parts, where that is possible; else the package is pure Python.
 
-    Those are the kernels, which need torch, and what `execution` and `wire` do in C++, which needs nothing.
+    Those are the kernels, which need torch, and what `execution` does in C++, which needs nothing.
     TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
     """
     wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")

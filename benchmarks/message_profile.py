@@ -78,7 +78,6 @@ def run_node() -> None:
 
     from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
     from traj_integrator_ros.handling import pipeline
-    from traj_integrator_ros.handling.repeated import RepeatedCalls
     from traj_integrator_ros.node import executor, node
     from traj_integrator_ros.node.main import main as node_main
     from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
@@ -88,9 +87,8 @@ def run_node() -> None:
     for owner, name, label in (
         (node.IntegratorNode, "_poll_joint_states", "joint states that have arrived"),
         (ActionSequenceReader, "read", "read the bytes"),
-        (RepeatedCalls, "request", "check the sequence"),
-        (RepeatedCalls, "integrated", "engine"),
-        (TrajectoryIntegrator, "integrate_array", "engine"),  # of what is not repeated
+        (pipeline, "check_sequence", "check the sequence"),
+        (TrajectoryIntegrator, "integrate_array", "engine"),
         (pipeline.Pipeline, "trajectory", "motion for the controller: limits, start, points"),
         (JointTrajectoryWriter, "serialize", "JointTrajectory as bytes"),
         (node, "_serialized", "TrajectoryBatch as bytes"),

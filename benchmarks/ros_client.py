@@ -49,6 +49,7 @@ class TimingClient(Participant):
             "integrate": self.client(Integrate, "integrate"),
             "compute_gradient": self.client(ComputeGradient, "compute_gradient"),
             "evaluate": self.client(Evaluate, "evaluate"),
+            "echoed integrate": self.client(Integrate, f"{ECHO}/integrate"),
             "echoed compute_gradient": self.client(ComputeGradient, f"{ECHO}/compute_gradient"),
             "echoed evaluate": self.client(Evaluate, f"{ECHO}/evaluate"),
             "empty": self.client(GetState, f"{ECHO}/empty"),
@@ -68,7 +69,7 @@ class TimingClient(Participant):
         """Take the sequence `[batch, horizon, dof]` that is sent from now on, and tell the node where the robot is."""
         message = sequence(actions, position=start)
         self._message = serialize_message(message)
-        self._requests["integrate"] = Integrate.Request(actions=message)
+        self._requests["integrate"] = self._requests["echoed integrate"] = Integrate.Request(actions=message)
         state = JointState(name=self._joint_names, position=array("d", start))
         state.velocity = array("d", bytes(8 * len(start)))
         self._states[OURS].publish(state)

@@ -1,8 +1,8 @@
 """The peer of the node: a plain rclpy node that answers with messages of the same size, without computing anything.
 
 `python -m benchmarks.ros_echo`: for every ActionSequence on /echo/action_sequence, a TrajectoryBatch of the output's
-size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; services /echo/evaluate and
-/echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
+size, made beforehand, on /echo/trajectory_batch; an empty service /echo/empty; services /echo/integrate,
+/echo/evaluate and /echo/compute_gradient, whose answers have the size of ours; joint states are received and ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 DEPTH = 10
 
@@ -32,14 +32,23 @@ class Echo(Node):
         self.create_subscription(ActionSequence, "~/action_sequence", self._answer, DEPTH)
         self.create_subscription(JointState, "~/joint_states", lambda message: None, DEPTH)
         self.create_service(GetState, "~/empty", lambda request, response: response)
+        self.create_service(Integrate, "~/integrate", self._integrate)
         self.create_service(Evaluate, "~/evaluate", _evaluate)
         self.create_service(ComputeGradient, "~/compute_gradient", _compute_gradient)
 
     def _answer(self, message: ActionSequence) -> None:
+        self._out.publish(self._zeros_for(message))
+
+    def _integrate(self, request: Integrate.Request, response: Integrate.Response) -> Integrate.Response:
+        response.success = True
+        response.trajectory = self._zeros_for(request.actions)
+        return response
+
+    def _zeros_for(self, message: ActionSequence) -> TrajectoryBatch:
         shape = (message.batch, message.horizon, len(message.data))
         if shape not in self._prepared:
             self._prepared[shape] = _zeros(message)
-        self._out.publish(self._prepared[shape])
+        return self._prepared[shape]
 
 
 def _evaluate(request: Evaluate.Request, response: Evaluate.Response) -> Evaluate.Response:

@@ -14,7 +14,7 @@ from files import hashed, write_at_once
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "kernels" / "native"
-PLAIN = tuple(ROOT / "traj_integrator_ros" / name for name in ("execution", "wire"))
+PLAIN = (ROOT / "traj_integrator_ros" / "execution",)
 FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
 
 

@@ -29,11 +29,10 @@ LARGE = 1000
 DEFAULT, SHARED_MEMORY = "default transports", "shared memory"
 FIXED = {DEFAULT: None, SHARED_MEMORY: "fastdds_localhost.xml"}
 """Everybody has the same profile of config/, or none."""
-ADDED_TARGETS_US = {1: 150.0, 64: 200.0}
+ADDED_TARGETS_US = {1: 300.0}
 LARGE_TARGET = 1 / 1.2
 PARAMETERS = {"dt": DT, "max_batch": LARGE, "state_timeout": 0.0}
-GRADIENT_TARGET_US = 120.0
-EVALUATION_TARGET_US = 120.0
+SERVICE_TARGET = 1 / 1.25
 TWO_CALLS_TARGET = 1 / 0.4
 """For batches of 256 and more."""
 JOINT_STATE_RATE_HZ = 1000.0
@@ -68,7 +67,7 @@ def ros_latency(quick: bool) -> Iterator[Case]:
                 least = LARGE_TARGET if batch == LARGE and profile is not None else None
                 yield sequences(processes, transport, batch, rounds=rounds(quick, batch), least_ratio=least)
             yield controller_trajectories(processes, transport, rounds=rounds(quick, 1))
-            yield from gradients(processes, transport, rounds=rounds(quick, 1))
+            yield gradients(processes, transport, rounds=rounds(quick, 1))
             yield integrations(processes, transport, rounds=rounds(quick, 1))
             for batch in (1, 256, LARGE):
                 yield from evaluations(processes, transport, batch, rounds=rounds(quick, min(batch * 4, LARGE)))
@@ -108,7 +107,7 @@ def _rows(client: TimingClient) -> list[np.ndarray]:
     return client.points()[:1]
 
 
-def gradients(processes: Processes, transport: str, rounds: int) -> Iterator[Case]:
+def gradients(processes: Processes, transport: str, rounds: int) -> Case:
     """One vector-Jacobian product over the service."""
     client = processes.client
     generator = np.random.default_rng(0)
@@ -123,9 +122,7 @@ def gradients(processes: Processes, transport: str, rounds: int) -> Iterator[Cas
         is_close_to([g.numpy() for g in expected]),
         partial(client.call_latency, "compute_gradient"),
     )
-    name, empty = f"compute_gradient, {transport}", empty_service(processes)
-    yield case(name, 1, ours, empty, rounds, added_targets_us={EMPTY_NAME: GRADIENT_TARGET_US})
-    yield case(name, 1, ours, same_messages(processes, "compute_gradient"), rounds)
+    return service_case(processes, "compute_gradient", transport, ours, rounds)
 
 
 def integrations(processes: Processes, transport: str, rounds: int) -> Case:
@@ -136,7 +133,7 @@ def integrations(processes: Processes, transport: str, rounds: int) -> Case:
     ours = Contender(
         "ours", client.integrated, is_close_to(in_double(actions)), partial(client.call_latency, "integrate")
     )
-    return case(f"integrate, {transport}", 1, ours, empty_service(processes), rounds)
+    return service_case(processes, "integrate", transport, ours, rounds)
 
 
 def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -> Iterator[Case]:
@@ -186,9 +183,8 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
         peers,
         rounds=rounds,
         targets={TWO_CALLS_NAME: TWO_CALLS_TARGET} if batch > 1 else {},
-        added_targets_us={EMPTY_NAME: EVALUATION_TARGET_US} if batch == 1 else {},
     )
-    yield case(name, batch, ours, same_messages(processes, "evaluate"), rounds)
+    yield service_case(processes, "evaluate", transport, ours, rounds, batch)
 
 
 def joint_states(processes: Processes, duration_s: float) -> Case:
@@ -214,10 +210,14 @@ def empty_service(processes: Processes) -> Contender:
     return Contender(EMPTY_NAME, list, has_sizes([]), partial(processes.client.call_latency, "empty"))
 
 
-def same_messages(processes: Processes, service: str) -> Contender:
-    """The same request to a service of rclpy, whose answer is as large."""
+def service_case(
+    processes: Processes, service: str, transport: str, ours: Contender, rounds: int, batch: int = 1
+) -> Case:
+    """Against the same request to a service of rclpy, whose answer is as large."""
     clock = partial(processes.client.call_latency, f"echoed {service}")
-    return Contender(SAME_MESSAGES_NAME, list, has_sizes([]), clock)
+    same = Contender(SAME_MESSAGES_NAME, list, has_sizes([]), clock)
+    targets = {SAME_MESSAGES_NAME: SERVICE_TARGET} if batch == 1 else {}
+    return case(f"{service}, {transport}", batch, ours, same, rounds, targets=targets)
 
 
 def case(name: str, batch: int, ours: Contender, peer: Contender, rounds: int, **options: object) -> Case:

@@ -20,11 +20,9 @@ from .direct import DirectRunner
 from .dt import DtWork, vjp_dt
 from .evaluation import evaluate
 from .evaluation_work import USUALLY_WANTED, Evaluation, EvaluationWork, Wanted
-from .fused_evaluation import prepared_evaluation
 from .goal import NO_GOAL, actions_to_goal, check_goal, gradient_to_goal
 from .mapped import most_mapped_bytes
 from .packing import Pack, packer
-from .prepared import PreparedCall
 from .results import ForwardResults, VjpResults, gradient_size
 from .staged import StagedRunner
 from .types import (
@@ -195,81 +193,7 @@ class Calls:
         gradient = vjp_dt(work, self._pack(self.device), self._sizes)
         return results, gradient.reshape(np.shape(dt))
 
-    def evaluate(self, *arguments: object, **named: object) -> Evaluation:
-        """Evaluate into memory that the next call overwrites."""
-        work = self._evaluation(*arguments, **named)
-        runner, device = self._runner, self.device
-        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(work.kernel, work.actions.shape)):
-            runner, device = runner.cpu, torch.device("cpu")
-        fused = isinstance(runner, DirectRunner)
-        return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
-
-    def prepared_integration(
-        self,
-        start: StartState,
-        actions: Array,
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-    ) -> PreparedCall | None:
-        """Return a call like `integrate` without goal; None if it cannot be made without Python."""
-        kernel = self.control_map(control_space, None)
-        if not self._prepares or kernel.operator.goals:
-            return None
-        batch, horizon = check_actions(actions.shape, self.config)
-        index = check_start_index(start_index, check_start(start, self.config.dof), batch)
-        step = self.step_lengths(dt, batch, horizon, kernel)
-        shape = (4, batch, kernel.output_horizon(horizon), self.config.dof)
-        values = self._own_memory(math.prod(shape))
-        if values is None:
-            return None
-        memory = ForwardResults.of(values, shape)
-        work = ForwardWork(kernel, actions, start.rows, index, step, memory.tensor)
-        return PreparedCall(self._runner.prepared_forward(work), memory.array, memory.array)
-
-    def prepared_evaluation(self, *arguments: object, **named: object) -> PreparedCall | None:
-        """Return a call like `evaluate` with the same arguments; None if it cannot be made without Python."""
-        return prepared_evaluation(self._evaluation(*arguments, **named), self._own_memory) if self._prepares else None
-
-    def prepared_vjp(
-        self,
-        upstream: UpstreamGradient,
-        shape: tuple[int, int],
-        dt: float | Array | None,
-        control_space: ControlSpace | None,
-        start_index: Array | None,
-        start_rows: int,
-    ) -> PreparedCall | None:
-        """Return a call like `vjp` without goal; None if it cannot be made without Python."""
-        kernel = self.control_map(control_space, None)
-        batch, horizon = check_actions((*shape, self.config.dof), self.config)
-        some = check_upstream(upstream, (batch, kernel.output_horizon(horizon), self.config.dof))
-        if not (self._prepares and some) or kernel.operator.goals:
-            return None
-        index = check_start_index(start_index, start_rows, batch)
-        step = self.step_lengths(dt, batch, horizon, kernel)
-        sizes = (start_rows, batch, horizon, self.config.dof, 0, 0)
-        values = self._own_memory(gradient_size(sizes))
-        if values is None:
-            return None
-        memory = VjpResults.of(values, sizes)
-        work = VjpWork(kernel, upstream, index, step, memory.tensors.action, memory.tensors[1:4])
-        return PreparedCall(self._runner.prepared_vjp(work), memory.arrays, values.numpy())
-
-    def _own_memory(self, size: int) -> Tensor | None:
-        """Memory for the results of one prepared call; None if none is left."""
-        try:
-            return Buffers(self.device, self.dtype).view("output", "prepared", (size,))
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
-
-    @property
-    def _prepares(self) -> bool:
-        return isinstance(self._runner, DirectRunner) and self.dtype == torch.float32
-
-    def _evaluation(
+    def evaluate(
         self,
         start: StartState,
         actions: Array,
@@ -281,14 +205,20 @@ class Calls:
         goal_index: Array | None = None,
         spline: SplineForm | None = None,
         wanted: Wanted = USUALLY_WANTED,
-    ) -> EvaluationWork:
+    ) -> Evaluation:
+        """Evaluate into memory that the next call overwrites."""
         config = self.config
         kernel = self.control_map(control_space, spline)
         batch, horizon = check_actions(actions.shape, config)
         index = check_start_index(start_index, check_start(start, config.dof), batch)
         step = self.step_lengths(dt, batch, horizon, kernel)
         end = check_goal(kernel, goal, goal_index, None, actions.shape)
-        return EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
+        work = EvaluationWork(kernel, actions, start.rows, index, step, end, cost, wanted)
+        runner, device = self._runner, self.device
+        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(work.kernel, work.actions.shape)):
+            runner, device = runner.cpu, torch.device("cpu")
+        fused = isinstance(runner, DirectRunner)
+        return evaluate(work, self._pack(device), device, self.dtype, self._buffers, self._sizes, fused=fused)
 
     def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
         """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and converted once."""

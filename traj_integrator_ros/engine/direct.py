@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -61,17 +60,6 @@ class DirectRunner:
         steps = np.ascontiguousarray(dt)
         if not self._vjp_into(number, *inputs, start_index, steps, False, action, *start):
             raise ValueError(_unfit(work))
-
-    def prepared_forward(self, work: ForwardWork) -> Callable[[], bool]:
-        """Return what integrates what the arrays then contain, and returns False if they do not fit."""
-        kernel, actions, start, start_index, dt, out, *_ = work
-        return partial(self._step_into, self._numbers[kernel.name], actions, *start, start_index, dt, out)
-
-    def prepared_vjp(self, work: VjpWork) -> Callable[[], bool]:
-        """The same for the vector-Jacobian product."""
-        kernel, upstream, start_index, dt, action, start, *_ = work
-        number = self._numbers[kernel.name]
-        return partial(self._vjp_into, number, *upstream, start_index, dt, False, action, *start)
 
     def release(self) -> None:
         """Free the memory for converted inputs."""

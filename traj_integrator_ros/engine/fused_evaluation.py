@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +13,6 @@ from ..kernels import ControlMap, SplineForm
 from .buffers import Buffers
 from .evaluation_work import Evaluation, EvaluationWork
 from .goal import NO_GOAL, actions_to_goal, gradient_to_goal
-from .prepared import PreparedCall
 from .types import Array
 
 _NO_ENDS = (None,) * 8
@@ -71,26 +68,6 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
         of_goal,
         None,
     )
-
-
-def prepared_evaluation(work: EvaluationWork, allocate: Callable[[int], Tensor | None]) -> PreparedCall | None:
-    """Return the call that computes costs, and perhaps the gradient of the actions; None if there is none.
-
-    Its results are in float32 numbers that `allocate` returns, or None where there is no memory.
-    """
-    from ..kernels import native
-
-    shape = tuple(work.actions.shape)
-    replaces = work.goal.count is not None and work.kernel.goal_place
-    if replaces or any(work.wanted[1:]):
-        return None
-    values = allocate(shape[0] + math.prod(shape) * work.wanted.action)
-    if values is None:
-        return None
-    results = _Results.of(values, shape) if work.wanted.action else _Results(values.numpy(), None, None)
-    into = results.cost, results.action, _NO_ENDS
-    run = partial(native.quadratic_cost_into, _number(work.kernel), *_given(work), *into)
-    return PreparedCall(run, Evaluation(results.cost, results.action, None, None, None), values.numpy())
 
 
 def _given(work: EvaluationWork) -> tuple[Array | tuple | None, ...]:

@@ -28,7 +28,6 @@ from ..kernels import (
 from .auto import Crossover
 from .calls import Calls
 from .evaluation_work import USUALLY_WANTED, Evaluation, Wanted
-from .prepared import PreparedCall
 from .signatures import takes_what
 from .types import (
     Array,
@@ -252,51 +251,6 @@ class TrajectoryIntegrator:
         """
         arguments = (dt, control_space, start_index, goal, goal_index, spline)
         return self._calls.evaluate(start, actions, cost, *arguments, wanted)
-
-    def prepared_integration(
-        self,
-        start: StartState,
-        actions: Array,
-        dt: float | Array | None = None,
-        *,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-    ) -> PreparedCall | None:
-        """Return a call that does what `integrate_array` does, on whatever the same arrays contain when it is made.
-
-        It is without checks and conversions. Arguments and errors are as for `integrate_array`; step lengths and the
-        index are copied.
-
-        Returns:
-            None where there is no such call: on a GPU, in float64, without the C++ kernels, for splines; or no memory
-            for its results.
-
-        """
-        return self._calls.prepared_integration(start, actions, dt, control_space, start_index)
-
-    @takes_what(evaluate)
-    def prepared_evaluation(self, *arguments: object, **named: object) -> PreparedCall | None:
-        """Return a call that does what `evaluate` does; all else is as for `prepared_integration`.
-
-        None also where other gradients than that of the actions are wanted, and with a goal in position control, but
-        not for splines.
-        """
-        return self._calls.prepared_evaluation(*arguments, **named)
-
-    def prepared_vjp(
-        self,
-        upstream: UpstreamGradient,
-        *,
-        batch: int,
-        action_horizon: int,
-        dt: float | Array | None = None,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        start_rows: int = 1,
-    ) -> PreparedCall | None:
-        """Return a call that does what `vjp_arrays` does without actions and goal; as for `prepared_integration`."""
-        shape = batch, action_horizon
-        return self._calls.prepared_vjp(upstream, shape, dt, control_space, start_index, start_rows)
 
     def time_from_start(
         self,

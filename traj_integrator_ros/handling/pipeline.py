@@ -26,7 +26,6 @@ from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
-from .repeated import RepeatedCalls
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .start_states import JointStates
@@ -77,8 +76,6 @@ class Pipeline:
             lambda dt, horizon, space, spline: TimeGrid(engine.time_from_start(dt, 1, horizon, space, spline))
         )
         self._limits = parameters.joint_limits
-        self.repeated = RepeatedCalls(self._rules, self._limits, engine)
-        """Prepares answers to repeated requests; it is another one when the configuration changes."""
         self._weighing = None
         if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
             self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
@@ -106,14 +103,11 @@ class Pipeline:
             Rejected: with the reason.
 
         """
-        request = self.repeated.request(fields)
+        request = check_sequence(fields, self._rules)
         wanted = check_fields(wanted, "fields")
         self._check_clock(now_ns)
         start = self.start(now_ns) if request.start is None else request.start
-        result = self.repeated.integrated(fields, request, start)
-        if result is None:
-            result = self._integrated(request, start)
-        return self._batch(request, result, wanted)
+        return self._batch(request, self._integrated(request, start), wanted)
 
     def _integrated(self, request: ActionRequest, start: StartState) -> np.ndarray:
         with _device_memory:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.integrator import StartState, UpstreamGradient
-from ..engine.prepared import PreparedCall
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
 from .finite import require_finite
 from .joint_order import ColumnOrder, resolve_columns
@@ -44,16 +43,6 @@ class SequenceFields(NamedTuple):
     goal_index: np.ndarray = _NO_VALUES
     degree: int = 0
     steps: int = 0
-
-
-class RepeatedFields(SequenceFields):
-    """Fields of sequences that differ in the numbers of data, start and goal only, all finite, in the same arrays."""
-
-    by: object = None
-    """Who has set what follows."""
-    checked: ActionRequest | None = None
-    prepared: tuple[StartState, PreparedCall] | None = None
-    """The call that integrates them, and the start state that it reads."""
 
 
 class UpstreamFields(NamedTuple):

@@ -21,7 +21,6 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
-from ..wire.borrowed_services import borrowed
 from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 from .take import take
 
@@ -108,9 +107,9 @@ class Entities:
                 self._subscription(String, ROBOT_DESCRIPTION, callbacks.robot_description, _LATCHED)
             calls = QoSProfile(depth=_SERVICE_DEPTH)
             for service, name, callback in (
-                (borrowed(Integrate, keeps=False), "~/integrate", callbacks.integrate),
-                (borrowed(ComputeGradient), "~/compute_gradient", callbacks.compute_gradient),
-                (borrowed(Evaluate), "~/evaluate", callbacks.evaluate),
+                (Integrate, "~/integrate", callbacks.integrate),
+                (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
+                (Evaluate, "~/evaluate", callbacks.evaluate),
             ):
                 self._services.append(node.create_service(service, name, callback, qos_profile=calls))
         except BaseException:

@@ -25,9 +25,7 @@ class _ByteOrder:
         self.kinds = {kind: (np.dtype(order + kind), int(kind[1])) for kind in _EMPTY}
 
 
-LITTLE_ENDIAN = b"\x00\x01"
-"""The first two bytes of messages in this byte order."""
-_BYTE_ORDERS = {LITTLE_ENDIAN: _ByteOrder("<"), b"\x00\x00": _ByteOrder(">")}
+_BYTE_ORDERS = {b"\x00\x01": _ByteOrder("<"), b"\x00\x00": _ByteOrder(">")}
 
 
 class RememberedNames:

@@ -18,6 +18,9 @@ from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..kernels import CostTerm
 
 _terms_of, _fields_of_term = attrgetter(*OUTPUTS), attrgetter(*CostTerm._fields)
+_upstream_of = attrgetter(*UpstreamFields._fields)
+_DTYPES = {code: np.dtype(code) for code in "fdI"}
+_EMPTY = {code: np.empty(0, dtype) for code, dtype in _DTYPES.items()}
 
 
 def sequence_fields(message: ActionSequence) -> SequenceFields:
@@ -28,16 +31,16 @@ def sequence_fields(message: ActionSequence) -> SequenceFields:
         control_space=message.control_space,
         batch=message.batch,
         horizon=message.horizon,
-        dt=np.asarray(message.dt),
-        start_position=np.asarray(start.position),
-        start_velocity=np.asarray(start.velocity),
-        start_acceleration=np.asarray(start.acceleration),
-        start_index=np.asarray(message.start_index),
-        data=np.asarray(message.data),
-        goal_position=np.asarray(goal.position),
-        goal_velocity=np.asarray(goal.velocity),
-        goal_acceleration=np.asarray(goal.acceleration),
-        goal_index=np.asarray(message.goal_index),
+        dt=_view(message.dt),
+        start_position=_view(start.position),
+        start_velocity=_view(start.velocity),
+        start_acceleration=_view(start.acceleration),
+        start_index=_view(message.start_index),
+        data=_view(message.data),
+        goal_position=_view(goal.position),
+        goal_velocity=_view(goal.velocity),
+        goal_acceleration=_view(goal.acceleration),
+        goal_index=_view(message.goal_index),
         degree=message.degree,
         steps=message.steps,
     )
@@ -45,18 +48,24 @@ def sequence_fields(message: ActionSequence) -> SequenceFields:
 
 def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
     """Return views of the upstream gradients of a request."""
-    return UpstreamFields(*(np.asarray(getattr(request, name)) for name in UpstreamFields._fields))
+    return UpstreamFields(*map(_view, _upstream_of(request)))
 
 
 def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     """Return views of the cost of a request, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
-    rows = np.asarray(request.trajectory_rows)
+    rows = _view(request.trajectory_rows)
     return EvaluationFields(_cost_fields(request.cost), wanted, rows, request.trajectory_fields)
 
 
 def _cost_fields(cost: QuadraticCost) -> CostFields:
-    return CostFields(*[CostTerm(*map(np.asarray, _fields_of_term(term))) for term in _terms_of(cost)])
+    return CostFields(*[CostTerm(*map(_view, _fields_of_term(term))) for term in _terms_of(cost)])
+
+
+def _view(values: array.array) -> np.ndarray:
+    """View numbers in place: most arrays of a request are empty, and those cost nothing."""
+    code = values.typecode
+    return np.frombuffer(values, _DTYPES[code]) if values else _EMPTY[code]
 
 
 def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: Time) -> None:
@@ -88,6 +97,7 @@ def fill_gradient(response: ComputeGradient.Response | Evaluate.Response, gradie
 
 
 def _put(message: object, field: str, values: np.ndarray) -> None:
-    """Set a float32 field: an rclpy object takes a copy, all others take the array itself."""
-    values = np.ascontiguousarray(values, np.float32)
-    setattr(message, field, array.array("f", values.tobytes()) if hasattr(message, "SLOT_TYPES") else values)
+    """Set a float32 field to a copy of some values."""
+    numbers = array.array("f")
+    numbers.frombytes(np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint8))
+    setattr(message, field, numbers)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 import numpy as np
 
 from ..handling.position_trajectory import PositionFields
-from ..handling.requests import RepeatedFields, SequenceFields
-from .cdr_places import PlacesReader
-from .cdr_reader import LITTLE_ENDIAN, CdrReader, RememberedNames
-from .kept_messages import KeptMessages
+from ..handling.requests import SequenceFields
+from .cdr_reader import CdrReader, RememberedNames
 
 _SECOND_NS = 1_000_000_000
-_STAMP, _STAMP_AT = struct.Struct("<iI"), 4
-_VARYING = frozenset(
-    {"data", *(f"{end}.{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))}
-)
-"""Arrays of an ActionSequence that are numbers and nothing else: any finite ones are right."""
 _LEAST_POINT_SIZE = 24  # four empty arrays and a time
 Stamp = tuple[int, int]
 """Seconds and nanoseconds."""
@@ -48,15 +40,10 @@ class ReceivedJointState(NamedTuple):
 
 
 class ActionSequenceReader:
-    """Reads serialized ActionSequences.
-
-    One that differs from an earlier one only in its stamp and in the numbers of its actions and states is read into
-    the same arrays: its `fields` are then the same RepeatedFields, valid until the next message is read.
-    """
+    """Reads serialized ActionSequences."""
 
     def __init__(self) -> None:
         self._names = RememberedNames()
-        self._kept: KeptMessages[RepeatedFields] = KeptMessages()
 
     def read(self, data: bytes) -> ReceivedSequence:
         """Return views of a message, of which only the lengths are checked.
@@ -65,47 +52,30 @@ class ActionSequenceReader:
             Rejected: malformed_message.
 
         """
-        kept = self._kept.read_again(data)
-        if kept is not None:
-            return ReceivedSequence(_STAMP.unpack_from(data, _STAMP_AT), kept)
-        received = _sequence(CdrReader(data), self._names)
-        if data[:2] == LITTLE_ENDIAN and self._kept.wants(len(data), len(data)):
-            self._keep(data)
-        return received
-
-    def _keep(self, data: bytes) -> None:
-        reader = PlacesReader(data, _VARYING)
-        fields = _sequence(reader, RememberedNames()).fields
-        arrays = {name.replace(".", "_"): (at, values.copy()) for name, (at, values) in reader.arrays.items()}
-        fields = RepeatedFields(**fields._asdict() | {name: values for name, (_, values) in arrays.items()})
-        equal = [(at, size, data[at : at + size]) for field, at, size in reader.places if field != "header.stamp"]
-        self._kept.keep(fields, equal, list(arrays.values()), size=len(data))
-
-
-def _sequence(reader: CdrReader, names: RememberedNames) -> ReceivedSequence:
-    stamp = _stamp_of_header(reader)
-    joint_names = reader.strings("joint_names", names)
-    control_space = reader.byte("control_space")
-    batch, horizon = reader.pair("batch, horizon")
-    fields = SequenceFields(
-        joint_names=joint_names,
-        control_space=control_space,
-        batch=batch,
-        horizon=horizon,
-        dt=reader.array("dt", "f4"),
-        start_position=reader.array("start.position", "f4"),
-        start_velocity=reader.array("start.velocity", "f4"),
-        start_acceleration=reader.array("start.acceleration", "f4"),
-        start_index=reader.array("start_index", "u4"),
-        data=reader.array("data", "f4"),
-        goal_position=reader.array("goal.position", "f4"),
-        goal_velocity=reader.array("goal.velocity", "f4"),
-        goal_acceleration=reader.array("goal.acceleration", "f4"),
-        goal_index=reader.array("goal_index", "u4"),
-        degree=reader.byte("degree"),
-        steps=reader.byte("steps"),
-    )
-    return ReceivedSequence(stamp, fields)
+        reader = CdrReader(data)
+        stamp = _stamp_of_header(reader)
+        joint_names = reader.strings("joint_names", self._names)
+        control_space = reader.byte("control_space")
+        batch, horizon = reader.pair("batch, horizon")
+        fields = SequenceFields(
+            joint_names=joint_names,
+            control_space=control_space,
+            batch=batch,
+            horizon=horizon,
+            dt=reader.array("dt", "f4"),
+            start_position=reader.array("start.position", "f4"),
+            start_velocity=reader.array("start.velocity", "f4"),
+            start_acceleration=reader.array("start.acceleration", "f4"),
+            start_index=reader.array("start_index", "u4"),
+            data=reader.array("data", "f4"),
+            goal_position=reader.array("goal.position", "f4"),
+            goal_velocity=reader.array("goal.velocity", "f4"),
+            goal_acceleration=reader.array("goal.acceleration", "f4"),
+            goal_index=reader.array("goal_index", "u4"),
+            degree=reader.byte("degree"),
+            steps=reader.byte("steps"),
+        )
+        return ReceivedSequence(stamp, fields)
 
 
 class PositionTrajectoryReader:
