@@ -123,8 +123,11 @@ def test_every_call_is_answered_for_its_own_numbers(client: RosClient, service: 
     before = int(client.counts()["service_calls"])
     for seed, shape in enumerate(ORDER):
         service.check(client, seed, SHAPES[shape])
-    counted = (int(client.counts()["service_calls"]) - before for _ in range(3))  # a status may be on its way
-    assert len(ORDER) in counted, "each of them is counted once"
+
+    def counted() -> bool:
+        return int(client.counts()["service_calls"]) == before + len(ORDER)
+
+    client.wait_for(counted, "each call counted once")
 
 
 @both
