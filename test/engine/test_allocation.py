@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -10,8 +12,24 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.kernels import MAPS, Backend, ControlSpace, FiniteDifference, default_backend
+from traj_integrator_ros.engine.integrator import (
+    IntegratorConfig,
+    StartState,
+    TrajectoryIntegrator,
+    UpstreamGradient,
+    Wanted,
+)
+from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.engine.work import Runner
+from traj_integrator_ros.kernels import (
+    MAPS,
+    Backend,
+    ControlSpace,
+    CostTerm,
+    FiniteDifference,
+    QuadraticCost,
+    default_backend,
+)
 
 NEEDS_NATIVE = pytest.mark.skipif(
     default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ kernels are not built"
@@ -132,3 +150,33 @@ def test_numpy_and_torch_forms_of_results_share_memory():
     assert np.array_equal(flat, arrays.values)
     for tensor, values in zip(gradient[:4], arrays[:4], strict=True):
         assert np.array_equal(tensor.numpy(), values)
+
+
+def _used_engine(space: ControlSpace, runner: Callable[[], Runner | None]) -> TrajectoryIntegrator:
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=2, control_space=space, device="cpu"), runner())
+    start, actions = StartState(np.zeros((1, 2))), np.zeros((3, 5, 2))
+    trajectory = engine.integrate(start, actions)
+    engine.vjp(start, UpstreamGradient(trajectory.position), actions=actions, want_dt=True)
+    ones = CostTerm(weight=np.ones(2))
+    engine.evaluate(start, actions, QuadraticCost(ones), wanted=Wanted(start=True, dt=True))
+    return engine
+
+
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE])
+@pytest.mark.parametrize(
+    "runner", [lambda: None, lambda: StagedRunner(torch.device("cpu"), torch.float32, 4)], ids=["direct", "staged"]
+)
+def test_a_dropped_engine_frees_its_memory_at_once(space: ControlSpace, runner: Callable[[], Runner | None]) -> None:
+    engine = _used_engine(space, runner)
+    calls = engine._calls
+    gone = [weakref.ref(part) for part in (calls._runner, calls._buffers, *calls._buffers._storage.values())]
+    del calls
+    changed = engine.with_changes(dt=0.5)
+    gc.disable()
+    try:
+        del engine
+        assert all(part() is not None for part in gone), "another one has taken them over"
+        del changed
+        assert not any(part() is not None for part in gone)
+    finally:
+        gc.enable()

@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from .types import Array
 
 # Number of views that are kept, so that a call of a known shape creates none.
 _MOST_VIEWS = 256
@@ -76,3 +79,14 @@ class Buffers:
         if side == "input":
             return torch.empty(size, dtype=dtype, device=self._device)
         return torch.empty(size, dtype=dtype, pin_memory=self._device.type == "cuda")
+
+
+def fitting(buffers: Buffers, name: str, value: Array) -> Tensor:
+    """Copy an array into the memory of that name, in its dtype, unless it is a tensor on the CPU that fits."""
+    if isinstance(value, np.ndarray):
+        target = buffers.view("input", name, value.shape)
+        np.copyto(target.numpy(), value, casting="same_kind")
+        return target
+    if value.dtype == buffers.dtype and value.is_contiguous() and value.device.type == "cpu":
+        return value.detach()
+    return buffers.view("input", name, tuple(value.shape)).copy_(value.detach())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class Calls:
         self._buffers = Buffers(self.device, self.dtype)
         self._runner = self._make_runner() if runner is None else runner
         self._inputs = Buffers(self.device, self.dtype)  # of what the runner does not do
-        self._sizes = split.PartSizes(str(self.device), self._free)
+        self._sizes = split.PartSizes(str(self.device), partial(_free, self._runner, self._inputs))
         self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
         self._steps: dict[float, np.ndarray] = {}
 
@@ -92,7 +93,7 @@ class Calls:
     def release(self) -> None:
         """Free the buffers, also those on the device."""
         self._buffers.clear()
-        self._free()
+        _free(self._runner, self._inputs)
         self._sizes.forget()
 
     def control_map(self, control_space: ControlSpace | None, spline: SplineForm | None) -> ControlMap:
@@ -240,19 +241,12 @@ class Calls:
         staged = StagedRunner(self.device, self.dtype, self.config.max_graphs, None, self.config.mapped_bytes)
         if self.config.device != "auto" or default_backend(torch.device("cpu")) is not Backend.NATIVE:
             return staged
-        return AutoRunner(DirectRunner(self.dtype), staged, self._pinned)
+        return AutoRunner(DirectRunner(self.dtype), staged, partial(_pinned, self.dtype, self.device.type == "cuda"))
 
     def _pack(self, device: torch.device) -> Pack:
         configured = self.config.mapped_bytes
         most = most_mapped_bytes(device) if configured is None or device.type == "cpu" else configured
         return packer(self._inputs, device, self.dtype, most)
-
-    def _free(self) -> None:
-        self._runner.release()
-        self._inputs.clear()
-
-    def _pinned(self, shape: tuple[int, ...]) -> Tensor:
-        return torch.empty(shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
 
     def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., NamedTuple]) -> NamedTuple:
         """Host memory for the results of a call, in all the forms in which they are needed.
@@ -269,3 +263,15 @@ class Calls:
                 raise
             self._buffers.clear()
             raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
+
+
+# Functions, not methods: what holds a method of the engine would keep its memory until the garbage collector runs.
+
+
+def _free(runner: Runner, inputs: Buffers) -> None:
+    runner.release()
+    inputs.clear()
+
+
+def _pinned(dtype: torch.dtype, pin: bool, shape: tuple[int, ...]) -> Tensor:
+    return torch.empty(shape, dtype=dtype, pin_memory=pin)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .buffers import Buffers
+from .buffers import Buffers, fitting
 from .splines import SplineCalls
 from .types import Array
 from .work import ForwardWork, VjpWork
@@ -28,9 +28,8 @@ class DirectRunner:
         self._numbers = native.MAP_NUMBERS
         self._step_into: Callable[..., bool] = native.step_into
         self._vjp_into: Callable[..., bool] = native.vjp_into
-        self._dtype = dtype
         self._buffers = Buffers(torch.device("cpu"), dtype)
-        self._splines = SplineCalls(self._fit, self._buffers)
+        self._splines = SplineCalls(self._buffers)
 
     def forward(self, work: ForwardWork) -> None:
         """Integrate."""
@@ -67,16 +66,8 @@ class DirectRunner:
 
     def _converted(self, names: Sequence[str], values: Sequence[Array | None]) -> list[Tensor | None]:
         """Inputs in the engine's dtype, contiguous; converted only if they are not."""
-        return [None if value is None else self._fit(name, value) for name, value in zip(names, values, strict=True)]
-
-    def _fit(self, name: str, value: Array) -> Array:
-        if isinstance(value, np.ndarray):
-            target = self._buffers.view("input", name, value.shape)
-            np.copyto(target.numpy(), value, casting="same_kind")
-            return target
-        if value.dtype == self._dtype and value.is_contiguous() and value.device.type == "cpu":
-            return value.detach()
-        return self._buffers.view("input", name, tuple(value.shape)).copy_(value.detach())
+        named = zip(names, values, strict=True)
+        return [None if value is None else fitting(self._buffers, name, value) for name, value in named]
 
 
 def _unfit(work: ForwardWork | VjpWork) -> str:

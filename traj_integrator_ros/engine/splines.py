@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .buffers import Buffers
+from .buffers import Buffers, fitting
 from .types import Array
 from .work import ForwardWork, VjpWork
 
@@ -19,13 +19,11 @@ class SplineCalls:
     """Forward and vjp calls of the maps that take a goal state.
 
     Args:
-        fit: copies an array into the runner's memory of that name, in its dtype, unless it is a tensor that fits.
         buffers: of the runner.
 
     """
 
-    def __init__(self, fit: Callable[[str, Array], Tensor], buffers: Buffers) -> None:
-        self._fit = fit
+    def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
 
     def forward(self, work: ForwardWork) -> None:
@@ -71,7 +69,7 @@ class SplineCalls:
         dtype = self._buffers.dtype
         if isinstance(value, np.ndarray) and value.flags.c_contiguous and _torch_dtype(value) == dtype:
             return _shared(value)
-        return self._fit(name, value)
+        return fitting(self._buffers, name, value)
 
 
 class _Borrowed:
