@@ -25,6 +25,10 @@ REPORT, PICTURE = "soak.json", "soak.png"
 
 def main() -> int:
     """Run a soak; returns 0 if it passes, 1 if not (standard error says why), 130 on a signal."""
+    if "--random" in sys.argv[1:]:
+        from .streams.command import main as random_streams  # brings torch with it
+
+        return random_streams(sys.argv[1:])
     options = _options()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -80,6 +84,11 @@ def _options() -> argparse.Namespace:
         "--chunks", action="store_true",
         help="instead of batches from a planner: a policy streams chunks at 10 to 25 Hz, with jitter and stops, and a "
         "robot executes them; nothing commanded at 1 kHz may leave its limits",
+    )  # fmt: skip
+    parser.add_argument(
+        "--random", action="store_true",
+        help="instead of a node: random streams on a simulated clock, every cycle judged; has options of its own "
+        "(--random --help)",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME:=VALUE", help="a parameter of the node; may be repeated"

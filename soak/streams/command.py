@@ -1,0 +1,186 @@
+"""`python -m soak --random`: random streams by the thousand, judged in every cycle; one line for each failure."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import yaml
+
+from .core import Refusal
+from .invariants import Failure, failures
+from .model import FOLDER, ModelsAbsent, load_models
+from .scenes import Kind, Scene, random_scene
+from .simulation import Run, simulate
+
+EXIT_FAILED, EXIT_IMPOSSIBLE = 1, 2
+_PLAIN_EVERY = 25
+"""One seed of so many is judged by the controller's model itself, cycle by cycle."""
+
+
+class Task(NamedTuple):
+    """One seed and how it is simulated."""
+
+    seed: int
+    kind: Kind
+    plain: bool
+    parameters: dict
+    models: Path
+
+
+class Verdict(NamedTuple):
+    """What was found."""
+
+    seed: int
+    failures: list[Failure]
+    chunks: int
+    refused: Counter
+    seconds: float
+    """Of streams that were simulated."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run seeds; returns 0 if none fails, 1 if some do, 2 if the models are not there."""
+    options = _options(arguments)
+    try:
+        load_models(options.models)
+    except ModelsAbsent as absent:
+        print(f"soak: {absent}; the streams cannot be judged without it (--models DIR)", file=sys.stderr)
+        return EXIT_IMPOSSIBLE
+    kind = kind_of(options)
+    parameters = dict(_setting(text) for text in options.set)
+    seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
+    tasks = [Task(seed, kind, options.plain or not seed % _PLAIN_EVERY, parameters, options.models) for seed in seeds]
+    command = _reproduction(options)
+    began, failed, counts, done = time.monotonic(), 0, Counter(), []
+    for verdict in _verdicts(tasks, options.workers):
+        done.append(verdict)
+        failed += bool(verdict.failures)
+        counts.update({failure.invariant for failure in verdict.failures})
+        for failure in verdict.failures:
+            print(f"FAILED {failure}  {command} --seed {failure.seed}", flush=True)
+    if options.seed is not None:
+        _describe(tasks[0])
+    _summarize(done, failed, counts, time.monotonic() - began)
+    return EXIT_FAILED if failed else 0
+
+
+def judged(task: Task) -> Verdict:
+    """Simulate and judge one seed; an error is a failure, too."""
+    torch.set_num_threads(1)
+    try:
+        scene = random_scene(task.seed, task.kind)
+        run = simulate(scene, load_models(task.models), plain=task.plain, **task.parameters)
+        found = failures(run)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        words = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        return Verdict(task.seed, [Failure(task.seed, "error", "", float("nan"), 1, 0, words)], 0, Counter(), 0.0)
+    refused = Counter(it.answer.reason for it in run.answers if isinstance(it.answer, Refusal))
+    return Verdict(task.seed, found, len(run.answers), refused, len(run.off) * run.period_ns * 1e-9)
+
+
+def kind_of(options: argparse.Namespace) -> Kind:
+    """The kind of scenes that options ask for."""
+    kind = Kind(hard=not options.blending, transport=tuple(x / 1e3 for x in options.transport), lag=options.lag / 1e3)
+    if options.without_state:
+        wanted = set(options.with_kind)
+        kind = replace(kind, with_state=False, **{name: name in wanted for name in ("encoder", "droop", "restarts")})
+    return kind
+
+
+def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:
+    if workers == 1 or len(tasks) == 1:
+        yield from map(judged, tasks)
+        return
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        yield from pool.imap(judged, tasks, chunksize=4)
+
+
+def _summarize(done: list[Verdict], failed: int, counts: Counter, took_s: float) -> None:
+    refused = sum((verdict.refused for verdict in done), Counter())
+    chunks, seconds = sum(verdict.chunks for verdict in done), sum(verdict.seconds for verdict in done)
+    print(f"\n{failed} of {len(done)} streams failed ({seconds:.0f} s of motion, {chunks} chunks, in {took_s:.0f} s)")
+    for invariant, count in counts.most_common():
+        print(f"  {invariant:14} {count}")
+    if refused:
+        print("  chunks refused: " + ", ".join(f"{reason} {count}" for reason, count in refused.most_common()))
+
+
+def _describe(task: Task) -> None:
+    scene = random_scene(task.seed, task.kind)
+    for name, value in vars(scene).items():
+        print(f"  {name:16} {value}")
+    run = simulate(scene, load_models(task.models), plain=task.plain, **task.parameters)
+    _print_answers(run, scene)
+
+
+def _print_answers(run: Run, scene: Scene) -> None:
+    begin = run.begin_ns
+    for it in run.answers:
+        answer = it.answer
+        what = f"{answer.reason}: {answer.message}"[:150] if isinstance(answer, Refusal) else ""
+        if answer is None:
+            what = "nothing published"
+        elif not what:
+            what = f"{len(answer.time_ns)} points, {answer.time_ns[-1] * 1e-9:.3f} s"
+        observed, arrived = ((ns - begin) * 1e-9 for ns in (it.chunk.observed_ns, it.arrived_ns))
+        print(f"  chunk of {observed:.3f} s at {arrived:.3f} s: {what}")
+
+
+def _reproduction(options: argparse.Namespace) -> str:
+    parts = ["python -m soak --random"]
+    if options.without_state:
+        parts.append("--without-state")
+        parts += [f"--with {name}" for name in options.with_kind]
+    if options.blending:
+        parts.append("--blending")
+    if tuple(options.transport) != _TRANSPORT_MS:
+        parts.append("--transport {:g} {:g}".format(*options.transport))
+    if options.lag != _LAG_MS:
+        parts.append(f"--lag {options.lag:g}")
+    return " ".join([*parts, *(f"--set {text}" for text in options.set)])
+
+
+_TRANSPORT_MS, _LAG_MS = (0.5, 10.0), 40.0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m soak --random", description=__doc__.partition(": ")[2])
+    add = parser.add_argument
+    add("--random", action="store_true", help="random streams, as here")
+    add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
+    add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
+    add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
+    add("--without-state", action="store_true", help="the controller publishes no state; then on an arm without "
+        "droop, noise, quantization and restarts")  # fmt: skip
+    add("--with", dest="with_kind", action="append", default=[], choices=("encoder", "droop", "restarts"),
+        help="with --without-state: an arm with this; may be repeated")  # fmt: skip
+    add("--blending", action="store_true", help="a controller that blends trajectories instead of replacing them")
+    add("--transport", type=float, nargs=2, default=_TRANSPORT_MS, metavar=("LOW", "HIGH"),
+        help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
+    add("--lag", type=float, default=_LAG_MS, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
+    add("--plain", action="store_true", help="the controller's model itself in every cycle of every seed; slow")
+    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
+    add("--set", action="append", default=[], metavar="NAME:=VALUE", help="a parameter of the node; may be repeated")
+    add("--models", type=Path, default=FOLDER, metavar="DIR", help="with jtc.py and plant.py (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if wrong := [text for text in options.set if ":=" not in text]:
+        parser.error(f"argument --set: expected NAME:=VALUE, got {wrong[0]!r}")
+    return options
+
+
+def _setting(text: str) -> tuple[str, object]:
+    name, _, value = text.partition(":=")
+    return name, yaml.safe_load(value)
+

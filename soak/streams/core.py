@@ -1,0 +1,143 @@
+"""The node's processing without the node: what it makes of joint states, of the controller's state and of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.handling.pipeline import Pipeline
+from traj_integrator_ros.handling.position_trajectory import PositionFields
+from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
+from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.handling.requests import SequenceFields
+
+from .plans import Bounds
+
+_NONE = np.zeros(0, np.float32)
+_NO_INDEX = np.zeros(0, np.uint32)
+
+
+class Message(NamedTuple):
+    """A trajectory for the controller."""
+
+    stamp_ns: int
+    time_ns: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray | None
+    acceleration: np.ndarray | None
+
+
+class Refusal(NamedTuple):
+    """Why there is none."""
+
+    reason: str
+    message: str
+
+
+class ActionFields(NamedTuple):
+    """What an ActionSequence carries of a chunk; joints in the node's order."""
+
+    stamp_ns: int
+    space: int
+    dt: float
+    data: np.ndarray
+    """float32 `[H, D]`."""
+    start_position: np.ndarray = _NONE
+
+
+class Positions(NamedTuple):
+    """What a JointTrajectory on ~/position_trajectory carries."""
+
+    stamp_ns: int
+    time_ns: Sequence[int]
+    positions: np.ndarray
+    """`[N, D]`."""
+
+
+class NodeCore:
+    """The pipeline of a node; all times are ns of its clock, which must not go back.
+
+    Args:
+        joints: names.
+        parameters: those of the node that do not have their defaults.
+
+    """
+
+    def __init__(self, joints: Sequence[str], parameters: Mapping[str, object]) -> None:
+        values = default_values() | {"joint_names": list(joints), "device": "cpu", "start_from": "previous"}
+        known = {name: value for name, value in parameters.items() if name in values}
+        self.parameters = NodeParameters.from_values(values | known)
+        self.warnings: list[str] = []
+        self._published = PublishedMotion()
+        engine = TrajectoryIntegrator(IntegratorConfig(dof=len(joints), device="cpu"))
+        self._pipeline = Pipeline(self.parameters, engine, self._published, lambda it: self.warnings.append(str(it)))
+
+    def joint_state(
+        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
+    ) -> None:
+        """Take a joint state."""
+        self._pipeline.take_joint_state(names, position, velocity, stamp_ns, now_ns)
+
+    def controller_state(
+        self,
+        stamp_ns: int,
+        names: Sequence[str],
+        reference: Sequence[np.ndarray],
+        feedback: Sequence[np.ndarray],
+        speed_scaling: float,
+        now_ns: int,
+    ) -> None:
+        """Take what the controller says of itself: reference (p, v, a), feedback (p, v)."""
+
+    def sequence(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | Refusal | None:
+        """Answer a sequence or a position trajectory; None: nothing is to be published.
+
+        Args:
+            fields: of the message.
+            now_ns: when it is read.
+            done_ns: when the answer is ready.
+
+        """
+        pipeline = self._pipeline
+        try:
+            if isinstance(fields, Positions):
+                names = self.parameters.joint_names
+                times = [int(t) for t in fields.time_ns]
+                given = PositionFields(names, fields.stamp_ns, len(times), times, list(fields.positions))
+                made = pipeline.position_trajectory(given, now_ns)
+            else:
+                made = self._of_sequence(fields, now_ns, done_ns)
+        except Rejected as rejected:
+            return Refusal(rejected.reason.value, rejected.message)
+        return self._hand_over(made, done_ns)
+
+    def tick(self, now_ns: int) -> Message | None:
+        """Let the node look at the time; returns what it publishes on its own."""
+        return None
+
+    def stop(self, now_ns: int, done_ns: int) -> Message | Refusal | None:
+        """Call ~/stop."""
+        return Refusal("no_stop", "this node has no ~/stop")
+
+    def assumed(self) -> Bounds | None:
+        """Bounds that the node uses where no limits are given; None: it states none."""
+        return None
+
+    def _of_sequence(self, fields: ActionFields, now_ns: int, done_ns: int) -> ExecutableTrajectory:
+        dt = np.atleast_1d(np.asarray(fields.dt, np.float32))
+        data = fields.data
+        given = SequenceFields(
+            (), fields.space, 1, len(data), dt, fields.start_position, _NONE, _NONE, _NO_INDEX, data.ravel()
+        )
+        batch = self._pipeline.integrate(given, now_ns)
+        return self._pipeline.trajectory(batch, fields.stamp_ns, now_ns, lambda: done_ns)
+
+    def _hand_over(self, made: ExecutableTrajectory | None, done_ns: int) -> Message | None:
+        if made is None:
+            return None
+        self._published.record(made, done_ns)
+        return Message(made.stamp_ns, *made.points)

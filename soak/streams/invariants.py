@@ -1,0 +1,257 @@
+"""What must hold in every cycle of a stream, and of its end; a failure says where and by how much it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .core import Message, Refusal
+from .plans import Bounds
+from .policies import JERK, POSITION
+from .scenes import BEGIN_S, DEAD, FREEZE
+from .simulation import SECOND, Run
+
+SLACK = 1e-3
+"""Relative slack of limits."""
+STATE_TIMEOUT_S, DEVIATION = 0.5, 0.1
+"""Defaults of the node: oldest joint state, and largest deviation of the robot from its command, rad."""
+_REST = 1e-6
+_ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
+"""Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
+_MORE = 1.1
+"""Of what a plan asks for: the node's spline through its rows may end otherwise than ours."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One invariant that does not hold, where it is worst."""
+
+    seed: int
+    invariant: str
+    joint: str
+    time: float
+    """Since the first cycle, s; NaN: at no single time."""
+    value: float
+    limit: float
+    words: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.joint} " * bool(self.joint) + f"at {self.time:.3f} s" * bool(np.isfinite(self.time))
+        words = f" ({self.words})" * bool(self.words)
+        return f"seed {self.seed}: {self.invariant} {place}: {self.value:.6g}, limit {self.limit:.6g}{words}"
+
+
+def failures(run: Run) -> list[Failure]:
+    """All invariants of a run that do not hold, one failure for each."""
+    found: list[Failure] = []
+    judge = _Judge(run, found)
+    if judge.finite():
+        judge.limits()
+        judge.forward()
+        judge.rest()
+        judge.follows()
+        judge.notices()
+    judge.accepted()
+    return found
+
+
+class _Judge:
+    def __init__(self, run: Run, found: list[Failure]) -> None:
+        self.run, self.scene, self.found = run, run.scene, found
+        self.period = run.period_ns / SECOND
+        self.bounds = bounds_of(run)
+        self.segments = _segments(run.off)
+
+    def finite(self) -> bool:
+        wrong = ~np.isfinite(self.run.commands).all(axis=0) & ~self.run.off[:, None]
+        if wrong.any():
+            cycle, joint = np.argwhere(wrong)[0]
+            self._fail("finite", joint, cycle, np.nan, np.inf)
+        return not wrong.any()
+
+    def limits(self) -> None:
+        """Position, velocity, acceleration, jerk; and that each of them is the derivative of the one before."""
+        dt, bounds = self.period, self.bounds
+        scene = self.scene
+        for low, high in self.segments:
+            p, v, a = self.run.commands[:, low:high]
+            dp, dv, da = (np.diff(x, axis=0) for x in (p, v, a))
+            self._below("position", p, scene.position_max + SLACK * np.abs(scene.position_max), low)
+            self._below("position", -p, -scene.position_min + SLACK * np.abs(scene.position_min), low)
+            self._below("velocity", np.abs(v), bounds.velocity * (1 + SLACK), low)
+            self._below("velocity", np.abs(dp) / dt, bounds.velocity * (1 + SLACK) + 1e-7, low + 1, "step of position")
+            self._below("acceleration", np.abs(a), bounds.acceleration * (1 + SLACK), low)
+            limit = bounds.acceleration * (1 + SLACK) + 1e-5
+            self._below("acceleration", np.abs(dv) / dt, limit, low + 1, "step of velocity")
+            self._below("jerk", np.abs(da) / dt, bounds.jerk * (1 + SLACK) + 1e-3, low + 1, "step of acceleration")
+            # What the trapezoidal rule may be wrong by, of a motion whose jerk is bounded.
+            limit = bounds.jerk * (1 + SLACK) * dt**2 / 4 + 1e-7
+            self._below("c2", np.abs(dv - dt * (a[1:] + a[:-1]) / 2), limit, low + 1, "velocity of acceleration")
+            limit = bounds.jerk * (1 + SLACK) * dt**3 / 12 + 1e-8
+            self._below("c2", np.abs(dp - dt * (v[1:] + v[:-1]) / 2), limit, low + 1, "position of velocity")
+        fastest = self._meant().velocity
+        if fastest is not None:
+            for low, high in self.segments:
+                speed = np.abs(self.run.commands[1, low:high])
+                self._below("catch_up", speed, 1.5 * fastest + 0.05, low, "1.5 times the plan's speed")
+
+    def forward(self) -> None:
+        """A forward stream does not go back, but for what its own spline does and what its beginnings are off by."""
+        direction, scene = self.scene.forward, self.scene
+        if direction is None:
+            return
+        own = np.max([answer.chunk.retreat for answer in self.run.answers], axis=0, initial=0.0)
+        off = (np.abs(scene.droop) + 5 * scene.noise + scene.quantization) * bool(self.run.policy.anchors)
+        for low, high in self.segments:
+            way = self.run.commands[0, low:high] * direction
+            retreat = np.maximum.accumulate(way, axis=0) - way
+            self._below("retreat", retreat, 1.5 * own + 2e-4 + off, low)
+
+    def rest(self) -> None:
+        """At the end the robot rests; where the last plan ends at rest, exactly there."""
+        last = len(self.run.off) - 1
+        for order, name in ((1, "velocity"), (2, "acceleration")):
+            self._below("rest", np.abs(self.run.commands[order, last:]), np.full(self.scene.dof, _REST), last, name)
+        answers = self.run.answers
+        if not answers or self.scene.disturbances:
+            return
+        newest = answers[-1]
+        chunk = newest.chunk
+        is_newest = chunk.observed_ns == max(answer.chunk.observed_ns for answer in answers)
+        if isinstance(newest.answer, Message) and is_newest and chunk.rests and chunk.space == POSITION:
+            limit = 1e-5 if self._feasible(chunk) else 2e-3
+            off = np.abs(self.run.commands[0, last:] - chunk.data[-1])
+            self._below("end", off, np.full(self.scene.dof, limit), last, "from where the last plan ends")
+
+    def follows(self) -> None:
+        """A plan that is there in time is executed, by the clock."""
+        scene, sending = self.scene, self.scene.sending
+        form = scene.form
+        needed = sending.inference[1] + 1.5 / sending.rate + scene.lead_time + 0.02
+        if not scene.perfect or form.space != POSITION or form.horizon * form.dt < needed:
+            return
+        if not all(self._feasible(answer.chunk) for answer in self.run.answers) or self.run.policy.anchors:
+            return
+        begin, end = self.run.cycle(sending.begin + sending.inference[1] + 2.0), self.run.cycle(sending.end - 0.02)
+        if begin >= end:
+            return
+        cycles = np.arange(begin, end)
+        meant = self.run.policy.motion_at((self.run.begin_ns + (cycles + 1) * self.run.period_ns) / SECOND)
+        off = np.abs(self.run.commands[0, begin:end] - meant)
+        self._below("follows", off, np.full(scene.dof, 5e-3), begin, "from the plan at this time")
+
+    def notices(self) -> None:
+        """Where nothing is measured, or the robot does not follow, it does not go on."""
+        scene, meant = self.scene, self._meant()
+        if meant.velocity is None:
+            return
+        v, a, j = meant.velocity, self.bounds.acceleration, self.bounds.jerk
+        stop_s = float((1.5 * v / a + 2 * a / j).max()) + 0.15
+        for it in scene.disturbances:
+            last = self.run.cycle(it.end)
+            if it.kind == DEAD and it.end - it.begin > STATE_TIMEOUT_S + stop_s:
+                speed = np.abs(self.run.commands[1, last : last + 1])
+                self._below("unnoticed", speed, np.full(scene.dof, _REST), last, it.kind)
+            if it.kind == FREEZE:
+                stood = self.run.commands[0, self.run.cycle(it.begin - scene.lag)]
+                seen_s = 0.15 + scene.lag + 2 * scene.from_joints.high
+                reach = DEVIATION + 1.5 * v * seen_s + (1.5 * v) ** 2 / a + v * a / j
+                off = np.abs(self.run.commands[0, last : last + 1] - stood)
+                self._below("unnoticed", off, reach, last, it.kind)
+
+    def accepted(self) -> None:
+        """Feasible chunks are executed, but for what is stated here; and never is nothing executed for long."""
+        run, scene = self.run, self.scene
+        for sent in run.sent:
+            if sent.refusal and sent.refusal != "off":
+                self._fail("unfit", None, self._cycle(sent.arrived_ns), np.nan, np.nan, f"controller: {sent.refusal}")
+                break
+        excused = [self._excused_until(it) for it in scene.disturbances]
+        newest, calm, taken = 0, [], []
+        first = None
+        for answer in run.answers:
+            chunk, at = answer.chunk, answer.arrived_ns / SECOND
+            is_older = bool(chunk.stamp_ns) and chunk.observed_ns <= newest
+            newest = max(newest, chunk.observed_ns)
+            over = bool(chunk.stamp_ns) and chunk.end_ns <= answer.arrived_ns + (scene.lead_time + 0.006) * SECOND
+            disturbed = any(begin <= at <= end for begin, end in excused)
+            if isinstance(answer.answer, Message):
+                taken.append(at)
+            if is_older or over or disturbed or not self._feasible(chunk):
+                continue
+            calm.append(at)
+            if isinstance(answer.answer, Refusal) and first is None:
+                first = answer
+        if first is not None:
+            refused = sum(isinstance(answer.answer, Refusal) for answer in run.answers)
+            words = f"{first.answer.reason}: {first.answer.message}"[:160]
+            self._fail("refused", None, self._cycle(first.arrived_ns), refused, 0, words)
+        if calm and not run.scene.form.space == JERK:
+            after = max((end for _, end in excused), default=scene.sending.begin)
+            late = [at for at in calm if at > after]
+            if late and late[-1] - late[0] > 1.0 and not any(at > after for at in taken):
+                self._fail("stuck", None, self._cycle(late[0] * SECOND), late[-1] - late[0], 1.0, "nothing is executed")
+
+    def _excused_until(self, it: object) -> tuple[float, float]:
+        """When chunks may be refused for a disturbance: until 1 s after it, and after the plan was begun anew."""
+        ends = [it.end, *(at for at in self.run.policy.anchors if at < it.end + 3.0)]
+        return it.begin, max(ends) + 1.0 + self.scene.sending.inference[1]
+
+    def _feasible(self, chunk: object) -> bool:
+        """Whether the spline through the rows of a chunk keeps the limits that the node was given."""
+        ours = self.scene.bounds
+        parts = zip(chunk.peaks, ours, strict=True) if self.scene.complete else [(chunk.peaks.velocity, ours.velocity)]
+        return all((asked <= limit).all() for asked, limit in parts)
+
+    def _meant(self) -> Bounds:
+        peaks = [answer.chunk.peaks for answer in self.run.answers]
+        if not peaks:
+            return Bounds(None, None, None)
+        return Bounds(*(np.max(part, axis=0) for part in zip(*peaks, strict=True)))
+
+    def _cycle(self, time_ns: float) -> int:
+        return int((time_ns - self.run.begin_ns) // self.run.period_ns)
+
+    def _below(self, invariant: str, values: np.ndarray, limit: np.ndarray, first: int, words: str = "") -> None:
+        """Hold values `[T, D]` against limits `[D]`; only the worst of each invariant is kept."""
+        if not len(values):
+            return
+        beyond = values - limit
+        if beyond.max() <= 0:
+            return
+        cycle, joint = np.unravel_index(int((values / np.maximum(limit, 1e-12)).argmax()), values.shape)
+        self._fail(invariant, joint, first + cycle, float(values[cycle, joint]), float(limit[joint]), words)
+
+    def _fail(self, invariant, joint, cycle, value, limit, words="") -> None:
+        name = "" if joint is None else self.scene.joints[joint]
+        time = self.run.time(cycle) - BEGIN_S
+        failure = Failure(self.scene.seed, invariant, name, time, float(value), float(limit), words)
+        for k, other in enumerate(self.found):
+            if other.invariant == invariant:
+                if other.limit > 0 and failure.limit > 0 and value / limit > other.value / other.limit:
+                    self.found[k] = failure
+                return
+        self.found.append(failure)
+
+
+def bounds_of(run: Run) -> Bounds:
+    """What commands are held against: the limits; where there are none, those assumed, or what plans ask for."""
+    scene = run.scene
+    if scene.complete:
+        return scene.bounds
+    velocity = scene.bounds.velocity
+    assumed = run.assumed
+    if assumed is None:
+        acceleration = velocity / _ASSUMED_STOP_S
+        assumed = Bounds(velocity, acceleration, acceleration / _ASSUMED_RAMP_S)
+    for answer in run.answers:
+        if isinstance(answer.answer, Message):
+            assumed = assumed.at_least(answer.chunk.peaks.times(1.0, _MORE, _MORE))
+    return Bounds(velocity, assumed.acceleration, assumed.jerk)
+
+
+def _segments(off: np.ndarray) -> list[tuple[int, int]]:
+    """First and last + 1 of the runs of cycles with a controller."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], off, [True]]).astype(int)))
+    return [(int(low), int(high)) for low, high in zip(edges[::2], edges[1::2], strict=True)]

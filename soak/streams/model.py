@@ -1,0 +1,46 @@
+"""The models of the controller and of the arm behind it, which lie beside the project, not in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "jtc"
+
+
+class ModelsAbsent(RuntimeError):
+    """The folder with the models is not on this machine; the message names it."""
+
+
+class Models(NamedTuple):
+    """The two modules."""
+
+    jtc: ModuleType
+    """joint_trajectory_controller: what it refuses, replaces and commands."""
+    plant: ModuleType
+    """The controller and an arm that lags, hangs low, is read with noise, and can be stopped."""
+
+
+@lru_cache(maxsize=4)
+def load_models(folder: Path = FOLDER) -> Models:
+    """Load jtc.py and plant.py of a folder.
+
+    Raises:
+        ModelsAbsent: one of them does not exist.
+
+    """
+    modules = []
+    for name in Models._fields:
+        path = folder / f"{name}.py"
+        if not path.is_file():
+            raise ModelsAbsent(f"no model of joint_trajectory_controller: {path} does not exist")
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # plant imports jtc, and its dataclasses look there for their annotations
+        spec.loader.exec_module(module)
+        modules.append(module)
+    return Models(*modules)

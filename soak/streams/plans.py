@@ -1,0 +1,161 @@
+"""Motions that policies mean: jerk-limited by ruckig, or at constant velocity; and how much their rows ask for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import ruckig
+
+
+class Bounds(NamedTuple):
+    """Largest velocity, acceleration and jerk `[D]` each."""
+
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+
+    def times(self, *factors: float) -> Bounds:
+        """The same, each multiplied by a factor."""
+        return Bounds(*(part * factor for part, factor in zip(self, factors, strict=True)))
+
+    def at_least(self, other: Bounds) -> Bounds:
+        """The larger of both."""
+        return Bounds(*(np.maximum(*both) for both in zip(self, other, strict=True)))
+
+
+class Way:
+    """Motion from a state to a target, time-optimal for each joint within bounds, then at rest (or on as it is there).
+
+    Args:
+        begin: time at which it begins, s.
+        state: position, velocity and acceleration `[3, D]`.
+        target: position `[D]`.
+        bounds: of the motion.
+        through: velocity at the target `[D]`; None: rest.
+
+    """
+
+    def __init__(
+        self, begin: float, state: np.ndarray, target: np.ndarray, bounds: Bounds, through: np.ndarray | None = None
+    ) -> None:
+        dof = len(target)
+        inputs = ruckig.InputParameter(dof)
+        state = np.where(np.abs(state) < 1e-9, 0.0, state)  # rounding, at which ruckig fails
+        inputs.current_position, inputs.current_velocity, inputs.current_acceleration = (row.tolist() for row in state)
+        inputs.target_position = np.asarray(target, float).tolist()
+        inputs.target_velocity = [0.0] * dof if through is None else np.asarray(through, float).tolist()
+        inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
+        self._trajectory = ruckig.Trajectory(dof)
+        for _ in range(3):
+            try:
+                ruckig.Ruckig(dof).calculate(inputs, self._trajectory)
+                break
+            except ruckig.RuckigError:  # joints that need not move
+                inputs.target_position = [place + 1e-7 for place in inputs.target_position]
+        else:
+            raise ValueError(f"no motion from {state.tolist()} to {np.asarray(target).tolist()}")
+        self.begin, self.duration = begin, self._trajectory.duration
+
+    @property
+    def end(self) -> float:
+        """When the target is reached, s."""
+        return self.begin + self.duration
+
+    def state(self, time: float) -> np.ndarray:
+        """Position, velocity and acceleration `[3, D]` at a time."""
+        return np.array(self._trajectory.at_time(max(time - self.begin, 0.0)))
+
+    def states(self, times: np.ndarray) -> np.ndarray:
+        """The same at some times `[3, N, D]`."""
+        at = self._trajectory.at_time
+        return np.array([at(t) for t in np.maximum(times - self.begin, 0.0).tolist()]).transpose(1, 0, 2)
+
+
+class Course:
+    """One way after the other; before the first the robot rests, after the last it goes on as that ends."""
+
+    def __init__(self, ways: list[Way]) -> None:
+        self.ways = ways
+
+    @property
+    def end(self) -> float:
+        """When the last target is reached, s."""
+        return self.ways[-1].end
+
+    def states(self, times: np.ndarray) -> np.ndarray:
+        """Position, velocity and acceleration `[3, N, D]` at increasing times."""
+        which = np.clip(np.searchsorted([way.begin for way in self.ways], times, side="right") - 1, 0, None)
+        parts = [self.ways[k].states(times[which == k]) for k in np.unique(which)]
+        return np.concatenate(parts, axis=1)
+
+
+class Ramp:
+    """Constant velocity from a place at a time on: a step of velocity where the robot rests.
+
+    Args:
+        begin: s.
+        position: there `[D]`.
+        velocity: `[D]`.
+
+    """
+
+    def __init__(self, begin: float, position: np.ndarray, velocity: np.ndarray) -> None:
+        self.begin, self.position, self.velocity = begin, position, velocity
+        self.end = begin
+
+    def states(self, times: np.ndarray) -> np.ndarray:
+        """Position, velocity and acceleration `[3, N, D]`."""
+        elapsed = np.maximum(times - self.begin, 0.0)[:, None]
+        position = self.position + elapsed * self.velocity
+        return np.array([position, np.broadcast_to(self.velocity, position.shape), np.zeros_like(position)])
+
+
+def spline_peaks(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> Bounds:
+    """Largest velocity, acceleration and jerk of the C2 cubic spline through evenly spaced rows.
+
+    Args:
+        dt: between rows, s.
+        rows: positions `[N, D]`, N >= 2.
+        first: velocity at the first row `[D]`.
+        last: at the last.
+
+    """
+    velocity = _spline_velocities(dt, rows, first, last)
+    d = np.diff(rows, axis=0) / dt
+    v0, v1 = velocity[:-1], velocity[1:]
+    a0, a1 = (6 * d - 4 * v0 - 2 * v1) / dt, (-6 * d + 2 * v0 + 4 * v1) / dt
+    jerk = (a1 - a0) / dt
+    fastest = np.abs(velocity).max(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = -a0 / jerk
+        within = (turn > 0) & (turn < dt)
+        peak = np.abs(v0 + a0 * turn / 2)
+    fastest = np.maximum(fastest, np.where(within, peak, 0.0).max(axis=0))
+    return Bounds(fastest, np.maximum(np.abs(a0), np.abs(a1)).max(axis=0), np.abs(jerk).max(axis=0))
+
+
+def spline_retreat(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray, sign: np.ndarray) -> np.ndarray:
+    """How far the C2 cubic spline through rows goes back against a direction `[D]`, sampled 8 times in each step."""
+    velocity = _spline_velocities(dt, rows, first, last)
+    d = np.diff(rows, axis=0)
+    u = (np.arange(8) / 8)[:, None, None]
+    v0, v1 = velocity[:-1] * dt, velocity[1:] * dt
+    fine = rows[:-1] + u * v0 + u**2 * (3 * d - 2 * v0 - v1) + u**3 * (v0 + v1 - 2 * d)
+    fine = np.concatenate([fine.transpose(1, 0, 2).reshape(-1, rows.shape[1]), rows[-1:]]) * sign
+    return (np.maximum.accumulate(fine, axis=0) - fine).max(axis=0)
+
+
+def _spline_velocities(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Velocities at the rows, by the usual tridiagonal system with equal steps."""
+    count = len(rows)
+    velocity = np.empty_like(rows)
+    velocity[0], velocity[-1] = first, last
+    if count == 2:
+        return velocity
+    right = 3 * (rows[2:] - rows[:-2]) / dt
+    right[0] -= velocity[0]
+    right[-1] -= velocity[-1]
+    matrix = 4 * np.eye(count - 2) + np.eye(count - 2, k=1) + np.eye(count - 2, k=-1)
+    velocity[1:-1] = np.linalg.solve(matrix, right)
+    return velocity

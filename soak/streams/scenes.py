@@ -1,0 +1,319 @@
+"""Scenes: a robot, its controller, links and a policy, drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .plans import Bounds, Course, Way
+from .policies import JERK, POSITION, VELOCITY, ClosedLoop, ConstantVelocity, Form, Policy, TimeIndexed
+
+BEGIN_S = 10.0
+"""The first cycle."""
+SETTLE_S = 0.3
+"""Until the first observation."""
+FREEZE, RESTART, DEAD = "freeze", "restart", "dead joint states"
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Something that happens to the robot, s."""
+
+    kind: str
+    begin: float
+    end: float
+    states_too: bool = True
+    """Whether a restart also ends the joint states until its end."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Delays of messages, s; they keep their order."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Sending:
+    """How chunks come from the policy to the node.
+
+    Args:
+        rate: observations per second.
+        jitter: of the observations, s.
+        inference: shortest and longest time from observation to the node, s.
+        lost, doubled, late: shares of chunks; late ones take 0.1 to 0.4 s more.
+        begin, end: of the observations, s.
+
+    """
+
+    rate: float
+    jitter: float
+    inference: tuple[float, float]
+    lost: float
+    doubled: float
+    late: float
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a simulation needs; times in s."""
+
+    seed: int
+    bounds: Bounds
+    """What the robot can do."""
+    position_min: np.ndarray
+    position_max: np.ndarray
+    complete: bool
+    """Whether the node is told all limits; otherwise position and velocity alone, as from a URDF."""
+    start: np.ndarray
+    lag: float
+    droop: np.ndarray
+    noise: float
+    quantization: float
+    disturbances: tuple[Disturbance, ...]
+    to_controller: Link
+    from_joints: Link
+    from_controller: Link
+    joint_rate: int
+    state_rate: int
+    """Messages with the controller's state per second; 0: none."""
+    state_is_next: bool
+    """Whether that carries the command of its own cycle (for a period later), or the one before."""
+    hard: bool
+    from_desired: bool
+    lead_time: float
+    sending: Sending
+    form: Form
+    policy: Callable[[np.random.Generator], Policy] = field(repr=False)
+    forward: np.ndarray | None = None
+    """Direction `[D]` against which no joint may move; None: the stream is not a forward one."""
+    perfect: bool = False
+    """Whether every chunk continues the one before, and is there in time."""
+    words: str = ""
+    """What is special."""
+
+    @property
+    def dof(self) -> int:
+        """Number of joints."""
+        return len(self.start)
+
+    @property
+    def joints(self) -> list[str]:
+        """Their names."""
+        return [f"joint{k + 1}" for k in range(self.dof)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Which scenes are drawn.
+
+    Args:
+        with_state: whether the controller publishes its state.
+        transport: shortest and longest delay to and from the controller, s.
+        lag: largest, s.
+        encoder: noise and quantization of up to 1e-4 rad.
+        droop, restarts: whether there are any.
+        hard: whether new trajectories replace at once; otherwise the controller blends.
+
+    """
+
+    with_state: bool = True
+    transport: tuple[float, float] = (0.0005, 0.010)
+    lag: float = 0.040
+    encoder: bool = True
+    droop: bool = True
+    restarts: bool = True
+    hard: bool = True
+
+
+def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
+    """Draw a scene; the same seed and kind give the same one."""
+    random = np.random.default_rng([seed, 1])
+    dof = int(random.integers(1, 8))
+    velocity = random.uniform(0.8, 3.0, dof)
+    acceleration = velocity * random.uniform(3.0, 8.0, dof)
+    jerk = acceleration * _log_uniform(random, 6.0, 200.0)
+    bounds = Bounds(velocity, acceleration, jerk)
+    start = random.uniform(-1.0, 1.0, dof)
+    low, high = sorted(random.uniform(*kind.transport, 2))
+    link = Link(low, high)
+    lead_time = 0.02 if high <= 0.012 else round(high + 0.01, 3)
+    form, sending = _form_and_sending(random, lead_time)
+    disturbances = _disturbances(random, kind, sending)
+    scene = Scene(
+        seed=seed,
+        bounds=bounds,
+        position_min=start - random.uniform(4.0, 6.0, dof),
+        position_max=start + random.uniform(4.0, 6.0, dof),
+        complete=bool(random.random() < 0.5),
+        start=start,
+        lag=round(random.uniform(0.0, kind.lag), 3) * int(random.random() < 0.8),
+        droop=random.uniform(-0.02, 0.02, dof) * int(kind.droop and random.random() < 0.4),
+        noise=1e-4 * int(kind.encoder and random.random() < 0.5),
+        quantization=1e-4 * int(kind.encoder and random.random() < 0.5),
+        disturbances=disturbances,
+        to_controller=link,
+        from_joints=link,
+        from_controller=link,
+        joint_rate=int(random.choice([100, 125, 250, 500, 1000], p=[0.25, 0.25, 0.2, 0.2, 0.1])),
+        state_rate=int(random.choice([50, 100, 250, 500, 1000])) * int(kind.with_state),
+        state_is_next=bool(random.random() < 0.5),
+        hard=kind.hard,
+        from_desired=not kind.with_state or bool(random.random() < 0.3),
+        lead_time=lead_time,
+        sending=sending,
+        form=form,
+        policy=lambda _: None,
+    )
+    return _with_policy(scene, random)
+
+
+def _log_uniform(random: np.random.Generator, low: float, high: float, size: int | None = None) -> np.ndarray | float:
+    return np.exp(random.uniform(np.log(low), np.log(high), size))
+
+
+def _form_and_sending(random: np.random.Generator, lead_time: float) -> tuple[Form, Sending]:
+    rate = float(_log_uniform(random, 2.0, 50.0))
+    dt = float(random.choice([0.01, 0.02, 0.03, 0.04, 0.05, 0.1]))
+    horizon = int(random.integers(1, 51))
+    stamped = bool(random.random() < 0.6)
+    space = int(random.choice([POSITION, VELOCITY, JERK], p=[0.72, 0.2, 0.08]))
+    inference = float(random.choice([0.0, random.uniform(0.0, 0.3)]))
+    spread = float(random.choice([0.002, random.uniform(0.0, 0.05), random.uniform(0.0, 0.15)]))
+    unlucky = bool(random.random() < 0.35)
+    shares = random.uniform(0.0, 0.2, 3) * (random.random(3) < 0.5) * unlucky
+    if random.random() < 0.85:
+        # Chunks that last until the next one is there; the others are stop and go.
+        needed = inference + spread + 1.5 / rate + lead_time + 0.05
+        horizon = min(max(horizon, int(np.ceil(needed / dt))), 50)
+        if horizon * dt < needed:
+            dt = float(next((d for d in (0.02, 0.03, 0.04, 0.05, 0.1) if d * 50 >= needed), 0.1))
+            horizon = min(int(np.ceil(needed / dt)), 50)
+    begin = BEGIN_S + SETTLE_S
+    sending = Sending(
+        rate,
+        float(random.uniform(0.0, 0.3)) / rate * int(random.random() < 0.5),
+        (max(inference, 0.001), max(inference, 0.001) + spread),
+        *shares.tolist(),
+        begin,
+        begin + float(random.uniform(2.0, 4.0)),
+    )
+    return Form(space, dt, horizon, stamped), sending
+
+
+def _disturbances(random: np.random.Generator, kind: Kind, sending: Sending) -> tuple[Disturbance, ...]:
+    if random.random() < 0.5:
+        return ()
+    names = [FREEZE, DEAD, *[RESTART] * (2 * kind.restarts)]
+    name = str(random.choice(names))
+    begin = float(random.uniform(sending.begin + 0.2, sending.end - 1.0))
+    length = {
+        FREEZE: float(random.choice([random.uniform(0.02, 0.2), random.uniform(0.2, 1.0)])),
+        RESTART: float(random.uniform(0.05, 0.15)),
+        DEAD: float(random.choice([random.uniform(0.05, 0.45), random.uniform(0.6, 1.2)])),
+    }[name]
+    return (Disturbance(name, begin, begin + length, bool(random.random() < 0.5)),)
+
+
+def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
+    """Add the policy, and what follows from it."""
+    form, sending, dof = scene.form, scene.sending, scene.dof
+    if form.space == JERK:  # integrates: right from rest and along one course only
+        form = replace(form, stamped=True)
+        sending = replace(sending, lost=0.0, doubled=0.0, late=0.0)
+        least = int(np.ceil((sending.inference[1] + 1.5 / sending.rate + 0.1) / form.dt))
+        form = replace(form, horizon=max(form.horizon, min(least, 50)))
+        scene = replace(scene, disturbances=())
+        if form.horizon * form.dt < sending.inference[1] + 1.5 / sending.rate + 0.1:
+            form = replace(form, space=POSITION)
+    share = random.uniform(0.4, 0.75)
+    meant = scene.bounds.times(share, share * random.uniform(0.5, 0.9), share * random.uniform(0.3, 0.6))
+    pauses = []
+    longer = float(random.choice([0.0, random.uniform(0.2, 0.6)]))
+    for it in scene.disturbances:
+        if longer:
+            pauses.append((it.begin + random.uniform(0.05, 0.3), it.end + longer + random.uniform(0.0, 0.5)))
+    extend = max((end for _, end in pauses), default=0.0)
+    extend = max(extend, *(it.end for it in scene.disturbances), 0.0) + 1.6 if scene.disturbances else 0.0
+    sending = replace(sending, end=max(sending.end, extend))
+    choice = str(random.choice(["course", "forward", "closed", "constant"], p=[0.3, 0.35, 0.25, 0.1]))
+    choice = "course" if form.space == JERK else choice
+    direction = random.choice([-1.0, 1.0], dof)
+    slowest = 0.02 + sending.inference[1] + scene.lead_time + scene.lag + 0.1
+    patience = 0.1 + float(meant.velocity.max()) * slowest
+    scene = replace(scene, form=form, sending=sending, forward=direction if choice == "forward" else None)
+    if choice in ("course", "forward"):
+        forward = direction if choice == "forward" else None
+        keys = [int(k) for k in random.integers(0, 2**31, 4)]
+
+        def anew(now: float, measured: np.ndarray) -> Course:
+            state = np.array([measured[0], np.clip(measured[1], -meant.velocity, meant.velocity), np.zeros(dof)])
+            return _course(now, state, forward, meant, sending.end, np.random.default_rng([*keys, round(now * 1e6)]))
+
+        resting = np.array([scene.start, *np.zeros((2, dof))])
+        first = _course(sending.begin, resting, forward, meant, sending.end, random)
+        perfect = not scene.disturbances and form.stamped and not (sending.lost or sending.late)
+        return replace(
+            scene,
+            perfect=perfect,
+            policy=lambda chance: TimeIndexed(form, direction, chance, first, anew, patience, pauses),
+            words=choice,
+        )
+    if choice == "closed":
+        times = np.sort(random.uniform(sending.begin, sending.end, int(random.integers(0, 3)))).tolist()
+        goals = [(begin, scene.start + random.uniform(-1.2, 1.2, dof)) for begin in [0.0, *times]]
+        return replace(
+            scene, policy=lambda chance: ClosedLoop(form, direction, chance, goals, meant, pauses), words=choice
+        )
+    velocity = meant.velocity * random.uniform(-0.5, 0.5, dof)
+    return replace(
+        scene, policy=lambda chance: ConstantVelocity(form, direction, chance, velocity, pauses), words=choice
+    )
+
+
+def _course(
+    begin: float,
+    state: np.ndarray,
+    forward: np.ndarray | None,
+    meant: Bounds,
+    until: float,
+    random: np.random.Generator,
+) -> Course:
+    """Ways from a state on, until about a time; against `forward` there is none."""
+    dof = state.shape[1]
+    reach = 1.2
+    middle = state[0].copy()
+    ways = []
+    # Half of the courses are still moving when the stream ends.
+    until = until - float(random.choice([0.0, 0.8]))
+    time = begin
+    while time < until or not ways:
+        moved = random.random(dof) < 0.85
+        if forward is None:
+            target = np.where(moved, middle + random.uniform(-reach, reach, dof), state[0])
+            through = None
+        else:
+            target = state[0] + forward * random.uniform(0.15, 0.8, dof) * moved + forward * 0.05
+            through = forward * meant.velocity * random.uniform(0.0, 0.7, dof) * int(random.random() < 0.5)
+        way = Way(time, state, target, meant, through)
+        if through is not None and not _goes(way, forward):
+            way = Way(time, state, target, meant)
+        ways.append(way)
+        time, state = way.end, way.state(way.end)
+        if np.abs(state[0] - middle).max() > 3.0:
+            break
+    if np.abs(state[1:]).max() > 1e-9:  # a course ends at rest
+        seconds = np.abs(state[1]) / meant.acceleration + 1.5 * meant.acceleration / meant.jerk
+        ways.append(Way(time, state, state[0] + state[1] * seconds, meant))
+    return Course(ways)
+
+
+def _goes(way: Way, forward: np.ndarray) -> bool:
+    """Whether a way does not go back."""
+    speed = way.states(np.linspace(way.begin, way.end, 100))[1]
+    return bool((speed * forward).min() >= -1e-9)

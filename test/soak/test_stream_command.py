@@ -1,0 +1,72 @@
+"""`python -m soak --random`: a line for each failure with the command that shows it again, or a clear error."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from soak.streams import command
+from soak.streams.invariants import Failure
+from soak.streams.model import FOLDER, ModelsAbsent, load_models
+from soak.streams.scenes import Kind, random_scene
+
+
+@pytest.fixture
+def models() -> None:
+    try:
+        load_models()
+    except ModelsAbsent as absent:
+        pytest.skip(str(absent))
+
+
+def test_without_the_models_it_says_so(tmp_path: Path, capsys) -> None:
+    assert command.main(["--random", "--models", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "soak: no model of joint_trajectory_controller" in error and str(tmp_path / "jtc.py") in error
+
+
+def test_a_failure_is_one_line_that_reproduces_it(models, monkeypatch, capsys) -> None:
+    broken = Failure(7, "velocity", "joint2", 1.2345, 3.5, 2.0, "step of position")
+    monkeypatch.setattr(command, "failures", lambda run: [broken] if run.scene.seed == 7 else [])
+    arguments = ["--random", "--first", "6", "--seeds", "2", "--workers", "1", "--without-state", "--with", "droop"]
+    assert command.main([*arguments, "--lag", "60", "--transport", "1", "5"]) == 1
+    output = capsys.readouterr().out
+    (line,) = (line for line in output.splitlines() if line.startswith("FAILED"))
+    assert "seed 7: velocity joint2 at 1.234 s: 3.5, limit 2 (step of position)" in line
+    assert line.endswith(
+        "python -m soak --random --without-state --with droop --transport 1 5 --lag 60 --seed 7"
+    )  # fmt: skip
+    assert "1 of 2 streams failed" in output and "velocity       1" in output
+
+
+def test_an_error_in_the_node_is_a_failure_of_its_seed(models, monkeypatch) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError("a reason")
+
+    monkeypatch.setattr(command, "simulate", broken)
+    verdict = command.judged(command.Task(3, Kind(), False, {}, FOLDER))
+    assert [failure.invariant for failure in verdict.failures] == ["error"]
+    assert "ZeroDivisionError: a reason (test_stream_command.py" in str(verdict.failures[0])
+
+
+def test_a_seed_gives_one_scene_and_seeds_differ() -> None:
+    one, again, other = (dataclasses.asdict(random_scene(seed)) for seed in (5, 5, 6))
+    one.pop("policy"), again.pop("policy")
+    assert one.keys() == again.keys() and all(np.array_equal(one[key], again[key]) for key in one if key != "bounds")
+    assert str(one["sending"]) != str(other["sending"])
+
+
+def test_kinds_are_what_they_say() -> None:
+    bare = Kind(with_state=False, encoder=False, droop=False, restarts=False)
+    for seed in range(60):
+        scene = random_scene(seed, bare)
+        assert not scene.droop.any() and scene.noise == scene.quantization == scene.state_rate == 0
+        assert all(it.kind != "restart" for it in scene.disturbances) and scene.from_desired
+    drawn = [random_scene(seed) for seed in range(200)]
+    kinds = {it.kind for scene in drawn for it in scene.disturbances}
+    assert kinds == {"freeze", "restart", "dead joint states"} and any(scene.droop.any() for scene in drawn)
+    assert max(scene.to_controller.high for scene in drawn) <= 0.010 and all(scene.hard for scene in drawn)
+    assert {scene.form.space for scene in drawn} == {1, 2, 4} and {scene.complete for scene in drawn} == {True, False}

@@ -1,0 +1,256 @@
+"""The judge of streams finds nothing in a motion within its limits, and each fault that is put into it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from soak.streams.core import Message, NodeCore, Refusal
+from soak.streams.invariants import Failure, failures
+from soak.streams.model import ModelsAbsent, load_models
+from soak.streams.plans import Bounds, Course, Way, spline_peaks, spline_retreat
+from soak.streams.policies import POSITION, Form, Policy, TimeIndexed
+from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
+from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
+
+RATE, SECONDS = 1000, 5.0
+GOAL = np.array([1.0, 0.4])
+MEANT = Bounds(np.array([0.5, 0.4]), np.array([2.0, 2.0]), np.array([20.0, 20.0]))
+
+
+@pytest.fixture(scope="module")
+def models():
+    try:
+        return load_models()
+    except ModelsAbsent as absent:
+        pytest.skip(str(absent))
+
+
+@pytest.fixture
+def course() -> Course:
+    return Course([Way(BEGIN_S + 0.3, np.zeros((3, 2)), GOAL, MEANT)])
+
+
+@pytest.fixture
+def policy(course: Course) -> TimeIndexed:
+    form = Form(POSITION, 0.02, 25, stamped=True)
+    return TimeIndexed(form, np.ones(2), np.random.default_rng(0), course, None, 1e9, [])
+
+
+@pytest.fixture
+def run(course: Course, policy: TimeIndexed) -> Run:
+    """A stream of chunks at 10 Hz, of which the controller commands exactly what was meant."""
+    times = BEGIN_S + (np.arange(round(SECONDS * RATE)) + 1) / RATE
+    scene = a_scene(policy)
+    run = Run(scene, course.states(times), np.zeros(len(times), bool), policy)
+    for stamp in np.arange(scene.sending.begin, scene.sending.end, 0.1):
+        now_ns = round(stamp * SECOND)
+        chunk = policy.chunk(now_ns, np.zeros((2, 2)))
+        message = Message(now_ns, np.arange(25), *np.zeros((3, 25, 2)))
+        run.answers.append(Answer(chunk, now_ns + 5_000_000, message))
+        run.sent.append(Sent(now_ns + 5_000_000, now_ns + 8_000_000, message))
+    return run
+
+
+def a_scene(policy: Policy) -> Scene:
+    drawn = random_scene(0)
+    sending = dataclasses.replace(
+        drawn.sending, rate=10.0, jitter=0.0, inference=(0.005, 0.005), begin=BEGIN_S + 0.3, end=BEGIN_S + 4.0
+    )
+    plain = dataclasses.replace(
+        drawn, lag=0.0, droop=np.zeros(2), noise=0.0, quantization=0.0, disturbances=(), lead_time=0.02, complete=True,
+        bounds=MEANT.times(1.3, 1.3, 1.3), position_min=np.full(2, -0.5), position_max=np.full(2, 1.5),
+    )  # fmt: skip
+    return dataclasses.replace(
+        plain, start=np.zeros(2), sending=sending, form=policy.form, policy=lambda _: policy, forward=np.ones(2),
+        perfect=True,
+    )  # fmt: skip
+
+
+def names(found: list[Failure]) -> set[str]:
+    return {failure.invariant for failure in found}
+
+
+def cycle(time: float) -> int:
+    return round(time * RATE)
+
+
+def test_a_motion_that_is_as_meant_has_no_failure(run):
+    assert failures(run) == []
+
+
+def test_a_step_of_a_milliradian_is_found(run):
+    run.commands[0, cycle(1.5) :, 1] += 1e-3
+    found = failures(run)
+    assert {"velocity", "c2"} <= names(found)
+    step = next(failure for failure in found if failure.invariant == "velocity")
+    assert step.joint == "joint2" and step.time == pytest.approx(1.5, abs=2e-3)
+    assert step.value == pytest.approx(1.185, rel=0.01) and step.limit == pytest.approx(0.52, rel=0.01)
+    assert str(step).startswith("seed 0: velocity joint2 at 1.500 s: 1.18")
+
+
+def test_a_step_too_small_for_a_velocity_is_found(run):
+    run.commands[0, cycle(1.5) :, 1] += 1e-6
+    assert names(failures(run)) == {"c2"}
+
+
+def test_a_jump_of_velocity_is_found(run):
+    times = np.arange(run.commands.shape[1]) / RATE
+    run.commands[0, :, 0] -= 0.05 * np.clip(times - 1.5, 0, None)
+    run.commands[1, cycle(1.5) :, 0] -= 0.05
+    found = failures(run)
+    assert {"acceleration", "c2", "follows", "rest"} <= names(found)
+    jump = next(failure for failure in found if failure.invariant == "acceleration")
+    assert jump.value == pytest.approx(50, rel=0.1) and jump.time == pytest.approx(1.5, abs=2e-3)
+
+
+def test_a_jump_of_acceleration_is_found(run):
+    times = np.clip(np.arange(run.commands.shape[1]) / RATE - 1.5, 0, None)
+    run.commands[:, :, 0] += 0.03 * np.array([times**2 / 2, times, times > 0])
+    assert "jerk" in names(failures(run))
+
+
+def test_a_velocity_that_is_not_that_of_the_positions_is_found(run):
+    run.commands[1] *= 1.001
+    assert "c2" in names(failures(run))
+
+
+def test_a_retreat_is_found(run):
+    """Within all limits: 5 mrad back and forth over half a second."""
+    there = np.array([[-4e-3] * 2, [0] * 2, [0] * 2])
+    ways = [Way(0.0, np.zeros((3, 2)), there[0], MEANT), Way(0.4, there, np.zeros(2), MEANT)]
+    times = np.arange(run.commands.shape[1]) / RATE - 3.5
+    run.commands[:, times > 0] += Course(ways).states(times[times > 0])
+    found = failures(run)
+    assert names(found) == {"retreat"} and found[0].value == pytest.approx(4e-3, rel=0.01)
+    run.scene = dataclasses.replace(run.scene, forward=None)
+    assert failures(run) == []
+
+
+def test_a_value_that_is_no_number_is_found(run):
+    run.commands[2, cycle(1.5), 1] = np.nan
+    assert names(failures(run)) == {"finite"}
+    run.off[cycle(1.5)] = True  # nothing is commanded without a controller
+    assert "finite" not in names(failures(run))
+
+
+def test_a_position_beyond_its_limit_is_found(run):
+    run.scene = dataclasses.replace(run.scene, position_max=np.array([0.9, 1.5]))
+    assert names(failures(run)) == {"position"}
+
+
+def test_a_stream_that_ends_while_its_policy_goes_on_is_found(run, course):
+    """Refused from 1 s on, the robot brakes."""
+    begin = course.states(np.array([BEGIN_S + 1.2]))[:, 0]
+    stop = Way(BEGIN_S + 1.2, begin, begin[0] + begin[1] * 0.4, MEANT)
+    times = BEGIN_S + (np.arange(run.commands.shape[1]) + 1) / RATE
+    braking = times > BEGIN_S + 1.2
+    run.commands[:, braking] = stop.states(times[braking])
+    for answer in run.answers:
+        if answer.arrived_ns > (BEGIN_S + 1.0) * SECOND:
+            answer.answer = Refusal("limits_violated", "a reason")
+    found = failures(run)
+    assert names(found) == {"follows", "refused"}
+    refused = next(failure for failure in found if failure.invariant == "refused")
+    assert refused.value == 30 and "limits_violated: a reason" in str(refused)
+    for answer in run.answers:
+        answer.answer = Refusal("limits_violated", "a reason")
+    assert {"refused", "stuck"} <= names(failures(run))
+
+
+def test_a_stream_that_is_answered_and_not_executed_is_found(run):
+    run.commands[:, cycle(1.0) :] = 0.0
+    run.commands[0, cycle(1.0) :] = run.commands[0, cycle(1.0) - 1]
+    assert {"follows", "acceleration", "end"} <= names(failures(run))
+
+
+def test_a_robot_that_is_not_at_rest_at_the_end_is_found(run):
+    run.commands, run.off = run.commands[:, : cycle(2.0)], run.off[: cycle(2.0)]
+    assert {"rest", "end"} <= names(failures(run))
+
+
+def test_a_wrong_end_is_found(run):
+    way = Way(0.0, np.zeros((3, 2)), np.array([0.0, 1e-3]), MEANT)
+    times = np.arange(run.commands.shape[1]) / RATE - 4.2
+    run.commands[:, times > 0] += way.states(times[times > 0])
+    assert names(failures(run)) == {"end"}
+
+
+def test_a_message_that_the_controller_refuses_is_found(run):
+    run.sent[3].refusal = "times do not increase at point 3"
+    assert names(failures(run)) == {"unfit"}
+    run.sent[3].refusal = "off"
+    assert failures(run) == []
+
+
+def test_a_motion_without_joint_states_is_found(run):
+    run.scene = dataclasses.replace(run.scene, disturbances=(Disturbance(DEAD, BEGIN_S + 0.4, BEGIN_S + 2.0),))
+    assert names(failures(run)) == {"unnoticed"}
+
+
+def test_a_motion_away_from_a_robot_that_stands_is_found(run):
+    run.scene = dataclasses.replace(run.scene, disturbances=(Disturbance(FREEZE, BEGIN_S + 0.6, BEGIN_S + 2.3),))
+    assert names(failures(run)) == {"unnoticed"}
+
+
+def test_a_jump_by_a_restart_is_the_controllers_and_the_first_cycles_after_it_count(run):
+    run.scene = dataclasses.replace(run.scene, disturbances=(Disturbance(RESTART, BEGIN_S + 1.0, BEGIN_S + 1.1),))
+    run.off[cycle(1.0) : cycle(1.1)] = True
+    run.commands[:, cycle(1.0) : cycle(1.1)] = np.nan
+    assert failures(run) == []
+    run.commands[0, cycle(1.1) + 1 :] += 1e-3
+    assert {"velocity", "c2"} <= names(failures(run))
+
+
+def test_where_limits_are_assumed_they_are_raised_to_what_the_plan_asks_for(run):
+    scene = dataclasses.replace(run.scene, complete=False)
+    run.scene, run.assumed = scene, MEANT.times(1.0, 0.1, 0.1)
+    assert failures(run) == []
+    for answer in run.answers:
+        answer.chunk.peaks = MEANT.times(1.0, 0.1, 0.1)
+    assert {"acceleration", "jerk"} <= names(failures(run))
+
+
+class Faulty(NodeCore):
+    """Steps by a milliradian in the middle of each trajectory."""
+
+    def sequence(self, *arguments):
+        answer = super().sequence(*arguments)
+        if isinstance(answer, Message):
+            position = answer.position.copy()
+            position[len(position) // 2 :] += 1e-3
+            answer = answer._replace(position=position)
+        return answer
+
+
+def test_a_fault_of_the_node_is_found_in_what_the_controller_commands(models, policy):
+    scene = a_scene(policy)
+    right, wrong = (simulate(scene, models, core=core) for core in (NodeCore, Faulty))
+    assert any(isinstance(answer.answer, Message) for answer in right.answers)
+    assert {"acceleration", "jerk"} <= names(failures(wrong)) and "acceleration" not in names(failures(right))
+
+
+def test_a_seed_gives_the_same_stream_with_both_evaluations(models):
+    for seed in (1, 3):
+        scene = random_scene(seed)
+        plain, blocks, again = (simulate(scene, models, plain=plain) for plain in (True, False, False))
+        np.testing.assert_array_equal(blocks.commands, again.commands)
+        np.testing.assert_allclose(plain.commands, blocks.commands, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_peaks_of_a_spline_are_those_of_its_samples(seed):
+    from scipy.interpolate import CubicSpline
+
+    random = np.random.default_rng(seed)
+    dt, rows = 0.05, np.cumsum(random.normal(size=(9, 2)), axis=0)
+    ends = random.normal(size=(2, 2))
+    spline = CubicSpline(np.arange(9) * dt, rows, bc_type=((1, ends[0]), (1, ends[1])))
+    times = np.linspace(0, 8 * dt, 40_001)
+    for peak, order in zip(spline_peaks(dt, rows, *ends), (1, 2, 3), strict=True):
+        np.testing.assert_allclose(peak, np.abs(spline(times, order)).max(axis=0), rtol=1e-4)
+    sampled = spline(times)
+    retreat = (np.maximum.accumulate(sampled, axis=0) - sampled).max(axis=0)
+    np.testing.assert_allclose(spline_retreat(dt, rows, *ends, np.ones(2)), retreat, rtol=0.05)
