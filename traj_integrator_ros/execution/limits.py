@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,8 +11,9 @@ from . import native
 from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_piece, leaves_bounds, surely_within
 from .motion import Motion
 
-RELATIVE_SLACK = 1e-5
-"""Relative slack: a motion planned up to a limit may exceed it by the rounding of float32."""
+RELATIVE_SLACK = 1e-3
+"""Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
+_POSITION_SLACK = 1e-5
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Limits:
     velocity: np.ndarray | None = None
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
+    slack: float = RELATIVE_SLACK
+    """Relative; positions have that of the smallest distance that counts, 1e-5."""
 
     def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off."""
@@ -35,7 +38,7 @@ class Limits:
     @cached_property
     def slackened(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Least and greatest value `[4, D]` of each derivative, with slack; infinite where off; None: no limits."""
-        return self.with_slack(RELATIVE_SLACK)
+        return self.with_slack(self.slack)
 
     def with_slack(self, slack: float) -> tuple[np.ndarray, np.ndarray] | None:
         """The same with another relative slack."""
@@ -47,7 +50,18 @@ class Limits:
             np.stack([np.full(dof, off) if pair[side] is None else pair[side] for pair in bounds])
             for side, off in enumerate((-np.inf, np.inf))
         )
-        return low - slack * np.abs(low), high + slack * np.abs(high)
+        # Positions end where the joint ends, wherever its 0 is.
+        relative = np.array([min(slack, _POSITION_SLACK), slack, slack, slack])[:, None]
+        return low - relative * np.abs(low), high + relative * np.abs(high)
+
+    def containing(self, position: np.ndarray) -> Limits:
+        """The same, with positions widened to a position `[D]` that is outside of them."""
+        low, high = self.position_min, self.position_max
+        return replace(
+            self,
+            position_min=None if low is None else np.minimum(low, position),
+            position_max=None if high is None else np.maximum(high, position),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-SHORTEST_PIECE = 1e-4
-"""Length, s, below which the rest of a piece does not get a point of its own: rounding would show in its jerk."""
 _SLIVER = 1e-6
+"""Length, s, below which the rest of a piece does not get a point of its own: messages count nanoseconds."""
 
 
 class State(NamedTuple):
@@ -97,7 +96,7 @@ class Motion:
     def from_time(self, time: float) -> Motion:
         """The rest of the motion from `time` on, s, as a motion of its own.
 
-        If less than 0.1 ms is left of a piece, the next one begins earlier by that time.
+        If less than 1 us is left of a piece, the next one begins earlier by that time.
 
         Raises:
             ValueError: the motion is over at that time, or has not begun.
@@ -107,8 +106,7 @@ class Motion:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
         piece = bisect_right(self.knots, time) - 1
         if piece + 1 < len(self.coefficients):
-            left, following = self.knots[piece + 1] - time, self.knots[piece + 2] - self.knots[piece + 1]
-            piece += bool(left < min(SHORTEST_PIECE, following / 100))
+            piece += bool(self.knots[piece + 1] - time < _SLIVER)
         knots = self.knots[piece:] - time
         into = -float(knots[0])
         knots[0] = 0.0

@@ -1,93 +1,93 @@
-"""The end of a motion: at rest, by a brake if the plan does not stop. Knows no ROS."""
+"""The end of a motion: at rest, by a stop if the plan does not end so. Knows no ROS."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..execution.brake import FastestBrake, fastest_brake
+from ..execution.extremes import extremes
+from ..execution.join import Bounds
 from ..execution.motion import Motion, State
+from ..execution.profiles import stop_tracks
 from ..execution.rest import brought_to_rest
+from ..execution.tracks import track_of, united
 from .rejection import Rejected, RejectionReason
 
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot be those of a robot."""
-_SHORTEST_SPACING_S = 1e-3
-"""Least spacing of a brake's points: no controller has shorter cycles."""
-_MOST_PIECES = 1000
+_SETTLING_S = 0.25
+"""Within which a small last velocity is taken out of a plan."""
+_HALVINGS = 20
+_INSIDE = 1e-9
 
 
-@dataclass(frozen=True)
-class Braking:
-    """The settings by which joints are brought to rest."""
+def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
+    """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
-    joint_names: tuple[str, ...]
-    rest_tolerance: float
-    """rad/s; an end velocity up to this counts as rest, and is removed over the last `time`."""
-    time: float
-    """Duration of a brake without limits, s."""
-    acceleration: np.ndarray | None
-    """Limits `[dof]`; None: no limits; the same for jerk."""
-    jerk: np.ndarray | None
+    A last velocity up to the tolerance is removed within the plan. A joint whose stop would pass a position limit
+    leaves its plan earlier, if it can still stop before the limit then.
 
-
-class StoppingMotion(NamedTuple):
-    """A motion that ends at rest."""
-
-    motion: Motion
-    brakes_at: float | None
-    """When the plan ends and the brake begins, s; None: the plan itself ends at rest."""
-
-
-def stopping(motion: Motion, braking: Braking) -> StoppingMotion:
-    """Bring a motion to rest after its end.
+    Args:
+        motion: a plan.
+        bounds: of the stop; raised to the largest acceleration and jerk of the plan.
+        rest_tolerance: rad/s.
+        joint_names: for errors.
 
     Raises:
         Rejected: brake_impossible.
 
     """
     if motion.ends_at_rest:
-        return StoppingMotion(motion, None)
+        return motion
     end = motion.end
-    if np.abs(end.velocity).max() <= braking.rest_tolerance:
-        return StoppingMotion(brought_to_rest(motion, braking.time), None)
-    spacing = float(motion.knots[-1] - motion.knots[-2])
-    return StoppingMotion(motion.then(brake_from(end, spacing, braking)), motion.duration)
-
-
-def brake_from(state: State, spacing: float, braking: Braking) -> Motion:
-    """Return the brake from a state.
-
-    Args:
-        state: rad, rad/s, rad/s^2.
-        spacing: of the plan's points, s.
-        braking: limits and time.
-
-    Raises:
-        Rejected: brake_impossible.
-
-    """
-    fastest = _fastest(state, braking)
-    durations = fastest.durations
-    longest = int(durations.argmax())
-    duration = float(durations[longest])
-    if not duration <= LONGEST_BRAKE_S:
+    if np.abs(end.velocity).max() <= rest_tolerance:
+        return brought_to_rest(motion, _SETTLING_S)
+    bounds = bounds.raised_to(motion).with_positions_of(bounds)
+    tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)
+    stop = united(tracks, with_accelerations=motion.with_accelerations)
+    if not stop.duration <= LONGEST_BRAKE_S:
+        longest = int(np.argmax([track.knots[-1] for track in tracks]))
+        name = joint_names[longest] if len(joint_names) else f"joint {longest}"
         raise Rejected(
             RejectionReason.BRAKE_IMPOSSIBLE,
-            f"end: {braking.joint_names[longest]} moves at {state.velocity[longest]:g}, and the brake within "
-            f"limits.acceleration and limits.jerk takes {duration:g} s, expected at most {LONGEST_BRAKE_S:g} s",
+            f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
+            f"takes {stop.duration:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
-    spacing = max(spacing, _SHORTEST_SPACING_S, duration / _MOST_PIECES)
-    return fastest.on_grid(spacing)
+    whole = motion.then(stop)
+    if not (np.isfinite(bounds.position_min).any() or np.isfinite(bounds.position_max).any()):
+        return whole
+    least, most = (side[0] for side in extremes(stop))
+    beyond = (least < bounds.position_min - _INSIDE) | (most > bounds.position_max + _INSIDE)
+    inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
+    early = np.flatnonzero(beyond & inside)
+    return _stopped_early(motion, whole, early, bounds) if len(early) else whole
 
 
-def brake_durations(velocity: np.ndarray, braking: Braking) -> np.ndarray:
+def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
+    """The motion in which some joints leave their plan as late as they can to stop before their position limits."""
+    tracks = [track_of(whole, joint) for joint in range(whole.dof)]
+    for joint in joints:
+        low, high = 0.0, motion.duration
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            state = motion.state_at(middle)
+            one = State(*(part[joint : joint + 1] for part in state))
+            (track,) = stop_tracks(one, bounds.acceleration[joint : joint + 1], bounds.jerk[joint : joint + 1])
+            least, most = (side[0, 0] for side in extremes(united([track])))
+            if bounds.position_min[joint] <= least and most <= bounds.position_max[joint]:
+                low, begun = middle, track
+            else:
+                high = middle
+        if low > 0:
+            plan = track_of(motion.until(low), joint)
+            knots = np.concatenate([plan.knots, low + begun.knots[1:]])
+            tracks[joint] = plan._replace(knots=knots, coefficients=np.concatenate([plan.coefficients, begun.coefficients]))
+    return united(tracks, with_accelerations=motion.with_accelerations)
+
+
+def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:
     """Time to rest of each joint, s `[dof]`, from a constant velocity."""
-    return _fastest(State(np.zeros_like(velocity), velocity), braking).durations
-
-
-def _fastest(state: State, braking: Braking) -> FastestBrake:
-    with np.errstate(all="ignore"):
-        return fastest_brake(state, acceleration=braking.acceleration, jerk=braking.jerk, brake_time=braking.time)
+    zeros = np.zeros_like(velocity)
+    tracks = stop_tracks(State(zeros, velocity), bounds.acceleration, bounds.jerk)
+    return np.array([track.knots[-1] for track in tracks])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ class JointLimits:
     velocity: np.ndarray | None = None
     acceleration: np.ndarray | None = None
     jerk: np.ndarray | None = None
+    slack: float = RELATIVE_SLACK
+    """Relative; see `Limits`."""
 
     def bounds(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None if off."""
@@ -34,7 +36,12 @@ class JointLimits:
     @cached_property
     def of_motion(self) -> Limits:
         """The same limits, for motions."""
-        return Limits(self.position_min, self.position_max, self.velocity, self.acceleration, self.jerk)
+        return Limits(self.position_min, self.position_max, self.velocity, self.acceleration, self.jerk, self.slack)
+
+    def containing(self, position: np.ndarray) -> JointLimits:
+        """The same, with positions widened to a position `[dof]` that is outside of them."""
+        wide = self.of_motion.containing(position)
+        return replace(self, position_min=wide.position_min, position_max=wide.position_max)
 
     def surely_kept(self, trajectories: np.ndarray, start_row: int = 0) -> bool:
         """Whether `find_violation` would find none, in few operations; in close cases the answer is False.
@@ -57,7 +64,7 @@ class JointLimits:
     @cached_property
     def _thresholds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Bounds `[4, H, dof]` within which values need no further check; None without limits."""
-        bounds = self.of_motion.with_slack(0.999 * RELATIVE_SLACK)
+        bounds = self.of_motion.with_slack(0.999 * self.slack)
         return None if bounds is None else (bounds[0][:, None], bounds[1][:, None])
 
 

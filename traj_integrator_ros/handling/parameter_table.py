@@ -63,6 +63,7 @@ END_STOP = "stop"
 ENSEMBLE_WEIGHTED = "weighted"
 HEAVIEST_NEWEST = "newest"
 ACTION_REJECT = "reject"
+ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
 
 PARAMETERS: tuple[ParameterSpec, ...] = (
@@ -177,8 +178,8 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "start_from",
         ParameterKind.STRING,
         "measured",
-        "What trajectories continue from: measured (the latest joint state), or previous (the last published motion, "
-        "on a schedule; measured once it has ended)",
+        "What sequences without a start are integrated from: measured (the latest joint state), or previous (the "
+        "commanded state, on the schedule of their stamps); the motion of the robot always continues its command",
         choices=("measured", START_FROM_PREVIOUS),
     ),
     ParameterSpec(
@@ -217,10 +218,32 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         unit="rad/s^3 or m/s^3",
     ),
     ParameterSpec(
+        "limits.assumed_velocity",
+        ParameterKind.DOUBLE,
+        0.0,
+        "Largest speed that is assumed for joints without a limit of velocity, for joins and brakes; 0: without one, "
+        "nothing is published for a controller",
+        unit="rad/s or m/s",
+        range=(0.0, 1000.0),
+    ),
+    ParameterSpec(
+        "limits.tolerance",
+        ParameterKind.DOUBLE,
+        1e-3,
+        "Relative excess of velocity, acceleration and jerk up to which a limit counts as kept",
+        range=(0.0, 0.1),
+    ),
+    ParameterSpec(
+        "limits.continuous",
+        ParameterKind.STRING_ARRAY,
+        [],
+        "Joints that turn without end, beside those of the URDF: their positions are unwrapped",
+    ),
+    ParameterSpec(
         "limits.start_deviation",
         ParameterKind.DOUBLE,
         0.1,
-        "Largest distance of any joint between the start of a published trajectory and the measured state; 0 is off",
+        "Largest distance of any joint between the start that a sequence gives and the measured state; 0 is off",
         unit="rad or m",
         range=(0.0, _MAXIMUM),
     ),
@@ -277,16 +300,49 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.brake_time",
         ParameterKind.DOUBLE,
         0.25,
-        "Duration of a brake of joints without limits.jerk (limits.acceleration may prolong it)",
+        "T of the limits that are assumed for joins and brakes where none are given: a joint stops from its largest "
+        "velocity v within T, with acceleration 2 v / T and jerk 4 v / T^2 (with limits.acceleration a: jerk 2 a / T)",
         unit="s",
         range=(1e-3, 30.0),
+    ),
+    ParameterSpec(
+        "publish.on_reject",
+        ParameterKind.STRING,
+        ON_REJECT_CONTINUE,
+        "What a rejected sequence means for the motion in execution: continue (to its end and brake), or brake at once",
+        choices=(ON_REJECT_CONTINUE, ON_REJECT_BRAKE),
+    ),
+    ParameterSpec(
+        "publish.bridge_time",
+        ParameterKind.DOUBLE,
+        0.2,
+        "Without controller_state, and while nothing of this node is in execution: time in which the controller comes "
+        "to the first point, which is the measured state; nothing else is sent meanwhile",
+        unit="s",
+        range=(0.02, 2.0),
+    ),
+    ParameterSpec(
+        "publish.catch_up",
+        ParameterKind.DOUBLE,
+        1.5,
+        "Largest speed of a joint that catches up with its plan, relative to the plan's own",
+        range=(1.0, 10.0),
+    ),
+    ParameterSpec(
+        "supervision.deviation",
+        ParameterKind.DOUBLE,
+        0.05,
+        "Largest distance of a joint from its command, lag taken out; beyond, the robot is braked and sequences are "
+        "rejected until it rests; 0 is off",
+        unit="rad or m",
+        range=(0.0, _MAXIMUM),
     ),
     ParameterSpec(
         "publish.lead_time",
         ParameterKind.DOUBLE,
         0.02,
-        "With start_from = previous: how far ahead trajectories start, so that the transport to the controller does "
-        "not delay them; 0: on arrival",
+        "How long the motion in execution goes on before a new plan is taken up, so that the transport to the "
+        "controller does not delay it",
         unit="s",
         range=(0.0, 10.0),
     ),
@@ -294,8 +350,8 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.fade_time",
         ParameterKind.DOUBLE,
         0.2,
-        "With start_from = previous: time in which the difference between the previous motion and a new plan fades; "
-        "0: it is not carried over",
+        "Longest time in which a difference between the motion in execution and a new plan fades, if the limits allow "
+        "it (a half and a quarter of it are tried, too); 0: joints take the fastest way within their limits",
         unit="s",
         range=(0.0, 30.0),
     ),
@@ -303,9 +359,8 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "publish.lead_in",
         ParameterKind.BOOL,
         True,
-        "With start_from = previous: trajectories begin with what the robot does until they take over, so that the "
-        "controller has no gap to bridge; right for controllers that replace at once (allow_trajectory_replacement: "
-        "false)",
+        "Trajectories begin with what the robot does until the new plan is taken up: right for controllers that replace "
+        "at once (allow_trajectory_replacement: false); without, they begin in the future, as blending ones expect",
     ),
     ParameterSpec(
         "publish.longest_wait",

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
-from .ending import LONGEST_BRAKE_S, Braking, brake_durations
+from .assumed import assumed_limits
+from .ending import LONGEST_BRAKE_S, stop_durations
 from .limits import JointLimits
 from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterValue
 
@@ -43,6 +45,9 @@ class NodeParameters:
     limits_velocity: np.ndarray | None
     limits_acceleration: np.ndarray | None
     limits_jerk: np.ndarray | None
+    limits_assumed_velocity: float
+    limits_tolerance: float
+    limits_continuous: tuple[str, ...]
     limits_start_deviation: float
     limits_urdf: str
     limits_action: str
@@ -52,6 +57,10 @@ class NodeParameters:
     publish_end: str
     publish_rest_tolerance: float
     publish_brake_time: float
+    publish_on_reject: str
+    publish_bridge_time: float
+    publish_catch_up: float
+    supervision_deviation: float
     publish_lead_time: float
     publish_fade_time: float
     publish_lead_in: bool
@@ -73,18 +82,13 @@ class NodeParameters:
             self.limits_velocity,
             self.limits_acceleration,
             self.limits_jerk,
+            self.limits_tolerance,
         )
 
-    @property
-    def braking(self) -> Braking:
-        """The settings by which motions are brought to rest."""
-        return Braking(
-            self.joint_names,
-            self.publish_rest_tolerance,
-            self.publish_brake_time,
-            self.limits_acceleration,
-            self.limits_jerk,
-        )
+    @cached_property
+    def continuous(self) -> np.ndarray:
+        """Which joints turn without end, bool `[dof]`."""
+        return np.array([name in self.limits_continuous for name in self.joint_names])
 
     @staticmethod
     def from_values(values: Mapping[str, ParameterValue]) -> NodeParameters:
@@ -106,6 +110,7 @@ class NodeParameters:
         for quantity in ("position_min", "position_max", "velocity", "acceleration", "jerk"):
             limit = _checked_limit(f"limits.{quantity}", values[f"limits.{quantity}"], names)
             converted[f"limits_{quantity}"] = limit
+        converted["limits_continuous"] = _checked_continuous(values["limits.continuous"], names)
         converted["warmup"] = tuple(tuple(int(size) for size in shape.split("x")) for shape in values["warmup"])
         parameters = NodeParameters(**converted)
         _check_together(parameters)
@@ -148,6 +153,13 @@ def _checked_joint_names(names: Sequence[str]) -> tuple[str, ...]:
         if list(names).count(name) > 1:
             raise InvalidParameters(f"joint_names: expected every joint once, got {name!r} twice")
     return tuple(names)
+
+
+def _checked_continuous(continuous: Sequence[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in continuous:
+        if name not in names:
+            raise InvalidParameters(f"limits.continuous: expected some of {', '.join(names)}, got {name!r}")
+    return tuple(continuous)
 
 
 def _checked_limit(name: str, values: Sequence[float], joint_names: tuple[str, ...]) -> np.ndarray | None:
@@ -196,7 +208,7 @@ def _check_brake(parameters: NodeParameters) -> None:
     if velocity is None or parameters.publish_end != END_STOP:
         return
     fastest = np.where(np.isfinite(velocity), velocity, 0.0)
-    durations = brake_durations(fastest, parameters.braking)
+    durations = stop_durations(fastest, assumed_limits(parameters.joint_limits, parameters.publish_brake_time, 1.0).bounds)
     joint = int(durations.argmax())
     if not durations[joint] <= LONGEST_BRAKE_S:
         raise InvalidParameters(

@@ -24,13 +24,14 @@ from .parameter_table import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, 
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
+from .present import ControllerReport, ControllerStatus
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .start_states import JointStates
 from .time_grid import TimeGrid
-from .trajectories import TrajectoryMaker
+from .trajectories import NotYet, TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
@@ -56,6 +57,7 @@ class Pipeline:
         self.joint_states = JointStates(parameters.joint_names)
         self.published = published
         self._warn = warn
+        self._waiting: Plan | None = None
         self.reconfigure(parameters, engine)
 
     def reconfigure(self, parameters: NodeParameters, engine: TrajectoryIntegrator) -> None:
@@ -86,10 +88,32 @@ class Pipeline:
     ) -> None:
         """Take a joint state; arguments and errors as for `JointStates.update`."""
         try:
-            self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
+            taken = self.joint_states.update(names, position, velocity, stamp_ns, now_ns)
         finally:
             if self.joint_states.jumped_back:
                 self.published.clear()
+        if taken:
+            self._supervise(now_ns)
+
+    def _supervise(self, now_ns: int) -> None:
+        """Compare the latest joint state with what was commanded then."""
+        state = self.joint_states.latest(now_ns, 0.0)
+        position = state.position
+        turning = self.parameters.continuous
+        if turning.any():
+            commanded = self.published.present.commanded(state.stamp_ns)
+            if commanded is not None:
+                turns = np.rint((commanded.position - position) / (2 * np.pi))
+                position = position + np.where(turning, 2 * np.pi * turns, 0.0)
+        self.published.guard.take(position, state.velocity, state.stamp_ns, self.published.present.commanded)
+
+    def take_controller_state(self, report: ControllerReport, now_ns: int) -> None:
+        """Take what the controller says about itself, in the node's joint order."""
+        before = self.published.present.status
+        self.published.present.take_report(report, now_ns)
+        status = self.published.present.status
+        if status is not before and status in (ControllerStatus.RESTARTED, ControllerStatus.OTHER):
+            self.published.drop()
 
     def integrate(self, fields: SequenceFields, now_ns: int, wanted: int = 0) -> IntegratedBatch:
         """Check and integrate an action sequence.
@@ -143,7 +167,7 @@ class Pipeline:
 
     def trajectory(
         self, batch: IntegratedBatch, stamp_ns: int, now_ns: int, clock: Callable[[], int] | None = None
-    ) -> ExecutableTrajectory:
+    ) -> ExecutableTrajectory | None:
         """Make the trajectory to publish from a batch: that of row publish.row.
 
         Args:
@@ -152,9 +176,14 @@ class Pipeline:
             now_ns: the node's clock.
             clock: reads the time again: a trajectory that is already due when it has been made is made once more.
 
+        Returns:
+            None if it has to wait, because the controller is on its way to the first point of the one before: `tick`
+            makes it.
+
         Raises:
             Rejected: size_out_of_range (the batch has no such row), stale_sequence, future_sequence, limits_violated,
-                start_mismatch, brake_impossible, non_finite_result or invalid_times.
+                start_mismatch, brake_impossible, non_finite_result, invalid_times, no_limits, controller_unavailable,
+                deviation or stopped.
 
         """
         row = self.parameters.publish_row
@@ -166,10 +195,113 @@ class Pipeline:
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
         plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
-        trajectory = self._executable(plan, now_ns)
-        if clock is not None and trajectory.stamp_ns and trajectory.due_ns < (later_ns := clock()):
-            return self._executable(plan, later_ns)
+        if self.published.is_older(origin_ns):
+            raise Rejected(
+                RejectionReason.STALE_SEQUENCE,
+                f"header.stamp: the sequence began {(now_ns - origin_ns) * 1e-9:.3f} s ago, before the one in execution",
+            )
+        trajectory = self._in_time(plan, now_ns)
+        if trajectory is not None and clock is not None and trajectory.due_ns < (later_ns := clock()):
+            return self._in_time(plan, later_ns)
         return trajectory
+
+    def _in_time(self, plan: Plan, now_ns: int) -> ExecutableTrajectory | None:
+        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits."""
+        self._require_following(now_ns)
+        try:
+            return self._executable(plan, now_ns)
+        except NotYet:
+            superseded, self._waiting = self._waiting, plan
+            if superseded is not None:
+                self._warn(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it could be begun"))
+            return None
+
+    def _require_following(self, now_ns: int) -> None:
+        """Refuse sequences while the robot is, or was, braked.
+
+        Raises:
+            Rejected: deviation or stopped.
+
+        """
+        guard = self.published.guard
+        if guard.held or guard.stopped_until_rest:
+            held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
+            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
+        if guard.reason:
+            raise Rejected(RejectionReason.DEVIATION, f"node: {guard.reason}; rejecting until the robot rests")
+
+    def tick(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
+
+        Called every few milliseconds, also while nothing arrives.
+        """
+        published, guard = self.published, self.published.guard
+        self._check_clock(now_ns)
+        moving = published.is_moving(now_ns)
+        if guard.stopped_until_rest and not moving:
+            guard.stopped_until_rest = False
+        if guard.reason and not moving and guard.rests(now_ns):
+            guard.recover()
+            if not published.present.reports:
+                published.drop()
+        if not guard.reason and (moving or published.present.reports):
+            reason, joint = self._why_brake(now_ns, moving)
+            if reason:
+                guard.brake(reason, joint)
+                self._waiting = None
+                return self._stopped(now_ns) if moving else None
+        if guard.stop_waits and not guard.reason:
+            return self._stopped(now_ns)
+        if self._waiting is None:
+            return None
+        plan, self._waiting = self._waiting, None
+        try:
+            return self._in_time(plan, now_ns)
+        except Rejected as rejected:
+            self._warn(rejected)
+            return None
+
+    def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
+        """Why the robot is to be braked, and the joint; empty if it is not."""
+        age, timeout = self.joint_states.age_s(now_ns), self.parameters.state_timeout
+        if moving and timeout > 0 and age is not None and age > timeout:
+            return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
+        allowed = self.parameters.supervision_deviation
+        joint = self.published.guard.exceeded(allowed) if moving else None
+        if joint is None:
+            return "", -1
+        return (
+            f"{self.parameters.joint_names[joint]} is {self.published.guard.deviation[joint]:.4g} away from its command, "
+            f"expected at most {allowed:g} (parameter supervision.deviation)",
+            joint,
+        )
+
+    def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
+        """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
+
+        Sequences are rejected until the robot rests, or with `hold` until `release`.
+        """
+        guard = self.published.guard
+        guard.held = hold
+        self._waiting = None
+        if not self.published.is_moving(now_ns) and not self.published.present.may_move():
+            return None
+        guard.stopped_until_rest = True
+        return self._stopped(now_ns)
+
+    def release(self) -> None:
+        """Take sequences again after a stop that was to hold."""
+        self.published.guard.held = False
+
+    def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
+        guard = self.published.guard
+        try:
+            stop = self._trajectories.stop(now_ns)
+        except NotYet:
+            guard.stop_waits = True
+            return None
+        guard.stop_waits = False
+        return stop
 
     def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
         if self._weighing is not None and plan.is_chunk:
@@ -180,7 +312,7 @@ class Pipeline:
         averaged = self.published.chunks.averaged(chunk, weighing)
         return replace(self._trajectories.trajectory(averaged, now_ns), chunk=chunk)
 
-    def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory:
+    def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory | None:
         """Check positions and times, and make the trajectory through them.
 
         Raises:
@@ -189,7 +321,7 @@ class Pipeline:
         """
         self._check_clock(now_ns)
         plan = plan_of_positions(fields, self.parameters.joint_names, self.parameters.max_horizon, now_ns)
-        return self._trajectories.trajectory(plan, now_ns)
+        return self._in_time(plan, now_ns)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.

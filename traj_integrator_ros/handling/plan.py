@@ -41,6 +41,8 @@ class Plan:
     """Form of the spline if the actions are control points; steps are then segments, and `hold` is unused."""
     goal: State | None = None
     """For a spline: the state in which it ends."""
+    left_out: np.ndarray | None = None
+    """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
 
     @cached_property
     def ends(self) -> np.ndarray:

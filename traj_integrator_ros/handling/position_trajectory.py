@@ -87,4 +87,8 @@ def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_
         unknown = np.full(len(joint_names), np.nan)
         start, rows, time_ns = State(rows[0], unknown, unknown), rows[1:], time_ns[1:]
     steps = np.diff(time_ns, prepend=0) * _NANOSECOND_S
-    return Plan(Hold.POSITION, steps, rows, start, fields.stamp_ns)
+    left_out = None
+    if len(columns) < len(joint_names):
+        left_out = np.ones(len(joint_names), bool)
+        left_out[columns] = False
+    return Plan(Hold.POSITION, steps, rows, start, fields.stamp_ns, left_out=left_out)

@@ -1,4 +1,4 @@
-"""The motion that was last published for the controller, and the robot's state according to it. Knows no ROS."""
+"""What was last published for the controller, and the plans behind it. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.motion import Motion, State, resting
+from ..execution.motion import Motion, State
 from ..execution.points import Points
 from .chunks import ChunkMemory
+from .courses import Course
 from .plan import Plan
+from .present import PresentCommand
+from .supervision import Guard
 
-SETTLING_S = 0.25
-"""Time after a motion has come to rest during which the joints may still be moving towards their commands."""
 _MARGINS_KEPT = 10_000
+_COURSES_KEPT = 64
 _NANOSECOND_S = 1e-9
 
 
@@ -24,19 +26,24 @@ class ExecutableTrajectory:
     """A motion to be published: its points, its start, and how it follows the previous motion."""
 
     motion: Motion
+    """From the controller's present command on."""
     points: Points
     start_ns: int
     """When the motion starts, ns of the node's clock."""
     stamp_ns: int
-    """Stamp of the message; 0: it starts on arrival."""
+    """Stamp of the message."""
     due_ns: int
-    """When the controller must have received it: at its start, or when it no longer repeats the previous motion."""
+    """When the plan is taken up: the controller must have received the message by then."""
+    course: Course
+    """The plan that the motion leads to."""
+    known_from_ns: int
+    """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
     brakes_at: float | None = None
     """When the plan ends and a brake begins, s from the start; None: there is no brake."""
     dropped: int = 0
     """Number of steps that were over at its start."""
     seam: State | None = None
-    """Difference of the robot's state from the plan's at the start; None if the plan began from the robot's state."""
+    """Difference of the command from the plan when it is taken up; None if nothing was in execution."""
     origin_ns: int = 0
     """When the plan's first step began according to its sender, ns; 0: unknown."""
     chunk: Plan | None = None
@@ -67,11 +74,14 @@ class ExecutionReport(NamedTuple):
 
 
 class PublishedMotion:
-    """The last published motion, the robot's state according to it, and statistics of its replacements."""
+    """What was published last, the plans behind it, and statistics of their replacements."""
 
     def __init__(self) -> None:
         self.chunks = ChunkMemory()
         """The chunks from which the motion was averaged."""
+        self.present = PresentCommand()
+        self.guard = Guard()
+        self._courses: deque[Course] = deque(maxlen=_COURSES_KEPT)
         self._last: ExecutableTrajectory | None = None
         self._recorded_ns = 0
         self._brake_counted = False
@@ -82,20 +92,29 @@ class PublishedMotion:
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
         """Record a trajectory that has just been published."""
-        self.observe(trajectory.start_ns)
-        self._starved += self._brake_counted
-        if trajectory.stamp_ns:
+        self.observe(max(trajectory.start_ns, now_ns))
+        self._starved += self._brake_counted and trajectory.seam is not None
+        if trajectory.due_ns > trajectory.start_ns:
             margin = (trajectory.due_ns - now_ns) * _NANOSECOND_S
             self._late += margin < 0
             self._margins.append(margin)
         self._dropped += trajectory.dropped
         if trajectory.origin_ns:
-            self._out_of_order += trajectory.origin_ns < self._newest_origin_ns
             self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
         if trajectory.seam is not None:
             self._seam = np.maximum(self._seam, [np.abs(part).max() for part in trajectory.seam])
+        else:
+            self._courses.clear()
+        self._courses.append(trajectory.course)
+        self.present.published(Course(trajectory.start_ns, trajectory.motion), trajectory.known_from_ns, now_ns)
         self._last, self._recorded_ns, self._brake_counted = trajectory, now_ns, False
         self.chunks.take(trajectory.chunk, now_ns)
+
+    def is_older(self, origin_ns: int) -> bool:
+        """Whether a plan that began then is older than the one in execution; counted if it is."""
+        older = bool(origin_ns) and origin_ns < self._newest_origin_ns
+        self._out_of_order += older
+        return older
 
     def observe(self, now_ns: int) -> None:
         """Notice that a brake has begun."""
@@ -124,58 +143,29 @@ class PublishedMotion:
         self.clear()
         return True
 
-    def state_at(self, time_ns: int) -> State | None:
-        """Commanded state of the robot at a time; None if it is unknown.
+    def planned(self, time_ns: int) -> State | None:
+        """State of the newest plan that had begun at a time; None if no plan is known."""
+        for course in reversed(self._courses):
+            if course.start_ns <= time_ns and time_ns >= course.valid_from_ns:
+                return course.state_at(time_ns)
+        return None
 
-        It is known from the motion's start on (and before it, if it begins at rest) until its end, and for 0.25 s more
-        if it has come to rest, during which the measured joints may still be following.
-        """
+    def is_moving(self, now_ns: int) -> bool:
+        """Whether the motion that was published is not over."""
         last = self._last
-        if last is None:
-            return None
-        elapsed = (time_ns - last.start_ns) * _NANOSECOND_S
-        if elapsed < 0:
-            begin = last.motion.begin
-            return None if begin.velocity.any() else State(begin.position, *np.zeros((2, last.motion.dof)))
-        if elapsed >= last.motion.duration + (SETTLING_S if last.motion.ends_at_rest else 0.0):
-            return None
-        return last.motion.state_at(elapsed)
+        return last is not None and (now_ns - last.start_ns) * _NANOSECOND_S < last.motion.duration
 
-    @property
-    def earliest_ns(self) -> int:
-        """Earliest time at which another motion can take over: not before the start of the last, if that is moving."""
-        last = self._last
-        return 0 if last is None or not last.motion.begin.velocity.any() else last.start_ns
-
-    def motion_between(self, begin_ns: int, end_ns: int) -> Motion | None:
-        """The robot's commanded motion between two times; None if it is not known throughout."""
-        last = self._last
-        begin = self.state_at(begin_ns)
-        if last is None or begin is None:
-            return None
-        elapsed = (begin_ns - last.start_ns) * _NANOSECOND_S
-        span = (end_ns - begin_ns) * _NANOSECOND_S
-        if elapsed + span - last.motion.duration > _NANOSECOND_S and not last.motion.ends_at_rest:
-            return None
-        if elapsed < 0 and span <= -elapsed:
-            return resting(begin.position, span)
-        if elapsed < 0:
-            return resting(begin.position, -elapsed).then(_first(last.motion, span + elapsed))
-        if elapsed >= last.motion.duration:
-            return resting(begin.position, span)
-        return _first(last.motion.from_time(elapsed), span)
-
-    def clear(self) -> None:
-        """Forget the motion."""
+    def drop(self) -> None:
+        """Forget the motion and its plans, because the controller does not execute them any more."""
         self._last = None
         self._newest_origin_ns = 0
+        self._courses.clear()
         self.chunks.clear()
+        self.present.drop()
         self._brake_counted = False
 
-
-def _first(motion: Motion, span: float) -> Motion:
-    """The first `span` s of a motion, padded with rest if the motion is shorter."""
-    missing = span - motion.duration
-    if missing <= _NANOSECOND_S:
-        return motion.until(min(span, motion.duration))
-    return motion.then(resting(motion.end.position, missing))
+    def clear(self) -> None:
+        """Forget everything about the robot."""
+        self.drop()
+        self.present.clear()
+        self.guard.clear()

@@ -1,4 +1,4 @@
-"""From plans to trajectories for the controller: scheduled, begun from the robot's state, brought to rest, checked."""
+"""From plans to trajectories for the controller: one motion from its present command on, checked as a whole. No ROS."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.join import Bounds, Joining, join
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
-from ..execution.points import Points, motion_of_points, points_of
-from ..execution.spline import largest
-from .ending import brake_from, stopping
+from ..execution.points import Points, points_of
+from ..execution.profiles import stop_tracks
+from ..execution.rows import Hold
+from ..execution.tracks import track_of, united
+from .assumed import assumed_limits
+from .courses import Course, Reading, courses_of, stops_of
+from .ending import stopped_at_end
 from .finite import require_finite
+from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
 from .parameter_table import ACTION_REJECT, END_STOP, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan
-from .planned_motion import Fading, joined, replacing_motion, started_motion
+from .present import Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .schedule import Schedule, schedule
@@ -27,21 +33,25 @@ from .time_grid import LONGEST_NS
 
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
-_PIECES = 16
-_LONGER_FADES = (2.0, 4.0)
-"""Multiples of publish.fade_time that are tried if a fade exceeds the limits."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
 
-class Robot(NamedTuple):
-    """The robot when a trajectory takes over."""
+class NotYet(Exception):
+    """A trajectory can be made only later: the controller is on its way to the first point of the one before."""
 
-    state: State
-    follows: bool
-    """Whether it follows a published motion; otherwise the state was measured, or is unknown."""
-    rests: bool
-    """Whether it has been at rest there since the plan's origin."""
+    def __init__(self, until_ns: int) -> None:
+        super().__init__(f"not before {until_ns} ns")
+        self.until_ns = until_ns
+
+
+class _Way(NamedTuple):
+    """A motion from the present command to a plan, and what is left of the plan's own course."""
+
+    joined: Motion
+    course: Course
+    brakes_at: float | None
+    """s from the join; None: the plan ends at rest by itself."""
 
 
 class TrajectoryMaker:
@@ -69,195 +79,344 @@ class TrajectoryMaker:
         self._joint_states = joint_states
         self._published = published
         self._warn = warn
-        self._replaces = parameters.start_from == START_FROM_PREVIOUS
-        self._fading = Fading(parameters.publish_fade_time, parameters.publish_rest_tolerance)
-        self._braking = parameters.braking
+        self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
+        self.assumed = assumed_limits(limits, parameters.publish_brake_time, parameters.limits_assumed_velocity)
+        fade = parameters.publish_fade_time
+        self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
+        self._reading = Reading(parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk)
         self._known_times: np.ndarray | None = None
-
-    def earliest_ns(self, now_ns: int) -> int:
-        """The earliest time at which a trajectory can start, ns."""
-        if not self._replaces:
-            return now_ns
-        return max(now_ns + round(self._parameters.publish_lead_time * 1e9), self._published.earliest_ns)
 
     def predicted(self, now_ns: int) -> State | None:
         """The commanded state at the earliest start, to start from instead of a measured one; or None."""
-        return self._published.state_at(self.earliest_ns(now_ns)) if self._replaces else None
+        if not self._on_schedule:
+            return None
+        try:
+            present = self._published.present.at(now_ns)
+        except Rejected:
+            return None
+        if present is None or not present.follows:
+            return None
+        return present.course.state_at(self._join_ns(present, now_ns))
 
     def trajectory(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
         """Make the trajectory of a plan.
 
         Raises:
             Rejected: with the reason.
+            NotYet: it can be made only later.
 
         """
-        when = self._schedule(plan, now_ns)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            trajectory, finding = self._within_limits(plan, when, now_ns)
-            if finding:
-                self._judge(Rejected(RejectionReason.LIMITS, finding))
-            self._check_start(plan, trajectory, now_ns)
-        return trajectory
-
-    def _within_limits(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[ExecutableTrajectory, str]:
-        """Return the trajectory, and a description of where it exceeds the limits.
-
-        A difference that cannot fade in time within the limits is given more time, up to the plan's duration.
-        """
-        trajectory = self._made(plan, when, now_ns, self._fading)
-        finding = find_motion_violation(trajectory.motion, self._limits, trajectory.brakes_at)
-        if not finding or trajectory.seam is None or not self._fading.time:
-            return trajectory, finding
-        for factor in _LONGER_FADES:
-            fading = replace(self._fading, time=self._fading.time * factor)
-            if fading.time > plan.duration - when.into:
-                break
-            longer = self._made(plan, when, now_ns, fading)
-            if not find_motion_violation(longer.motion, self._limits, longer.brakes_at):
-                return longer, ""
-        return trajectory, finding
-
-    def _schedule(self, plan: Plan, now_ns: int) -> Schedule:
-        earliest_ns = self.earliest_ns(now_ns)
-        if self._replaces and len(plan.steps):
-            return schedule(plan, earliest_ns, now_ns, self._parameters.publish_longest_wait)
-        return Schedule(plan.origin_ns or earliest_ns)
-
-    def _made(self, plan: Plan, when: Schedule, now_ns: int, fading: Fading) -> ExecutableTrajectory:
-        """Return the trajectory, not yet checked."""
-        start_ns, before = when.start_ns, None
+        self._require_limits()
+        present = self._present(plan, now_ns)
+        if present.follows and present.known_from_ns > now_ns:
+            raise NotYet(present.known_from_ns)
+        plan = self._complete(plan, present.course.motion.end.position)
+        self._check_start(plan, now_ns)
+        join_ns = self._join_ns(present, now_ns)
+        when = self._schedule(plan, join_ns, now_ns)
         if when.wait:
-            start_ns, before = self._until_plan_begins(plan, when, now_ns)
-        robot = self._robot(plan, plan.origin_ns if when.wait else start_ns, now_ns)
-        motion, seam = self._motion(plan, when, robot, fading)
-        _require_finite_motion(motion)
-        brakes_at = None
-        if self._parameters.publish_end == END_STOP:
-            motion, brakes_at = stopping(motion, self._braking)
-        on_arrival = start_ns == now_ns and not (plan.origin_ns and not self._replaces)
-        due_ns = start_ns
-        if self._parameters.publish_lead_in and robot.follows and start_ns > now_ns:
-            lead_in = self._published.motion_between(now_ns, plan.origin_ns if when.wait else start_ns)
-            if lead_in is not None:
-                start_ns, before = now_ns, lead_in
-        if before is not None:
-            motion = _continued(before, motion)
-            brakes_at = None if brakes_at is None else brakes_at + before.duration
-        stamp_ns = 0 if on_arrival else start_ns
-        if not len(plan.steps) and len(motion.coefficients) == 1:
-            points = Points(*(None if part is None else part[:1] for part in points_of(motion)))
-        else:
-            points = points_of(motion, on_arrival or (self._replaces and not robot.follows and not when.wait))
-        _require_finite_points(points)
-        if points.time_ns is not self._known_times:  # mostly they are those of the trajectory before
-            _require_times(points.time_ns)
-            self._known_times = points.time_ns
-        origin_ns = plan.origin_ns if self._replaces else 0
-        return ExecutableTrajectory(
-            motion, points, start_ns, stamp_ns, due_ns, brakes_at, when.dropped, seam, origin_ns
-        )
+            join_ns = plan.origin_ns
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            way = self._way(plan, when, present, join_ns)
+            self._check_place(way, present, join_ns, now_ns)
+            return self._executable(plan, when, present, way, join_ns, now_ns)
 
-    def _motion(self, plan: Plan, when: Schedule, robot: Robot, fading: Fading) -> tuple[Motion, State | None]:
-        """The plan's motion from the robot's state, and the difference of that state from the plan's."""
-        if not len(plan.steps):
-            return self._motion_to_one_point(plan, robot, fading)
-        if not robot.rests and (robot.follows or when.into):
-            return replacing_motion(plan, when.into, robot.state, fading)
-        motion = started_motion(plan, robot.state, fading)
-        motion = motion.from_time(when.into) if when.into else motion
-        if self._replaces and (when.into or plan.start is not None):
-            return joined(motion, robot.state, fading)
-        return motion, None
-
-    def _motion_to_one_point(self, plan: Plan, robot: Robot, fading: Fading) -> tuple[Motion, State | None]:
-        """Motion of a position trajectory with one point at time 0: to be at rest there."""
-        position = np.where(np.isnan(plan.start.position), robot.state.position, plan.start.position)
-        if robot.follows:
-            span = max(fading.time, _MOMENT_S)
-            return joined(resting(position, span, _PIECES), robot.state, fading)
-        if np.abs(robot.state.velocity).max() <= fading.rest_tolerance:
-            return resting(position, _MOMENT_S), None
-        return brake_from(State(position, robot.state.velocity), self._braking.time / _PIECES, self._braking), None
-
-    def _robot(self, plan: Plan, time_ns: int, now_ns: int) -> Robot:
-        """Return the state of the robot at a time.
+    def stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
 
         Raises:
-            Rejected: no_joint_state, state_too_old or clock_jumped_back, if nothing else gives the state.
+            NotYet: it can be made only later.
 
         """
-        state = self._published.state_at(time_ns) if self._replaces else None
-        if state is not None:
-            rests = not (state.velocity.any() or state.acceleration.any())
-            if rests and plan.origin_ns and plan.origin_ns < time_ns:
-                origin = self._published.state_at(plan.origin_ns)
-                rests = origin is not None and np.allclose(origin.position, state.position, rtol=0, atol=1e-9)
-            return Robot(state, follows=True, rests=rests)
+        present = self._to_stop(now_ns)
+        if present is None:
+            return None
+        if present.follows and present.known_from_ns > now_ns:
+            raise NotYet(present.known_from_ns)
+        join_ns = self._join_ns(present, now_ns)
+        state = present.course.state_at(join_ns)
+        bounds = self.assumed.bounds.raised_to(present.course.rest_from(join_ns))
+        motion = united(stop_tracks(state, bounds.acceleration, bounds.jerk))
+        way = _Way(motion, Course(join_ns, motion), None)
+        return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
+
+    # What the controller does
+
+    def _present(self, plan: Plan, now_ns: int) -> Present:
+        """What the controller does from now on; where nobody knows, it is at the measured state a little later.
+
+        Raises:
+            Rejected: no_joint_state, state_too_old, clock_jumped_back or controller_unavailable.
+
+        """
+        present = self._published.present.at(now_ns)
+        if present is not None:
+            self._require_states(now_ns)
+            return present
+        known_ns = now_ns + round(self._parameters.publish_bridge_time * 1e9)
         try:
             measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
+            position, velocity = measured.position, measured.velocity
         except Rejected:
-            if plan.start is None or np.isnan(plan.start.velocity).any():
+            if plan.start is None or not all_finite(plan.start.position):
                 raise
-            return Robot(plan.start, follows=False, rests=True)
-        # A moving robot continues until the trajectory starts.
-        position = measured.position
-        if time_ns > now_ns:
-            position = position + measured.velocity * ((time_ns - now_ns) * _NANOSECOND_S)
-        rests = largest(measured.velocity) <= self._fading.rest_tolerance
-        return Robot(State(position, measured.velocity), follows=False, rests=rests)
+            position, velocity = plan.start.position, np.zeros_like(plan.start.position)
+        if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
+            motion = resting(position, _MOMENT_S)
+        else:  # something else moves it: as if it went on until the controller is there, and then stopped
+            ahead = position + velocity * ((known_ns - now_ns) * _NANOSECOND_S)
+            bounds = self.assumed.bounds
+            motion = united(stop_tracks(State(ahead, velocity), bounds.acceleration, bounds.jerk))
+        return Present(Course(known_ns, motion), False, known_ns)
 
-    def _until_plan_begins(self, plan: Plan, when: Schedule, now_ns: int) -> tuple[int, Motion | None]:
-        """For a plan that begins later: when its trajectory starts, and the robot's motion until then.
+    def _to_stop(self, now_ns: int) -> Present | None:
+        try:
+            return self._published.present.at(now_ns)
+        except Rejected:
+            reference = self._published.present.moving_reference()
+            if reference is None:
+                return None
+            stamp_ns, state = reference
+            bounds = self.assumed.bounds
+            motion = united(stop_tracks(state, bounds.acceleration, bounds.jerk))
+            return Present(Course(stamp_ns, motion), False, now_ns)
+
+    def _require_states(self, now_ns: int) -> None:
+        """Refuse to go on where joint states were received, but are too old."""
+        if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
+            self._joint_states.latest(now_ns, self._parameters.state_timeout)
+
+    def _require_limits(self) -> None:
+        if self.assumed.lacking:
+            raise Rejected(
+                RejectionReason.NO_LIMITS,
+                f"limits.velocity: expected a limit for each joint, got none for {', '.join(self.assumed.lacking)}; "
+                "give limits (parameters or a URDF), or permit an assumed one (parameter limits.assumed_velocity)",
+            )
+
+    def _join_ns(self, present: Present, now_ns: int) -> int:
+        """When the new plan is taken up, unless it begins later."""
+        if present.known_from_ns > now_ns:
+            return present.known_from_ns
+        return now_ns + round(self._parameters.publish_lead_time * 1e9)
+
+    def _schedule(self, plan: Plan, join_ns: int, now_ns: int) -> Schedule:
+        if not plan.origin_ns or not len(plan.steps):
+            return Schedule(join_ns)
+        return schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
+
+    # The plan
+
+    def _complete(self, plan: Plan, position: np.ndarray) -> Plan:
+        """The plan with positions in place of NaN, and those of continuous joints next to the robot's."""
+        start, actions = plan.start, plan.actions
+        if plan.hold is not Hold.POSITION and start is None:
+            return plan
+        if start is not None:
+            start = State(
+                np.where(np.isnan(start.position), position, start.position),
+                np.where(np.isnan(start.velocity), 0.0, start.velocity),
+                start.acceleration,
+            )
+        if plan.hold is Hold.POSITION and not all_finite(actions):
+            actions = np.where(np.isnan(actions), position, actions)
+        turning = self._parameters.continuous
+        if turning.any():
+            begin = position if start is None else start.position
+            turns = np.where(turning, 2 * np.pi * np.rint((position - begin) / (2 * np.pi)), 0.0)
+            if start is not None:
+                start = start._replace(position=start.position + turns)
+            if plan.hold is Hold.POSITION and len(actions):
+                rows = np.vstack([begin + turns, actions])
+                rows[:, turning] = np.unwrap(rows[:, turning], axis=0)
+                actions = rows[1:]
+        if start is plan.start and actions is plan.actions:
+            return plan
+        return replace(plan, start=start, actions=actions)
+
+    def _way(self, plan: Plan, when: Schedule, present: Present, join_ns: int) -> _Way:
+        """The motion from the present command to the plan, and along it.
 
         Raises:
-            Rejected: future_sequence, if the robot is moving and its motion until then is unknown.
+            Rejected: limits_violated or non_finite_result.
 
         """
-        before = self._published.motion_between(when.start_ns, plan.origin_ns)
-        if before is not None:
-            if before.coefficients[:, 1:].any():
-                return when.start_ns, before
-            return plan.origin_ns, None
-        robot = self._robot(plan, when.start_ns, now_ns)
-        speed = np.abs(robot.state.velocity).max()
-        if speed > self._fading.rest_tolerance:
-            raise Rejected(
-                RejectionReason.FUTURE_SEQUENCE,
-                f"header.stamp: the first step begins {when.wait:.3f} s after a trajectory can start, and until then "
-                f"the robot's motion is unknown: it moves ({speed:g}), and no published trajectory lasts that long",
-            )
-        return plan.origin_ns, None
+        state = present.course.state_at(join_ns)
+        origin_ns = plan.origin_ns if self._on_schedule and plan.origin_ns else join_ns
+        relative = plan.hold not in (Hold.POSITION, Hold.VELOCITY)
 
-    def _check_start(self, plan: Plan, trajectory: ExecutableTrajectory, now_ns: int) -> None:
-        measured = self._measured(now_ns)
-        if measured is not None and self._parameters.limits_start_deviation > 0:
-            if plan.start is not None:
-                given = plan.start.position
-                if not all_finite(given):
-                    given = np.where(np.isnan(given), measured.position, given)
-                self._judge_start("start.position", given, plan.origin_ns or trajectory.start_ns, measured)
-            begin = trajectory.motion.begin.position
-            self._judge_start("the trajectory's start", begin, trajectory.start_ns, measured)
+        def previous(time_ns: int) -> State:
+            known = None if relative and not self._on_schedule else self._published.planned(time_ns)
+            if known is not None and present.follows:
+                return known
+            return present.course.state_at(time_ns)
 
-    def _judge_start(self, what: str, position: np.ndarray, time_ns: int, measured: MeasuredState) -> None:
-        """Compare a position `[dof]` at a time with the robot's, and with how far it may have moved by then."""
-        tolerance = self._parameters.limits_start_deviation
-        deviation = position - measured.position
-        if largest(deviation) <= tolerance:
+        stops = stops_of(plan) | self._left_out(plan)
+        floating = np.full(len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None)
+        finding, fallback = "", None
+        for course in courses_of(plan, origin_ns, join_ns, previous, self._reading):
+            require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+            way, violation = self._joined(course, state, join_ns, stops, floating)
+            if way is not None and not violation:
+                return way
+            finding = finding or violation
+            fallback = fallback or way
+        rejected = Rejected(RejectionReason.LIMITS, finding)
+        if self._parameters.limits_action == ACTION_REJECT or fallback is None:
+            raise rejected
+        self._warn(rejected)
+        return fallback
+
+    def _left_out(self, plan: Plan) -> np.ndarray:
+        """Joints that a position trajectory does not name: they stop."""
+        return np.zeros(len(self._parameters.joint_names), bool) if plan.left_out is None else plan.left_out
+
+    def _joined(
+        self, course: Course, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray
+    ) -> tuple[_Way | None, str]:
+        """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
+        ahead = max(course.start_ns - join_ns, 0) * _NANOSECOND_S
+        rest = course.rest_from(join_ns)
+        if ahead:
+            rest = rest.begun_earlier(ahead)
+        earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
+        bounds, brakes_at = self.assumed.bounds, None
+        if self._parameters.publish_end == END_STOP:
+            whole = stopped_at_end(rest, bounds, self._parameters.publish_rest_tolerance)
+            brakes_at = rest.duration if whole.duration > rest.duration else None
+            rest = whole
+        if stops.any():
+            rest = _with_stops(rest, state, stops, bounds)
+        checked = rest if earliest <= 0 else rest.from_time(min(earliest, rest.duration - _MOMENT_S / 10))
+        violation = find_motion_violation(checked, self._limits, brakes_at)
+        bounds = bounds.raised_to(checked)
+        result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating & ~stops)
+        if result is None:
+            return None, violation or "motion: the plan cannot be joined from the present command within the limits"
+        joined, shift = result
+        if joined is not rest and not violation:
+            violation = find_motion_violation(joined, self._limits.containing(state.position), None)
+        kept = Course(join_ns, rest) if stops.any() or ahead else course._replace(motion=self._ended(course.motion))
+        return _Way(joined, kept._replace(motion=kept.motion.moved(shift) if shift.any() else kept.motion), brakes_at), violation
+
+    def _ended(self, motion: Motion) -> Motion:
+        if self._parameters.publish_end != END_STOP:
+            return motion
+        return stopped_at_end(motion, self.assumed.bounds, self._parameters.publish_rest_tolerance)
+
+    # The message
+
+    def _executable(
+        self, plan: Plan | None, when: Schedule, present: Present, way: _Way, join_ns: int, now_ns: int
+    ) -> ExecutableTrajectory:
+        """The trajectory from the controller's present command on."""
+        motion, start_ns, brakes_at = way.joined, join_ns, way.brakes_at
+        state = present.course.state_at(join_ns)
+        begins_ns = max(present.known_from_ns, now_ns)
+        skips = present.follows and not self._parameters.publish_lead_in
+        if join_ns > begins_ns and not skips:
+            before = _until(present.course, begins_ns, join_ns)
+            motion, start_ns = continued(before, motion), begins_ns
+            brakes_at = None if brakes_at is None else brakes_at + before.duration
+        require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+        points = points_of(motion)
+        for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
+            if values is not None:
+                require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
+        self._require_times(points.time_ns)
+        planned = way.course.state_at(join_ns)
+        a = np.zeros_like(state.position) if state.acceleration is None else state.acceleration
+        seam = State(state.position - planned.position, state.velocity - planned.velocity, a - planned.acceleration)
+        origin_ns = plan.origin_ns if plan is not None and self._on_schedule else 0
+        return ExecutableTrajectory(
+            motion=motion,
+            points=points,
+            start_ns=start_ns,
+            stamp_ns=start_ns,
+            due_ns=join_ns,
+            course=way.course,
+            known_from_ns=max(start_ns, now_ns) if present.follows or start_ns <= now_ns else start_ns,
+            brakes_at=brakes_at,
+            dropped=when.dropped,
+            seam=seam if present.follows else None,
+            origin_ns=origin_ns,
+        )
+
+    def _require_times(self, time_ns: np.ndarray) -> None:
+        """Check that a message can represent the times of its points.
+
+        Raises:
+            Rejected: invalid_times.
+
+        """
+        if time_ns is self._known_times:  # mostly they are those of the trajectory before
             return
-        until = (time_ns - measured.stamp_ns) * _NANOSECOND_S
+        if time_ns[-1] >= LONGEST_NS or time_ns[-1] < 0:
+            raise Rejected(
+                RejectionReason.INVALID_TIMES,
+                f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",
+            )
+        if (time_ns[1:] <= time_ns[:-1]).any():
+            raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
+        self._known_times = time_ns
+
+    # Where the robot is
+
+    def _check_place(self, way: _Way, present: Present, join_ns: int, now_ns: int) -> None:
+        """Refuse to begin away from the robot, where its command is away from it.
+
+        Raises:
+            Rejected: deviation.
+
+        """
+        allowed = self._parameters.supervision_deviation
+        if present.follows or allowed <= 0 or self._joint_states.age_s(now_ns) is None:
+            return
+        measured = self._measured(now_ns)
+        if measured is None:
+            return
+        gap = np.abs(self._turned(measured.position, present.course.motion.begin.position) - present.course.motion.begin.position)
+        if gap.max() <= allowed:
+            return
+        planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
+        apart = np.abs(self._turned(measured.position, planned) - planned)
+        joint = int(apart.argmax())
+        if apart[joint] > allowed:
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{self._parameters.joint_names[int(gap.argmax())]} is {gap.max():.4g} away from its command, and the plan "
+                f"of {self._parameters.joint_names[joint]} begins {apart[joint]:.4g} away from it; expected at most "
+                f"{allowed:g} (parameter supervision.deviation)",
+            )
+        self._published.guard.allow(gap)
+
+    def _turned(self, position: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """Positions, those of continuous joints turned next to others."""
+        turning = self._parameters.continuous
+        if not turning.any():
+            return position
+        return position + np.where(turning, 2 * np.pi * np.rint((near - position) / (2 * np.pi)), 0.0)
+
+    def _check_start(self, plan: Plan, now_ns: int) -> None:
+        tolerance = self._parameters.limits_start_deviation
+        measured = self._measured(now_ns)
+        if plan.start is None or measured is None or tolerance <= 0:
+            return
+        position = plan.start.position
+        until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * _NANOSECOND_S
         reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
-        beyond = np.abs(deviation) - reach
+        beyond = np.abs(position - self._turned(measured.position, position)) - reach
         joint = int(beyond.argmax())
         if beyond[joint] > tolerance:
-            self._judge(
-                Rejected(
-                    RejectionReason.START_MISMATCH,
-                    f"{what} of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
-                    f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
-                    f"got {position[joint]:.6g}",
-                )
+            finding = Rejected(
+                RejectionReason.START_MISMATCH,
+                f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
+                f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
+                f"got {position[joint]:.6g}",
             )
+            if self._parameters.limits_action == ACTION_REJECT:
+                raise finding
+            self._warn(finding)
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
         try:
@@ -265,41 +424,21 @@ class TrajectoryMaker:
         except Rejected:
             return None
 
-    def _judge(self, finding: Rejected) -> None:
-        if self._parameters.limits_action == ACTION_REJECT:
-            raise finding
-        self._warn(finding)
+
+def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
+    """The motion, but for joints that come to rest from a state as fast as they may."""
+    tracks = stop_tracks(state, bounds.acceleration, bounds.jerk)
+    own = [tracks[joint] if stops[joint] else track_of(motion, joint) for joint in range(motion.dof)]
+    return united(own, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
 
 
-def _continued(before: Motion, motion: Motion) -> Motion:
-    """One motion after the other; if only one of them is a hold, the controller's interpolation of their points."""
-    whole = before.then(motion)
-    if before.with_accelerations == motion.with_accelerations:
-        return whole
-    return motion_of_points(points_of(replace(whole, with_accelerations=True)))
-
-
-def _require_finite_motion(motion: Motion) -> None:
-    require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-
-
-def _require_finite_points(points: Points) -> None:
-    for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
-        if values is not None:
-            require_finite(name, values, RejectionReason.NON_FINITE_RESULT)
-
-
-def _require_times(time_ns: np.ndarray) -> None:
-    """Check that a message can represent the times of its points.
-
-    Raises:
-        Rejected: invalid_times.
-
-    """
-    if time_ns[-1] >= LONGEST_NS or time_ns[-1] < 0:
-        raise Rejected(
-            RejectionReason.INVALID_TIMES,
-            f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",
-        )
-    if (time_ns[1:] <= time_ns[:-1]).any():
-        raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
+def _until(course: Course, begin_ns: int, end_ns: int) -> Motion:
+    """The motion of a course between two times, followed by rest where it ends before."""
+    motion, span = course.rest_from(begin_ns), (end_ns - begin_ns) * _NANOSECOND_S
+    if course.start_ns > begin_ns:
+        wait = (course.start_ns - begin_ns) * _NANOSECOND_S
+        motion = resting(motion.begin.position, wait).then(motion)
+    missing = span - motion.duration
+    if missing <= _NANOSECOND_S:
+        return motion.until(min(span, motion.duration))
+    return motion.then(resting(motion.end.position, missing))

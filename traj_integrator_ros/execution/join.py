@@ -1,0 +1,401 @@
+"""From the state that a controller commands now to a plan: each joint by itself, within limits, as smoothly as they allow.
+
+A joint that is on its plan keeps it unchanged. Otherwise the difference fades as a quintic, over the first of several
+times in which that keeps all limits; where none does, the joint takes the fastest way (ruckig) to the earliest point of
+the plan that it can reach in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .extremes import bernstein, extremes, leaves_bounds
+from .motion import Motion, State, raised, taylor_shift
+from .profiles import JointBounds, JointState, Reach
+from .tracks import DEGREE, SHORTEST_GAP, Track, track_of, united
+
+SAME = (1e-10, 1e-8, 1e-6)
+"""rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
+_ROUNDING = 1e-9
+_SEARCH = 1e-4
+"""Relative precision of the time at which a joint reaches its plan."""
+_RETREAT = 1.5
+_RETREAT_RAD = 2e-5
+"""Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
+_LATER = 1.15
+_MOST_TRIES = 40
+_SAMPLES = 65
+_CLOSING_S = 2.0
+"""A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
+_SLOW = 1e-6
+_STEPS = 3
+"""Steps of the plan in which a difference of acceleration alone fades: it leads away from the rows meanwhile."""
+_SHORTEST_S = 1e-4
+_LONGEST_STOP_S = 30.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What joints may do while they join a plan, `[D]` each, in rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
+
+    position_min: np.ndarray
+    position_max: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+
+    def of_joint(self, joint: int) -> JointBounds:
+        """Those of one joint."""
+        return JointBounds(
+            float(self.position_min[joint]),
+            float(self.position_max[joint]),
+            float(self.velocity[joint]),
+            float(self.acceleration[joint]),
+            float(self.jerk[joint]),
+        )
+
+    def with_positions_of(self, other: Bounds) -> Bounds:
+        """The same, with the positions of others."""
+        return replace(self, position_min=other.position_min, position_max=other.position_max)
+
+    def raised_to(self, motion: Motion, begin: State | None = None) -> Bounds:
+        """Bounds that a motion keeps, from some state on: raised where it exceeds them (positions: widened)."""
+        control = [bernstein(motion.coefficients, motion.steps, order) for order in range(4)]
+        least = [part.min(axis=(0, 1)) for part in control]
+        most = [part.max(axis=(0, 1)) for part in control]
+        inside = (least[0] >= self.position_min).all() and (most[0] <= self.position_max).all()
+        for k, own in enumerate((self.velocity, self.acceleration, self.jerk), 1):
+            inside = inside and bool((np.maximum(most[k], -least[k]) <= own).all())
+        if not inside:
+            least, most = extremes(motion)
+        largest = [np.maximum(most[k], -least[k]) for k in range(4)]
+        low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
+        if begin is not None:
+            low, high = np.minimum(low, begin.position), np.maximum(high, begin.position)
+        return Bounds(low, high, *(np.maximum(own, part) for own, part in zip(
+            (self.velocity, self.acceleration, self.jerk), largest[1:], strict=True)))
+
+
+@dataclass(frozen=True)
+class Joining:
+    """How plans are joined."""
+
+    fade_times: Sequence[float]
+    """s, tried in this order."""
+    catch_up: float
+    """Largest speed while joining, relative to the plan's own largest."""
+
+
+def join(
+    present: State,
+    plan: Motion,
+    bounds: Bounds,
+    joining: Joining,
+    *,
+    earliest: float = 0.0,
+    floating: np.ndarray | None = None,
+) -> tuple[Motion, np.ndarray] | None:
+    """Return the motion that begins in a state and becomes a plan, or None if a joint cannot reach its plan.
+
+    Args:
+        present: what is commanded when the plan begins.
+        plan: from then on; if it does not rest at its end, it is joined before.
+        bounds: see `Bounds`; they hold for the plan.
+        joining: see `Joining`.
+        earliest: s; the plan holds from this time on only, and is not joined before.
+        floating: joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them.
+
+    Returns:
+        The motion, and by how much the plan was shifted, rad, `[D]`.
+
+    """
+    begin = plan.begin
+    a = np.zeros(plan.dof) if present.acceleration is None else present.acceleration
+    lack = [present.position - begin.position, present.velocity - begin.velocity, a - begin.acceleration]
+    if not plan.with_accelerations:
+        lack[2] = np.zeros(plan.dof)  # it jumps anyway
+    beyond = np.stack([np.abs(part) > same for part, same in zip(lack, SAME, strict=True)])
+    shift = np.zeros(plan.dof)
+    pending = beyond.any(axis=0) | (earliest > 0)
+    if not pending.any():
+        return plan, shift
+    floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
+    problem = _Problem(plan, present, a, lack, bounds, _speed_caps(plan, lack, present, bounds, joining.catch_up), floats)
+    joined = plan
+    if plan.with_accelerations:
+        longest = max(joining.fade_times, default=0.0)
+        release = min(_STEPS * float(plan.steps[0]), longest)
+        for times, joints in (
+            ((release, *reversed(joining.fade_times)), pending & ~beyond[:2].any(axis=0)),
+            (joining.fade_times, pending & beyond[:2].any(axis=0)),
+        ):
+            for time in times:
+                if joints.any() and time > 0 and time >= earliest:
+                    joined, done, moved = _faded(joined, problem, joints, time)
+                    shift += moved
+                    joints = joints & ~done
+                    pending = pending & ~done
+        if not pending.any():
+            return joined, shift
+    tracks = [track_of(joined, joint) for joint in range(plan.dof)]
+    for joint in np.flatnonzero(pending):
+        found = _floating_to(problem, joint, earliest) if floats[joint] else _reaching(problem, joint, earliest)
+        if found is None:
+            return None
+        tracks[joint], shift[joint] = found
+    return united(tracks, with_accelerations=plan.with_accelerations, ends_at_rest=plan.ends_at_rest), shift
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A join: what every way of joining is given."""
+
+    plan: Motion
+    present: State
+    acceleration: np.ndarray
+    lack: list[np.ndarray]
+    """Position, velocity and acceleration of the present state beyond the plan's."""
+    bounds: Bounds
+    caps: np.ndarray
+    floats: np.ndarray
+
+    def start(self, joint: int) -> JointState:
+        """The present state of one joint."""
+        p, v, _ = self.present
+        return JointState(float(p[joint]), float(v[joint]), float(self.acceleration[joint]))
+
+    def bounds_of(self, joint: int) -> JointBounds:
+        """Its bounds while it joins."""
+        return self.bounds.of_joint(joint)._replace(velocity=float(self.caps[joint]))
+
+
+def _speed_caps(
+    plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float
+) -> np.ndarray:
+    """Largest speed of each joint while it joins."""
+    own = np.abs(bernstein(plan.coefficients, plan.steps, 1)).max(axis=(0, 1))
+    closing = np.maximum(np.abs(lack[0]) / _CLOSING_S, np.abs(present.velocity))
+    caps = np.where(own > _SLOW, np.maximum(catch_up * own, closing), bounds.velocity)
+    return np.minimum(caps, bounds.velocity)
+
+
+# Fading
+
+
+def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -> tuple[Motion, np.ndarray, np.ndarray]:
+    """The motion with the fading difference of those joints added that keep their limits, which they are, and shifts."""
+    plan = problem.plan
+    nothing = np.zeros(plan.dof, bool), np.zeros(plan.dof)
+    if time > plan.duration and not plan.ends_at_rest:
+        return joined, *nothing
+    longer = _with_knot(joined, time)
+    count = int(np.searchsorted(longer.knots, time - SHORTEST_GAP))
+    p, v, a = (np.where(joints, part, 0.0) for part in problem.lack)
+    # Only the velocity fades, while the position goes wherever that leads.
+    led = np.where(problem.floats, -(v * time / 2 + a * time**2 / 12), p)
+    added = taylor_shift(longer.knots[:count], DEGREE) @ _fading_quintic(led, v, a, time)
+    total = raised(longer.coefficients, DEGREE)
+    candidate = total[:count] + added
+    candidate[:, 0] += p - led
+    columns = np.flatnonzero(joints)
+    good = _keeps(candidate[:, :, columns], longer.steps[:count], columns, problem.bounds, problem.caps)
+    for index, joint in enumerate(columns):
+        if good[index] and _retreats(candidate[:, :, joint], longer.knots[: count + 1], track_of(plan, joint)):
+            good[index] = False
+    done = np.zeros(plan.dof, bool)
+    done[columns[good]] = True
+    if not done.any():
+        return joined, *nothing
+    total = total.copy()
+    total[:count, :, done] = candidate[:, :, done]
+    moved = np.where(done, p - led, 0.0)
+    total[count:, 0] += moved
+    return Motion(longer.knots, total, joined.with_accelerations, longer.ends_at_rest), done, moved
+
+
+def _fading_quintic(p: np.ndarray, v: np.ndarray, a: np.ndarray, span: float) -> np.ndarray:
+    """Coefficients `[6, D]` of the quintic from a state to 0 in position, velocity and acceleration."""
+    q, w, u = p / span**3, v / span**2, a / (2 * span)
+    return np.array([p, v, a / 2, -10 * q - 6 * w - 3 * u, (15 * q + 8 * w + 3 * u) / span, (-6 * q - 3 * w - u) / span**2])
+
+
+def _with_knot(motion: Motion, time: float) -> Motion:
+    """The same motion with a knot at a time, s; prolonged by rest if it is shorter."""
+    knots, degree = motion.knots, motion.degree
+    at = int(np.searchsorted(knots, time))
+    if at < len(knots) and knots[at] - time < SHORTEST_GAP or at > 0 and time - knots[at - 1] < SHORTEST_GAP:
+        return motion
+    if at == len(knots):
+        piece = np.zeros((1, degree + 1, motion.dof))
+        piece[0, 0] = motion.end.position
+        return Motion(
+            np.append(knots, time), np.concatenate([motion.coefficients, piece]), motion.with_accelerations, True
+        )
+    piece = taylor_shift(np.array([time - knots[at - 1]]), degree)[0] @ motion.coefficients[at - 1]
+    return Motion(
+        np.insert(knots, at, time),
+        np.insert(motion.coefficients, at, piece, axis=0),
+        motion.with_accelerations,
+        motion.ends_at_rest,
+    )
+
+
+def _keeps(
+    coefficients: np.ndarray, steps: np.ndarray, columns: np.ndarray, bounds: Bounds, caps: np.ndarray
+) -> np.ndarray:
+    """Which joints `[M]` of pieces `[N, 6, M]` keep their bounds everywhere."""
+    count, _, joints = coefficients.shape
+    good = np.ones(joints, bool)
+    highs = (bounds.position_max, caps, bounds.acceleration, bounds.jerk)
+    for order, high in enumerate(highs):
+        high = high[columns] * (1 + (_ROUNDING if order else 0.0))
+        low = bounds.position_min[columns] if order == 0 else -high
+        control = bernstein(coefficients, steps, order)
+        near = ((control.max(axis=1) > high) | (control.min(axis=1) < low)) & good
+        pieces, which = np.nonzero(near)
+        if len(pieces):
+            leaves = leaves_bounds(control[pieces, :, which], low[which], high[which])
+            good[np.unique(which[leaves])] = False
+    return good
+
+
+# Reaching
+
+
+def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, float] | None:
+    """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on."""
+    plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
+    reach = Reach(problem.start(joint), bounds)
+    at = _Evaluated(plan)
+    latest = float(plan.knots[-1])
+    if problem.plan.ends_at_rest:
+        needed = reach.least_duration(at(latest))
+        if needed is None:
+            return None
+        latest = max(latest, needed)
+    time = _earliest(reach.reach, at, max(earliest, _SHORTEST_S), latest)
+    if time is None:
+        return None
+    fallback: Track | None = None
+    for _ in range(_MOST_TRIES):
+        if reach.reach(at(time), time):
+            low, high = reach.extrema
+            if low >= bounds.position_min - _ROUNDING and high <= bounds.position_max + _ROUNDING:
+                way = reach.track(time)
+                if not _retreats(way.coefficients, way.knots, plan):
+                    return _then(way, plan), 0.0
+                fallback = fallback or _then(way, plan)
+        if time >= latest:
+            break
+        time = min(max(time * _LATER, time + 0.01), latest)
+    return None if fallback is None else (fallback, 0.0)
+
+
+def _floating_to(problem: _Problem, joint: int, earliest: float) -> tuple[Track, float] | None:
+    """The fastest way to the velocity of a plan, and the plan from there on, shifted to where that leads."""
+    plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
+    reach = Reach(problem.start(joint), bounds, velocity_only=True)
+    at = _Evaluated(plan)
+    time = _earliest(reach.reach, at, max(earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
+    if time is None or not reach.reach(at(time), time):
+        return None
+    way = reach.track(time)
+    shift = float(_positions(way, np.array([time]))[0]) - at(time).position
+    moved = plan.coefficients.copy()
+    moved[:, 0] += shift
+    return _then(way, Track(plan.knots, moved)), shift
+
+
+def _earliest(
+    reaches: Callable[[JointState, float], bool], at: _Evaluated, first: float, latest: float
+) -> float | None:
+    """The earliest time, s, at which a joint can be on its plan."""
+    if first >= latest:
+        return latest if reaches(at(latest), latest) else None
+    if reaches(at(first), first):
+        return first
+    low, high = first, first
+    step = max(first, 0.02)
+    while True:
+        high = min(high + step, latest)
+        if reaches(at(high), high):
+            break
+        if high >= latest:
+            return None
+        low, step = high, step * 1.5
+    while high - low > _SEARCH * max(high, 0.01):
+        middle = (low + high) / 2
+        if reaches(at(middle), middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+class _Evaluated:
+    """States of one joint's motion, in plain Python, which is fastest for one time after the other."""
+
+    def __init__(self, track: Track) -> None:
+        self._knots = track.knots.tolist()
+        self._track = track
+
+    def __call__(self, time: float) -> JointState:
+        knots, track = self._knots, self._track
+        piece = min(int(np.searchsorted(track.knots, time, side="right")) - 1, len(knots) - 2)
+        over = time >= knots[-1]
+        t = (knots[-1] if over else time) - knots[piece]
+        p = v = a = 0.0
+        for c in reversed(track.coefficients[piece].tolist()):
+            a = a * t + v
+            v = v * t + p
+            p = p * t + c
+        return JointState(p, 0.0, 0.0) if over else JointState(p, v, 2 * a)
+
+
+def _then(way: Track, plan: Track) -> Track:
+    """A way to a point of a plan, and the plan from there on."""
+    time = float(way.knots[-1])
+    first = int(np.searchsorted(plan.knots, time + SHORTEST_GAP, side="right")) - 1
+    if first >= len(plan.coefficients):
+        return way
+    rest = plan.coefficients[first:].copy()
+    rest[0] = taylor_shift(np.array([time - plan.knots[first]]), DEGREE)[0] @ rest[0]
+    return Track(np.concatenate([way.knots, plan.knots[first + 1 :]]), np.concatenate([way.coefficients, rest]))
+
+
+# No way back
+
+
+def _retreats(way: np.ndarray, knots: np.ndarray, plan: Track) -> bool:
+    """Whether a joint goes back on its way `[N, 6]` to a plan that goes forward, as the joint does or while it rests."""
+    end = float(knots[-1])
+    times = np.linspace(0.0, end, _SAMPLES)
+    planned = _positions(plan, times)
+    moved = _positions(Track(knots, way), times)
+    total = planned[-1] - planned[0]
+    if abs(total) <= _RETREAT_RAD:
+        return False
+    sign = 1.0 if total > 0 else -1.0
+    if sign * float(way[0, 1]) < -_ROUNDING:
+        return False
+    own, back = _retreat(sign * planned), _retreat(sign * moved)
+    if own > 0.1 * abs(total):
+        return False
+    return back > _RETREAT * own + _RETREAT_RAD
+
+
+def _positions(track: Track, times: np.ndarray) -> np.ndarray:
+    piece = np.clip(np.searchsorted(track.knots, times, side="right") - 1, 0, len(track.coefficients) - 1)
+    t = np.minimum(times, track.knots[-1]) - track.knots[piece]
+    position = np.zeros(len(times))
+    for power in range(track.coefficients.shape[1] - 1, -1, -1):
+        position = position * t + track.coefficients[piece, power]
+    return position
+
+
+def _retreat(positions: np.ndarray) -> float:
+    """The longest way back in a sequence of positions."""
+    return float((np.maximum.accumulate(positions) - positions).max())

@@ -1,0 +1,147 @@
+"""Time-optimal motions of joints by ruckig: to rest as fast as possible, and to a state at a time.
+
+ruckig (MIT) solves both in microseconds and is well kept. It ignores limits of position, so callers check them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Synchronization
+from ruckig import Trajectory as RuckigTrajectory
+
+from .motion import Motion, State
+from .tracks import DEGREE, Track, united
+
+_DONE = (Result.Working, Result.Finished)
+_NO_LIMIT = 1e9
+_RAISE = 1e-9
+
+
+class JointState(NamedTuple):
+    """State of one joint: rad, rad/s, rad/s^2."""
+
+    position: float
+    velocity: float
+    acceleration: float
+
+
+class JointBounds(NamedTuple):
+    """What a joint may do: rad, rad/s, rad/s^2, rad/s^3; infinite where nothing is bounded."""
+
+    position_min: float
+    position_max: float
+    velocity: float
+    acceleration: float
+    jerk: float
+
+
+def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> list[Track]:
+    """Return the fastest stop of each joint by itself, in accelerations and jerks `[D]` that are finite.
+
+    A joint reverses only if its acceleration cannot be taken back before its velocity changes its sign.
+
+    Raises:
+        ValueError: there is none, for example because the state is not finite.
+
+    """
+    dof = len(state.velocity)
+    a = np.zeros(dof) if state.acceleration is None else state.acceleration
+    request = InputParameter(dof)
+    request.control_interface = ControlInterface.Velocity
+    request.synchronization = Synchronization.No
+    request.current_position = state.position.tolist()
+    request.current_velocity = state.velocity.tolist()
+    request.current_acceleration = a.tolist()
+    request.max_velocity = [_NO_LIMIT] * dof
+    request.max_acceleration = acceleration.tolist()
+    request.max_jerk = jerk.tolist()
+    trajectory = RuckigTrajectory(dof)
+    if Ruckig(dof).calculate(request, trajectory) not in _DONE:
+        raise ValueError("state: expected finite values from which joints can stop")
+    return [_track(profile, None) for profile in trajectory.profiles[0]]
+
+
+def fastest_stop(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> Motion:
+    """The stops of `stop_tracks` as one motion."""
+    return united(stop_tracks(state, acceleration, jerk))
+
+
+class Reach:
+    """Motions of one joint from a state to others.
+
+    Args:
+        start: where they begin.
+        bounds: velocity, acceleration and jerk that they keep; a joint beyond them comes back as fast as it may.
+        velocity_only: whether only velocity and acceleration are to be reached, wherever that leads.
+
+    """
+
+    def __init__(self, start: JointState, bounds: JointBounds, *, velocity_only: bool = False) -> None:
+        self._bounds = bounds
+        self._solver, self._trajectory = Ruckig(1), RuckigTrajectory(1)
+        request = self._request = InputParameter(1)
+        request.current_position = [start.position]
+        request.current_velocity = [start.velocity]
+        request.current_acceleration = [start.acceleration]
+        request.max_jerk = [bounds.jerk]
+        if velocity_only:
+            request.control_interface = ControlInterface.Velocity
+
+    def reach(self, target: JointState, duration: float) -> bool:
+        """Whether the joint can be in a state after exactly `duration`, s; then `track` is how."""
+        found = self.least_duration(target, duration)
+        return found is not None and found <= duration + 1e-9
+
+    def least_duration(self, target: JointState, at_least: float = 0.0) -> float | None:
+        """The shortest time, s, not less than another, in which the joint reaches a state; None: it does not."""
+        request, bounds = self._request, self._bounds
+        _, velocity, acceleration = target
+        # A target at the limit exceeds it by its rounding; its acceleration comes from, or leads to, a higher speed.
+        needed = (abs(velocity) + acceleration * acceleration / (2 * bounds.jerk)) * (1 + _RAISE)
+        if needed > bounds.velocity * (1 + 1e-3) or abs(acceleration) > bounds.acceleration * (1 + 1e-3):
+            return None
+        request.max_velocity = [max(bounds.velocity, needed, 1e-9)]
+        request.max_acceleration = [max(bounds.acceleration, abs(acceleration) * (1 + _RAISE))]
+        request.target_position, request.target_velocity = [target.position], [velocity]
+        request.target_acceleration = [acceleration]
+        request.minimum_duration = at_least if at_least > 0 else None
+        try:
+            result = self._solver.calculate(request, self._trajectory)
+        except Exception:  # ruckig reports targets that it cannot reach in several ways
+            return None
+        return self._trajectory.duration if result in _DONE else None
+
+    @property
+    def extrema(self) -> tuple[float, float]:
+        """Least and greatest position of the last motion."""
+        (bound,) = self._trajectory.position_extrema
+        return bound.min, bound.max
+
+    def track(self, duration: float) -> Track:
+        """The last motion, ended at `duration`, s."""
+        return _track(self._trajectory.profiles[0][0], duration)
+
+
+def _track(profile: Profile, duration: float | None) -> Track:
+    """Cubic pieces of a profile, without those of no length."""
+    brake, starts, rows, time = profile.brake, [], [], 0.0
+    for spans, jerks, a, v, p in (
+        (brake.t, brake.j, brake.a, brake.v, brake.p) if brake.duration > 0 else ((), (), (), (), ()),
+        (profile.t, profile.j, profile.a, profile.v, profile.p),
+    ):
+        for k, span in enumerate(spans):
+            if span > 0:
+                starts.append(time)
+                rows.append((p[k], v[k], a[k] / 2, jerks[k] / 6, 0.0, 0.0))
+                time += span
+    end = time if duration is None else duration
+    if not rows or end <= starts[-1]:
+        keep = max(sum(start < end for start in starts), 1) if rows else 0
+        starts, rows = starts[:keep], rows[:keep]
+    if not rows:
+        starts, rows, end = [0.0], [(profile.p[0], 0.0, 0.0, 0.0, 0.0, 0.0)], max(end, 1e-9)
+    coefficients = np.array(rows)
+    assert coefficients.shape[1] == DEGREE + 1
+    return Track(np.array([*starts, end]), coefficients)

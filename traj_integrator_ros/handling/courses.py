@@ -1,0 +1,188 @@
+"""From a plan to its course: the plan as a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.fade import settle
+from ..execution.holds import acceleration_hold, jerk_hold
+from ..execution.motion import Motion, State, resting
+from ..execution.native import all_finite
+from ..execution.rows import Hold, motion_of_actions, motion_of_positions
+from ..execution.spline import cubic_spline, rests_at_end
+from .plan import Plan
+from .spline_motion import spline_motion
+
+_AGREES = 0.02 / 60
+"""Times jerk dt^3: difference up to which a row lies on the previous plan; beyond, a spline through both would swing."""
+_SMOOTHED_BY_RAD = 2e-3
+"""Most by which smoothing may move a row of a noisy plan."""
+_ROWS_PER_KNOT = (2, 4, 8, 16)
+_MOMENT_S = 1e-3
+
+
+class Course(NamedTuple):
+    """A plan as a motion on the node's clock; from its end on it rests, unless it ends in motion as planned."""
+
+    start_ns: int
+    motion: Motion
+    valid_from_ns: int = 0
+    """The motion is the plan's from here on only."""
+
+    def state_at(self, time_ns: int) -> State:
+        """State at a time; before the start, that of the start."""
+        return self.motion.state_at(max(time_ns - self.start_ns, 0) * 1e-9)
+
+    def rest_from(self, time_ns: int) -> Motion:
+        """What is left of the motion at a time, at least a moment of rest; from its start if that is later."""
+        into = max(time_ns - self.start_ns, 0) * 1e-9
+        if into <= 0:
+            return self.motion
+        if into >= self.motion.duration - 1e-9:
+            return resting(self.motion.end.position, _MOMENT_S)
+        return self.motion.from_time(into)
+
+
+class Reading(NamedTuple):
+    """What plans are read with."""
+
+    rest_tolerance: float
+    """rad/s."""
+    fade_time: float
+    """s, within which the last acceleration of a plan that ends at rest goes to 0."""
+    jerk: np.ndarray
+    """rad/s^3, `[dof]`: limits, assumed where none are given."""
+
+
+def courses_of(
+    plan: Plan, origin_ns: int, at_ns: int, previous: Callable[[int], State], reading: Reading
+) -> Iterator[Course]:
+    """Yield the courses of a plan, the most exact first: later ones are for when those before exceed limits.
+
+    A plan with a start begins there. Any other continues the previous plan, from its state at the origin, unless
+    positions say that the plan is another one: then their spline begins with the first of them. At last, noise is taken
+    out of positions by a spline with fewer knots.
+
+    Args:
+        plan: with all positions finite.
+        origin_ns: when its first step begins, ns.
+        at_ns: when it is taken up, ns; not before the origin.
+        previous: state of the previous plan at a time, ns.
+        reading: see `Reading`.
+
+    """
+    if not len(plan.steps):
+        yield Course(origin_ns, resting(plan.start.position, _MOMENT_S))
+        return
+    if plan.spline is not None:
+        yield Course(origin_ns, spline_motion(plan, plan.start or previous(origin_ns)))
+        return
+    before = plan.start or previous(origin_ns)
+    if plan.hold in (Hold.ACCELERATION, Hold.JERK):
+        held = acceleration_hold if plan.hold is Hold.ACCELERATION else jerk_hold
+        yield Course(origin_ns, held(plan.steps, plan.actions, before))
+        return
+    rows = _rows(plan, before)
+    absolute = plan.hold is Hold.POSITION
+    anchor = before if plan.start is not None else before._replace(acceleration=None)
+    rests = _is_goal(plan) or rests_at_end(np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance)
+    if plan.start is not None or not absolute or _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk):
+        yield Course(origin_ns, _through(plan.steps, rows, anchor, rests, reading))
+    first_ns = origin_ns
+    steps = plan.steps
+    if absolute:
+        first_ns += round(float(steps[0]) * 1e9)
+        steps = steps[1:]
+        if not len(steps):
+            yield Course(origin_ns, resting(rows[0], float(plan.steps[0])), first_ns)
+            return
+    else:
+        rows = np.vstack([before.position, rows])
+    for smooth in _alone(steps, rows, rests, reading):
+        yield Course(first_ns, smooth, first_ns)
+
+
+def stops_of(plan: Plan) -> np.ndarray:
+    """Which joints a plan tells to stop wherever they come to rest, bool `[dof]`: by velocities of 0."""
+    if plan.hold is not Hold.VELOCITY or plan.spline is not None or not len(plan.steps):
+        return np.zeros(plan.actions.shape[1] if plan.actions.ndim == 2 else 0, bool)
+    return ~plan.actions.any(axis=0)
+
+
+def _is_goal(plan: Plan) -> bool:
+    """Whether a plan is a single position: a goal, at which the robot comes to rest."""
+    return plan.hold is Hold.POSITION and len(plan.steps) == 1
+
+
+def _rows(plan: Plan, before: State) -> np.ndarray:
+    """Positions at the ends of the steps, `[H, dof]`."""
+    if plan.hold is Hold.POSITION:
+        return plan.actions
+    h = plan.steps[:, None]
+    velocities = plan.actions
+    if plan.hold is Hold.ACCELERATION_SEMI_IMPLICIT:
+        velocities = before.velocity + (plan.actions * h).cumsum(axis=0)
+    return before.position + (velocities * h).cumsum(axis=0)
+
+
+def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, reading: Reading) -> Motion:
+    """The motion from a state through positions."""
+    if rests and len(steps) == 1:
+        spline = cubic_spline(steps, np.vstack([anchor.position, rows]), anchor.velocity, ends_at_rest=True)
+        return settle(spline, reading.fade_time)
+    tolerance = reading.rest_tolerance
+    return motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
+
+
+def _continues(
+    plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], State], jerk: np.ndarray
+) -> bool:
+    """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it."""
+    over = int(np.searchsorted(plan.ends, (at_ns - origin_ns) * 1e-9, side="right"))
+    tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
+    for row in range(over):
+        state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))
+        if (np.abs(rows[row] - state.position) > tolerance).any():
+            return False
+    return True
+
+
+def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
+    """The spline through rows `[N + 1, dof]`, and smoother ones near them."""
+    spline = cubic_spline(steps, rows, ends_at_rest=rests)
+    yield settle(spline, reading.fade_time) if rests else spline
+    for stride in _ROWS_PER_KNOT:
+        if len(steps) < 2 * stride:
+            return
+        smooth = _least_squares(steps, rows, rests, stride)
+        if smooth is not None:
+            yield settle(smooth, reading.fade_time) if rests else smooth
+
+
+def _least_squares(steps: np.ndarray, rows: np.ndarray, rests: bool, stride: int) -> Motion | None:
+    """The spline with a knot at every `stride`-th row that is nearest to all rows; None if one is too far from it."""
+    matrix, coarse = _influence(steps.tobytes(), rests, stride)
+    knots, *_ = np.linalg.lstsq(matrix, rows, rcond=None)
+    if np.abs(matrix @ knots - rows).max() > _SMOOTHED_BY_RAD:
+        return None
+    if rests:
+        knots[-1] = rows[-1]
+    return cubic_spline(coarse, knots, ends_at_rest=rests)
+
+
+@lru_cache(maxsize=16)
+def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions at all rows by those at the knots, `[N + 1, K + 1]`, and the steps between the knots `[K]`."""
+    times = np.concatenate([[0.0], np.frombuffer(steps).cumsum()])
+    chosen = np.arange(0, len(times), stride)
+    chosen[-1] = len(times) - 1
+    coarse = np.diff(times[chosen])
+    unit = cubic_spline(coarse, np.eye(len(chosen)), ends_at_rest=rests)
+    matrix = unit.states_at(np.minimum(times, times[-1] * (1 - 1e-12)))[0]
+    matrix[-1] = np.eye(len(chosen))[-1]
+    return matrix, coarse

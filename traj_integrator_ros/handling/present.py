@@ -1,0 +1,225 @@
+"""What the controller commands now, and will command if nothing new arrives. Knows no ROS.
+
+It is known from the controller's own report, where there is one, and otherwise from what was published.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from ..execution.motion import Motion, State, resting
+from .courses import Course
+from .rejection import Rejected, RejectionReason
+
+_MATCH_S = 3e-3
+"""The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
+_MATCH_RAD = 2e-5
+_REMEMBERED_S = 0.5
+"""How long a motion that was replaced may still be in execution: until the next one has arrived."""
+_MOMENT_S = 1e-3
+_SILENT_S = 0.05
+_SILENT_PERIODS = 6.0
+
+
+class ControllerStatus(Enum):
+    """What the controller does, as far as the node knows."""
+
+    UNKNOWN = "unknown"
+    """It does not report, and nothing has been published to it that it would execute."""
+    ASSUMED = "assumed"
+    """It does not report; joint states agree with what was published."""
+    HOLDING = "holding"
+    """It reports a reference at rest."""
+    EXECUTING = "executing"
+    LATE = "late"
+    """It still executes a motion that has been replaced: the new one has not arrived in time."""
+    BLENDING = "blending"
+    """It executes the motion, up to 3 ms early or late, as after a replacement that blends."""
+    RESTARTED = "restarted"
+    """It has dropped the motion: restarted, aborted, or refused it."""
+    OTHER = "other"
+    """It executes a motion that this node has not published."""
+    SCALED = "scaled"
+    """It executes at another speed than planned."""
+    SILENT = "silent"
+    """It reported, and does not any more."""
+
+
+@dataclass(frozen=True)
+class ControllerReport:
+    """One message of the controller about itself, in the node's joint order, float64 `[dof]`."""
+
+    stamp_ns: int
+    reference: State
+    speed_scaling: float = 1.0
+
+
+class Present(NamedTuple):
+    """What the controller does from now on, until it is told otherwise."""
+
+    course: Course
+    follows: bool
+    """Whether it executes a motion of this node; otherwise it rests."""
+    known_from_ns: int
+    """The course is certain from here on: later than now while the controller bridges to its first point."""
+
+
+@dataclass
+class PresentCommand:
+    """The motions that were published and the controller's reports.
+
+    All times are nanoseconds of the node's clock.
+    """
+
+    status: ControllerStatus = ControllerStatus.UNKNOWN
+    _own: deque[tuple[int, Course, int]] = field(default_factory=lambda: deque(maxlen=64))
+    """When it was published, the motion, from when on it is certain."""
+    _report: ControllerReport | None = None
+    _received_ns: int = 0
+    _period_s: float = 0.0
+    transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
+    """Ages of reports at their arrival, s."""
+
+    @property
+    def reports(self) -> bool:
+        """Whether the controller has reported."""
+        return self._report is not None
+
+    def published(self, course: Course, known_from_ns: int, now_ns: int) -> None:
+        """Take note of a motion that was published."""
+        self._own.append((now_ns, course, known_from_ns))
+        while len(self._own) > 2 and (now_ns - self._own[1][0]) * 1e-9 > _REMEMBERED_S:
+            self._own.popleft()
+        if not self.reports:
+            self.status = ControllerStatus.ASSUMED
+
+    def take_report(self, report: ControllerReport, now_ns: int) -> None:
+        """Take a report of the controller; older ones than the last are ignored."""
+        last = self._report
+        if last is not None and report.stamp_ns <= last.stamp_ns:
+            if (last.stamp_ns - report.stamp_ns) * 1e-9 < 1.0:
+                return
+            last = None
+        if last is not None:
+            gap = (report.stamp_ns - last.stamp_ns) * 1e-9
+            self._period_s = gap if not self._period_s else 0.9 * self._period_s + 0.1 * min(gap, 2 * self._period_s)
+        self._report, self._received_ns = report, now_ns
+        self.transport.append(max((now_ns - report.stamp_ns) * 1e-9, 0.0))
+        self._compare(report)
+
+    def _compare(self, report: ControllerReport) -> None:
+        if abs(report.speed_scaling - 1.0) > 1e-3:
+            self.status = ControllerStatus.SCALED
+        elif self._own:
+            newest = len(self._own) - 1
+            for index in range(newest, -1, -1):
+                published_ns, course, known_from_ns = self._own[index]
+                if report.stamp_ns < known_from_ns and index == newest:
+                    self.status = ControllerStatus.EXECUTING  # it bridges to the first point
+                    return
+                exact = _matches(report, course)
+                if exact is not None:
+                    on_time = index == newest or report.stamp_ns <= self._own[index + 1][0] + round(_REMEMBERED_S * 1e9)
+                    if index == newest:
+                        self.status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
+                    elif on_time:
+                        late = _matches(report, self._own[newest][1]) is None
+                        self.status = ControllerStatus.LATE if late else ControllerStatus.EXECUTING
+                    return
+            self._own.clear()
+            self.status = ControllerStatus.RESTARTED if _rests(report.reference) else ControllerStatus.OTHER
+        elif self.status is not ControllerStatus.RESTARTED:
+            self.status = ControllerStatus.HOLDING if _rests(report.reference) else ControllerStatus.OTHER
+        elif not _rests(report.reference):
+            self.status = ControllerStatus.OTHER
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Whether the controller reported and no longer does."""
+        if self._report is None:
+            return False
+        silent = (now_ns - self._received_ns) * 1e-9 > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
+        if silent:
+            self.status = ControllerStatus.SILENT
+        return silent
+
+    def at(self, now_ns: int) -> Present | None:
+        """Return what the controller does from now on; None if that is not known.
+
+        Raises:
+            Rejected: controller_unavailable, if it reports something that cannot be continued.
+
+        """
+        if self.is_silent(now_ns):
+            age = (now_ns - self._received_ns) * 1e-9
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                f"controller_state: expected reports of the controller, got none for {age:.3f} s; "
+                "it is off, and would not take a trajectory",
+            )
+        if self.status is ControllerStatus.SCALED:
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are not "
+                "executed at the speed that they are checked at",
+            )
+        if self._own:
+            _, course, known_from_ns = self._own[-1]
+            return Present(course, True, max(known_from_ns, now_ns))
+        report = self._report
+        if report is None:
+            return None
+        if not _rests(report.reference):
+            raise Rejected(
+                RejectionReason.CONTROLLER_UNAVAILABLE,
+                "controller_state: the controller executes a motion that this node has not published; expected it at rest "
+                f"(largest velocity {np.abs(report.reference.velocity).max():.3g})",
+            )
+        return Present(Course(now_ns, resting(report.reference.position, _MOMENT_S)), False, now_ns)
+
+    def may_move(self) -> bool:
+        """Whether the controller reports a motion."""
+        return self._report is not None and not _rests(self._report.reference)
+
+    def moving_reference(self) -> tuple[int, State] | None:
+        """The last report's reference and its stamp, for a stop of a motion that is not this node's."""
+        return None if self._report is None else (self._report.stamp_ns, self._report.reference)
+
+    def commanded(self, time_ns: int) -> State | None:
+        """State that was, or will be, commanded at a time according to what was published; None if nothing was."""
+        for published_ns, course, _ in reversed(self._own):
+            if published_ns <= time_ns or published_ns == self._own[0][0]:
+                if time_ns < course.start_ns:
+                    continue
+                return course.state_at(time_ns)
+        return None
+
+    def drop(self) -> None:
+        """Forget what was published: the controller does not execute it any more."""
+        self._own.clear()
+        if not self.reports:
+            self.status = ControllerStatus.UNKNOWN
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._own.clear()
+        self._report, self.status = None, ControllerStatus.UNKNOWN
+
+
+def _matches(report: ControllerReport, course: Course) -> bool | None:
+    """Whether a reference is a motion's exactly (True), within 3 ms (False), or not at all (None)."""
+    own = course.state_at(report.stamp_ns)
+    apart = np.abs(report.reference.position - own.position)
+    speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
+    turn = np.abs(own.acceleration) * _MATCH_S**2
+    if (apart > speed * _MATCH_S + turn + _MATCH_RAD).any():
+        return None
+    return bool((apart <= speed * _MATCH_S / 2 + turn + _MATCH_RAD).all())
+
+
+def _rests(state: State) -> bool:
+    return float(np.abs(state.velocity).max(initial=0.0)) < 1e-6
