@@ -31,9 +31,11 @@ _SAMPLES = 65
 _CLOSING_S = 2.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
 _SLOW = 1e-6
+_SLOWEST = 0.01
+"""Share of the largest velocity that a joint may always use to catch up."""
 _STEPS = 3
 """Steps of the plan in which a difference of acceleration alone fades: it leads away from the rows meanwhile."""
-_SHORTEST_S = 1e-4
+_SHORTEST_S = 0.01
 _LONGEST_STOP_S = 30.0
 
 
@@ -177,7 +179,7 @@ def _speed_caps(
 ) -> np.ndarray:
     """Largest speed of each joint while it joins."""
     own = np.abs(bernstein(plan.coefficients, plan.steps, 1)).max(axis=(0, 1))
-    closing = np.maximum(np.abs(lack[0]) / _CLOSING_S, np.abs(present.velocity))
+    closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, np.abs(present.velocity))
     caps = np.where(own > _SLOW, np.maximum(catch_up * own, closing), bounds.velocity)
     return np.minimum(caps, bounds.velocity)
 
@@ -284,7 +286,7 @@ def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, fl
         if reach.reach(at(time), time):
             low, high = reach.extrema
             if low >= bounds.position_min - _ROUNDING and high <= bounds.position_max + _ROUNDING:
-                way = reach.track(time)
+                way = reach.track(at(time), time)
                 if not _retreats(way.coefficients, way.knots, plan):
                     return _then(way, plan), 0.0
                 fallback = fallback or _then(way, plan)
@@ -302,7 +304,7 @@ def _floating_to(problem: _Problem, joint: int, earliest: float) -> tuple[Track,
     time = _earliest(reach.reach, at, max(earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
     if time is None or not reach.reach(at(time), time):
         return None
-    way = reach.track(time)
+    way = reach.track(at(time), time)
     shift = float(_positions(way, np.array([time]))[0]) - at(time).position
     moved = plan.coefficients.copy()
     moved[:, 0] += shift

@@ -11,12 +11,14 @@ import numpy as np
 from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Synchronization
 from ruckig import Trajectory as RuckigTrajectory
 
-from .motion import Motion, State
+from .motion import Motion, State, taylor_shift
 from .tracks import DEGREE, Track, united
 
 _DONE = (Result.Working, Result.Finished)
 _NO_LIMIT = 1e9
 _RAISE = 1e-9
+_LEFT = 1 - 5e-4
+"""Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
 
 
 class JointState(NamedTuple):
@@ -85,7 +87,8 @@ class Reach:
         request.current_position = [start.position]
         request.current_velocity = [start.velocity]
         request.current_acceleration = [start.acceleration]
-        request.max_jerk = [bounds.jerk]
+        request.max_jerk = [bounds.jerk * _LEFT]
+        self._velocity_only = velocity_only
         if velocity_only:
             request.control_interface = ControlInterface.Velocity
 
@@ -119,9 +122,9 @@ class Reach:
         (bound,) = self._trajectory.position_extrema
         return bound.min, bound.max
 
-    def track(self, duration: float) -> Track:
-        """The last motion, ended at `duration`, s."""
-        return _track(self._trajectory.profiles[0][0], duration)
+    def track(self, target: JointState, duration: float) -> Track:
+        """The last motion, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
+        return _ended_in(_track(self._trajectory.profiles[0][0], duration), target, self._velocity_only)
 
 
 def _track(profile: Profile, duration: float | None) -> Track:
@@ -145,3 +148,20 @@ def _track(profile: Profile, duration: float | None) -> Track:
     coefficients = np.array(rows)
     assert coefficients.shape[1] == DEGREE + 1
     return Track(np.array([*starts, end]), coefficients)
+
+
+def _ended_in(track: Track, target: JointState, velocity_only: bool) -> Track:
+    """The track with the rounding of its end removed, by a quintic that grows over all of it."""
+    span = float(track.knots[-1])
+    t = span - float(track.knots[-2])
+    p = v = a = 0.0
+    for c in reversed(track.coefficients[-1].tolist()):
+        p, v, a = p * t + c, v * t + p, a * t + v  # all of the values before
+    v, a = target.velocity - v, target.acceleration - 2 * a
+    p = v * span / 2 - a * span**2 / 12 if velocity_only else target.position - p
+    growing = np.array(
+        [0.0, 0.0, 0.0, 10 * p - 4 * v * span + a * span**2 / 2, -15 * p + 7 * v * span - a * span**2,
+         6 * p - 3 * v * span + a * span**2 / 2]
+    )
+    growing[3:] /= span ** np.arange(3, 6)
+    return Track(track.knots, track.coefficients + taylor_shift(track.knots[:-1], DEGREE) @ growing)

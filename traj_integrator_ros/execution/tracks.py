@@ -38,13 +38,7 @@ def united(tracks: Sequence[Track], *, with_accelerations: bool = True, ends_at_
 
     """
     distinct = {id(track.knots): track.knots for track in tracks}
-    knots = np.unique(np.concatenate(list(distinct.values())))
-    keep = np.ones(len(knots), bool)
-    keep[:-1] = np.diff(knots) >= SHORTEST_GAP  # of two, the later one: the end stays where it is
-    keep[0] = True
-    if len(knots) > 2 and not keep[1:].all():
-        keep[1] = keep[1] and knots[1] - knots[0] >= SHORTEST_GAP
-    knots = knots[keep]
+    knots = spaced(np.unique(np.concatenate(list(distinct.values()))))
     begins = knots[:-1]
     coefficients = np.zeros((len(begins), DEGREE + 1, len(tracks)))
     placed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
@@ -61,3 +55,26 @@ def united(tracks: Sequence[Track], *, with_accelerations: bool = True, ends_at_
         column[over, 1:] = 0.0
         coefficients[:, :, joint] = column
     return Motion(knots, coefficients, with_accelerations, ends_at_rest)
+
+
+def spaced(knots: np.ndarray) -> np.ndarray:
+    """Knots without those that are less than a microsecond after another one; the first and the last are kept."""
+    gaps = np.diff(knots)
+    if len(gaps) < 2 or gaps.min() >= SHORTEST_GAP:
+        return knots
+    kept = [float(knots[0])]
+    for knot in knots[1:-1].tolist():
+        if knot - kept[-1] >= SHORTEST_GAP and knots[-1] - knot >= SHORTEST_GAP:
+            kept.append(knot)
+    return np.array([*kept, knots[-1]])
+
+
+def without_slivers(motion: Motion) -> Motion:
+    """The motion without pieces that are shorter than a microsecond: those after them begin earlier instead."""
+    knots = spaced(motion.knots)
+    if len(knots) == len(motion.knots):
+        return motion
+    first = np.searchsorted(motion.knots, knots[:-1] + SHORTEST_GAP, side="right") - 1
+    first = np.minimum(first, len(motion.coefficients) - 1)
+    shift = taylor_shift(knots[:-1] - motion.knots[first], motion.degree)
+    return Motion(knots, shift @ motion.coefficients[first], motion.with_accelerations, motion.ends_at_rest)

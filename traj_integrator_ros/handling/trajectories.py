@@ -14,7 +14,7 @@ from ..execution.native import all_finite
 from ..execution.points import Points, points_of
 from ..execution.profiles import stop_tracks
 from ..execution.rows import Hold
-from ..execution.tracks import track_of, united
+from ..execution.tracks import track_of, united, without_slivers
 from .assumed import assumed_limits
 from .courses import Course, Reading, courses_of, stops_of
 from .ending import stopped_at_end
@@ -319,6 +319,7 @@ class TrajectoryMaker:
             motion, start_ns = continued(before, motion), begins_ns
             brakes_at = None if brakes_at is None else brakes_at + before.duration
         require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+        motion = without_slivers(motion)
         points = points_of(motion)
         for name, values in zip(("position", "velocity", "acceleration"), points[1:], strict=True):
             if values is not None:
