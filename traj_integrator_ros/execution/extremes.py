@@ -7,6 +7,7 @@ from math import comb
 
 import numpy as np
 
+from . import native
 from .motion import Motion
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
@@ -18,6 +19,8 @@ _HALVINGS = 24
 def extremes(motion: Motion) -> np.ndarray:
     """Least and greatest position, velocity, acceleration and jerk of each joint: `[2, 4, D]`, exact up to rounding."""
     result = np.empty((2, len(QUANTITIES), motion.dof))
+    if native.extremes(motion.coefficients, motion.knots, result):
+        return result
     for order in range(len(QUANTITIES)):
         control = bernstein(motion.coefficients, motion.steps, order)
         for joint in range(motion.dof):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .extremes import bernstein, extremes, leaves_bounds
+from .extremes import extremes
 from .motion import Motion, State, raised, taylor_shift
 from .profiles import JointBounds, JointState, Reach
 from .tracks import DEGREE, SHORTEST_GAP, Track, track_of, united
@@ -65,14 +65,7 @@ class Bounds:
 
     def raised_to(self, motion: Motion, begin: State | None = None) -> Bounds:
         """Bounds that a motion keeps, from some state on: raised where it exceeds them (positions: widened)."""
-        control = [bernstein(motion.coefficients, motion.steps, order) for order in range(4)]
-        least = [part.min(axis=(0, 1)) for part in control]
-        most = [part.max(axis=(0, 1)) for part in control]
-        inside = (least[0] >= self.position_min).all() and (most[0] <= self.position_max).all()
-        for k, own in enumerate((self.velocity, self.acceleration, self.jerk), 1):
-            inside = inside and bool((np.maximum(most[k], -least[k]) <= own).all())
-        if not inside:
-            least, most = extremes(motion)
+        least, most = extremes(motion)
         largest = [np.maximum(most[k], -least[k]) for k in range(4)]
         low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
         if begin is not None:
@@ -178,7 +171,8 @@ def _speed_caps(
     plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float
 ) -> np.ndarray:
     """Largest speed of each joint while it joins."""
-    own = np.abs(bernstein(plan.coefficients, plan.steps, 1)).max(axis=(0, 1))
+    least, most = extremes(plan)
+    own = np.maximum(most[1], -least[1])
     closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, np.abs(present.velocity))
     caps = np.where(own > _SLOW, np.maximum(catch_up * own, closing), bounds.velocity)
     return np.minimum(caps, bounds.velocity)
@@ -249,18 +243,11 @@ def _keeps(
     coefficients: np.ndarray, steps: np.ndarray, columns: np.ndarray, bounds: Bounds, caps: np.ndarray
 ) -> np.ndarray:
     """Which joints `[M]` of pieces `[N, 6, M]` keep their bounds everywhere."""
-    count, _, joints = coefficients.shape
-    good = np.ones(joints, bool)
-    highs = (bounds.position_max, caps, bounds.acceleration, bounds.jerk)
-    for order, high in enumerate(highs):
-        high = high[columns] * (1 + (_ROUNDING if order else 0.0))
-        low = bounds.position_min[columns] if order == 0 else -high
-        control = bernstein(coefficients, steps, order)
-        near = ((control.max(axis=1) > high) | (control.min(axis=1) < low)) & good
-        pieces, which = np.nonzero(near)
-        if len(pieces):
-            leaves = leaves_bounds(control[pieces, :, which], low[which], high[which])
-            good[np.unique(which[leaves])] = False
+    knots = np.concatenate([[0.0], steps.cumsum()])
+    least, most = extremes(Motion(knots, np.ascontiguousarray(coefficients)))
+    good = (least[0] >= bounds.position_min[columns] - _ROUNDING) & (most[0] <= bounds.position_max[columns] + _ROUNDING)
+    for order, high in enumerate((caps, bounds.acceleration, bounds.jerk), 1):
+        good &= np.maximum(most[order], -least[order]) <= high[columns] * (1 + _ROUNDING)
     return good
 
 

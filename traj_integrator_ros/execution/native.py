@@ -30,6 +30,9 @@ coefficients `[N, K + 1, D]` to be written, K as `degree_through` has it.
 surely_keeps: Callable[..., bool | None] = getattr(_native, "surely_keeps", _nothing)
 """`surely_keeps(coefficients, knots, lows, highs)`: whether one of the quick checks of `extremes` shows it."""
 
+extremes: Callable[..., bool | None] = getattr(_native, "extremes", _nothing)
+"""`extremes(coefficients, knots, out)`: `extremes.extremes`, written into `[2, 4, D]`."""
+
 states_at_knots: Callable[..., bool | None] = getattr(_native, "states_at_knots", _nothing)
 """`states_at_knots(coefficients, knots, ends_at_rest, out)`: position, velocity, acceleration `[3, N + 1, D]`."""
 

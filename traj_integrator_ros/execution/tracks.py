@@ -39,13 +39,13 @@ def united(tracks: Sequence[Track], *, with_accelerations: bool = True, ends_at_
     """
     distinct = {id(track.knots): track.knots for track in tracks}
     knots = spaced(np.unique(np.concatenate(list(distinct.values()))))
-    begins = knots[:-1]
+    begins, middles = knots[:-1], (knots[:-1] + knots[1:]) / 2
     coefficients = np.zeros((len(begins), DEGREE + 1, len(tracks)))
     placed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for joint, track in enumerate(tracks):
         place = placed.get(id(track.knots))
         if place is None:
-            piece = np.searchsorted(track.knots, begins + SHORTEST_GAP / 2, side="right") - 1
+            piece = np.searchsorted(track.knots, middles, side="right") - 1  # dropped knots lie near the ends
             over = piece >= len(track.coefficients)
             piece = np.where(over, len(track.coefficients) - 1, piece)
             at = np.where(over, track.knots[-1], begins) - track.knots[piece]
@@ -74,7 +74,6 @@ def without_slivers(motion: Motion) -> Motion:
     knots = spaced(motion.knots)
     if len(knots) == len(motion.knots):
         return motion
-    first = np.searchsorted(motion.knots, knots[:-1] + SHORTEST_GAP, side="right") - 1
-    first = np.minimum(first, len(motion.coefficients) - 1)
+    first = np.searchsorted(motion.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
     shift = taylor_shift(knots[:-1] - motion.knots[first], motion.degree)
     return Motion(knots, shift @ motion.coefficients[first], motion.with_accelerations, motion.ends_at_rest)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "extremes.h"
 #include "limits.h"
 #include "points.h"
 #include "spline.h"
@@ -102,6 +103,16 @@ PyObject* py_states_at_knots(PyObject*, PyObject* const* args, Py_ssize_t count)
   Py_RETURN_TRUE;
 }
 
+// extremes(coefficients, knots, out) -> bool | None
+PyObject* py_extremes(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], out;
+  Pieces motion;
+  if (count != 3 || !take_motion(args[0], args[1], borrowed, motion) || motion.size > kLargestExtremesSize) Py_RETURN_NONE;
+  if (!out.take_doubles(args[2], 3, true) || out.size(0) != 2 || out.size(1) != 4 || out.size(2) != motion.dof) Py_RETURN_NONE;
+  extremes(motion, out.doubles());
+  Py_RETURN_TRUE;
+}
+
 // A number is finite if not all bits of its exponent are set.
 template <class Bits>
 bool all_finite(const void* numbers, long bytes, Bits exponent) {
@@ -134,6 +145,7 @@ PyCFunction as_method(Function* function) {
 PyMethodDef methods[] = {
     {"motion_through", as_method(&py_motion_through), METH_FASTCALL, "The motion through positions."},
     {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
+    {"extremes", as_method(&py_extremes), METH_FASTCALL, "Least and greatest values of the derivatives."},
     {"states_at_knots", as_method(&py_states_at_knots), METH_FASTCALL, "Position, velocity and acceleration."},
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},

@@ -1,0 +1,13 @@
+// Exact extremes of the polynomial pieces of a motion, as in `extremes.py`.
+#pragma once
+
+#include "pieces.h"
+
+namespace traj_integrator::execution {
+
+constexpr long kLargestExtremesSize = 16;
+
+// Least and greatest position, velocity, acceleration and jerk of each joint: out [2, 4, dof].
+void extremes(const Pieces& motion, double* out);
+
+}  // namespace traj_integrator::execution
