@@ -254,9 +254,10 @@ class TrajectoryMaker:
         stops = stops_of(plan) | self._left_out(plan)
         floating = np.full(len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None)
         finding, fallback = "", None
+        bounds = self._bounds_from(state, present, join_ns)
         for course in courses_of(plan, origin_ns, join_ns, previous, self._reading):
             require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            way, violation = self._joined(course, state, join_ns, stops, floating)
+            way, violation = self._joined(course, state, join_ns, stops, floating, bounds)
             if way is not None and not violation:
                 return way
             finding = finding or violation
@@ -267,12 +268,20 @@ class TrajectoryMaker:
         self._warn(rejected)
         return fallback
 
+    def _bounds_from(self, state: State, present: Present, join_ns: int) -> Bounds:
+        """Bounds of a join from a state: those of the motion in execution, where it uses more than was assumed."""
+        bounds = self.assumed.bounds
+        a = np.zeros_like(state.velocity) if state.acceleration is None else np.abs(state.acceleration)
+        if (a <= bounds.acceleration).all() and (np.abs(state.velocity) + a * a / (2 * bounds.jerk) <= bounds.velocity).all():
+            return bounds
+        return bounds.raised_to(present.course.rest_from(join_ns))
+
     def _left_out(self, plan: Plan) -> np.ndarray:
         """Joints that a position trajectory does not name: they stop."""
         return np.zeros(len(self._parameters.joint_names), bool) if plan.left_out is None else plan.left_out
 
     def _joined(
-        self, course: Course, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray
+        self, course: Course, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray, bounds: Bounds
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
         ahead = max(course.start_ns - join_ns, 0) * _NANOSECOND_S
@@ -280,7 +289,7 @@ class TrajectoryMaker:
         if ahead:
             rest = rest.begun_earlier(ahead)
         earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
-        bounds, brakes_at = self.assumed.bounds, None
+        brakes_at = None
         if self._parameters.publish_end == END_STOP:
             whole = stopped_at_end(rest, bounds, self._parameters.publish_rest_tolerance)
             brakes_at = rest.duration if whole.duration > rest.duration else None
