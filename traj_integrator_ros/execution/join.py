@@ -1,4 +1,4 @@
-"""From the state that a controller commands now to a plan: each joint by itself, within limits, as smoothly as they allow.
+"""From the state that a controller commands now to a plan: each joint by itself, within limits, as smooth as may be.
 
 A joint that is on its plan keeps it unchanged. Otherwise the difference fades as a quintic, over the first of several
 times in which that keeps all limits; where none does, the joint takes the fastest way (ruckig) to the earliest point of
@@ -41,13 +41,15 @@ _LONGEST_STOP_S = 30.0
 
 @dataclass(frozen=True)
 class Bounds:
-    """What joints may do while they join a plan, `[D]` each, in rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
+    """What joints may do while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
 
     position_min: np.ndarray
     position_max: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray
     jerk: np.ndarray
+    most: np.ndarray | float = np.inf
+    """Velocity, acceleration and jerk above which they are never raised, `[3, D]`: limits that somebody gave."""
 
     def of_joint(self, joint: int) -> JointBounds:
         """Those of one joint."""
@@ -63,15 +65,14 @@ class Bounds:
         """The same, with the positions of others."""
         return replace(self, position_min=other.position_min, position_max=other.position_max)
 
-    def raised_to(self, motion: Motion, begin: State | None = None) -> Bounds:
-        """Bounds that a motion keeps, from some state on: raised where it exceeds them (positions: widened)."""
+    def raised_to(self, motion: Motion) -> Bounds:
+        """Bounds that a motion keeps: raised where it exceeds assumed ones; positions are widened."""
         least, most = extremes(motion)
-        largest = [np.maximum(most[k], -least[k]) for k in range(4)]
+        own = np.stack([self.velocity, self.acceleration, self.jerk])
+        largest = np.maximum(most[1:], -least[1:])
+        velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
-        if begin is not None:
-            low, high = np.minimum(low, begin.position), np.maximum(high, begin.position)
-        return Bounds(low, high, *(np.maximum(own, part) for own, part in zip(
-            (self.velocity, self.acceleration, self.jerk), largest[1:], strict=True)))
+        return Bounds(low, high, velocity, acceleration, jerk, self.most)
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,9 @@ def join(
     if not pending.any():
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    problem = _Problem(plan, present, a, lack, bounds, _speed_caps(plan, lack, present, bounds, joining.catch_up), floats)
+    problem = _Problem(
+        plan, present, a, lack, bounds, _speed_caps(plan, lack, present, bounds, joining.catch_up), floats
+    )
     joined = plan
     if plan.with_accelerations:
         longest = max(joining.fade_times, default=0.0)
@@ -167,9 +170,7 @@ class _Problem:
         return self.bounds.of_joint(joint)._replace(velocity=float(self.caps[joint]))
 
 
-def _speed_caps(
-    plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float
-) -> np.ndarray:
+def _speed_caps(plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float) -> np.ndarray:
     """Largest speed of each joint while it joins."""
     least, most = extremes(plan)
     own = np.maximum(most[1], -least[1])
@@ -182,7 +183,7 @@ def _speed_caps(
 
 
 def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -> tuple[Motion, np.ndarray, np.ndarray]:
-    """The motion with the fading difference of those joints added that keep their limits, which they are, and shifts."""
+    """The motion with fading differences added where joints keep their limits, these joints, and shifts of plans."""
     plan = problem.plan
     nothing = np.zeros(plan.dof, bool), np.zeros(plan.dof)
     if time > plan.duration and not plan.ends_at_rest:
@@ -215,14 +216,16 @@ def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -
 def _fading_quintic(p: np.ndarray, v: np.ndarray, a: np.ndarray, span: float) -> np.ndarray:
     """Coefficients `[6, D]` of the quintic from a state to 0 in position, velocity and acceleration."""
     q, w, u = p / span**3, v / span**2, a / (2 * span)
-    return np.array([p, v, a / 2, -10 * q - 6 * w - 3 * u, (15 * q + 8 * w + 3 * u) / span, (-6 * q - 3 * w - u) / span**2])
+    return np.array(
+        [p, v, a / 2, -10 * q - 6 * w - 3 * u, (15 * q + 8 * w + 3 * u) / span, (-6 * q - 3 * w - u) / span**2]
+    )
 
 
 def _with_knot(motion: Motion, time: float) -> Motion:
     """The same motion with a knot at a time, s; prolonged by rest if it is shorter."""
     knots, degree = motion.knots, motion.degree
     at = int(np.searchsorted(knots, time))
-    if at < len(knots) and knots[at] - time < SHORTEST_GAP or at > 0 and time - knots[at - 1] < SHORTEST_GAP:
+    if (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP):
         return motion
     if at == len(knots):
         piece = np.zeros((1, degree + 1, motion.dof))
@@ -245,7 +248,9 @@ def _keeps(
     """Which joints `[M]` of pieces `[N, 6, M]` keep their bounds everywhere."""
     knots = np.concatenate([[0.0], steps.cumsum()])
     least, most = extremes(Motion(knots, np.ascontiguousarray(coefficients)))
-    good = (least[0] >= bounds.position_min[columns] - _ROUNDING) & (most[0] <= bounds.position_max[columns] + _ROUNDING)
+    good = (least[0] >= bounds.position_min[columns] - _ROUNDING) & (
+        most[0] <= bounds.position_max[columns] + _ROUNDING
+    )
     for order, high in enumerate((caps, bounds.acceleration, bounds.jerk), 1):
         good &= np.maximum(most[order], -least[order]) <= high[columns] * (1 + _ROUNDING)
     return good
@@ -271,9 +276,9 @@ def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, fl
     fallback: Track | None = None
     for _ in range(_MOST_TRIES):
         if reach.reach(at(time), time):
-            low, high = reach.extrema
-            if low >= bounds.position_min - _ROUNDING and high <= bounds.position_max + _ROUNDING:
-                way = reach.track(at(time), time)
+            way = reach.track(at(time), time)
+            least, most = extremes(Motion(way.knots, way.coefficients[:, :, None]))[:, 0, 0]
+            if least >= bounds.position_min - _ROUNDING and most <= bounds.position_max + _ROUNDING:
                 if not _retreats(way.coefficients, way.knots, plan):
                     return _then(way, plan), 0.0
                 fallback = fallback or _then(way, plan)
@@ -359,7 +364,7 @@ def _then(way: Track, plan: Track) -> Track:
 
 
 def _retreats(way: np.ndarray, knots: np.ndarray, plan: Track) -> bool:
-    """Whether a joint goes back on its way `[N, 6]` to a plan that goes forward, as the joint does or while it rests."""
+    """Whether a joint that rests, or goes forward as its plan does, goes back on its way `[N, 6]` there."""
     end = float(knots[-1])
     times = np.linspace(0.0, end, _SAMPLES)
     planned = _positions(plan, times)

@@ -1,6 +1,7 @@
 """Time-optimal motions of joints by ruckig: to rest as fast as possible, and to a state at a time.
 
-ruckig (MIT) solves both in microseconds and is well kept. It ignores limits of position, so callers check them.
+ruckig (MIT) solves both in microseconds and is well kept. It ignores limits of position, and misses extremes
+of position, so callers check them.
 """
 
 from __future__ import annotations
@@ -116,12 +117,6 @@ class Reach:
             return None
         return self._trajectory.duration if result in _DONE else None
 
-    @property
-    def extrema(self) -> tuple[float, float]:
-        """Least and greatest position of the last motion."""
-        (bound,) = self._trajectory.position_extrema
-        return bound.min, bound.max
-
     def track(self, target: JointState, duration: float) -> Track:
         """The last motion, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
         return _ended_in(_track(self._trajectory.profiles[0][0], duration), target, self._velocity_only)
@@ -160,8 +155,14 @@ def _ended_in(track: Track, target: JointState, velocity_only: bool) -> Track:
     v, a = target.velocity - v, target.acceleration - 2 * a
     p = v * span / 2 - a * span**2 / 12 if velocity_only else target.position - p
     growing = np.array(
-        [0.0, 0.0, 0.0, 10 * p - 4 * v * span + a * span**2 / 2, -15 * p + 7 * v * span - a * span**2,
-         6 * p - 3 * v * span + a * span**2 / 2]
+        [
+            0.0,
+            0.0,
+            0.0,
+            10 * p - 4 * v * span + a * span**2 / 2,
+            -15 * p + 7 * v * span - a * span**2,
+            6 * p - 3 * v * span + a * span**2 / 2,
+        ]
     )
     growing[3:] /= span ** np.arange(3, 6)
     return Track(track.knots, track.coefficients + taylor_shift(track.knots[:-1], DEGREE) @ growing)

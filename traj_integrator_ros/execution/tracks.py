@@ -34,7 +34,8 @@ def united(tracks: Sequence[Track], *, with_accelerations: bool = True, ends_at_
 
     Args:
         tracks: one for each joint.
-        with_accelerations, ends_at_rest: see `Motion`.
+        with_accelerations: see `Motion`.
+        ends_at_rest: see `Motion`.
 
     """
     distinct = {id(track.knots): track.knots for track in tracks}

@@ -9,6 +9,9 @@ import numpy as np
 from ..execution.join import Bounds
 from .limits import JointLimits
 
+_OF_SLACK = 0.5
+"""Share of the slack of a limit that joins and brakes use where the plan uses it, too."""
+
 
 class AssumedLimits(NamedTuple):
     """Limits with which every motion to a plan, and every brake, is made."""
@@ -20,7 +23,9 @@ class AssumedLimits(NamedTuple):
     """What was assumed, in words; empty if everything was given."""
 
 
-def assumed_limits(limits: JointLimits, stop_time: float, assumed_velocity: float) -> AssumedLimits:
+def assumed_limits(
+    limits: JointLimits, stop_time: float, assumed_velocity: float, *, exceeded: bool = False
+) -> AssumedLimits:
     """Complete the limits of joints.
 
     A joint without a limit of acceleration stops from its largest velocity v within T: its acceleration is 2 v / T and
@@ -30,10 +35,13 @@ def assumed_limits(limits: JointLimits, stop_time: float, assumed_velocity: floa
         limits: as they were given; missing or infinite ones are assumed.
         stop_time: T, s.
         assumed_velocity: rad/s, of joints whose velocity is not limited; 0: none is assumed.
+        exceeded: whether plans may exceed limits that were given, and their brakes with them.
 
     """
     dof = len(limits.joint_names)
-    low, high = (_full(bound, dof, off) for bound, off in zip(limits.bounds("position"), (-np.inf, np.inf), strict=True))
+    low, high = (
+        _full(bound, dof, off) for bound, off in zip(limits.bounds("position"), (-np.inf, np.inf), strict=True)
+    )
     velocity = _full(limits.velocity, dof, np.inf)
     unknown = ~np.isfinite(velocity)
     lacking = tuple(name for name, missing in zip(limits.joint_names, unknown, strict=True) if missing)
@@ -54,7 +62,9 @@ def assumed_limits(limits: JointLimits, stop_time: float, assumed_velocity: floa
         if missing.any()
     ]
     lacking = () if assumed_velocity > 0 else lacking
-    return AssumedLimits(Bounds(low, high, velocity, acceleration, jerk), lacking, ", ".join(parts))
+    given = np.stack([_full(bound, dof, np.inf) for bound in (limits.velocity, limits.acceleration, limits.jerk)])
+    most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
+    return AssumedLimits(Bounds(low, high, velocity, acceleration, jerk, most), lacking, ", ".join(parts))
 
 
 def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:

@@ -1,9 +1,8 @@
-"""From a plan to its course: the plan as a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
+"""From a plan to its course, a motion from its origin on, in the ways in which it can be read. Knows no ROS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,14 +11,13 @@ import numpy as np
 from ..execution.fade import settle
 from ..execution.holds import acceleration_hold, jerk_hold
 from ..execution.motion import Motion, State, resting
-from ..execution.native import all_finite
-from ..execution.rows import Hold, motion_of_actions, motion_of_positions
+from ..execution.rows import Hold, motion_of_positions
 from ..execution.spline import cubic_spline, rests_at_end
 from .plan import Plan
 from .spline_motion import spline_motion
 
 _AGREES = 0.02 / 60
-"""Times jerk dt^3: difference up to which a row lies on the previous plan; beyond, a spline through both would swing."""
+"""Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
 _SMOOTHED_BY_RAD = 2e-3
 """Most by which smoothing may move a row of a noisy plan."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
@@ -90,7 +88,9 @@ def courses_of(
     rows = _rows(plan, before)
     absolute = plan.hold is Hold.POSITION
     anchor = before if plan.start is not None else before._replace(acceleration=None)
-    rests = _is_goal(plan) or rests_at_end(np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance)
+    rests = _is_goal(plan) or rests_at_end(
+        np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance
+    )
     if plan.start is not None or not absolute or _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk):
         yield Course(origin_ns, _through(plan.steps, rows, anchor, rests, reading))
     first_ns = origin_ns

@@ -82,7 +82,9 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
         if low > 0:
             plan = track_of(motion.until(low), joint)
             knots = np.concatenate([plan.knots, low + begun.knots[1:]])
-            tracks[joint] = plan._replace(knots=knots, coefficients=np.concatenate([plan.coefficients, begun.coefficients]))
+            tracks[joint] = plan._replace(
+                knots=knots, coefficients=np.concatenate([plan.coefficients, begun.coefficients])
+            )
     return united(tracks, with_accelerations=motion.with_accelerations)
 
 

@@ -208,7 +208,8 @@ def _check_brake(parameters: NodeParameters) -> None:
     if velocity is None or parameters.publish_end != END_STOP:
         return
     fastest = np.where(np.isfinite(velocity), velocity, 0.0)
-    durations = stop_durations(fastest, assumed_limits(parameters.joint_limits, parameters.publish_brake_time, 1.0).bounds)
+    assumed = assumed_limits(parameters.joint_limits, parameters.publish_brake_time, 1.0)
+    durations = stop_durations(fastest, assumed.bounds)
     joint = int(durations.argmax())
     if not durations[joint] <= LONGEST_BRAKE_S:
         raise InvalidParameters(

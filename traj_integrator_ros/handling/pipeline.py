@@ -198,7 +198,7 @@ class Pipeline:
         if self.published.is_older(origin_ns):
             raise Rejected(
                 RejectionReason.STALE_SEQUENCE,
-                f"header.stamp: the sequence began {(now_ns - origin_ns) * 1e-9:.3f} s ago, before the one in execution",
+                f"header.stamp: it began {(now_ns - origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
             )
         trajectory = self._in_time(plan, now_ns)
         if trajectory is not None and clock is not None and trajectory.due_ns < (later_ns := clock()):
@@ -270,8 +270,9 @@ class Pipeline:
         joint = self.published.guard.exceeded(allowed) if moving else None
         if joint is None:
             return "", -1
+        deviation = self.published.guard.deviation[joint]
         return (
-            f"{self.parameters.joint_names[joint]} is {self.published.guard.deviation[joint]:.4g} away from its command, "
+            f"{self.parameters.joint_names[joint]} is {deviation:.4g} away from its command, "
             f"expected at most {allowed:g} (parameter supervision.deviation)",
             joint,
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.motion import Motion, State, resting
+from ..execution.motion import State, resting
 from .courses import Course
 from .rejection import Rejected, RejectionReason
 
@@ -118,7 +118,7 @@ class PresentCommand:
         elif self._own:
             newest = len(self._own) - 1
             for index in range(newest, -1, -1):
-                published_ns, course, known_from_ns = self._own[index]
+                _, course, known_from_ns = self._own[index]
                 if report.stamp_ns < known_from_ns and index == newest:
                     self.status = ControllerStatus.EXECUTING  # it bridges to the first point
                     return
@@ -164,8 +164,8 @@ class PresentCommand:
         if self.status is ControllerStatus.SCALED:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
-                f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are not "
-                "executed at the speed that they are checked at",
+                f"controller_state.speed_scaling_factor: expected 1, got {self._report.speed_scaling:g}: motions are "
+                "not executed at the speed that they are checked at",
             )
         if self._own:
             _, course, known_from_ns = self._own[-1]
@@ -176,8 +176,8 @@ class PresentCommand:
         if not _rests(report.reference):
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
-                "controller_state: the controller executes a motion that this node has not published; expected it at rest "
-                f"(largest velocity {np.abs(report.reference.velocity).max():.3g})",
+                "controller_state: the controller executes a motion that this node has not published; expected it at "
+                f"rest (largest velocity {np.abs(report.reference.velocity).max():.3g})",
             )
         return Present(Course(now_ns, resting(report.reference.position, _MOMENT_S)), False, now_ns)
 

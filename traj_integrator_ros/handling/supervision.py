@@ -1,4 +1,4 @@
-"""Whether the robot does what it is commanded: how far it is from its command, and by how much it lags. Knows no ROS."""
+"""Whether the robot does what it is commanded: how far it is from its command, and its lag. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -119,8 +119,10 @@ class Guard:
         """The joint that deviates most beyond what is allowed, rad; None: none does."""
         if self._follower is None or allowed <= 0:
             return None
-        more = np.zeros_like(self.deviation) if self._allowed is None else np.where(
-            self._allowed > allowed, self._allowed + allowed / 2, 0.0
+        more = (
+            np.zeros_like(self.deviation)
+            if self._allowed is None
+            else np.where(self._allowed > allowed, self._allowed + allowed / 2, 0.0)
         )
         beyond = self.deviation - np.maximum(allowed, more)
         joint = int(beyond.argmax())

@@ -11,7 +11,7 @@ import numpy as np
 from ..execution.join import Bounds, Joining, join
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
-from ..execution.points import Points, points_of
+from ..execution.points import points_of
 from ..execution.profiles import stop_tracks
 from ..execution.rows import Hold
 from ..execution.tracks import track_of, united, without_slivers
@@ -80,7 +80,12 @@ class TrajectoryMaker:
         self._published = published
         self._warn = warn
         self._on_schedule = parameters.start_from == START_FROM_PREVIOUS
-        self.assumed = assumed_limits(limits, parameters.publish_brake_time, parameters.limits_assumed_velocity)
+        self.assumed = assumed_limits(
+            limits,
+            parameters.publish_brake_time,
+            parameters.limits_assumed_velocity,
+            exceeded=parameters.limits_action != ACTION_REJECT,
+        )
         fade = parameters.publish_fade_time
         self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
         self._reading = Reading(parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk)
@@ -252,7 +257,9 @@ class TrajectoryMaker:
             return present.course.state_at(time_ns)
 
         stops = stops_of(plan) | self._left_out(plan)
-        floating = np.full(len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None)
+        floating = np.full(
+            len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None
+        )
         finding, fallback = "", None
         bounds = self._bounds_from(state, present, join_ns)
         for course in courses_of(plan, origin_ns, join_ns, previous, self._reading):
@@ -272,7 +279,9 @@ class TrajectoryMaker:
         """Bounds of a join from a state: those of the motion in execution, where it uses more than was assumed."""
         bounds = self.assumed.bounds
         a = np.zeros_like(state.velocity) if state.acceleration is None else np.abs(state.acceleration)
-        if (a <= bounds.acceleration).all() and (np.abs(state.velocity) + a * a / (2 * bounds.jerk) <= bounds.velocity).all():
+        if (a <= bounds.acceleration).all() and (
+            np.abs(state.velocity) + a * a / (2 * bounds.jerk) <= bounds.velocity
+        ).all():
             return bounds
         return bounds.raised_to(present.course.rest_from(join_ns))
 
@@ -306,7 +315,9 @@ class TrajectoryMaker:
         if joined is not rest and not violation:
             violation = find_motion_violation(joined, self._limits.containing(state.position), None)
         kept = Course(join_ns, rest) if stops.any() or ahead else course._replace(motion=self._ended(course.motion))
-        return _Way(joined, kept._replace(motion=kept.motion.moved(shift) if shift.any() else kept.motion), brakes_at), violation
+        return _Way(
+            joined, kept._replace(motion=kept.motion.moved(shift) if shift.any() else kept.motion), brakes_at
+        ), violation
 
     def _ended(self, motion: Motion) -> Motion:
         if self._parameters.publish_end != END_STOP:
@@ -385,7 +396,9 @@ class TrajectoryMaker:
         measured = self._measured(now_ns)
         if measured is None:
             return
-        gap = np.abs(self._turned(measured.position, present.course.motion.begin.position) - present.course.motion.begin.position)
+        gap = np.abs(
+            self._turned(measured.position, present.course.motion.begin.position) - present.course.motion.begin.position
+        )
         if gap.max() <= allowed:
             return
         planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
@@ -394,8 +407,8 @@ class TrajectoryMaker:
         if apart[joint] > allowed:
             raise Rejected(
                 RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[int(gap.argmax())]} is {gap.max():.4g} away from its command, and the plan "
-                f"of {self._parameters.joint_names[joint]} begins {apart[joint]:.4g} away from it; expected at most "
+                f"{self._parameters.joint_names[int(gap.argmax())]} is {gap.max():.4g} away from its command, and the "
+                f"plan of {self._parameters.joint_names[joint]} begins {apart[joint]:.4g} away from it; expected at most "
                 f"{allowed:g} (parameter supervision.deviation)",
             )
         self._published.guard.allow(gap)
