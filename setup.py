@@ -14,7 +14,7 @@ PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
-PLAIN = ("execution",)
+PLAIN = ("execution", "kernels.retime")
 """Sub-packages with C++ in `src/` that needs nothing but Python."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
@@ -23,7 +23,7 @@ DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in
 def compiled_parts() -> dict[str, object]:
     """Arguments of setup() that build the C++ parts, where that is possible; else the package is pure Python.
 
-    Those are the kernels, which need torch, and what `execution` does in C++, which needs nothing.
+    Those are the kernels, which need torch, and `PLAIN`, which needs nothing.
     TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
     """
     wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")
@@ -79,11 +79,13 @@ def native_kernels(make: Callable[..., Extension]) -> Extension:
 
 def plain(name: str) -> Extension:
     """The C++ of a sub-package."""
+    folder = f"{PACKAGE}/{name.replace('.', '/')}/src"
     return Extension(
         f"{PACKAGE}.{name}._native",
-        sorted(glob(f"{PACKAGE}/{name}/src/*.cpp")),
-        depends=sorted(glob(f"{PACKAGE}/{name}/src/*.h")),
+        sorted(glob(f"{folder}/*.cpp")),
+        depends=sorted(path for pattern in ("*.h", "*.inc") for path in glob(f"{folder}/{pattern}")),
         extra_compile_args=COMPILE_ARGS,
+        extra_link_args=["-pthread"],
         language="c++",
     )
 

@@ -14,7 +14,7 @@ from files import hashed, write_at_once
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "kernels" / "native"
-PLAIN = (ROOT / "traj_integrator_ros" / "execution",)
+PLAIN = (ROOT / "traj_integrator_ros" / "execution", ROOT / "kernels" / "retime")
 FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "CFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
 
 

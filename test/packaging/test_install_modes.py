@@ -189,8 +189,10 @@ USE_NATIVE_KERNELS = """
 import array
 import torch
 from traj_integrator_ros.execution import _native
+from traj_integrator_ros.kernels.retime.native import native
 from traj_integrator_ros.kernels import Backend, acceleration_step, backend_info
 assert _native.all_finite(array.array("d", [1.0])) is True
+assert native() is not None
 assert backend_info()[0].backend is Backend.NATIVE, backend_info()
 trajectory = acceleration_step(torch.ones(2, 3, 4), torch.zeros(2, 4), dt=0.1, backend="native")
 assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.velocity
@@ -214,7 +216,7 @@ case " $* " in
     esac ;;
   *" -c "*) echo "${{source##*/}}" >> "{log}"
     case "$source" in
-      */dropin.cpp | */execution/src/*) exec "{compiler}" "$@" ;;
+      */dropin.cpp | */execution/src/* | */retime/src/*) exec "{compiler}" "$@" ;;
       *) exec "{compiler}" -x c++ -c /dev/null -o "$output" ;;
     esac ;;
   *) exec "{compiler}" "$@" ;;
@@ -245,7 +247,7 @@ def test_plain_pip_install_compiles_the_kernels_against_the_installed_torch(
         fresh.run("-c", USE_NATIVE_KERNELS)
     finally:
         output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
-    folders = ("kernels/native/src", "execution/src")
+    folders = ("kernels/native/src", "execution/src", "kernels/retime/src")
     sources = [path.name for folder in folders for path in (sdist / PACKAGE / folder).glob("*.cpp")]
     assert sorted(log.read_text().split()) == sorted(sources)
 
@@ -288,7 +290,10 @@ def test_what_the_cpp_kernels_lack_leaves_them_out_and_is_said(sdist: Path, tmp_
     }[missing]
     reason, left = {
         "a compiler": ("no C++ parts, since they did not compile", []),
-        "torch": ("no C++ kernels, since torch cannot be imported here", ["execution/_native"]),
+        "torch": (
+            "no C++ kernels, since torch cannot be imported here",
+            ["execution/_native", "kernels/retime/_native"],
+        ),
     }[missing]
     build = [sys.executable, "-c", BUILD_WHEEL]
     printed = output_of(build, cwd=tmp_path / PACKAGE, TRAJ_INTEGRATOR_NATIVE="", **variables)

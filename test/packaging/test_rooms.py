@@ -33,6 +33,7 @@ WITHIN_KERNELS: dict[str, set[str]] = {
     "triton": {"", "maps", "splines"},
     "costs": {"", "maps", "sharding", "splines"},
     "dropin": {"", "maps"},
+    "retime": {""},
 }
 """The rooms of the kernels in the same way; "" is the machinery that they share, which loads them by name."""
 LIBRARIES: dict[str, set[str]] = {

@@ -1,0 +1,133 @@
+"""What retiming returns."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+KINDS = ("velocity", "acceleration", "jerk")
+
+
+class RetimeStatus(enum.IntEnum):
+    """How retiming one trajectory ended; the first two have a motion within the limits."""
+
+    DONE = 0
+    STILL = 1
+    """All rows are equal: one point, duration 0."""
+    START_TOO_FAST = 2
+    """No motion from the start speed keeps the limits; `largest_start_speed` would."""
+    END_TOO_FAST = 3
+    """No motion reaches the speed at the end from the start."""
+    NOT_CONVERGED = 4
+    EXCEEDS = 5
+    """There is a motion, but it exceeds a limit; `ratio` says by how much."""
+    NOT_FINITE = 6
+    """Rows or times with a number that is not finite."""
+    TOO_SHORT = 7
+    """The wanted duration is shorter than the shortest, which `duration` gives."""
+    TOO_LONG = 8
+    """A moving start or end does not allow to take as long as wanted."""
+
+
+@dataclass(frozen=True)
+class Retimed:
+    """Motions of a batch. Everything is float64 (indices int64); what does not exist is 0, joints -1.
+
+    `times`, `position`, `velocity` and `acceleration` are what a controller is to play: quintics between points with
+    accelerations (order 3), cubics where `acceleration` is None (order 2). Times are whole nanoseconds.
+    """
+
+    status: Tensor
+    """`[B]`, see `RetimeStatus`."""
+    duration: Tensor
+    """`[B]`, s."""
+    largest_start_speed: Tensor
+    """`[B]`, along the path, without regard to jerk."""
+    count: Tensor
+    """`[B]`, points of each trajectory."""
+    times: Tensor
+    """`[B, P]`, s."""
+    position: Tensor
+    """`[B, P, D]`."""
+    velocity: Tensor
+    acceleration: Tensor | None
+    row_times: Tensor
+    """`[B, W]`, s: when each waypoint is passed."""
+    ratio: Tensor
+    """`[B, 3]`: greatest velocity, acceleration and jerk anywhere between the points, relative to the limits."""
+    segment_ratio: Tensor
+    """`[B, W - 1, 3]`: the same between waypoints."""
+    segment_joint: Tensor
+    """`[B, W - 1, 3]`: the joints that reach them."""
+    unchanged: Tensor
+    """`[B]`, bool: slow only, and the plan keeps its limits: it is returned to the last bit as it came."""
+    iterations: Tensor
+    """`[B, 2]`: Newton steps, and rounds of tightening (order 3)."""
+
+    @property
+    def ok(self) -> Tensor:
+        """`[B]`, bool: which have a motion within the limits."""
+        return self.status <= RetimeStatus.STILL
+
+    def binding(self) -> tuple[Tensor, Tensor]:
+        """Kind of limit (0 velocity, 1 acceleration, 2 jerk) and joint that bind in each segment, `[B, W - 1]` each."""
+        kind = self.segment_ratio.argmax(-1)
+        return kind, self.segment_joint.gather(-1, kind[..., None])[..., 0]
+
+    def reason(self, index: int) -> str:
+        """Why a trajectory has no motion within its limits, in a sentence; "" if it has one."""
+        status = RetimeStatus(int(self.status[index]))
+        if status <= RetimeStatus.STILL:
+            return ""
+        if status == RetimeStatus.EXCEEDS:
+            kind = int(self.ratio[index].argmax())
+            most = float(self.ratio[index, kind])
+            segment = int(self.segment_ratio[index, :, kind].argmax())
+            joint = int(self.segment_joint[index, segment, kind])
+            return f"{KINDS[kind]} of joint {joint} reaches {most:.6g} of its limit behind waypoint {segment}"
+        return {
+            RetimeStatus.START_TOO_FAST: "the start is too fast for the limits: along the path, at most "
+            f"{float(self.largest_start_speed[index]):.6g}",
+            RetimeStatus.END_TOO_FAST: "the end cannot be reached with the speed that is wanted there",
+            RetimeStatus.NOT_CONVERGED: "no motion was found",
+            RetimeStatus.NOT_FINITE: "a waypoint is not finite",
+            RetimeStatus.TOO_SHORT: f"the shortest duration is {float(self.duration[index].detach()):.9g} s",
+            RetimeStatus.TOO_LONG: "a moving start or end cannot take that long",
+        }[status]
+
+    def states(self, times: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Position, velocity and acceleration that a controller commands at times `[T]` or `[B, T]`, `[B, T, D]` each.
+
+        Before the begin and behind the end it is the first or the last point. Trajectories without a motion give 0.
+        """
+        batch, points = self.times.shape
+        at = torch.as_tensor(times, dtype=torch.float64, device=self.times.device).expand(batch, -1).contiguous()
+        used = torch.arange(points, device=at.device) < self.count[:, None]
+        knots = torch.where(used, self.times, torch.inf)
+        last = (self.count - 2).clamp(min=0)[:, None]
+        piece = torch.minimum((torch.searchsorted(knots, at, right=True) - 1).clamp(min=0), last)
+
+        def of(values: Tensor, index: Tensor) -> Tensor:
+            return values.gather(1, index[..., None].expand(-1, -1, values.shape[2]))
+
+        after = torch.minimum(piece + 1, (self.count - 1).clamp(min=0)[:, None])
+        begin, end = self.times.gather(1, piece), self.times.gather(1, after)
+        h = torch.where(end > begin, end - begin, 1.0)[..., None]
+        e = ((at - begin).clamp(min=0)[..., None] / h).clamp(max=1)
+        p0, p1 = of(self.position, piece), of(self.position, after)
+        v0, v1 = of(self.velocity, piece) * h, of(self.velocity, after) * h
+        p = p1 - p0
+        if self.acceleration is None:
+            c = (p0, v0, 3 * p - 2 * v0 - v1, -2 * p + v0 + v1, 0 * p, 0 * p)
+        else:
+            a0, a1 = of(self.acceleration, piece) * h * h, of(self.acceleration, after) * h * h
+            third = 10 * p - 6 * v0 - 4 * v1 - 1.5 * a0 + 0.5 * a1
+            fourth = -15 * p + 8 * v0 + 7 * v1 + 1.5 * a0 - a1
+            c = (p0, v0, a0 / 2, third, fourth, 6 * p - 3 * v0 - 3 * v1 - 0.5 * a0 + 0.5 * a1)
+        position = c[0] + e * (c[1] + e * (c[2] + e * (c[3] + e * (c[4] + e * c[5]))))
+        velocity = (c[1] + e * (2 * c[2] + e * (3 * c[3] + e * (4 * c[4] + e * 5 * c[5])))) / h
+        acceleration = (2 * c[2] + e * (6 * c[3] + e * (12 * c[4] + e * 20 * c[5]))) / (h * h)
+        return position, velocity, acceleration

@@ -1,0 +1,201 @@
+"""The public function: from waypoints and limits to times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .limits import MotionLimits
+from .native import native
+from .retimed import Retimed
+
+MODES = ("fastest", "slow only")
+_LEAST_INTERVALS = 100
+_PER_SEGMENT = {2: 40, 3: 16}
+
+
+def retime(
+    waypoints: Tensor,
+    limits: MotionLimits,
+    *,
+    order: int = 3,
+    mode: str = "fastest",
+    dt: float | Tensor | None = None,
+    velocity: Tensor | None = None,
+    acceleration: Tensor | None = None,
+    start_speed: float | Tensor | None = None,
+    start_acceleration: float | Tensor = 0.0,
+    end_speed: float | Tensor | None = None,
+    end_acceleration: float | Tensor = 0.0,
+    duration: float | Tensor | None = None,
+    intervals: int | None = None,
+    hold: bool = True,
+    threads: int | None = None,
+) -> Retimed:
+    """Find the times at which a path is passed so that velocity, acceleration and jerk keep their limits everywhere.
+
+    "fastest": the path is the natural cubic spline through the waypoints over the distances between them; the result is
+    the shortest motion along it, or one of the wanted `duration`. "slow only": the waypoints are a plan with its own
+    times (`dt`), which is slowed where it exceeds a limit, and kept to the last bit if it exceeds none.
+
+    Computed in C++ in float64 on the CPU, also for tensors on other devices, whose results return there.
+
+    Args:
+        waypoints: `[B, W, D]`, rad, at least 2 of them; rows may repeat the one before in mode "fastest".
+        limits: limits of the joints.
+        order: 2: velocity and acceleration; 3: jerk, too.
+        mode: "fastest" or "slow only".
+        dt: slow only: between rows, s; a number or a tensor `[W - 1]`.
+        velocity: slow only: the plan's, `[B, W, D]`, rad/s. Without it the plan is a cubic spline at rest at both ends.
+        acceleration: slow only: the plan's, rad/s^2; order 3 needs it wherever there are velocities.
+        start_speed: a number or `[B]`: the length of the joint velocity, rad/s, default 0; slow only: the rate of the
+            plan's time, at most 1, default 1, and without effect where the plan rests.
+        start_acceleration: its derivative by time; order 3 only.
+        end_speed: the same at the end.
+        end_acceleration: the same at the end.
+        duration: wanted, s, a number or `[B]`; "fastest" only.
+        intervals: of the grid; default: 40 (order 2) or 16 (order 3) for each segment and at least 100; slow only: 2
+            for each row.
+        hold: order 2: keep the limits between the points of the grid, too. False leaves out that and the certificate's
+            stretch, as toppra does.
+        threads: at most; default: those of torch.
+
+    Raises:
+        TypeError, ValueError: an argument of a wrong type, shape or value, named. What depends on the values of one
+            trajectory is in `status` instead.
+        BackendUnavailable: the C++ extension is not built.
+
+    """
+    problem = _checked(waypoints, limits, order, mode, dt, velocity, acceleration, duration, intervals)
+    batch, rows, dof = waypoints.shape
+    default = 1.0 if mode == "slow only" else 0.0
+    ends = torch.stack(
+        [
+            _each("start_speed", default if start_speed is None else start_speed, batch, 0.0),
+            _each("start_acceleration", start_acceleration, batch, -math.inf),
+            _each("end_speed", default if end_speed is None else end_speed, batch, 0.0),
+            _each("end_acceleration", end_acceleration, batch, -math.inf),
+        ],
+        1,
+    )
+    if mode == "slow only" and float(ends[:, [0, 2]].max()) > 1:
+        raise ValueError("start_speed, end_speed: expected rates of at most 1 in mode 'slow only', got more")
+    wanted = None if duration is None else _each("duration", duration, batch, 0.0)
+    N = max(problem.intervals, rows - 1)
+    points, law = max(N + 1 if order == 2 else 2 * N + 1 + rows, rows), N + 3
+    info = torch.zeros(batch, 6, dtype=torch.int64)
+    scalars, times = _zeros(batch, 6), _zeros(batch, points)
+    states, row_times = _zeros(3, batch, points, dof), _zeros(batch, rows)
+    segment_ratio, laws = _zeros(batch, rows - 1, 3), _zeros(3, batch, law)
+    segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
+    inputs = (*problem.rows, problem.knots, *problem.limits, ends, wanted)
+    results = (info, scalars, times, states, row_times, segment_ratio, segment_joint, laws)
+    own_limits = problem.limits[0].shape[0] == batch
+    native().retime(
+        (batch, rows, dof, points, law, 0, dof if own_limits and batch > 1 else 0),
+        (order, N, mode == "slow only", hold, mode == "slow only"),
+        tuple(None if x is None else x.numpy() for x in inputs),
+        tuple(x.numpy() for x in results),
+        torch.get_num_threads() if threads is None else threads,
+    )
+    most = max(int(info[:, 1].max()), 1) if batch else 1
+    device = waypoints.device
+    has_acceleration = order == 3 or bool(info[:, 2].any())
+    parts = {
+        "status": info[:, 0],
+        "duration": scalars[:, 0],
+        "largest_start_speed": scalars[:, 1],
+        "count": info[:, 1],
+        "times": times[:, :most],
+        "position": states[0, :, :most],
+        "velocity": states[1, :, :most],
+        "acceleration": states[2, :, :most] if has_acceleration else None,
+        "row_times": row_times,
+        "ratio": scalars[:, 2:5],
+        "segment_ratio": segment_ratio,
+        "segment_joint": segment_joint,
+        "unchanged": info[:, 2] > 0,
+        "iterations": info[:, 3:5],
+    }
+    return Retimed(**{name: None if x is None else x.to(device) for name, x in parts.items()})
+
+
+@dataclass(frozen=True)
+class _Problem:
+    rows: tuple[Tensor, Tensor | None, Tensor | None]
+    knots: Tensor | None
+    limits: tuple[Tensor, ...]
+    intervals: int
+
+
+def _checked(
+    waypoints: Tensor,
+    limits: MotionLimits,
+    order: int,
+    mode: str,
+    dt: float | Tensor | None,
+    velocity: Tensor | None,
+    acceleration: Tensor | None,
+    duration: float | Tensor | None,
+    intervals: int | None,
+) -> _Problem:
+    if not isinstance(waypoints, Tensor) or not waypoints.is_floating_point():
+        raise TypeError("waypoints: expected a tensor of real numbers")
+    if waypoints.dim() != 3 or waypoints.shape[1] < 2 or waypoints.shape[2] < 1:
+        raise ValueError(f"waypoints: expected [B, W, D] with at least 2 rows, got {list(waypoints.shape)}")
+    if not isinstance(limits, MotionLimits):
+        raise TypeError(f"limits: expected MotionLimits, got {type(limits).__name__}")
+    if order not in (2, 3):
+        raise ValueError(f"order: expected 2 or 3, got {order!r}")
+    if mode not in MODES:
+        raise ValueError(f"mode: expected 'fastest' or 'slow only', got {mode!r}")
+    batch, rows, dof = waypoints.shape
+    bounds = tuple(row.detach().contiguous() for row in limits.rows(batch, dof))
+    if not any(bool(torch.isfinite(bound).any()) for bound in bounds[:3]):
+        raise ValueError("limits: expected a limit of velocity or acceleration, got none")
+    if order == 3 and limits.jerk is None:
+        raise ValueError("limits: expected a limit of jerk for order 3, got None")
+    if intervals is not None and (isinstance(intervals, bool) or not isinstance(intervals, int) or intervals < 4):
+        raise ValueError(f"intervals: expected a whole number of at least 4, got {intervals!r}")
+    slow = mode == "slow only"
+    for name, value in (("dt", dt), ("velocity", velocity), ("acceleration", acceleration)):
+        if value is not None and not slow:
+            raise ValueError(f"{name}: expected None in mode 'fastest', got a value")
+    if slow and duration is not None:
+        raise ValueError("duration: expected None in mode 'slow only', got a value")
+    if slow and dt is None:
+        raise ValueError("dt: expected the plan's step length in mode 'slow only', got None")
+    if acceleration is not None and velocity is None:
+        raise ValueError("velocity: expected a tensor with acceleration, got None")
+    if order == 3 and velocity is not None and acceleration is None:
+        raise ValueError("acceleration: expected a tensor with velocity for order 3, got None")
+    given = []
+    for name, value in (("waypoints", waypoints), ("velocity", velocity), ("acceleration", acceleration)):
+        if value is not None and value.shape != waypoints.shape:
+            raise ValueError(f"{name}: expected {list(waypoints.shape)}, got {list(value.shape)}")
+        given.append(None if value is None else value.detach().to("cpu", torch.float64).contiguous())
+    knots = None
+    if slow:
+        steps = torch.as_tensor(dt, dtype=torch.float64, device="cpu").detach()
+        if steps.shape not in ((), (1,), (rows - 1,)) or not bool((torch.isfinite(steps) & (steps > 0)).all()):
+            raise ValueError(f"dt: expected seconds greater than 0, a number or [{rows - 1}], got {dt}")
+        knots = torch.cat([torch.zeros(1, dtype=torch.float64), steps.expand(rows - 1).cumsum(0)]).contiguous()
+    per = 2 if slow else _PER_SEGMENT[order]
+    count = intervals if intervals is not None else max(_LEAST_INTERVALS if not slow else 4, per * (rows - 1))
+    return _Problem(tuple(given), knots, bounds, count)
+
+
+def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+    if tensor.shape not in ((), (1,), (batch,)):
+        raise ValueError(f"{name}: expected a number or [{batch}], got {list(tensor.shape)}")
+    if not bool((torch.isfinite(tensor) & (tensor >= least)).all()):
+        raise ValueError(f"{name}: expected finite numbers{' of at least 0' if least == 0 else ''}, got {value}")
+    return tensor.expand(batch)
+
+
+def _zeros(*shape: int) -> Tensor:
+    return torch.zeros(*shape, dtype=torch.float64)

@@ -1,0 +1,64 @@
+#include "batch.h"
+
+#include <algorithm>
+
+#include "threads.h"
+
+namespace traj_integrator::retiming {
+namespace {
+
+template <class T>
+void write(const std::vector<T>& from, T* to, int64_t width) {
+  std::copy_n(from.begin(), std::min<int64_t>(width, static_cast<int64_t>(from.size())), to);
+}
+
+void retime_one(const Batch& all, int64_t b) {
+  thread_local Retimer retimer;
+  const int64_t size = all.rows * all.dof;
+  const auto row = [&](const double* from) { return from == nullptr ? nullptr : from + b * size; };
+  const double* const knots = all.knots == nullptr ? nullptr : all.knots + b * all.knots_stride;
+  const PathRows rows{all.rows, all.dof, row(all.position), row(all.velocity), row(all.acceleration), knots, all.rests};
+  const auto limit = [&](int kind) { return all.limits[kind] + b * all.limits_stride; };
+  const double* const ends = all.ends + 4 * b;
+  Options options = all.options;
+  options.duration = all.duration == nullptr ? 0 : all.duration[b];
+  const Status status = retimer.retime(rows, {limit(0), limit(1), limit(2), limit(3)}, {ends[0], ends[1], ends[2], ends[3]}, options);
+
+  const Played& played = retimer.played;
+  int64_t* const info = all.info + 6 * b;
+  double* const scalars = all.scalars + 6 * b;
+  info[0] = static_cast<int64_t>(status);
+  info[2] = retimer.unchanged;
+  scalars[0] = retimer.duration;
+  scalars[1] = retimer.largest_start_speed;
+  if (status != Status::kDone && status != Status::kExceeds && status != Status::kStill) return;
+  info[1] = static_cast<int64_t>(played.times.size());
+  std::copy_n(played.ratio, 3, scalars + 2);
+  write(played.times, all.times + b * all.points, all.points);
+  const std::vector<double>* const states[] = {&played.position, &played.velocity, &played.acceleration};
+  for (int64_t k = 0; k < 3; ++k) {
+    const int64_t width = all.points * all.dof;
+    write(*states[k], all.states + (k * all.batch + b) * width, width);
+  }
+  write(played.row_times, all.row_times + b * all.rows, all.rows);
+  write(played.segment_ratio, all.segment_ratio + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
+  write(played.segment_joint, all.segment_joint + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
+  if (status == Status::kStill || retimer.unchanged) return;
+  const bool third = options.order == 3;
+  const std::vector<double>* const laws[] = {third ? &retimer.third.base.c : &retimer.second.s(),
+                                             third ? &retimer.third.b() : &retimer.second.x(),
+                                             third ? &retimer.third.times() : &retimer.second.times()};
+  for (int64_t k = 0; k < 3; ++k) write(*laws[k], all.laws + (k * all.batch + b) * all.law, all.law);
+  if (!third) return;
+  info[3] = retimer.third.iterations();
+  info[4] = retimer.third.rounds();
+  scalars[5] = retimer.third.base.h;
+}
+
+}  // namespace
+
+void retime(const Batch& batch, int64_t threads) {
+  on_threads(batch.batch, threads, [&](int64_t b) { retime_one(batch, b); });
+}
+
+}  // namespace traj_integrator::retiming

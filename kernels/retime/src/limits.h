@@ -1,0 +1,44 @@
+// Retiming: the times at which a path is passed, as early as limits of its joints allow. docs/retiming.md explains it.
+#pragma once
+
+#include <cstdint>
+
+namespace traj_integrator::retiming {
+
+// Limits of the joints, [D] each; infinite where there is none. Accelerations from lowest (negative) to highest.
+struct Limits {
+  const double* velocity;
+  const double* lowest;
+  const double* highest;
+  const double* jerk;
+};
+
+// Motion along the path at its ends: ds/dt and its derivative.
+struct Ends {
+  double start_speed = 0, start_acceleration = 0, end_speed = 0, end_acceleration = 0;
+  // A plan that is only slowed down, and rests at an end, may pass its time there at any rate.
+  bool free_start = false, free_end = false;
+
+  bool rests_before() const { return free_start || start_speed == 0; }
+  bool rests_after() const { return free_end || end_speed == 0; }
+};
+
+// The numbers are those of RetimeStatus in Python.
+enum class Status : int64_t {
+  kDone = 0,
+  kStill = 1,          // all rows are equal
+  kStartTooFast = 2,   // no motion from this speed keeps the limits
+  kEndTooFast = 3,     // no motion reaches the speed at the end
+  kNotConverged = 4,
+  kExceeds = 5,        // a motion was found, but it exceeds a limit: the certificate says by how much
+  kNotFinite = 6,      // a number that is not finite
+  kTooShort = 7,       // the wanted duration is shorter than the shortest
+  kTooLong = 8,        // the wanted duration cannot be reached from a moving start
+};
+
+// Ratios up to which a motion counts as keeping its limits.
+constexpr double kHeld = 1 + 1e-6;
+// Up to which local tightening goes on; a uniform stretch does the rest.
+constexpr double kAlmostHeld = 1 + 5e-4;
+
+}  // namespace traj_integrator::retiming

@@ -1,0 +1,50 @@
+// A path: joint positions as piecewise polynomials of a phase s.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace traj_integrator::retiming {
+
+// Rows of one trajectory, [W, D]; velocity and acceleration are derivatives by the phase, or null. `knots` are the
+// phases of the rows, or null: distances between the positions.
+struct PathRows {
+  int64_t rows, dof;
+  const double* position;
+  const double* velocity;
+  const double* acceleration;
+  const double* knots;
+  bool rests;  // without velocities: the spline begins and ends with velocity 0 instead of acceleration 0
+};
+
+class Path {
+ public:
+  // False if all rows are equal, so that there is nothing to time.
+  bool build(const PathRows& rows);
+
+  int64_t dof() const { return dof_; }
+  int64_t pieces() const { return static_cast<int64_t>(knots_.size()) - 1; }
+  const std::vector<double>& knots() const { return knots_; }
+  double begin() const { return knots_.front(); }
+  double end() const { return knots_.back(); }
+  // The knot of each given row: rows that repeat the one before share its knot.
+  const std::vector<int64_t>& knot_of_row() const { return knot_of_row_; }
+  // The piece that a phase lies in.
+  int64_t piece_at(double s) const;
+  // Position and derivatives by s, [D] each, of one piece; pointers that are null are left out. Element j is written to
+  // out[j * stride].
+  void evaluate(int64_t piece, double s, double* q, double* q1, double* q2, double* q3, int64_t stride = 1) const;
+
+ private:
+  void choose_rows(const PathRows& rows);
+  void through_positions(const PathRows& rows);
+  void through_states(const PathRows& rows);
+
+  int64_t dof_ = 0, degree_ = 3;
+  std::vector<double> knots_, coefficients_;  // coefficients [pieces, degree + 1, D], powers of s - knot
+  std::vector<int64_t> kept_, knot_of_row_;   // rows that are knots; the knot of each row
+  std::vector<double> second_, factor_;
+};
+
+}  // namespace traj_integrator::retiming

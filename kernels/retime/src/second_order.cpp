@@ -1,0 +1,286 @@
+#include "second_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace traj_integrator::retiming {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// x where nothing bounds it; larger ones would not be finite in products.
+constexpr double kLargest = 1e24;
+// Relative to the terms of the gap, not to u: that is often much smaller.
+constexpr double kGapTolerance = 1e-11;
+// Below this ratio to the interval, a row bounds x rather than u.
+constexpr double kVertical = 1e-9;
+constexpr int kMostRounds = 8;
+
+// Rows low - slope x <= u <= high - slope x of one interval; the last of `count` is the one that reaches the next point.
+struct Rows {
+  const double *low, *high, *slope;
+  int64_t count;
+  double next_low, next_high, next_slope;
+};
+
+struct Gap {
+  double value, low, high, low_slope, high_slope;
+  int32_t low_row, high_row;
+};
+
+Gap gap_at(const Rows& rows, double x) {
+  double most = rows.next_low - rows.next_slope * x, least = rows.next_high - rows.next_slope * x;
+  int32_t most_row = -1, least_row = -1;
+  for (int64_t k = 0; k < rows.count; ++k) {
+    const double shift = rows.slope[k] * x, low = rows.low[k] - shift, high = rows.high[k] - shift;
+    most_row = low > most ? static_cast<int32_t>(k) : most_row;
+    most = low > most ? low : most;
+    least_row = high < least ? static_cast<int32_t>(k) : least_row;
+    least = high < least ? high : least;
+  }
+  Gap gap;
+  gap.value = least - most;
+  gap.low_row = most_row;
+  gap.high_row = least_row;
+  gap.low = most_row < 0 ? rows.next_low : rows.low[most_row];
+  gap.high = least_row < 0 ? rows.next_high : rows.high[least_row];
+  gap.low_slope = most_row < 0 ? rows.next_slope : rows.slope[most_row];
+  gap.high_slope = least_row < 0 ? rows.next_slope : rows.slope[least_row];
+  return gap;
+}
+
+// The x next to `x` where the gap closes, in the direction of `sign` (-1: the largest x at most `x`); NaN: there is none.
+double closes(const Rows& rows, double x, double sign, int32_t* low_row, int32_t* high_row) {
+  *low_row = *high_row = -2;  // the bound of x itself
+  const double first = x;
+  for (int step = 0; step < 200; ++step) {
+    const Gap gap = gap_at(rows, x);
+    const double terms = std::abs(gap.low) + std::abs(gap.high) + (std::abs(gap.low_slope) + std::abs(gap.high_slope)) * x;
+    if (gap.value >= -kGapTolerance * terms) return x;
+    const double slope = gap.low_slope - gap.high_slope;  // of the gap
+    if (!(slope * sign > 0)) return std::nan("");
+    const double next = (gap.low - gap.high) / slope;
+    if (!(next >= 0) || (next - x) * sign <= 0) return x == first || !(next >= 0) ? std::nan("") : x;
+    x = next;
+    *low_row = gap.low_row;
+    *high_row = gap.high_row;
+  }
+  return std::nan("");
+}
+
+// The largest of |values| of a parabola through three, over the span of their abscissae -1, 0, 1.
+double parabola_peak(double a, double b, double c) {
+  const double most = std::max({a, b, c}), curvature = a - 2 * b + c, slope = (c - a) / 2;
+  if (!(curvature < 0) || std::abs(slope) >= -curvature) return most;
+  return std::max(most, b - slope * slope / (2 * curvature));
+}
+
+}  // namespace
+
+void SecondOrder::set_grid(const Path& path, int64_t intervals) {
+  path_ = &path;
+  const int64_t pieces = path.pieces(), dof = path.dof(), count = std::max(intervals, pieces);
+  s_.resize(static_cast<size_t>(count) + 1);
+  piece_.resize(static_cast<size_t>(count));
+  derivative_.resize(static_cast<size_t>(count * 4 * dof));
+  size_t next = 0;
+  for (int64_t m = 0; m < pieces; ++m) {
+    const int64_t parts = count / pieces + (m < count % pieces);
+    const double from = path.knots()[static_cast<size_t>(m)], to = path.knots()[static_cast<size_t>(m) + 1];
+    for (int64_t i = 0; i < parts; ++i) {
+      s_[next] = from + (to - from) * static_cast<double>(i) / static_cast<double>(parts);
+      piece_[next++] = m;
+    }
+  }
+  s_[next] = path.end();
+  for (int64_t i = 0; i < count; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    double* const d = derivative_.data() + i * 4 * dof;
+    path.evaluate(piece_[at], s_[at], nullptr, d, d + dof, nullptr);
+    path.evaluate(piece_[at], s_[at + 1], nullptr, d + 2 * dof, d + 3 * dof, nullptr);
+  }
+  velocity_scale_.assign(static_cast<size_t>(count), 1.0);
+  acceleration_scale_.assign(static_cast<size_t>(count), 1.0);
+}
+
+void SecondOrder::prepare(const Limits& limits, bool slow_only) {
+  const int64_t count = intervals(), dof = path_->dof();
+  const size_t rows = static_cast<size_t>(count * 2 * dof);
+  low_.resize(rows);
+  high_.resize(rows);
+  slope_.resize(rows);
+  bound_.assign(static_cast<size_t>(count) + 1, slow_only ? 1.0 : kLargest);
+  velocity_joint.assign(static_cast<size_t>(count) + 1, -1);
+  const auto bound = [&](size_t i, double x, int32_t joint) {
+    if (x < bound_[i]) {
+      bound_[i] = x;
+      velocity_joint[i] = joint;
+    }
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    const double D = s_[at + 1] - s_[at], *const d = derivatives(i);
+    const double scale = acceleration_scale_[at], speed = velocity_scale_[at];
+    for (int64_t j = 0; j < dof; ++j) {
+      const double begin = speed * limits.velocity[j] / std::abs(d[j]), end = speed * limits.velocity[j] / std::abs(d[2 * dof + j]);
+      if (d[j] != 0) bound(at, begin * begin, static_cast<int32_t>(j));
+      if (d[2 * dof + j] != 0) bound(at + 1, end * end, static_cast<int32_t>(j));
+      for (int side = 0; side < 2; ++side) {
+        const double r = d[(side == 0 ? 1 : 3) * dof + j], p = side == 0 ? d[j] : d[2 * dof + j] + 2 * D * r;
+        const size_t k = at * static_cast<size_t>(2 * dof) + static_cast<size_t>(side * dof + j);
+        const double lowest = scale * limits.lowest[j], highest = scale * limits.highest[j];
+        if (std::abs(p) <= kVertical * std::abs(r) * D || p == 0) {
+          low_[k] = -kInfinity;
+          high_[k] = kInfinity;
+          slope_[k] = 0;
+          if (r != 0) bound(at, (r > 0 ? highest : lowest) / r, static_cast<int32_t>(-2 - j));
+          continue;
+        }
+        const double inverse = 1 / p;
+        low_[k] = (p > 0 ? lowest : highest) * inverse;
+        high_[k] = (p > 0 ? highest : lowest) * inverse;
+        slope_[k] = r * inverse;
+      }
+    }
+  }
+}
+
+Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only) {
+  prepare(limits, slow_only);
+  const int64_t count = intervals(), width = 2 * path_->dof();
+  const size_t last = static_cast<size_t>(count);
+  x_.assign(last + 1, 0.0);
+  reachable.assign(last + 1, 0.0);
+  minimal_.assign(last + 1, 0.0);
+  upper_row.assign(last, -2);
+  lower_row.assign(last, -2);
+  forward_row.assign(last, -2);
+  const double goal = ends.free_end ? bound_[last] : ends.end_speed * ends.end_speed;
+  if (goal > bound_[last] * (1 + 1e-9)) return Status::kEndTooFast;
+  reachable[last] = goal;
+  minimal_[last] = ends.free_end ? 0 : goal;
+  const auto rows_of = [&](size_t i) {
+    const double D = s_[i + 1] - s_[i];
+    const size_t k = i * static_cast<size_t>(width);
+    return Rows{low_.data() + k, high_.data() + k, slope_.data() + k, width, minimal_[i + 1] / (2 * D),
+                reachable[i + 1] / (2 * D), 1 / (2 * D)};
+  };
+  for (size_t i = last; i-- > 0;) {
+    const Rows rows = rows_of(i);
+    reachable[i] = closes(rows, bound_[i], -1, &lower_row[i], &upper_row[i]);
+    if (!(reachable[i] >= 0)) return Status::kEndTooFast;
+    if (minimal_[i + 1] > 0) {
+      int32_t unused[2];
+      const double least = closes(rows, 0, 1, unused, unused + 1);
+      minimal_[i] = least >= 0 ? std::min(least, reachable[i]) : reachable[i];
+    }
+  }
+  const double start = ends.free_start ? reachable[0] : ends.start_speed * ends.start_speed;
+  if (start > reachable[0] * (1 + 1e-9)) return Status::kStartTooFast;
+  if (start < minimal_[0] * (1 - 1e-9)) return Status::kEndTooFast;
+  x_[0] = std::min(start, reachable[0]);
+  for (size_t i = 0; i < last; ++i) {
+    const double D = s_[i + 1] - s_[i];
+    const Gap gap = gap_at(rows_of(i), x_[i]);
+    const double next = x_[i] + 2 * D * (gap.high - gap.high_slope * x_[i]);
+    forward_row[i] = gap.high_row;
+    if (next >= reachable[i + 1]) forward_row[i] = -1;
+    x_[i + 1] = std::clamp(next, 0.0, reachable[i + 1]);
+  }
+  set_times();
+  return std::isfinite(t_.back()) ? Status::kDone : Status::kNotConverged;
+}
+
+Status SecondOrder::solve_held(const Limits& limits, const Ends& ends, bool slow_only) {
+  std::fill(velocity_scale_.begin(), velocity_scale_.end(), 1.0);
+  std::fill(acceleration_scale_.begin(), acceleration_scale_.end(), 1.0);
+  Status status = solve(limits, ends, slow_only);
+  if (status != Status::kDone) return status;
+  const bool rests = ends.rests_before() && ends.rests_after();
+  double kappa = 1;
+  std::vector<double> kept;
+  for (int round = 0;; ++round) {
+    if (worst_ratio(limits, round < kMostRounds, &kappa) <= (rests ? kAlmostHeld : kHeld)) break;
+    if (round == kMostRounds) break;
+    kept = x_;
+    if (solve(limits, ends, slow_only) != Status::kDone) {  // tightened beyond what the ends allow
+      x_ = kept;
+      set_times();
+      return Status::kExceeds;
+    }
+  }
+  if (kappa > kHeld && !rests) return Status::kExceeds;
+  if (kappa > 1 && rests) stretch(kappa);
+  return Status::kDone;
+}
+
+double SecondOrder::worst_ratio(const Limits& limits, bool tighten, double* kappa) {
+  const int64_t count = intervals(), dof = path_->dof();
+  constexpr int kSamples = 5;
+  std::vector<double> first(static_cast<size_t>(dof)), second(static_cast<size_t>(dof));
+  std::vector<double> v(static_cast<size_t>(dof * kSamples)), low(v.size()), high(v.size());
+  double worst = 0, stretch = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    const double D = s_[at + 1] - s_[at], u = (x_[at + 1] - x_[at]) / (2 * D);
+    for (int e = 0; e < kSamples; ++e) {
+      const double part = static_cast<double>(e) / (kSamples - 1), x = x_[at] + 2 * D * u * part;
+      const double *d1 = first.data(), *d2 = second.data(), *const d = derivatives(i);
+      if (e == 0) {
+        d1 = d;
+        d2 = d + dof;
+      } else if (e == kSamples - 1) {
+        d1 = d + 2 * dof;
+        d2 = d + 3 * dof;
+      } else {
+        path_->evaluate(piece_[at], s_[at] + D * part, nullptr, first.data(), second.data(), nullptr);
+      }
+      for (int64_t j = 0; j < dof; ++j) {
+        const size_t k = static_cast<size_t>(e * dof + j);
+        const double a = d2[j] * x + d1[j] * u;
+        v[k] = std::abs(d1[j]) * std::sqrt(x) / limits.velocity[j];
+        high[k] = a / limits.highest[j];
+        low[k] = a / limits.lowest[j];
+      }
+    }
+    double speed = 0, acceleration = 0;
+    for (int64_t j = 0; j < dof; ++j) {
+      for (int e = 0; e + 2 < kSamples; e += 2) {
+        const size_t k = static_cast<size_t>(e * dof + j), n = static_cast<size_t>(dof);
+        speed = std::max(speed, parabola_peak(v[k], v[k + n], v[k + 2 * n]));
+        acceleration = std::max(acceleration, parabola_peak(high[k], high[k + n], high[k + 2 * n]));
+        acceleration = std::max(acceleration, parabola_peak(low[k], low[k + n], low[k + 2 * n]));
+      }
+    }
+    worst = std::max({worst, speed, acceleration});
+    stretch = std::max({stretch, speed, std::sqrt(acceleration)});
+    if (tighten && speed > kHeld) velocity_scale_[at] /= speed;
+    if (tighten && acceleration > kHeld) acceleration_scale_[at] /= acceleration;
+  }
+  *kappa = stretch;
+  return worst;
+}
+
+void SecondOrder::stretch(double factor) {
+  for (double& x : x_) x /= factor * factor;
+  set_times();
+}
+
+void SecondOrder::set_times() {
+  t_.assign(x_.size(), 0.0);
+  for (size_t i = 0; i + 1 < x_.size(); ++i) {
+    t_[i + 1] = t_[i] + 2 * (s_[i + 1] - s_[i]) / (std::sqrt(x_[i]) + std::sqrt(x_[i + 1]));
+  }
+}
+
+double SecondOrder::largest_start_speed() const { return std::sqrt(reachable.front()); }
+
+void SecondOrder::at(double time, double* s, double* speed, double* acceleration) const {
+  const size_t i = static_cast<size_t>(std::upper_bound(t_.begin() + 1, t_.end() - 1, time) - t_.begin()) - 1;
+  const double from = std::sqrt(x_[i]), u = (x_[i + 1] - x_[i]) / (2 * (s_[i + 1] - s_[i])), tau = time - t_[i];
+  *s = std::clamp(s_[i] + tau * (from + tau * u / 2), s_[i], s_[i + 1]);
+  *speed = std::max(0.0, from + tau * u);
+  *acceleration = u;
+}
+
+}  // namespace traj_integrator::retiming

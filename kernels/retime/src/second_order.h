@@ -1,0 +1,58 @@
+// Time-optimal motion along a path under limits of velocity and acceleration.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "limits.h"
+#include "path.h"
+
+namespace traj_integrator::retiming {
+
+// Reachability analysis on a grid of the phase (Pham and Pham 2018), with x = (ds/dt)^2 linear in s on each interval.
+//
+// The linear programs of two variables are solved by Newton's method on the gap between the highest lower and the lowest
+// upper bound of the acceleration u, which is concave and piecewise linear in x.
+class SecondOrder {
+ public:
+  // Uniform intervals in every piece of the path, `intervals` in all (at least one for each piece).
+  void set_grid(const Path& path, int64_t intervals);
+  // The shortest motion; x <= 1 where only slowing is wanted.
+  Status solve(const Limits& limits, const Ends& ends, bool slow_only);
+  // The same, kept between the points of the grid, too: tightened where it is exceeded, then stretched if it begins and
+  // ends at rest. Gives kExceeds where that is not enough.
+  Status solve_held(const Limits& limits, const Ends& ends, bool slow_only);
+  // Divides the speed everywhere.
+  void stretch(double factor);
+
+  double largest_start_speed() const;
+  int64_t intervals() const { return static_cast<int64_t>(s_.size()) - 1; }
+  const std::vector<double>& s() const { return s_; }
+  const std::vector<double>& x() const { return x_; }
+  const std::vector<double>& times() const { return t_; }
+  int64_t piece(int64_t interval) const { return piece_[static_cast<size_t>(interval)]; }
+  // Phase and its derivatives at a time within [0, duration].
+  void at(double time, double* s, double* speed, double* acceleration) const;
+
+  // For the gradient: the bound of x at each point (which joint's velocity, or -1), and the rows that were active.
+  // (To be filled by `solve`.)
+  std::vector<int32_t> velocity_joint, upper_row, lower_row, forward_row;
+  std::vector<double> reachable;  // K+
+  int64_t rows_per_interval() const { return 2 * path_->dof(); }
+  const double* derivatives(int64_t interval) const { return derivative_.data() + interval * 4 * path_->dof(); }
+
+ private:
+  void prepare(const Limits& limits, bool slow_only);
+  double worst_ratio(const Limits& limits, bool tighten, double* kappa);
+  void set_times();
+
+  const Path* path_ = nullptr;
+  std::vector<double> s_, x_, t_;
+  std::vector<int64_t> piece_;
+  std::vector<double> derivative_;                          // [N, 4, D]: q', q'' at the begin, q', q'' at the end
+  std::vector<double> low_, high_, slope_;                  // [N, 2 D]: low - slope x <= u <= high - slope x
+  std::vector<double> bound_, minimal_;                     // x <= bound [N + 1]; K-
+  std::vector<double> velocity_scale_, acceleration_scale_;  // [N], <= 1
+};
+
+}  // namespace traj_integrator::retiming

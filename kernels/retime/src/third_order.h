@@ -1,0 +1,74 @@
+// Time-optimal motion along a path under limits of velocity, acceleration and jerk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "limits.h"
+#include "base_law.h"
+#include "path.h"
+#include "points.h"
+#include "rows.h"
+
+namespace traj_integrator::retiming {
+
+// Optimizes y(tau) = (d tau / dt)^2 of a base law s(tau) by a primal-dual interior-point method whose Newton matrix is
+// pentadiagonal; jerk rows, which are not convex, are linearized again in every iteration.
+class ThirdOrder {
+ public:
+  // `base` has to be in place; `slow_only`: y <= 1.
+  Status solve_held(const Path& path, const Limits& limits, const Ends& ends, bool slow_only);
+  void stretch(double factor);
+  // Times of the nodes, by quadrature.
+  void set_times();
+  // The time at the part e of an interval.
+  double time_at(int64_t interval, double e) const { return t_[static_cast<size_t>(interval)] + time_within(interval, e); }
+  // Interval and part at a time.
+  void place_at(double time, int64_t* interval, double* e) const;
+
+  // y, u = y' / 2 and w = y'' / 2 at a place.
+  void rate_at(int64_t interval, double e, double* yuw) const;
+
+  const std::vector<double>& b() const { return b_; }
+  const std::vector<double>& times() const { return t_; }
+  const std::vector<KnotPlace>& knots() const { return knots_; }
+  double worst() const { return worst_; }
+  int iterations() const { return iterations_; }
+  int rounds() const { return rounds_; }
+
+  BaseLaw base;
+  double tolerance = 1e-5;
+
+ private:
+  void form(const Path& path, const Limits& limits, bool slow_only);
+  void set_scales();
+  double largest_constant() const;
+  Rows rows_of(bool jerk);
+  void begin(double floor, double barrier);
+  void sum_up(double primal, double dual);
+  bool iterate(int most);
+  void solve_linear();
+  // Greatest ratio to the limits on a fine grid; kappa: the stretch that would keep them. Tightens scales if asked to.
+  double worst_ratio(bool tighten, double* kappa);
+  double time_within(int64_t interval, double e) const;
+
+  const Path* path_ = nullptr;
+  int64_t dof_ = 0, unknowns_ = 0;
+  bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false;
+  double Y_ = 1, worst_ = 0;
+  int iterations_ = 0, rounds_ = 0;
+  std::vector<KnotPlace> knots_;
+  Points slow_, fast_, fine_;  // velocity and acceleration; jerk; certificate
+  std::vector<double> inverse_[3], inverse_jerk_;  // 1 / highest, 1 / lowest, 1 / jerk; with sqrt(Y)
+  std::vector<double> velocity_bound_, fine_velocity_bound_;  // y <= bound
+  std::vector<double> velocity_scale_, acceleration_scale_, jerk_scale_;  // per interval, parts of the limits
+  std::vector<double> slow_scale_, fast_scale_, bound_inverse_;           // at the points, inverted
+  std::vector<double> multipliers_[16];  // z, l, dz, dl of acceleration and jerk, two sides each
+  std::vector<double> bound_z_, bound_l_, bound_dz_, bound_dl_;           // of the velocity rows
+  std::vector<double> work_slow_[32], work_fast_[32];
+  std::vector<double> b_, db_, gradient_, diagonal_[3], right_[3];
+  std::vector<double> ratio_, t_;
+};
+
+}  // namespace traj_integrator::retiming

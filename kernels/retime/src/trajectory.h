@@ -1,0 +1,60 @@
+// Retiming of one trajectory, from rows to points that a controller plays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "limits.h"
+#include "path.h"
+#include "second_order.h"
+#include "third_order.h"
+
+namespace traj_integrator::retiming {
+
+struct Options {
+  int64_t order = 3, intervals = 100;
+  bool slow_only = false;
+  bool hold = true;      // second order: keep the limits between the points of the grid, too
+  double duration = 0;   // wanted, s; 0: the shortest
+};
+
+// What is played: states at times, between which the controller interpolates. Times are whole nanoseconds.
+struct Played {
+  std::vector<double> times, position, velocity, acceleration;  // [P], [P, D]; no accelerations: cubics
+  std::vector<int64_t> segment;                                 // of the piece behind a point: the row before it
+  std::vector<double> row_times;                                // [W]
+  double ratio[3];                                              // the greatest of all pieces: velocity, acceleration, jerk
+  std::vector<double> segment_ratio;                            // [W - 1, 3], and the joints that reach them
+  std::vector<int64_t> segment_joint;
+};
+
+class Retimer {
+ public:
+  Status retime(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options);
+
+  double duration = 0, largest_start_speed = 0;
+  bool unchanged = false;  // slow only: the plan keeps its limits as it came
+  Path path;
+  SecondOrder second;
+  ThirdOrder third;
+  Played played;
+
+ private:
+  Status solve(const Limits& limits, const Ends& ends, const Options& options);
+  Status solve_third(const Limits& limits, const Ends& ends, const Options& options);
+  Status solve_for_duration(const Limits& limits, const Ends& ends, const Options& options);
+  double along_path(int64_t piece, double s, double& speed, double& acceleration) const;
+  template <class Solve>
+  Status tighten(const Limits& limits, const Solve& solve_once);
+  void stretch(double factor, const Options& options);
+  void play(const Options& options);
+  void add_point(double time, int64_t piece, double s, double speed, double acceleration, bool with_acceleration);
+  void certify(const Limits& limits, bool with_jerk);
+  bool plan_keeps(const PathRows& rows, const Limits& limits, const Options& options);
+
+  std::vector<int64_t> segment_of_piece_;
+  std::vector<double> scratch_, lowered_, row_times_of_knots_;
+};
+
+}  // namespace traj_integrator::retiming

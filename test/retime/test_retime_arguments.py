@@ -1,0 +1,71 @@
+"""Wrong arguments are named, with what was expected and what came."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from traj_integrator_ros.kernels.retime import MotionLimits, retime
+
+LIMITS = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
+WAYPOINTS = torch.tensor([[[0.0, 0.0], [0.5, 1.0], [1.0, 1.0]]])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"waypoints": [[0.0]]}, TypeError, "waypoints: expected a tensor of real numbers"),
+        ({"waypoints": torch.zeros(3, 2)}, ValueError, r"waypoints: expected \[B, W, D\]"),
+        ({"waypoints": torch.zeros(1, 1, 2)}, ValueError, "at least 2 rows"),
+        ({"limits": 3.0}, TypeError, "limits: expected MotionLimits, got float"),
+        ({"limits": MotionLimits(jerk=3.0)}, ValueError, "limits: expected a limit of velocity or acceleration"),
+        ({"limits": MotionLimits(velocity=1.0)}, ValueError, "limits: expected a limit of jerk for order 3"),
+        ({"limits": MotionLimits(velocity=-1.0, jerk=1.0)}, ValueError, "velocity: expected limits greater than 0"),
+        ({"limits": MotionLimits(velocity=torch.ones(3), jerk=1.0)}, ValueError, r"velocity: expected .* got \[1, 3\]"),
+        ({"limits": MotionLimits(velocity="fast", jerk=1.0)}, TypeError, "velocity: expected a number"),
+        ({"order": 4}, ValueError, "order: expected 2 or 3, got 4"),
+        ({"mode": "slow"}, ValueError, "mode: expected 'fastest' or 'slow only', got 'slow'"),
+        ({"mode": "slow only"}, ValueError, "dt: expected the plan's step length"),
+        ({"mode": "slow only", "dt": -1.0}, ValueError, "dt: expected seconds greater than 0"),
+        ({"mode": "slow only", "dt": 0.1, "start_speed": 2.0}, ValueError, "expected rates of at most 1"),
+        ({"mode": "slow only", "dt": 0.1, "duration": 2.0}, ValueError, "duration: expected None in mode 'slow only'"),
+        ({"dt": 0.1}, ValueError, "dt: expected None in mode 'fastest'"),
+        (
+            {"mode": "slow only", "dt": 0.1, "velocity": WAYPOINTS},
+            ValueError,
+            "acceleration: expected a tensor with velocity for order 3",
+        ),
+        ({"start_speed": -1.0}, ValueError, "start_speed: expected finite numbers of at least 0"),
+        ({"end_speed": torch.zeros(3)}, ValueError, r"end_speed: expected a number or \[1\]"),
+        ({"intervals": 2}, ValueError, "intervals: expected a whole number of at least 4"),
+    ],
+)
+def test_wrong_arguments_are_named(change: dict[str, object], error: type[Exception], told: str) -> None:
+    arguments = {"waypoints": WAYPOINTS, "limits": LIMITS, **change}
+    with pytest.raises(error, match=told):
+        retime(**arguments)
+
+
+def test_limits_that_are_left_out_do_not_bind() -> None:
+    motion = retime(WAYPOINTS, MotionLimits(acceleration=2.0), order=2)
+    assert motion.ok.all()
+    kind, joint = motion.binding()
+    assert kind.unique().tolist() == [1]
+    assert joint.min() >= 0
+
+
+def test_without_the_extension_the_error_says_what_is_missing() -> None:
+    program = (
+        "import sys; sys.modules['traj_integrator_ros.kernels.retime._native'] = None\n"
+        "import torch\n"
+        "from traj_integrator_ros.kernels import BackendUnavailable\n"
+        "from traj_integrator_ros.kernels.retime import MotionLimits, retime\n"
+        "try:\n    retime(torch.rand(1, 3, 2), MotionLimits(velocity=1.0), order=2)\n"
+        "except BackendUnavailable as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "retiming needs its C++ extension, which is not built" in done.stdout
+    assert "pip install" in done.stdout

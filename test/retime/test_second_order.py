@@ -1,0 +1,139 @@
+"""Times under limits of velocity and acceleration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from paths import as_limits, random_limits, random_path, sampled_ratios
+from scipy.interpolate import CubicSpline
+from scipy.optimize import linprog
+
+from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
+
+
+def by_linear_programs(waypoints: np.ndarray, limits: dict[str, np.ndarray], intervals: int) -> tuple[float, float]:
+    """Duration and largest start speed by reachability analysis with a general solver."""
+    knots = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(waypoints, axis=0), axis=1))])
+    pieces = len(knots) - 1
+    parts = [intervals // pieces + (m < intervals % pieces) for m in range(pieces)]
+    grid = np.concatenate(
+        [np.linspace(knots[m], knots[m + 1], parts[m] + 1)[:-1] for m in range(pieces)] + [knots[-1:]]
+    )
+    path = CubicSpline(knots, waypoints, bc_type="natural")
+    first, second, steps = path(grid, 1), path(grid, 2), np.diff(grid)
+    bound = np.min((limits["velocity"] / np.maximum(np.abs(first), 1e-12)) ** 2, axis=1)
+    high, low = limits["acceleration"], -limits["deceleration"]
+
+    def rows(i):
+        p = np.concatenate([first[i], first[i + 1] + 2 * steps[i] * second[i + 1]])
+        matrix = np.stack([p, np.concatenate([second[i], second[i + 1]])], 1)
+        return np.concatenate([matrix, -matrix]), np.concatenate([high, high, -low, -low])
+
+    reachable = np.zeros(len(grid))
+    for i in reversed(range(len(steps))):
+        matrix, right = rows(i)
+        scale = np.abs(matrix).max(axis=1)
+        to_next = np.array([[2 * steps[i], 1.0], [-2 * steps[i], -1.0]])
+        left = np.concatenate([matrix / scale[:, None], to_next])
+        values = np.concatenate([right / scale, [reachable[i + 1], 0.0]])
+        solved = linprog([0, -1], left, values, bounds=[(None, None), (0, bound[i])])
+        reachable[i] = -solved.fun
+    x = np.zeros(len(grid))
+    for i in range(len(steps)):
+        matrix, right = rows(i)
+        most = np.array([(r - m[1] * x[i]) / m[0] for m, r in zip(matrix, right, strict=True) if m[0] > 1e-12])
+        x[i + 1] = min(reachable[i + 1], x[i] + 2 * steps[i] * most.min())
+    speed = np.sqrt(reachable[0]) * np.linalg.norm(first[0])
+    return float(np.sum(2 * steps / (np.sqrt(x[1:]) + np.sqrt(x[:-1])))), float(speed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_duration_and_start_speed_are_those_of_a_general_solver(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    waypoints, limits = random_path(rng, int(rng.integers(2, 8)), 4), random_limits(rng, 4)
+    motion = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2, hold=False, intervals=40)
+    duration, speed = by_linear_programs(waypoints, limits, 40)
+    assert float(motion.duration[0]) == pytest.approx(duration, rel=2e-5)
+    assert float(motion.largest_start_speed[0]) == pytest.approx(speed, rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 12])
+def test_limits_are_kept_between_the_points(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for _ in range(5):
+        waypoints, limits = random_path(rng, rows), random_limits(rng)
+        motion = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2)
+        assert motion.ok.all(), motion.reason(0)
+        found = sampled_ratios(motion, 0, limits)
+        assert found.max() <= 1 + 1e-6
+        assert found.max() >= 0.995  # and are used
+        assert np.allclose(found, motion.ratio[0].numpy(), atol=2e-3)
+
+
+def test_the_waypoints_are_passed_at_their_times() -> None:
+    rng = np.random.default_rng(3)
+    waypoints = torch.tensor(random_path(rng, 9))[None]
+    for order in (2, 3):
+        motion = retime(waypoints, as_limits(random_limits(rng)), order=order)
+        position, velocity, _ = motion.states(motion.row_times)
+        assert torch.allclose(position, waypoints, atol=1e-6)
+        assert velocity[0, [0, -1]].abs().max() < 1e-9
+        assert (motion.row_times.diff() > 0).all()
+
+
+def test_a_batch_is_its_rows_one_by_one_on_any_number_of_threads() -> None:
+    rng = np.random.default_rng(5)
+    waypoints = torch.tensor(np.stack([random_path(rng, 6) for _ in range(5)]))
+    limits = [random_limits(rng) for _ in range(5)]
+    together = MotionLimits(**{name: torch.tensor(np.stack([each[name] for each in limits])) for name in limits[0]})
+    for order in (2, 3):
+        batch = retime(waypoints, together, order=order, threads=3)
+        for b in range(5):
+            alone = retime(waypoints[b : b + 1], as_limits(limits[b]), order=order, threads=1)
+            count = int(alone.count[0])
+            assert torch.equal(alone.times[0, :count], batch.times[b, :count])
+            assert torch.equal(alone.position[0, :count], batch.position[b, :count])
+
+
+def test_a_start_that_is_too_fast_is_refused_with_the_largest_possible() -> None:
+    rng = np.random.default_rng(7)
+    waypoints, limits = torch.tensor(random_path(rng, 6))[None], as_limits(random_limits(rng))
+    largest = float(retime(waypoints, limits, order=2).largest_start_speed[0])
+    refused = retime(waypoints, limits, order=2, start_speed=1.01 * largest)
+    assert int(refused.status[0]) == RetimeStatus.START_TOO_FAST
+    assert f"{float(refused.largest_start_speed[0]):.6g}" in refused.reason(0)
+    assert float(refused.largest_start_speed[0]) == pytest.approx(largest, rel=1e-3)
+    accepted = retime(waypoints, limits, order=2, start_speed=0.7 * largest)
+    assert accepted.ok.all(), accepted.reason(0)
+    assert accepted.velocity[0, 0].norm() == pytest.approx(0.7 * largest, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("moving", [False, True])
+def test_a_wanted_duration_is_met_and_a_shorter_one_refused(order: int, moving: bool) -> None:
+    rng = np.random.default_rng(11)
+    waypoints, limits = torch.tensor(random_path(rng, 5))[None], random_limits(rng)
+    speed = 0.2 if moving else 0.0
+    shortest = float(retime(waypoints, as_limits(limits), order=order, start_speed=speed).duration[0])
+    wanted = 1.3 * shortest
+    motion = retime(waypoints, as_limits(limits), order=order, start_speed=speed, duration=wanted)
+    assert motion.ok.all(), motion.reason(0)
+    assert float(motion.duration[0]) == pytest.approx(wanted, rel=1e-4)
+    assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
+    refused = retime(waypoints, as_limits(limits), order=order, start_speed=speed, duration=0.9 * shortest)
+    assert int(refused.status[0]) == RetimeStatus.TOO_SHORT
+    assert float(refused.duration[0]) == pytest.approx(shortest, rel=2e-2)
+
+
+def test_equal_rows_and_rows_that_are_not_finite_have_a_status_of_their_own() -> None:
+    waypoints = torch.zeros(3, 4, 2, dtype=torch.float64)
+    waypoints[1, :, 0] = torch.tensor([0.0, 0.0, 1.0, 1.0])
+    waypoints[2, 1, 1] = torch.nan
+    limits = MotionLimits(velocity=1.0, acceleration=2.0, jerk=20.0)
+    for order in (2, 3):
+        motion = retime(waypoints, limits, order=order)
+        assert motion.status.tolist() == [RetimeStatus.STILL, RetimeStatus.DONE, RetimeStatus.NOT_FINITE]
+        assert motion.ok.tolist() == [True, True, False]
+        assert motion.reason(2) == "a waypoint is not finite"
+        assert float(motion.duration[0]) == 0

@@ -1,0 +1,160 @@
+"""Times under limits of velocity, acceleration and jerk, and plans that are only slowed down."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from paths import as_limits, random_limits, random_path, sampled_ratios
+
+from traj_integrator_ros.kernels.retime import RetimeStatus, retime
+
+
+@pytest.mark.parametrize("rows", [2, 5, 14])
+def test_limits_are_kept_and_used_everywhere(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for _ in range(3):
+        waypoints, limits = random_path(rng, rows), random_limits(rng)
+        motion = retime(torch.tensor(waypoints)[None], as_limits(limits))
+        assert motion.ok.all(), motion.reason(0)
+        found = sampled_ratios(motion, 0, limits)
+        assert found.max() <= 1 + 1e-6
+        assert found.max() >= 0.995
+        quicker = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2)
+        assert 1 <= float(motion.duration[0] / quicker.duration[0]) < 1.5
+
+
+@pytest.mark.parametrize("length", [0.01, 0.5, 6.0])
+def test_a_straight_line_takes_hardly_longer_than_the_optimum(length: float) -> None:
+    ruckig = pytest.importorskip("ruckig")
+    limits = {"velocity": [1.5], "acceleration": [4.0], "deceleration": [4.0], "jerk": [40.0]}
+    state = ruckig.InputParameter(1)
+    state.current_position, state.target_position = [0.0], [length]
+    state.max_velocity, state.max_acceleration, state.max_jerk = [1.5], [4.0], [40.0]
+    optimal = ruckig.Trajectory(1)
+    ruckig.Ruckig(1).calculate(state, optimal)
+    bounds = as_limits({name: np.array(value) for name, value in limits.items()})
+    line = torch.tensor([[[0.0], [length]]], dtype=torch.float64)
+    motion = retime(line, bounds, intervals=200)
+    assert motion.ok.all()
+    assert 1 - 1e-6 <= float(motion.duration[0]) / optimal.duration <= 1.03
+
+
+@pytest.mark.parametrize("name", ["repeated rows", "tiny", "huge limits", "still joints", "reversal", "short step"])
+def test_hard_paths_are_solved(name: str) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(2):
+        waypoints, limits = random_path(rng, 7), random_limits(rng)
+        if name == "repeated rows":
+            waypoints = np.repeat(waypoints, [1, 2, 1, 3, 1, 1, 2], axis=0)
+        elif name == "tiny":
+            waypoints = waypoints * 1e-7
+        elif name == "huge limits":
+            for each in limits.values():
+                each[::2] = 1e6
+        elif name == "still joints":
+            waypoints[:, ::2] = waypoints[0, ::2]
+        elif name == "reversal":
+            waypoints = np.concatenate([waypoints, waypoints[-2::-1]])
+        else:
+            waypoints = np.insert(waypoints, 3, waypoints[2] + 1e-4 * rng.normal(size=7), axis=0)
+        motion = retime(torch.tensor(waypoints)[None], as_limits(limits))
+        assert motion.ok.all(), motion.reason(0)
+        assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
+
+
+def test_a_moving_start_is_kept_to_the_digit() -> None:
+    rng = np.random.default_rng(9)
+    waypoints, limits = torch.tensor(random_path(rng, 8))[None], random_limits(rng)
+    speed = 0.3 * float(retime(waypoints, as_limits(limits), order=2).largest_start_speed[0])
+    motion = retime(waypoints, as_limits(limits), start_speed=speed)
+    assert motion.ok.all(), motion.reason(0)
+    assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
+    assert motion.velocity[0, 0].norm() == pytest.approx(speed, rel=1e-6)
+
+
+def a_plan(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, dict[str, np.ndarray]]:
+    """Rows 20 ms apart that use their limits: positions, velocities, accelerations, step, limits."""
+    rng = np.random.default_rng(seed)
+    limits = random_limits(rng)
+    limits["deceleration"] = limits["acceleration"]
+    motion = retime(torch.tensor(random_path(rng, 5))[None], as_limits(limits))
+    steps = int(float(motion.duration[0]) / 0.02)
+    times = torch.linspace(0, float(motion.duration[0]), steps + 1, dtype=torch.float64)
+    return (*motion.states(times), float(times[1]), limits)
+
+
+def slowed(plan: tuple, factor: float):
+    position, velocity, acceleration, dt, limits = plan
+    powers = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
+    bounds = {name: value / factor ** powers[name] for name, value in limits.items()}
+    motion = retime(position, as_limits(bounds), mode="slow only", dt=dt, velocity=velocity, acceleration=acceleration)
+    return motion, bounds
+
+
+def test_a_plan_within_its_limits_comes_back_to_the_last_bit() -> None:
+    position, velocity, acceleration, dt, _ = plan = a_plan(1)
+    motion, _ = slowed(plan, 0.8)
+    assert motion.unchanged.all() and motion.ok.all()
+    assert torch.equal(motion.position, position)
+    assert torch.equal(motion.velocity, velocity)
+    assert torch.equal(motion.acceleration, acceleration)
+    assert torch.allclose(motion.times[0], dt * torch.arange(position.shape[1], dtype=torch.float64), atol=1e-12)
+    assert torch.equal(motion.row_times, motion.times)
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.1, 1.5])
+def test_a_plan_beyond_its_limits_is_slowed_on_its_path_by_less_than_as_a_whole(factor: float) -> None:
+    plan = a_plan(2)
+    motion, bounds = slowed(plan, factor)
+    assert motion.ok.all() and not motion.unchanged.any(), motion.reason(0)
+    assert sampled_ratios(motion, 0, bounds).max() <= 1 + 5e-4
+    original = plan[3] * (plan[0].shape[1] - 1)
+    assert original < float(motion.duration[0]) < factor * original
+    position, _, _ = motion.states(motion.row_times)
+    assert torch.allclose(position, plan[0], atol=1e-6)
+    assert (motion.row_times.diff() >= plan[3] * (1 - 1e-6)).all()
+
+
+def test_second_order_slows_down_only_too() -> None:
+    position, _, _, dt, limits = a_plan(4)
+    bounds = {name: value / (1.2 if name == "velocity" else 1.44) for name, value in limits.items()}
+    motion = retime(position, as_limits(bounds), order=2, mode="slow only", dt=dt)
+    assert motion.ok.all(), motion.reason(0)
+    assert sampled_ratios(motion, 0, bounds).max() <= 1 + 5e-4
+    assert dt * (position.shape[1] - 1) < float(motion.duration[0]) < 1.25 * dt * (position.shape[1] - 1)
+
+
+def test_impossible_starts_are_refused() -> None:
+    rng = np.random.default_rng(6)
+    waypoints, limits = torch.tensor(random_path(rng, 4))[None], as_limits(random_limits(rng))
+    motion = retime(waypoints, limits, start_speed=100.0)
+    assert int(motion.status[0]) == RetimeStatus.START_TOO_FAST
+    assert "too fast" in motion.reason(0)
+
+
+PROGRAM = """
+import torch
+from traj_integrator_ros.kernels.retime import MotionLimits, retime
+w = torch.randn(2, 6, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+motion = retime(w, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0))
+print([x.hex() for x in motion.duration.tolist()], motion.iterations.tolist())
+"""
+
+
+def test_every_instruction_set_gives_the_same_bits() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": name},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for name in ("baseline", "avx2", "avx512")
+    }
+    assert len(printed) == 1
