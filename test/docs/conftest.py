@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from documentation_pages import ROOT
 from preloaded_process import PreloadedProcess
 from preloaded_python import preloaded_python
 
-JOINTS = [f"panda_joint{i}" for i in range(1, 8)]
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with benchmarks, config and examples, `ros2` and `python`, and a recording motion.csv of a Panda."""
+    """A folder with benchmarks, config and examples, `ros2` and `python`."""
     for name in ("benchmarks", "config", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     commands = tmp_path / "bin"
@@ -29,13 +24,6 @@ def folder(tmp_path: Path) -> Path:
     ros2 = f'STAND_IN_FOLDER="{commands}" exec "{commands / "python"}" "{ROOT / "test" / "docs" / "ros2_stand_in.py"}"'
     (commands / "ros2").write_text(f'#!/bin/sh\n{ros2} "$@"\n', encoding="utf-8")
     (commands / "ros2").chmod(0o755)
-    time_s = np.arange(101) * 0.02
-    angle = np.pi * time_s[:, None] + np.arange(7)  # ends where it began, so that it can be played over and over
-    columns = [time_s[:, None], READY + 0.05 * np.sin(angle), 0.05 * np.pi * np.cos(angle)]
-    with (tmp_path / "motion.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["time", *(f"{q}_{name}" for q in ("position", "velocity") for name in JOINTS)])
-        writer.writerows(np.concatenate(columns, axis=1).tolist())
     return tmp_path
 
 

@@ -1,0 +1,40 @@
+"""The stand-in for the command ros2: what it takes, and what it says otherwise. The pages' tests use it on a node."""
+
+from __future__ import annotations
+
+import pytest
+
+from traj_integrator_ros.traffic import ros2
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ([], 2, "ros2: expected one of run traj_integrator_ros, topic pub, "),
+        (["topic", "hz", "/x"], 2, "lifecycle set, got topic hz"),
+        (["run", "traj_integrator_ros", "nonsense"], 2, "no executable 'nonsense' in traj_integrator_ros"),
+        (["topic", "pub", "/x", "std_msgs/msg/Strin", "{}"], 1, "expected a type such as std_msgs/msg/Name"),
+        (["topic", "pub", "/x", "std_msgs/msg/String", "{dat: a}"], 1, "expected values of String, got '{dat: a}': no"),
+        (["topic", "pub", "/x", "std_msgs/msg/String", "{data: [}"], 1, "expected YAML, got '{data: [}'"),
+        (["topic", "pub", "/x", "std_msgs/msg/Bool", "{data: 3}"], 1, "expected values of Bool"),
+        (["lifecycle", "set", "/n", "start"], 1, "expected one of configure, activate, deactivate, cleanup, shutdown"),
+    ],
+)
+def test_what_it_does_not_know_is_one_line(
+    arguments: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("std_msgs.msg", reason="std_msgs cannot be imported")
+    assert ros2.main(arguments) == code
+    said = capsys.readouterr().err
+    assert told in said and said.count("\n") == 1
+
+
+def test_messages_in_messages_are_filled_and_long_lists_are_cut() -> None:
+    trajectory = pytest.importorskip("trajectory_msgs.msg", reason="trajectory_msgs cannot be imported").JointTrajectory
+    point = "{positions: [0.5, 1], time_from_start: {sec: 2}}"
+    message = ros2._filled(trajectory(), f"{{joint_names: [a, b], points: [{point}]}}")
+    assert list(message.points[0].positions) == [0.5, 1.0] and message.points[0].time_from_start.sec == 2
+    assert ros2._plain(message, longest=1)["points"][0]["positions"] == [0.5, "..."]
+    assert ros2._plain(message)["joint_names"] == ["a", "b"]

@@ -1,0 +1,278 @@
+"""What this project's pages use of the command `ros2`, for machines without a ROS 2 installation.
+
+`ros2 run`, `topic pub` and `echo`, `service call`, `param`, `lifecycle`: with the same arguments and the same effect,
+by rclpy, which set-up installs from PyPI. docs/without_ros.md has the shell function that gives it its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ..tools.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+
+if TYPE_CHECKING:
+    from .participant import Participant
+
+PACKAGE = "traj_integrator_ros"
+TIMEOUT_S = 60.0
+SHOWN_NUMBERS = 128
+"""`topic echo` shows at most so many numbers of a list, as ros2 does."""
+_DISCOVERED_S = 0.3
+"""The other side of a topic may find us a moment after we have found it."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what `ros2` does with these arguments; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:2] == ["run", PACKAGE] and len(given) > 2:
+        return _run(given[2], given[3:])
+    verb = " ".join(given[:2])
+    if verb not in VERBS:
+        known = ", ".join((f"run {PACKAGE}", *VERBS))
+        print(f"ros2: expected one of {known}, got {verb or 'nothing'}", file=sys.stderr)
+        return EXIT_USAGE
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
+    try:
+        return VERBS[verb](given[2:])
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except (TimeoutError, _Wrong) as error:
+        print(f"ros2: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+class _Wrong(Exception):
+    """An argument that cannot be used; the message is one line."""
+
+
+def _run(tool: str, arguments: list[str]) -> int:
+    modules = {"integrator_node": PACKAGE, "demo": f"{PACKAGE}.demo"}
+    module = modules.get(tool, f"{PACKAGE}.tools.{tool}")
+    if not tool.isidentifier() or find_spec(module) is None:
+        print(f"ros2: no executable {tool!r} in {PACKAGE}", file=sys.stderr)
+        return EXIT_USAGE
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+def _options(
+    command: str, arguments: list[str], *names: str, flags: tuple[str, ...] = (), number: str = ""
+) -> argparse.Namespace:
+    """Parse positional arguments, `name?` being optional, flags, and an option with a number; all else is refused."""
+    parser = argparse.ArgumentParser(prog=f"ros2 {command}")
+    if number:
+        parser.add_argument(number, type=float, default=1.0)
+    for flag in flags:
+        parser.add_argument(flag, action="store_true")
+    for name in names:
+        parser.add_argument(name.rstrip("?"), nargs="?" if name.endswith("?") else None)
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def _participant(node: str = "/traj_integrator") -> Iterator[Participant]:
+    """A participant that talks to this node."""
+    from .participant import Participant
+
+    participant = Participant(node if node.startswith("/") else f"/{node}", name=f"ros2_{os.getpid()}")
+    try:
+        yield participant
+    finally:
+        participant.close()
+
+
+def _type(name: str, kind: str) -> type:
+    package, *_, message = name.split("/")
+    try:
+        return getattr(import_module(f"{package}.{kind}"), message)
+    except (ImportError, AttributeError, ValueError):
+        raise _Wrong(f"expected a type such as std_msgs/{kind}/Name, got {name!r}") from None
+
+
+def _values(text: str) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise _Wrong(f"expected YAML, got {text!r}: {str(error).splitlines()[0]}") from None
+
+
+def _filled(message: object, text: str) -> object:
+    values = _values(text)
+    try:
+        return _fill(message, values if values is not None else {})
+    except (KeyError, AttributeError, TypeError, ValueError, AssertionError) as error:
+        kind = type(message).__name__
+        told = f"no field {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise _Wrong(f"expected values of {kind}, got {text[:60]!r}: {told}") from None
+
+
+def _fill(message: object, values: dict[str, object]) -> object:
+    """Set the fields of a message from YAML; a name or a type that is wrong raises."""
+    for name, value in values.items():
+        field = message.get_fields_and_field_types()[name]
+        if isinstance(value, dict):
+            _fill(getattr(message, name), value)
+        elif isinstance(value, list) and re.fullmatch(r"sequence<(float|double|u?int\d+)>", field):
+            setattr(message, name, array(getattr(message, name).typecode, value))
+        elif isinstance(value, list) and (found := re.fullmatch(r"sequence<(\w+)/(\w+)>", field)):
+            kind = _type(f"{found[1]}/{found[2]}", "msg")
+            setattr(message, name, [_fill(kind(), one) for one in value])
+        elif field in ("float", "double"):
+            setattr(message, name, float(value))
+        else:
+            setattr(message, name, value)
+    return message
+
+
+def _plain(message: object, longest: int | None = None) -> object:
+    """A message as YAML knows it; lists of numbers up to this length."""
+    if hasattr(message, "get_fields_and_field_types"):
+        return {name: _plain(getattr(message, name), longest) for name in message.get_fields_and_field_types()}
+    if isinstance(message, (list, tuple, array)):
+        shown = [_plain(one, longest) for one in message[:longest]]
+        return shown if len(shown) == len(message) else [*shown, "..."]
+    return message if isinstance(message, (str, int, float, bool)) else str(message)
+
+
+def _topic_pub(arguments: list[str]) -> int:
+    options = _options("topic pub", arguments, "topic", "type", "values", flags=("--once",), number="--rate")
+    message = _filled(_type(options.type, "msg")(), options.values)
+    with _participant() as participant:
+        publisher = participant.publisher(type(message), options.topic, 10)
+        participant.wait_for(publisher.get_subscription_count, f"a subscription of {options.topic}", TIMEOUT_S)
+        time.sleep(_DISCOVERED_S)
+        publisher.publish(message)
+        while not options.once:
+            time.sleep(1 / options.rate)
+            publisher.publish(message)
+        time.sleep(_DISCOVERED_S)
+    return 0
+
+
+def _topic_echo(arguments: list[str]) -> int:
+    options = _options("topic echo", arguments, "topic", "type?", flags=("--once", "--full-length"))
+    import yaml
+    from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+    received: list[object] = []
+    with _participant() as participant:
+        node, name = participant.node, options.topic
+
+        def published() -> list[object]:
+            return node.get_publishers_info_by_topic(name)
+
+        kind = options.type
+        if not kind:
+            participant.wait_for(published, f"a publisher of {name}, whose type was not given", TIMEOUT_S)
+            kind = published()[0].topic_type
+        publishers = published()
+        keeps = publishers and all(p.qos_profile.durability is DurabilityPolicy.TRANSIENT_LOCAL for p in publishers)
+        loses = any(p.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT for p in publishers)
+        profile = QoSProfile(
+            depth=10,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if keeps else DurabilityPolicy.VOLATILE,
+            reliability=ReliabilityPolicy.BEST_EFFORT if loses else ReliabilityPolicy.RELIABLE,
+        )
+        node.create_subscription(_type(kind, "msg"), name, received.append, profile)
+        longest = None if options.full_length else SHOWN_NUMBERS
+        while True:
+            participant.wait_for(lambda: received, f"a message on {name}", TIMEOUT_S)
+            print(yaml.safe_dump(_plain(received.pop(0), longest), sort_keys=False) + "---", flush=True)
+            if options.once:
+                return 0
+
+
+def _service_call(arguments: list[str]) -> int:
+    options = _options("service call", arguments, "service", "type", "values?")
+    kind = _type(options.type, "srv")
+    request = _filled(kind.Request(), options.values or "{}")
+    with _participant() as participant:
+        print(f"response:\n{participant.call(kind, options.service, request, TIMEOUT_S)}")
+    return 0
+
+
+def _param_set(arguments: list[str]) -> int:
+    options = _options("param set", arguments, "node", "name", "value")
+    value = _values(options.value)
+    with _participant(options.node) as participant:
+        [(successful, reason)] = participant.set_parameters(**{options.name: value})
+    if successful:
+        print("Set parameter successful")
+    else:
+        print(f"Setting parameter failed: {reason}", file=sys.stderr)
+    return 0  # as ros2
+
+
+def _param_get(arguments: list[str]) -> int:
+    options = _options("param get", arguments, "node", "name")
+    with _participant(options.node) as participant:
+        print(f"value is: {participant.parameter(options.name)}")
+    return 0
+
+
+def _param_list(arguments: list[str]) -> int:
+    options = _options("param list", arguments, "node")
+    with _participant(options.node) as participant:
+        print("\n".join(f"  {name}" for name in sorted(participant.parameter_names())))
+    return 0
+
+
+def _param_describe(arguments: list[str]) -> int:
+    options = _options("param describe", arguments, "node", "name")
+    with _participant(options.node) as participant:
+        found = participant.descriptors([options.name])
+    for name, descriptor in found.items():
+        print(f"Parameter name: {name}\n  Description: {descriptor.description}")
+        for one in (*descriptor.floating_point_range, *descriptor.integer_range):
+            print(f"  Range: {one.from_value} to {one.to_value}")
+        print(f"  Constraints: {descriptor.additional_constraints}")
+    return 0
+
+
+def _lifecycle_get(arguments: list[str]) -> int:
+    options = _options("lifecycle get", arguments, "node")
+    with _participant(options.node) as participant:
+        label = participant.state()
+        from lifecycle_msgs.msg import State
+
+    print(f"{label} [{getattr(State, f'PRIMARY_STATE_{label.upper()}')}]")
+    return 0
+
+
+def _lifecycle_set(arguments: list[str]) -> int:
+    options = _options("lifecycle set", arguments, "node", "transition")
+    transitions = ("configure", "activate", "deactivate", "cleanup", "shutdown")
+    if options.transition not in transitions:
+        raise _Wrong(f"expected one of {', '.join(transitions)}, got {options.transition!r}")
+    with _participant(options.node) as participant:
+        succeeded = participant.change_state(options.transition)
+    print("Transitioning successful" if succeeded else "Transitioning failed")
+    return 0 if succeeded else EXIT_FAILED
+
+
+VERBS = {
+    "topic pub": _topic_pub,
+    "topic echo": _topic_echo,
+    "service call": _service_call,
+    "param get": _param_get,
+    "param set": _param_set,
+    "param list": _param_list,
+    "param describe": _param_describe,
+    "lifecycle get": _lifecycle_get,
+    "lifecycle set": _lifecycle_set,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
