@@ -12,9 +12,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from motions import sine_motion, write_csv
 from preloaded_python import preloaded_python
+
+from traj_integrator_ros.motions.files import read_samples
 
 pytestmark = pytest.mark.ros
 
@@ -93,6 +96,26 @@ def test_figures_are_drawn(planned):
         width, height = png_size(out / name)
         assert width >= 1500 and height >= 800
         assert (out / name).stat().st_size > 50_000, "hardly anything is drawn"
+
+
+@pytest.mark.slow
+def test_its_motion_is_written_for_the_tools(planned):
+    _, out = planned
+    table, bag = read_samples(out / "motion.csv"), read_samples(out / "motion_bag")
+    assert table.joint_names == bag.joint_names and len(table.time) == len(bag.time) > 1000
+    np.testing.assert_allclose(bag.velocity, table.velocity)
+    assert table.acceleration is not None
+
+
+def test_the_motion_alone_is_written_on_request(tmp_path):
+    table, bag = tmp_path / "new" / "m.csv", tmp_path / "bag"
+    for path in (table, bag):
+        result = run("--seconds", 1, "--write-motion", path)
+        assert (result.returncode, result.stdout) == (0, f"written: {path}: 1.0 s, 7 joints, 501 samples\n")
+        assert len(read_samples(path).time) == 501
+    for path, told in ((bag, "--write-motion: "), (tmp_path / "m.npz", "expected .csv, or no suffix for a bag")):
+        result = run("--seconds", 1, "--write-motion", path)
+        assert result.returncode == 2 and told in result.stderr and result.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -117,6 +117,12 @@ def test_all_mistakes_are_listed_not_only_the_first() -> None:
     assert [one.joint for one in check(trajectory, FULL)] == ["shoulder", "wrist"]
 
 
+def test_a_trajectory_of_another_robot_is_one_finding() -> None:
+    (found,) = check(named("panda_a", "panda_b"), Expectation(JOINTS, limits=LIMITS))
+    listed = "joints of the controller (shoulder, elbow, wrist), got panda_a, panda_b, which are those of another robot"
+    assert str(found) == f"joints: joint_names: expected {listed}"
+
+
 def test_limits_are_found_by_the_names_of_joints_in_any_order() -> None:
     order = (2, 0, 1)
     trajectory = with_point(2, velocities=[0.0, 3.0, 0.0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,10 @@ import pytest
 from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.handling.limits import JointLimits
+from traj_integrator_ros.motions import figures
 from traj_integrator_ros.motions.samples import Samples
+from traj_integrator_ros.motions.units import JointUnits
+from traj_integrator_ros.tools import drawing
 from traj_integrator_ros.tools.drawing import curves, draw_motion, violations
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -38,9 +43,35 @@ def test_exceeded_limits_are_reported_joint_by_joint(tmp_path: Path, quadratic: 
     assert [line.partition(",")[0] for line in told] == [
         "position of arm_a: highest 1.1 rad",
         "position of arm_b: lowest -0.95 rad",
-        "acceleration of arm_b: lowest -0.2 rad/s²",
+        "acceleration of arm_b: lowest -0.2 rad/s^2",
     ]
     assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_joint_at_rest_is_drawn_at_rest_and_not_as_its_noise(
+    tmp_path: Path, quadratic: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = 1e-27 * np.random.default_rng(0).standard_normal((4, len(quadratic.time)))
+    rows = {name: getattr(quadratic, name).copy() for name in ("position", "velocity", "acceleration", "jerk")}
+    for values, own in zip(rows.values(), noise, strict=True):
+        values[:, 1] = own
+    spans: list[float] = []
+
+    @contextmanager
+    def looked_at(*arguments: object) -> Iterator[object]:
+        with figures.figure(*arguments) as drawn:
+            yield drawn
+            spans.extend(float(np.ptp(axes.get_ylim())) for axes in drawn.axes)
+
+    monkeypatch.setattr(drawing, "figure", looked_at)
+    draw_motion(tmp_path / "rest.png", dataclasses.replace(quadratic, **rows))
+    assert min(spans) >= 1e-4 and len(spans) == 8
+
+
+def test_the_figure_has_the_units_of_the_urdf(tmp_path: Path, quadratic: Samples) -> None:
+    draw_motion(tmp_path / "units.svg", quadratic, units=JointUnits({"arm_a": True, "arm_b": True}))
+    text = (tmp_path / "units.svg").read_text()
+    assert "velocity [m/s]" in text and "rad" not in text
 
 
 def test_a_single_point_can_be_drawn(tmp_path: Path, quadratic: Samples) -> None:
@@ -51,7 +82,7 @@ def test_a_single_point_can_be_drawn(tmp_path: Path, quadratic: Samples) -> None
 
 def test_the_tool_draws_a_file(tool: Tool, tmp_path: Path, table: Path) -> None:
     result = tool("plot_trajectory", table, "--joints", "arm_b", "--out", "figure.png")
-    assert (result.returncode, result.stdout) == (0, "figure.png: 2 joints, 31 points, 0.600 s\n")
+    assert (result.returncode, result.stdout) == (0, "figure.png: 1 of 2 joints, 31 points, 0.600 s\n")
     assert (tmp_path / "figure.png").exists()
 
 
@@ -69,7 +100,8 @@ def test_parameters_of_another_robot_are_refused_and_missing_joints_reported(
     )  # fmt: skip
     told = tool(*arguments, "part.yaml")
     assert (told.returncode, told.stderr) == (0, "note: part.yaml has no limits of arm_b\n")
-    assert "limit exceeded: velocity of arm_a" in told.stdout and "0.1 rad/s, got 0." in told.stdout
+    where = {"integrate": "", "plot_trajectory": " at the points"}[tool_name]
+    assert f"limit exceeded{where}: velocity of arm_a" in told.stdout and "0.1 rad/s, got 0." in told.stdout
 
 
 def test_titles_that_are_too_long_are_made_to_fit_in_what_is_saved(tmp_path: Path) -> None:

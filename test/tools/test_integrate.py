@@ -320,3 +320,75 @@ def test_wrong_usage_is_one_line_and_2(
     result = tool("integrate", *arguments, "--quiet")
     assert result.returncode == 2
     assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path, table: Path) -> None:
+    (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n")
+    told = tool("integrate", "actions.csv", "--out", "out.csv")
+    assert (
+        "note: assumed, since neither the file nor an option says otherwise: actions are positions (--control-space), "
+        "steps are 0.02 s (--dt), the start is at position 0 (--start-position)\n"
+    ) in told.stdout
+    options = ("--control-space", "velocity", "--start-position", "0.1")
+    told = tool("integrate", "actions.csv", "--out", "out.csv", *options)
+    assert "otherwise: steps are 0.02 s (--dt)\n" in told.stdout
+    for nothing in (("actions.csv", *options, "--dt", "0.1"), (table,)):
+        assert "assumed" not in tool("integrate", *nothing, "--out", "out.csv").stdout
+    np.save(tmp_path / "actions.npy", np.zeros((2, 4, 1)))
+    assert "actions are positions" in tool("integrate", "actions.npy", "--batch-file", "--out", "results").stdout
+
+
+@pytest.mark.parametrize("rows", [(), ("--rows",)])
+def test_a_motion_without_velocities_begins_without_a_jolt(tool: Tool, tmp_path: Path, rows: tuple[str, ...]) -> None:
+    time = np.arange(200) * 0.005
+    sine = Samples(
+        ("a",), time, np.sin(2.0 * time + 0.4)[:, None], None, None, None, "made up", "test", Nature.MEASURED
+    )
+    write_table(tmp_path / "positions.csv", sine, ("position",))
+    assert tool("integrate", "positions.csv", "--out", "out.csv", "--end", "as_planned", *rows).returncode == 0
+    found = read_samples(tmp_path / "out.csv")
+    np.testing.assert_allclose(found.velocity[0], 2 * np.cos(0.4), atol=1e-6)
+    np.testing.assert_allclose(found.acceleration[:2], -4 * np.sin(0.4), atol=0.06)
+    assert np.abs(found.jerk[:20]).max() < 8.0  # 8 cos(...) is that of the motion
+
+
+def test_units_are_those_of_the_joints_in_the_urdf(tool: Tool, tmp_path: Path, table: Path) -> None:
+    joint = '<joint name="arm_{}" type="{}"><limit lower="-9" upper="9" velocity="0.3"/></joint>'
+    joints = joint.format("a", "prismatic") + joint.format("b", "revolute")
+    (tmp_path / "arm.urdf").write_text(f"<robot>{joints}</robot>")
+    told = tool("integrate", table, "--urdf", "arm.urdf", "--out", "out.csv", "--plot", "out.png").stdout
+    assert re.search(r"velocity of arm_a at 0.6\d* s: limit 0.3 m/s, got 0.50", told)
+    assert "velocity of arm_b at 0.02 s: limit 0.3 rad/s, got 0.39" in told
+    assert re.search(r"RMS difference from the recording: position \S+ m and \S+ rad, velocity \S+ m/s and", told)
+    told = tool("integrate", table, "--urdf", "arm.urdf", "--out", "out.npz", "--fit", "4").stdout
+    assert re.search(r"position \S+ m and \S+ rad, velocity \S+ m/s and \S+ rad/s; at most \S+ (m|rad)", told)
+    told = tool("check_trajectory", table, "--urdf", "arm.urdf", "--moving-end").stdout
+    assert "velocity of arm_a: expected at most 0.3 m/s, got 0.5 at 0.6 s" in told
+    loose = tool("check_trajectory", table, "--moving-end").stdout
+    assert "commanded at most 0.5 rad/s" in loose
+    (tmp_path / "arm.urdf").write_text((tmp_path / "arm.urdf").read_text().replace("0.3", "9"))
+    told = tool("check_trajectory", table, "--urdf", "arm.urdf", "--moving-end").stdout
+    assert "commanded at most 0.5 m/s" in told and "; 0.4 rad/s" in told
+    assert "limit exceeded" not in tool("plot_trajectory", table, "--urdf", "arm.urdf").stdout
+    told = tool("plot_trajectory", table, "--urdf", "nowhere.urdf")
+    assert (told.returncode, told.stderr) == (
+        2, "plot_trajectory: --urdf: expected a URDF file, got 'nowhere.urdf': No such file or directory\n"
+    )  # fmt: skip
+
+
+def test_integrate_and_check_trajectory_name_the_same_worst_value(tool: Tool, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    time = np.arange(40) * 0.05
+    position = np.cumsum(0.05 * random.standard_normal((40, 2)), axis=0)
+    samples = Samples(JOINTS, time, position, None, None, None, "made up", "test", Nature.MEASURED)
+    write_table(tmp_path / "motion.csv", samples, ("position",))
+    limits = "limits: {velocity: [0.5, 0.5], acceleration: [1.0, 1.0], jerk: [9.0, 9.0], position_max: [0.01, 0.01]}"
+    (tmp_path / "robot.yaml").write_text(f"/**:\n  ros__parameters:\n    joint_names: [arm_a, arm_b]\n    {limits}\n")
+    integrated = tool("integrate", "motion.csv", "--out", "out.csv", "--end", "as_planned", "--params", "robot.yaml")
+    checked = tool("check_trajectory", "out.csv", "--params", "robot.yaml", "--moving-end")
+    pattern = r"(\w+)(?: between the points)? of (arm_.).*got (\S+)"
+    first, second = (
+        {(what, joint): float(value) for what, joint, value in re.findall(pattern, text.stdout)}
+        for text in (integrated, checked)
+    )
+    assert len(first) >= 6 and first == pytest.approx(second, rel=1e-4)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..execution.extremes import extremes
 from ..motions.figures import short_name
+from ..motions.units import JointUnits
 from ..tools.checker import PlannedTrajectory, field_array, motion_between, planned_trajectory
-from ..tools.commanded import peaks_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,17 +68,17 @@ def draw_commanded(panels: np.ndarray, commanded: Commanded, colors: tuple[str, 
     states = motion.states_at(times)
     joint = int(np.abs(states[2]).max(axis=0).argmax())
     knots = [point.time_ns * 1e-9 for point in trajectory.points]
-    fields = (("velocity", "velocities", "rad/s"), ("acceleration", "accelerations", "rad/s²"))
-    for order, (axes, (quantity, field, unit)) in enumerate(zip(panels, fields, strict=True), start=1):
+    units = JointUnits().in_figures(trajectory.joint_names[joint])
+    fields = (("velocity", "velocities"), ("acceleration", "accelerations"))
+    for order, (axes, (quantity, field)) in enumerate(zip(panels, fields, strict=True), start=1):
         _draw(axes, knots[0] + times, states[order, :, joint], colors[0])
         values = field_array(trajectory, field)
         if values is not None:
             axes.plot(knots, values[:, joint], "o", color=colors[1], markersize=4, label="points of the message")
-        axes.set_ylabel(f"{quantity}\n[{unit}]")
-    peaks = peaks_of(motion, *(field_array(trajectory, field) for _, field, _ in fields))
+        axes.set_ylabel(f"{quantity}\n[{units[order]}]")
     panels[0].set_title(
         f"{short_name(trajectory.joint_names[joint])}: commanded between the points, at most "
-        f"{peaks.commanded['acceleration']:.3g} rad/s²",
+        f"{np.abs(extremes(motion)[:, 2, joint]).max():.3g} {units[2]}",
         loc="left",
     )
     panels[0].legend(loc="best", fontsize=10)

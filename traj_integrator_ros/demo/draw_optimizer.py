@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..motions.figures import BLUE, JOINT_COLORS, ORANGE, figure, short_name, tight_time, units
+from ..motions.figures import BLUE, JOINT_COLORS, ORANGE, figure, short_name, tight_time
+from ..motions.units import JointUnits
 from .goal_problem import POINTS, Steering
 from .optimizer import OptimizerResult
 from .report import OPTIMIZER_GAP
@@ -42,7 +43,7 @@ def _draw(results: Sequence[OptimizerResult], title: str, path: Path) -> None:
         drawn.suptitle(title, fontsize=15)
         left, right = drawn.subfigures(1, 2, width_ratios=[1, 1.6])
         _draw_convergence(left.subplots(), results)
-        _draw_motion(right.subplots(2, 2, sharex=True), results[0])
+        _draw_motion(right.subplots(2, 2, sharex=True), results[0], alone=len(results) == 1)
 
 
 def _draw_convergence(axes: Axes, results: Sequence[OptimizerResult]) -> None:
@@ -54,41 +55,27 @@ def _draw_convergence(axes: Axes, results: Sequence[OptimizerResult]) -> None:
         axes.semilogy(
             range(len(gaps)), gaps, "o-", color=_COLORS[steering], linewidth=2, markersize=6, label=steering.value
         )
-    axes.axhline(OPTIMIZER_GAP, color="black", linewidth=1, linestyle=(0, (6, 4)))
-    notes = (
-        (OPTIMIZER_GAP, 4, f"bound {OPTIMIZER_GAP:g}", "black"),
-        (3e-7, 0, "rounding of float32 trajectories", "#555555"),
-    )
-    for height, above, text, color in notes:
-        axes.annotate(
-            text,
-            (0.0, height),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, above),
-            textcoords="offset points",
-            fontsize=11,
-            color=color,
-        )
-    axes.axhspan(FLOOR / 10, 1e-6, color="#F0F0F0", zorder=0)
+    dashes = {"color": "black", "linewidth": 1, "linestyle": (0, (6, 4))}
+    axes.axhline(OPTIMIZER_GAP, label=f"bound {OPTIMIZER_GAP:g}", **dashes)
+    axes.axhspan(FLOOR / 10, 1e-6, color="#E4E4E4", zorder=0, label="rounding of float32 trajectories")
     axes.set_ylim(FLOOR / 2, 10 * highest)
     axes.set_xlabel("iteration")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("(cost - closed-form optimum) / optimum")
     first = results[0]
-    axes.set_title(
-        f"cost {first.iteration_costs[0]:.3g} to {first.iteration_costs[-1]:.6g}, optimum {first.optimum.cost:.6g}",
-        loc="left",
-    )
-    if len(results) > 1:
-        axes.legend(frameon=False)
+    whose = f"{first.problem.steering.value}: " if len(results) > 1 else ""
+    begin, end = first.iteration_costs[0], first.iteration_costs[-1]
+    axes.set_title(f"{whose}cost {begin:.3g} to {end:.6g}, optimum {first.optimum.cost:.6g}", loc="left")
+    # Below the axes: inside, a curve may cross whatever is written.
+    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=11)
 
 
-def _draw_motion(panels: np.ndarray, result: OptimizerResult) -> None:
+def _draw_motion(panels: np.ndarray, result: OptimizerResult, *, alone: bool) -> None:
     problem = result.problem
     time = np.arange(problem.steering.rows) * problem.steering.dt
     quantities = ("position", "velocity", "acceleration", "jerk")
     # Both units where some joints lift: [rad/s, m/s].
-    kinds = sorted({units(name) for name in problem.joint_names}, reverse=True)
+    kinds = sorted({JointUnits().in_figures(name) for name in problem.joint_names}, reverse=True)
     all_units = [", ".join(names) for names in zip(*kinds, strict=True)]
     for axes, quantity, unit in zip(panels.flat, quantities, all_units, strict=True):
         for joint in range(problem.dof):
@@ -105,6 +92,7 @@ def _draw_motion(panels: np.ndarray, result: OptimizerResult) -> None:
         tight_time(axes, 0.0, time[-1])
     for axes in panels[-1]:
         axes.set_xlabel("time [s]")
-    panels[0, 0].set_title("start in motion: dots, goal at rest: stars", loc="left")
+    whose = "" if alone else f"by {problem.steering.value}; "
+    panels[0, 0].set_title(f"{whose}start in motion: dots, goal at rest: stars", loc="left")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     panels[0, 0].figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=11)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference
-from ..motions.figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, tight_time, units
+from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
+from ..motions.units import JointUnits
 from .commanded import draw_commanded
 from .metrics import Kept, scheme_of
 from .motion import accelerations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 COLORS = {FiniteDifference.BACKWARD: BLUE, FiniteDifference.CENTRAL: ORANGE}
 CANDIDATES = 7
+AT_REST = 1e-3
+"""Velocities of a joint within this share of the largest range of any joint look like rest, not like their noise."""
 
 
 def draw_trajectories(outcome: Outcome, path: Path) -> None:
@@ -87,8 +90,9 @@ def _draw_all_joints(panels: np.ndarray, outcome: Outcome, windows: dict[FiniteD
                 transform=axes.get_xaxis_transform(),
                 label="repeated frame in the recording",
             )
-        axes.set_ylabel(f"velocity\n[{units(recording.joint_names[joint])[1]}]", fontsize=10)
+        axes.set_ylabel(f"velocity\n[{JointUnits().in_figures(recording.joint_names[joint])[1]}]", fontsize=10)
         axes.set_title(short_name(recording.joint_names[joint]), loc="left", fontsize=11, pad=2)
+        at_least(axes, AT_REST * float(np.ptp(cleaned.velocity, axis=0).max()))
         axes.locator_params(axis="y", nbins=3)
         tight_time(axes, 0.0, cleaned.duration)
     panels[-1].set_xlabel("time in the motion [s]")
@@ -144,7 +148,7 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
     shown = slice(max(0, np.searchsorted(motion.time, begin) - 1), np.searchsorted(motion.time, end) + 1)
     truth = (motion.position, cleaned.velocity, accelerations(motion))
     for axes, quantity, values, unit in zip(
-        panels, ("position", "velocity", "acceleration"), truth, units(name), strict=False
+        panels, ("position", "velocity", "acceleration"), truth, JointUnits().in_figures(name), strict=False
     ):
         axes.plot(motion.time[shown], values[shown, joint], color=MOTION_GREY, linewidth=6, label="motion")
         for item in items:

@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.write_node_params is not None:
             _write_node_parameters(options, prepared, options.write_node_params)
             return 0
+        if options.write_motion is not None:
+            return _write_motion(motion, options.write_motion)
         return _run(options, ros_arguments, prepared, begin)
     except KeyboardInterrupt:
         print("\ndemo: interrupted", file=sys.stderr)
@@ -102,6 +104,12 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="FILE",
         help="write the parameter file of a node for this motion, and end",
     )
+    parser.add_argument(
+        "--write-motion",
+        type=Path,
+        metavar="FILE",
+        help="write the motion as a table (.csv) or as a bag (a folder, no suffix), and end",
+    )
     split = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
     options = parser.parse_args(arguments[:split])
     if options.recording is not None and options.data is not None:
@@ -146,10 +154,24 @@ def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path
     path.write_text(text, encoding="utf-8")
 
 
+def _write_motion(motion: Motion, path: Path) -> int:
+    from ..tools.command_line import UserError
+    from .recording_files import write_motion
+
+    try:
+        write_motion(motion, path)
+    except (RecordingError, UserError) as error:
+        print(f"demo: --write-motion: {str(error).removeprefix('--out: ')}", file=sys.stderr)
+        return EXIT_USAGE
+    print(f"written: {path}: {motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples")
+    return 0
+
+
 def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
     from ..traffic.local_dds import stay_local
     from ..traffic.node_process import NodeProcess, ProcessEnded
     from ..wire.transport import prepare_transport
+    from .recording_files import write_recordings
     from .windows import MAX_HORIZON
 
     options.out.mkdir(parents=True, exist_ok=True)
@@ -165,6 +187,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
     if transport.is_short:
         print(f"demo: {transport.reason}", file=sys.stderr)
     _tell_source(prepared)
+    recordings = write_recordings(prepared.recording, options.out)
     try:
         # The environment must be complete before the middleware is loaded.
         from .session import SessionError, run_session
@@ -199,10 +222,10 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
     if failure is not None:
         print(f"demo: {failure}", file=sys.stderr)
         return EXIT_FAILED
-    return _conclude(outcome, code, options.out, time.monotonic() - begin)
+    return _conclude(outcome, code, options.out, recordings, time.monotonic() - begin)
 
 
-def _conclude(outcome: Outcome, node_exit_code: int, out: Path, seconds: float) -> int:
+def _conclude(outcome: Outcome, node_exit_code: int, out: Path, recordings: str, seconds: float) -> int:
     """Write the report, print the summary, and judge."""
     from .report import as_json, summary, write_report
 
@@ -212,6 +235,7 @@ def _conclude(outcome: Outcome, node_exit_code: int, out: Path, seconds: float) 
         *summary(outcome),
         ("time", f"{seconds:.0f} s"),
         ("written", ", ".join((REPORT, TRAJECTORIES, OPTIMIZER, GOAL)) + f" in {out}"),
+        ("motion", f"{recordings} in {out}, for the tools (docs/tools.md)"),
     ]
     width = max(len(name) for name, _ in lines)
     print()

@@ -79,7 +79,7 @@ def accelerations(motion: Motion) -> np.ndarray:
     """Acceleration [N, D] in rad/s²: the motion's own, or its velocity differentiated (second-order differences)."""
     if motion.acceleration is not None:
         return motion.acceleration
-    return np.gradient(motion.velocity, motion.time, axis=0)
+    return np.gradient(motion.velocity, motion.time, axis=0, edge_order=2)
 
 
 def largest_acceleration(motion: Motion) -> float:

@@ -40,7 +40,7 @@ def motion_of(samples: Samples) -> Motion:
     velocity = samples.velocity
     notes: tuple[str, ...] = ()
     if velocity is None:
-        velocity = np.gradient(samples.position, samples.time, axis=0)
+        velocity = np.gradient(samples.position, samples.time, axis=0, edge_order=2)
         notes = ("no velocities in the recording: those of its own positions are used, so errors say little",)
     if not np.any(velocity):
         raise RecordingError(f"{samples.source}: nothing moves in it: every velocity is 0")

@@ -135,12 +135,20 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> UrdfLimits:
 
 def load_urdf(path: str, joint_names: Sequence[str]) -> UrdfLimits:
     """Read a file. Raises UrdfError."""
+    return read_urdf(_text_of(path), joint_names, path)
+
+
+def load_joint_types(path: str) -> dict[str, str]:
+    """The type of each joint in a file by name: revolute, prismatic and so on. Raises UrdfError."""
+    return {name: joint.get("type", "") for name, joint in _joints(_text_of(path), path).items()}
+
+
+def _text_of(path: str) -> str:
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
+        return Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise UrdfError(f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {reason}") from None
-    return read_urdf(text, joint_names, path)
 
 
 def _joints(text: str, source: str) -> dict[str, ElementTree.Element]:

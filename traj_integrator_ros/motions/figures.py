@@ -67,15 +67,17 @@ def _fit_texts(drawn: Figure) -> None:
                 text.set_fontsize(text.get_fontsize() * max(0.3, (right - left) / box.width))
 
 
-def units(joint_name: str) -> tuple[str, str, str, str]:
-    """Units of position, velocity, acceleration and jerk of a joint; joints called lift are taken to be prismatic."""
-    base = "m" if "lift_joint" in joint_name and "shoulder" not in joint_name else "rad"
-    return base, f"{base}/s", f"{base}/s²", f"{base}/s³"
-
-
 def short_name(joint_name: str) -> str:
     """A joint's name for a label: without the suffix that all joint names have."""
     return joint_name.removesuffix("_joint").replace("_joint", " joint ").replace("_", " ").strip()
+
+
+def at_least(axes: Axes, span: float) -> None:
+    """Let the vertical axis show at least this range, so that rounding errors of a joint at rest look like none."""
+    low, high = axes.get_ylim()
+    if high - low < span:
+        middle = (low + high) / 2
+        axes.set_ylim(middle - span / 2, middle + span / 2)
 
 
 def tight_time(axes: Axes, begin: float, end: float) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..motions.units import JointUnits
 from .checker import (
     START_TOLERANCE,
     Expectation,
@@ -30,6 +31,7 @@ from .command_line import (
     split_ros_arguments,
 )
 from .commanded import peaks_of
+from .robot import add_robot_options, load_robot
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
@@ -64,7 +66,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check this instead of a topic")
     parser.add_argument("--topic", help=f"JointTrajectory topic, also of a bag (default: {TOPIC})")
-    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: joints and limits")
+    add_robot_options(parser, "parameter file of the node: joints and limits")
     parser.add_argument("--joints", type=names, metavar="A,B", help="the controller's joints (default: of --params)")
     parser.add_argument("--partial", action="store_true", help="some of the joints are enough")
     parser.add_argument("--points-only", action="store_true", help="limits need not hold between the points")
@@ -88,18 +90,17 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _expectation(options: argparse.Namespace) -> Expectation:
-    limits = None
-    if options.params is not None:
-        from .robot import load_limits
-
-        limits = load_limits(options.params)
+    robot = load_robot(options.params, options.urdf)
+    # A URDF has more joints than those of one controller.
+    joint_names = options.joints or (robot.limits.joint_names if options.params is not None else None)
     return Expectation(
-        joint_names=options.joints or (limits.joint_names if limits is not None else None),
+        joint_names=joint_names,
         at_rest=not options.moving_end,
         partial=options.partial,
         start_tolerance=options.start_tolerance,
-        limits=limits,
+        limits=robot.limits,
         between_points=not options.points_only,
+        units=robot.units,
     )
 
 
@@ -177,7 +178,7 @@ class _Tally:
             end = trajectory.points[-1].time_ns * 1e-9
             print(
                 f"{label}: ok ({len(trajectory.joint_names)} joints, {len(trajectory.points)} points, {end:.3f} s"
-                f"{_commanded(trajectory)})"
+                f"{_commanded(trajectory, expectation.units)})"
             )
         for finding in findings[:SHOWN_FINDINGS]:
             print(f"{label}: {finding}")
@@ -192,12 +193,12 @@ class _Tally:
         return EXIT_FAILED if self._bad else 0
 
 
-def _commanded(trajectory: PlannedTrajectory) -> str:
+def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
     motion = motion_between(trajectory)
     if motion is None:
         return ""
-    peaks = peaks_of(motion, *(field_array(trajectory, field) for field in ("velocities", "accelerations")))
-    return f"; commanded at most {peaks}"
+    fields = (field_array(trajectory, field) for field in ("velocities", "accelerations"))
+    return f"; commanded at most {'; '.join(map(str, peaks_of(motion, *fields, trajectory.joint_names, units)))}"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ interpolation between them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import Violation
+from ..execution.extremes import QUANTITIES
 from ..execution.motion import Motion
 from ..handling.limits import JointLimits, excess
-from .commanded import commanded_motion, violations_between
+from ..motions.units import JointUnits
+from .commanded import commanded_motion, worst_excesses
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Duration, Time
@@ -30,8 +32,7 @@ REST_VELOCITY = float(np.finfo(np.float32).eps)
 START_TOLERANCE = 0.1
 """Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
 _SECOND_NS = 1_000_000_000
-_UNITS = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s^2", "jerk": "rad/s^3"}
-_FIELDS = {"positions": "rad", "velocities": "rad/s", "accelerations": "rad/s^2"}
+_FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
 
 
 class Rule(str, Enum):
@@ -105,6 +106,7 @@ class Expectation:
         start_tolerance: largest distance of the first point from `robot`, rad or m.
         limits: limits of the joints that they name; the first point, where the robot is, is not checked.
         between_points: whether the limits must hold in the controller's interpolation, too.
+        units: of the joints, for what is told.
 
     """
 
@@ -117,6 +119,7 @@ class Expectation:
     start_tolerance: float = START_TOLERANCE
     limits: JointLimits | None = None
     between_points: bool = False
+    units: JointUnits = dataclasses.field(default_factory=JointUnits)
 
 
 def planned_trajectory(message: JointTrajectory) -> PlannedTrajectory:
@@ -149,12 +152,11 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
         values = field_array(trajectory, field)
         if values is not None:
             findings += _check_finite(trajectory.joint_names, field, values)
-    findings += _check_end(trajectory) if expectation.at_rest else []
+    findings += _check_end(trajectory, expectation.units) if expectation.at_rest else []
     findings += _check_start(trajectory, expectation)
     if expectation.limits is not None:
-        findings += _check_limits(trajectory, expectation.limits)
-        if expectation.between_points:
-            findings += _check_commanded(trajectory, expectation.limits, findings)
+        at_points = _check_limits(trajectory, expectation.limits, expectation.units)
+        findings += _check_commanded(trajectory, expectation, at_points) if expectation.between_points else at_points
     return findings
 
 
@@ -182,18 +184,21 @@ def _check_joints(names: Sequence[str], expectation: Expectation) -> list[Findin
     ]
     if expectation.joint_names is None:
         return findings
-    known = set(expectation.joint_names)
-    listed = ", ".join(expectation.joint_names)
+    wanted = dict.fromkeys(expectation.joint_names)
+    listed = ", ".join(wanted)
+    unknown = [name for name in dict.fromkeys(names) if name not in wanted]
+    missing = [name for name in wanted if name not in names]
+    if len(missing) == len(wanted):  # one line for all of them: it is for another robot
+        got = f"{', '.join(unknown)}, which are those of another robot"
+        return [*findings, Finding(Rule.JOINTS, "joint_names", f"joints of the controller ({listed})", got)]
     findings += [
         Finding(Rule.JOINTS, "joint_names", f"joints of the controller ({listed})", "another one", joint=name)
-        for name in dict.fromkeys(names)
-        if name not in known
+        for name in unknown
     ]
     if not expectation.partial:
         findings += [
             Finding(Rule.JOINTS, "joint_names", "all joints of the controller", "one missing", joint=name)
-            for name in expectation.joint_names
-            if name not in names
+            for name in missing
         ]
     return findings
 
@@ -245,11 +250,12 @@ def _check_finite(names: Sequence[str], field: str, values: np.ndarray) -> list[
     ]
 
 
-def _check_end(trajectory: PlannedTrajectory) -> list[Finding]:
+def _check_end(trajectory: PlannedTrajectory, units: JointUnits) -> list[Finding]:
     last = len(trajectory.points) - 1
     return [
-        Finding(Rule.REST, "last velocity", f"0 (within {REST_VELOCITY:.1e} rad/s)", f"{value:g} rad/s", name, last)
+        Finding(Rule.REST, "last velocity", f"0 (within {REST_VELOCITY:.1e} {unit})", f"{value:g} {unit}", name, last)
         for name, value in zip(trajectory.joint_names, trajectory.points[-1].velocities, strict=False)
+        for unit in units.of(name)[1:2]
         if abs(value) > REST_VELOCITY
     ]
 
@@ -265,10 +271,10 @@ def _check_start(trajectory: PlannedTrajectory, expectation: Expectation) -> lis
     ]
 
 
-def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits) -> list[Finding]:
+def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits, units: JointUnits) -> list[Finding]:
     """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
     findings = []
-    for field, quantity in (("positions", "position"), ("velocities", "velocity"), ("accelerations", "acceleration")):
+    for order, (field, quantity) in enumerate(_FIELDS.items()):
         values = field_array(trajectory, field)
         low, high = limits.bounds(quantity)
         if values is None or len(values) < 2 or not np.isfinite(values).all():
@@ -280,35 +286,34 @@ def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits) -> list[Fi
                 bound = bounds[limits.joint_names.index(name)]
                 k = 1 + int(np.argmax(sign * values[1:, column]))
                 if excess(sign * values[k, column], sign * bound) > 0:
-                    expected, got = f"{side} {bound:g} {_FIELDS[field]}", f"{values[k, column]:g}"
+                    expected, got = f"{side} {bound:g} {units.of(name)[order]}", f"{values[k, column]:g}"
                     findings.append(Finding(Rule.LIMITS, quantity, expected, got, name, k))
     return findings
 
 
-def _check_commanded(trajectory: PlannedTrajectory, limits: JointLimits, findings: Sequence[Finding]) -> list[Finding]:
-    """Limits that are exceeded between the points; those exceeded at the points are reported only for the points."""
+def _check_commanded(
+    trajectory: PlannedTrajectory, expectation: Expectation, at_points: list[Finding]
+) -> list[Finding]:
+    """The worst value of each joint and quantity beyond its limit in the controller's interpolation.
+
+    Where a limit is exceeded at the points, too, this takes the place of that finding.
+    """
     motion = motion_between(trajectory)
     if motion is None:
-        return []
-    begin = trajectory.points[0].time_ns * 1e-9
-    told = {(finding.what, finding.joint) for finding in findings if finding.rule is Rule.LIMITS}
-    return [
-        Finding(
-            Rule.COMMANDED,
-            f"{found.quantity} between the points",
-            f"{_bound(found)} {_UNITS[found.quantity]}",
-            f"{found.value:g} at {begin + found.time:.4g} s",
-            trajectory.joint_names[found.joint],
-        )
-        for found in violations_between(motion, trajectory.joint_names, limits)
-        if (found.quantity, trajectory.joint_names[found.joint]) not in told
-    ]
-
-
-def _bound(found: Violation) -> str:
-    if found.quantity == "position":
-        return f"at {'least' if found.value < found.bound else 'most'} {found.bound:g}"
-    return f"at most {found.bound:g}" if found.value > 0 else f"at least {-found.bound:g}"
+        return at_points
+    begin, names = trajectory.points[0].time_ns * 1e-9, trajectory.joint_names
+    at_a_point = {(finding.what, finding.joint) for finding in at_points}
+    findings = []
+    for found in worst_excesses(motion, names, expectation.limits):
+        name = names[found.joint]
+        unit = expectation.units.of(name)[QUANTITIES.index(found.quantity)]
+        expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
+        got = f"{found.value:g} at {begin + found.time:.4g} s"
+        if (found.quantity, name) in at_a_point:
+            findings.append(Finding(Rule.LIMITS, found.quantity, expected, got, name))
+        else:
+            findings.append(Finding(Rule.COMMANDED, f"{found.quantity} between the points", expected, got, name))
+    return findings
 
 
 def _ns(stamp: Time | Duration) -> int:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..execution.extremes import QUANTITIES, extremes
-from ..execution.limits import Limits, Violation, first_violation
+from ..execution.extremes import QUANTITIES, bernstein, extremes, extremes_of_piece
+from ..execution.limits import Violation
 from ..execution.motion import Motion
 from ..execution.points import Points, motion_of_points
-from ..handling.limits import JointLimits
+from ..handling.limits import JointLimits, excess
+from ..motions.units import JointUnits
 
-_UNITS = {"velocity": "rad/s", "acceleration": "rad/s^2", "jerk": "rad/s^3"}
+_PLATEAU = 1e-7
+"""Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """Largest velocity, acceleration and jerk of any joint, SI units."""
+    """Largest velocity, acceleration and jerk of any of some joints, SI units."""
 
+    units: tuple[str, str, str, str]
     commanded: dict[str, float]
     at_points: dict[str, float | None]
     """None if the points do not have it; always None for jerk."""
 
     def __str__(self) -> str:
         return ", ".join(
-            f"{value:.4g} {_UNITS[name]}" + self._against_points(name) for name, value in self.commanded.items()
+            f"{value:.4g} {unit}" + self._against_points(name)
+            for (name, value), unit in zip(self.commanded.items(), self.units[1:], strict=True)
         )
 
     def _against_points(self, name: str) -> str:
@@ -51,44 +56,64 @@ def commanded_motion(
     return motion_of_points(Points(time_ns, positions, velocities, accelerations if velocities is not None else None))
 
 
-def peaks_of(motion: Motion, velocities: np.ndarray | None, accelerations: np.ndarray | None) -> Peaks:
-    """The exact peaks of a motion, and those of the points `[N, D]` that it interpolates."""
-    largest = np.abs(extremes(motion)).max(axis=(0, 2))
+def peaks_of(
+    motion: Motion,
+    velocities: np.ndarray | None,
+    accelerations: np.ndarray | None,
+    joint_names: tuple[str, ...],
+    units: JointUnits | None = None,
+) -> list[Peaks]:
+    """The exact peaks of a motion, and those of the points `[N, D]` that it interpolates, for each kind of joint."""
+    largest = np.abs(extremes(motion)).max(axis=0)
     points = {"velocity": velocities, "acceleration": accelerations, "jerk": None}
-    return Peaks(
-        {name: float(largest[order]) for order, name in enumerate(QUANTITIES) if order},
-        {name: None if values is None else float(np.abs(values).max()) for name, values in points.items()},
-    )
+    at_points = {name: None if values is None else np.abs(values).max(axis=0) for name, values in points.items()}
+    return [
+        Peaks(
+            kind,
+            {name: float(largest[order, joints].max()) for order, name in enumerate(QUANTITIES) if order},
+            {name: None if values is None else float(values[joints].max()) for name, values in at_points.items()},
+        )
+        for kind, joints in (units or JointUnits()).kinds(joint_names).items()
+    ]
 
 
-def violations_between(motion: Motion, joints: tuple[str, ...], limits: JointLimits) -> list[Violation]:
-    """Where each joint first leaves each of its limits; joints that the limits do not name have none."""
-    known = [name in limits.joint_names for name in joints]
-    columns = [limits.joint_names.index(name) if there else 0 for name, there in zip(joints, known, strict=True)]
+def worst_excesses(motion: Motion, joints: Sequence[str], limits: JointLimits) -> list[Violation]:
+    """Where each joint exceeds the limits of each quantity most, by exact extremes.
 
-    def of_the_motion(bounds: np.ndarray | None, none: float = np.inf) -> np.ndarray | None:
-        return None if bounds is None else np.where(known, np.asarray(bounds)[columns], none)
-
-    left = Limits(
-        of_the_motion(limits.position_min, -np.inf),
-        of_the_motion(limits.position_max),
-        of_the_motion(limits.velocity),
-        of_the_motion(limits.acceleration),
-        of_the_motion(limits.jerk),
-    )
+    Joints that the limits do not name have none. The start state is where the robot is rather than part of the plan:
+    the first piece may begin outside the limits.
+    """
     found = []
-    while (violation := first_violation(motion, left)) is not None:
-        found.append(violation)
-        left = _without(left, violation)
+    for order, quantity in enumerate(QUANTITIES):
+        control = bernstein(motion.coefficients, motion.steps, order)
+        for joint, name in enumerate(joints):
+            if name not in limits.joint_names:
+                continue
+            column = limits.joint_names.index(name)
+            sides = [
+                _worst(motion, control[:, :, joint], order, joint, sign, float(bounds[column]))
+                for sign, bounds in zip((-1.0, 1.0), limits.bounds(quantity), strict=True)
+                if bounds is not None
+            ]
+            beyond = [one for one in sides if one is not None]
+            found += [max(beyond, key=lambda one: abs(one.value - one.bound))] if beyond else []
     return found
 
 
-def _without(limits: Limits, violation: Violation) -> Limits:
-    names = ("position_min", "position_max") if violation.quantity == "position" else (violation.quantity,)
-    changes = {}
-    for name in names:
-        bounds = getattr(limits, name)
-        if bounds is not None:
-            changes[name] = bounds.copy()
-            changes[name][violation.joint] = -np.inf if name == "position_min" else np.inf
-    return replace(limits, **changes)
+def _worst(
+    motion: Motion, control: np.ndarray, order: int, joint: int, sign: float, bound: float
+) -> Violation | None:
+    """The value of a derivative of a joint that is furthest beyond a bound, the highest where `sign` is 1."""
+    reach = (sign * control).max(axis=1)  # each piece's values are at most this
+    worst: Violation | None = None
+    for piece in np.argsort(-reach):
+        if reach[piece] <= (sign * bound if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
+            break
+        times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
+        k = int((sign * values).argmax())
+        may_begin_there = piece == 0 and order < 3
+        allowed = max(sign * bound, sign * float(control[0, 0])) if may_begin_there else sign * bound
+        if excess(sign * values[k], allowed) > 0 and (worst is None or sign * values[k] > sign * worst.value):
+            time = float(motion.knots[piece] + times[k])
+            worst = Violation(joint, QUANTITIES[order], time, float(values[k]), bound)
+    return worst

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..handling.limits import JointLimits, excess
-from ..motions.figures import BLUE, MOTION_GREY, ORANGE, figure, short_name, units
+from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name
 from ..motions.samples import QUANTITIES, Samples
+from ..motions.units import JointUnits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 COLUMN_INCHES, ROW_INCHES, HEAD_INCHES = 4.2, 1.75, 0.7
 SHOWN_LIMIT = 3.0
 """A limit further away than this many times the motion's range is given as text, since it would flatten the curve."""
+
+LEAST_SHARE = 1e-3
+"""Of the largest range of any joint: what moves less is drawn smaller than its axis."""
+LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk": 1e-2}
+"""rad, rad/s, rad/s², rad/s³: the same if all joints rest."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,14 @@ def draw_motion(
     joints: Sequence[str] | None = None,
     reference: Samples | None = None,
     title: str = "",
+    units: JointUnits | None = None,
 ) -> None:
     """Draw a motion as PNG (or whatever the suffix says); `reference` is drawn behind it, by the same joint names."""
+    units = units or JointUnits()
     shown = list(joints or samples.joint_names)
     drawn, behind = curves(samples), curves(reference) if reference is not None else {}
     # Most joints have the units of the headings; the others show theirs.
-    common = Counter(units(joint) for joint in shown).most_common(1)[0][0]
+    common = Counter(map(units.in_figures, shown)).most_common(1)[0][0]
     width, height = COLUMN_INCHES * len(QUANTITIES), HEAD_INCHES + ROW_INCHES * len(shown)
     with figure(path, width, height) as fig:
         fig.suptitle(title or Path(samples.source).name)
@@ -67,7 +75,7 @@ def draw_motion(
             derived = quantity in drawn and drawn[quantity].differences
             axes.set_title(f"{quantity} [{unit}]{', by differences' if derived else ''}", loc="left")
         for row, joint in zip(panels, shown, strict=True):
-            own = units(joint)
+            own = units.in_figures(joint)
             row[0].set_ylabel(short_name(joint) + ("" if own == common else f" [{own[0]}]"))
             for axes, quantity in zip(row, QUANTITIES, strict=True):
                 axes.tick_params(labelsize=9)
@@ -79,6 +87,7 @@ def draw_motion(
                     continue
                 index = samples.joint_names.index(joint)
                 _draw_curve(axes, drawn[quantity], index, BLUE, 1.4, "trajectory")
+                at_least(axes, _least_span(drawn[quantity], quantity))
                 if limits is not None and joint in limits.joint_names:
                     _draw_limits(axes, drawn[quantity], index, limits, joint, quantity)
         for axes in panels[-1]:
@@ -88,18 +97,25 @@ def draw_motion(
         fig.align_ylabels(panels[:, 0])
 
 
-def violations(samples: Samples, limits: JointLimits, joints: Sequence[str] | None = None) -> list[str]:
+def violations(
+    samples: Samples, limits: JointLimits, joints: Sequence[str] | None = None, units: JointUnits | None = None
+) -> list[str]:
     """A line for every joint and quantity that exceeds its limit; what samples lack is derived, as in the figure."""
-    drawn = curves(samples)
+    drawn, units = curves(samples), units or JointUnits()
     return [
         f"{quantity} of {joint}: {side} {bound:g} {unit}, got {sign * float((sign * column).max()):g}"
         for joint in joints or samples.joint_names
         if joint in limits.joint_names
-        for (quantity, curve), unit in zip(drawn.items(), units(joint), strict=False)
+        for (quantity, curve), unit in zip(drawn.items(), units.of(joint), strict=False)
         for column in [curve.values[:, samples.joint_names.index(joint)]]
         for side, sign, bound in _bounds(limits, joint, quantity)
         if (excess(sign * column, sign * bound) > 0).any()
     ]
+
+
+def _least_span(curve: Curve, quantity: str) -> float:
+    """The least range of an axis: rounding errors of joints at rest would otherwise fill it."""
+    return max(LEAST_SPANS[quantity], LEAST_SHARE * float(np.ptp(curve.values, axis=0).max()))
 
 
 def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, label: str) -> None:

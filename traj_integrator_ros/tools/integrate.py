@@ -10,19 +10,19 @@ from collections.abc import Sequence as Arguments
 
 import numpy as np
 
-from ..handling.limits import JointLimits
 from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES, read_samples
 from ..motions.samples import QUANTITIES, Samples
+from ..motions.units import JointUnits
 from .command_line import UserError, run_tool
 from .integration_input import BSPLINE, STATE, Sequence, completed, read_sequences
-from .integration_motion import drawn, integrated, limits_in_order, motions_of, stopped, told_violations
-from .integration_options import DEFAULT_DT_S, NAME, parse
+from .integration_motion import drawn, integrated, limits_in_order, motions_of, stopped, told_steps, told_violations
+from .integration_options import DEFAULT_DT_S, NAME, assumed, parse
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
 from .progress import Progress, make_progress
-from .robot import limits_of, load_limits
+from .robot import Robot, load_robot
 
 SHOWN_VIOLATIONS = 20
 
@@ -48,20 +48,19 @@ def _run(options: argparse.Namespace) -> int:
         require("matplotlib", "--plot")
     if options.out is not None and options.out.suffix == "":
         require("rosbags", "--out: writing bags")
-    if options.params is not None:
-        load_limits(options.params)  # before the work, because it may be wrong
+    robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     with make_progress(quiet=options.quiet) as progress:
         progress.stage("Reading")
-        sequences = _read(options)
+        sequences, told = _read(options, robot.units)
         if options.sequence is not None:
             if options.sequence >= len(sequences):
                 raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
             sequences = [sequences[options.sequence]]
-        limits = limits_of(options.params, sequences[0].joint_names) if options.params is not None else None
-        results, exceeded, seconds = _integrate_all(sequences, limits, options, progress)
+        robot = robot.for_motion(sequences[0].joint_names)
+        results, exceeded, seconds = _integrate_all(sequences, robot, options, progress)
         progress.stage("Writing")
-        _write(sequences, results, limits, options)
-    _conclude(sequences, results, options, seconds)
+        _write(sequences, results, robot, options)
+    _conclude(sequences, results, robot, options, seconds, told)
     for line in exceeded[:SHOWN_VIOLATIONS]:
         print(f"limit exceeded: {line}")
     if len(exceeded) > SHOWN_VIOLATIONS:
@@ -69,16 +68,28 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace) -> list[Sequence]:
+def _read(options: argparse.Namespace, units: JointUnits) -> tuple[list[Sequence], list[str]]:
+    """The sequences, and what had to be assumed for lack of a word in the file or an option."""
     form = {name: getattr(options, name) for name in ("degree", "steps", "layout") if getattr(options, name)}
     if options.fit is not None:
         from .integration_spline import fit  # brings torch with it
 
-        return [fit(read_samples(options.file, options.topic), options.fit, form)]
+        return [fit(read_samples(options.file, options.topic), options.fit, form, units)], []
     start = _given(options, "start")
     sequences = read_sequences(options.file, options.control_space, options.topic, start)
     goal = _given(options, "goal")
-    return [completed(sequence, options.control_space, goal, form) for sequence in sequences]
+    whole = [completed(sequence, options.control_space, goal, form) for sequence in sequences]
+    return whole, _assumed(sequences, start, options)
+
+
+def _assumed(sequences: list[Sequence], start: dict[str, list[float]], options: argparse.Namespace) -> list[str]:
+    actions = [sequence for sequence in sequences if sequence.recorded is None]
+    return assumed(
+        options,
+        space=any(not sequence.control_space for sequence in actions),
+        dt=any(sequence.dt is None for sequence in actions),
+        start="position" not in start and any(sequence.start_is_assumed for sequence in actions),
+    )
 
 
 def _given(options: argparse.Namespace, end: str) -> dict[str, list[float]]:
@@ -87,7 +98,7 @@ def _given(options: argparse.Namespace, end: str) -> dict[str, list[float]]:
 
 
 def _integrate_all(
-    sequences: list[Sequence], limits: JointLimits | None, options: argparse.Namespace, progress: Progress
+    sequences: list[Sequence], robot: Robot, options: argparse.Namespace, progress: Progress
 ) -> tuple[list[Integrated], list[str], float]:
     """Integrate, find what exceeds a limit, and measure the time of that [s]."""
     if options.rows:
@@ -102,9 +113,9 @@ def _integrate_all(
             _check_steps(sequence)
             if options.rows:
                 results.append(_integrate(sequence, options, engines))
-                exceeded += _exceeded_in_rows(results[-1], limits)
+                exceeded += _exceeded_in_rows(results[-1], robot)
             else:
-                result, told = _planned(sequence, limits, options)
+                result, told = _planned(sequence, robot, options)
                 results.append(result)
                 exceeded += told
         except ValueError as error:
@@ -114,13 +125,11 @@ def _integrate_all(
     return results, exceeded, time.monotonic() - begin
 
 
-def _planned(
-    sequence: Sequence, limits: JointLimits | None, options: argparse.Namespace
-) -> tuple[Integrated, list[str]]:
+def _planned(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> tuple[Integrated, list[str]]:
     for name, values in sequence.numbers():
         if not np.isfinite(values).all():
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    own = limits_in_order(limits, sequence.joint_names)
+    own = limits_in_order(robot.limits, sequence.joint_names)
     dt = options.dt or _default_dt(sequence)
     with np.errstate(all="ignore"):  # overflow is reported below
         if sequence.control_space == BSPLINE:
@@ -130,25 +139,29 @@ def _planned(
         else:
             motions = motions_of(sequence, sequence.control_space, options.acceleration_integrator, dt)
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            motions = [stopped(motion, own, sequence.joint_names) for motion in motions]
+            plans, motions = motions, [stopped(motion, own, sequence.joint_names) for motion in motions]
+        else:
+            plans = motions
         result = integrated(sequence, motions)
         if sequence.control_space == BSPLINE:
             result = dataclasses.replace(result, curves=tuple(motions))
     if not all(np.isfinite(getattr(result, name)).all() for name in QUANTITIES):
         raise ValueError("expected a finite trajectory, got one that is not")
-    return result, list(told_violations(motions, own, sequence.joint_names))
+    told = (told_violations(motions, robot, sequence.joint_names), told_steps(plans, own, sequence.joint_names))
+    return result, [line for lines in told for line in lines]
 
 
 def _default_dt(sequence: Sequence) -> float | None:
     return DEFAULT_DT_S if sequence.dt is None else None
 
 
-def _exceeded_in_rows(result: Integrated, limits: JointLimits | None) -> list[str]:
-    if limits is None:
+def _exceeded_in_rows(result: Integrated, robot: Robot) -> list[str]:
+    if robot.limits is None:
         return []
     from .drawing import violations
 
-    return [line for row in range(len(result.position)) for line in violations(result.samples(row, ""), limits)]
+    rows = [result.samples(row, "") for row in range(len(result.position))]
+    return [line for row in rows for line in violations(row, robot.limits, units=robot.units)]
 
 
 def _check_steps(sequence: Sequence) -> None:
@@ -221,7 +234,7 @@ def _differentiate(sequence: Sequence) -> Integrated:
 
 
 def _write(
-    sequences: list[Sequence], results: list[Integrated], limits: JointLimits | None, options: argparse.Namespace
+    sequences: list[Sequence], results: list[Integrated], robot: Robot, options: argparse.Namespace
 ) -> None:
     batch = len(results[0].position)
     if options.row >= batch:
@@ -239,11 +252,31 @@ def _write(
         from .drawing import draw_motion
 
         shown = drawn(results[0], options.row, str(options.file))
-        draw_motion(options.plot, shown, limits, reference=sequences[0].recorded)
+        title = _title(sequences[0], options)
+        draw_motion(
+            options.plot, shown, robot.limits, reference=sequences[0].recorded, title=title, units=robot.units
+        )
+
+
+def _title(sequence: Sequence, options: argparse.Namespace) -> str:
+    """What the figure shows: of which file, and what was done with it."""
+    count, space = sequence.actions.shape[1], sequence.control_space
+    if space == BSPLINE:
+        what = f"{count} control points of degree {sequence.degree or 3}"
+        what = f"fitted by {what}" if sequence.fitted else what
+    else:
+        what = f"integrated from its {space if sequence.recorded is not None else f'{count} {space} actions'}"
+    row = f", trajectory {options.row} of {len(sequence.actions)}" if len(sequence.actions) > 1 else ""
+    return f"{options.file.name}{row}: {what}"
 
 
 def _conclude(
-    sequences: list[Sequence], results: list[Integrated], options: argparse.Namespace, seconds: float
+    sequences: list[Sequence],
+    results: list[Integrated],
+    robot: Robot,
+    options: argparse.Namespace,
+    seconds: float,
+    told: list[str],
 ) -> None:
     trajectories = sum(len(one.position) for one in results)
     horizon, dof = results[0].position.shape[1:]
@@ -261,12 +294,12 @@ def _conclude(
         notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
     if options.rows and differences_of(first, options):
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
-    for note in notes:
+    for note in (*notes, *told):
         print(f"note: {note}")
     if first.fitted:
         print(f"fit: {first.fitted}")
     elif first.recorded is not None:
-        differences = _differences(results[0].samples(0, ""), first.recorded)
+        differences = _differences(results[0].samples(0, ""), first.recorded, robot.units)
         print(f"RMS difference from the recording: {', '.join(differences)}")
     if options.out is not None and options.out.suffix == ".csv" and trajectories > 1:
         print(f"note: {options.out} has trajectory {options.row} of the first sequence; NPZ and bags take all")
@@ -275,13 +308,14 @@ def _conclude(
             print(f"written: {path}")
 
 
-def _differences(integrated: Samples, recorded: Samples) -> list[str]:
+def _differences(integrated: Samples, recorded: Samples, units: JointUnits) -> list[str]:
     found = []
-    for name, unit in zip(QUANTITIES, ("rad", "rad/s", "rad/s^2", "rad/s^3"), strict=True):
+    for order, name in enumerate(QUANTITIES):
         expected, got = getattr(recorded, name), getattr(integrated, name)
         if expected is not None:
             rows = min(len(expected), len(got))
-            found.append(f"{name} {np.sqrt(np.mean((got[:rows] - expected[:rows]) ** 2)):.3g} {unit}")
+            away = got[:rows] - expected[:rows]
+            found.append(f"{name} {units.rms(away, order, recorded.joint_names)}")
     return found
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from ..motions.samples import QUANTITIES
 from .command_line import ToolFailure, UserError
 from .integration_input import BSPLINE, STATE
+from .integration_options import assumed
 from .progress import Progress, make_progress
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def integrate_file(options: argparse.Namespace) -> int:
         f"{batch} trajectories, {horizon} rows, {shape[2]} {'joint' if shape[2] == 1 else 'joints'}, "
         f"integrated in {seconds:.1f} s ({batch / max(seconds, 1e-9):.3g} trajectories/s)"
     )
+    for note in assumed(options, space=True, dt=True, start=options.start_position is None):
+        print(f"note: {note}")
     for name in (*fields, "time"):
         print(f"written: {out / name}.npy")
     for name in QUANTITIES:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..motions.ends import derivative_at_end
 from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, is_bag, read_samples
 from ..motions.samples import QUANTITIES, RecordingError, Samples
 
@@ -40,7 +41,8 @@ class Sequence:
 
     `control_space` is one of position, velocity, acceleration, jerk, bspline, or empty for the one in the options; the
     same holds for `dt` None, `degree` and `steps` 0 and an empty `layout`. `recorded` is the motion from which the
-    actions were taken, if any, and `fitted` says how close control points come to it.
+    actions were taken, if any, and `fitted` says how close control points come to it. `start_is_assumed`: no position
+    was given.
     """
 
     joint_names: tuple[str, ...]
@@ -58,6 +60,7 @@ class Sequence:
     steps: int = 0
     layout: str = ""
     fitted: str = ""
+    start_is_assumed: bool = False
 
     def numbers(self) -> Iterator[tuple[str, np.ndarray]]:
         """Actions, start and goal, if given, by name."""
@@ -91,7 +94,7 @@ def read_sequences(
         from ..motions.read_csv import read_actions
 
         if (actions := read_actions(path)) is not None:
-            return [_with_start(path, *actions, control_space, start)]
+            return [_with_start(path, *actions, start)]
     return [sequence_of_states(read_samples(path, topic), control_space)]
 
 
@@ -171,32 +174,22 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
 
 
 def _start_derivatives(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
-    """Velocity and acceleration [1, D] at the start, by differences if the recording has none, and a note about it.
-
-    If it has positions only, the start acceleration is taken to be 0.
-    """
-    velocity, acceleration = derivatives_at(samples, 0)
-    notes = []
-    if samples.acceleration is None:
-        notes.append(f"start acceleration {'0' if samples.velocity is None else 'by differences'}")
-    if samples.velocity is None:
-        notes.append("start velocity by differences")
-    return velocity, acceleration, ", ".join(notes)
+    """Velocity and acceleration [1, D] at the start, by differences if the recording has none, and a note about it."""
+    lacking = [name for name in ("acceleration", "velocity") if getattr(samples, name) is None]
+    return *derivatives_at(samples, 0), ", ".join(f"start {name} by differences" for name in lacking)
 
 
 def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
     """Velocity and acceleration [1, D] in the first sample (`end` 0) or the last (-1).
 
-    By differences if the recording has none; without velocities the acceleration is 0.
+    By differences if the recording has none: of the nearest four velocities, or of the positions where it has none.
     """
-    near = slice(0, 2) if end == 0 else slice(-2, None)
-    step = np.diff(samples.time[near])
-    velocity, acceleration = samples.velocity, samples.acceleration
-    if acceleration is None:
-        acceleration = np.zeros((1, samples.dof)) if velocity is None else np.diff(velocity[near], axis=0) / step
+    time, position, velocity, acceleration = samples.time, samples.position, samples.velocity, samples.acceleration
     if velocity is None:
-        velocity = np.diff(samples.position[near], axis=0) / step
-    return velocity[[end]], acceleration[[end]]
+        first, second = (derivative_at_end(time, position, end, order) for order in (1, 2))
+    else:
+        first, second = velocity[end], derivative_at_end(time, velocity, end)
+    return first[None], (second if acceleration is None else acceleration[end])[None]
 
 
 def _with_start(
@@ -204,15 +197,15 @@ def _with_start(
     joint_names: tuple[str, ...],
     actions: np.ndarray,
     dt: np.ndarray | None,
-    control_space: str,
     start: Mapping[str, list[float]],
 ) -> Sequence:
     dof = len(joint_names)
     rows = {name: _start_row(path, name, values, dof) for name, values in start.items()}
     position = rows.pop("position", np.zeros((1, dof)))
     return Sequence(
-        joint_names, control_space, actions[None], dt, position, rows.get("velocity"), rows.get("acceleration")
-    )
+        joint_names, "", actions[None], dt, position, rows.get("velocity"), rows.get("acceleration"),
+        start_is_assumed="position" not in start,
+    )  # fmt: skip
 
 
 def _start_row(path: Path, name: str, values: list[float], dof: int) -> np.ndarray:
@@ -249,6 +242,7 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str,
         rows.get("acceleration"),
         arrays.get("start_index"),
         goal=Goal(**ends, index=arrays.get("goal_index")) if ends else None,
+        start_is_assumed="position" not in rows,
         degree=_whole(path, arrays, "degree"),
         steps=_whole(path, arrays, "steps"),
         layout=str(arrays.get("layout", "")),

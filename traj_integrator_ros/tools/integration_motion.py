@@ -7,22 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.limits import Limits, first_violation
+from ..execution.limits import Limits
 from ..execution.motion import Motion, State
 from ..execution.rows import Hold, action_steps, motion_of_actions
 from ..handling.ending import Braking, stopping
-from ..handling.limits import JointLimits
+from ..handling.limits import JointLimits, find_motion_violation
 from ..handling.rejection import Rejected
 from ..motions.samples import QUANTITIES, Samples
+from .commanded import worst_excesses
 from .integration_input import Sequence
 from .integration_output import Integrated
+from .robot import Robot
 
 REST_TOLERANCE = 0.01
 """rad/s; a plan with an end velocity up to this counts as at rest: default of the node's publish.rest_tolerance."""
 BRAKE_TIME_S = 0.25
 """Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
 DRAWN_PER_PIECE = 8
-_UNITS = dict(zip(QUANTITIES, ("rad", "rad/s", "rad/s^2", "rad/s^3"), strict=True))
 
 
 def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: float | None) -> list[Motion]:
@@ -113,18 +114,26 @@ def limits_in_order(limits: JointLimits | None, joint_names: tuple[str, ...]) ->
     )
 
 
-def told_violations(motions: list[Motion], limits: Limits, joint_names: tuple[str, ...]) -> Iterator[str]:
-    """A line for each quantity of each trajectory that exceeds a limit, also between its points."""
-    for number, motion in enumerate(motions):
-        for quantity in QUANTITIES:
-            names = ("position_min", "position_max") if quantity == "position" else (quantity,)
-            found = first_violation(motion, Limits(**{name: getattr(limits, name) for name in names}))
-            if found is not None:
-                which = f" of trajectory {number}" if len(motions) > 1 else ""
-                yield (
-                    f"{quantity} of {joint_names[found.joint]} at {found.time:.3f} s{which}: "
-                    f"limit {found.bound:g} {_UNITS[quantity]}, got {found.value:g}"
-                )
+def told_steps(plans: list[Motion], limits: Limits, joint_names: tuple[str, ...]) -> Iterator[str]:
+    """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
+    steps_only = JointLimits(joint_names, jerk=limits.jerk)
+    for number, plan in enumerate(plans):
+        told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
+        if told:
+            yield told + (f", trajectory {number}" if len(plans) > 1 else "")
+
+
+def told_violations(motions: list[Motion], robot: Robot, joint_names: tuple[str, ...]) -> Iterator[str]:
+    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
+    for number, motion in enumerate(motions if robot.limits is not None else ()):
+        which = f" of trajectory {number}" if len(motions) > 1 else ""
+        for found in worst_excesses(motion, joint_names, robot.limits):
+            joint = joint_names[found.joint]
+            unit = robot.units.of(joint)[QUANTITIES.index(found.quantity)]
+            yield (
+                f"{found.quantity} of {joint} at {found.time:.4g} s{which}: limit {found.bound:g} {unit}, "
+                f"got {found.value:g}"
+            )
 
 
 def _starts(sequence: Sequence, batch: int) -> Iterator[State]:

@@ -9,6 +9,7 @@ from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.samples import QUANTITIES
 from .command_line import ToolParser, count, names, numbers, positive
 from .integration_input import BSPLINE, CONTROL_SPACES, STATE
+from .robot import add_robot_options
 
 NAME = "integrate"
 DEFAULT_DT_S = 0.02
@@ -22,7 +23,7 @@ EXAMPLES = (
     (f"{NAME} motion.csv --fit 16 --out spline.npz --plot spline.png", "as a B-spline with 16 control points"),
     (f"{NAME} actions.npy --batch-file --start-position starts.npy --out results", "a batch larger than memory"),
 )
-OF_MOTIONS = ("plot", "params", "topic", "sequence", "fit")
+OF_MOTIONS = ("plot", "params", "urdf", "topic", "sequence", "fit")
 """Options that have no meaning with --batch-file."""
 
 
@@ -41,11 +42,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--out", type=Path, metavar="FILE", help="trajectory: .csv, .npz, or a folder (no suffix) for a bag"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="figure of one trajectory, with what was recorded")
-    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits")
+    add_robot_options(parser, "parameter file of the node: limits")
     parser.add_argument("--topic", help="topic of a bag (default: the only one of its type)")
     parser.add_argument(
-        "--control-space", choices=CONTROL_SPACES, default="position", help="what actions are, or which of a motion's"
-        " quantities are taken as actions (default: %(default)s)",
+        "--control-space", choices=CONTROL_SPACES, help="what actions are, if not in the file, or which of a motion's"
+        " quantities are taken as actions (default: position)",
     )  # fmt: skip
     parser.add_argument("--dt", type=_step, metavar="S", help="time step (default: that of the file, else 0.02)")
     for name in STATE:
@@ -92,6 +93,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         if any(getattr(options, f"goal_{name}") is not None for name in STATE):
             parser.error("--fit: expected without a goal: the spline ends as the motion does")
         options.control_space = BSPLINE
+    options.assumed_space = options.control_space is None
+    options.control_space = options.control_space or "position"
     _check_batch_file(parser, options)
     for name in ("fit", "steps", "part"):
         if getattr(options, name) == 0:
@@ -104,6 +107,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                 f"--{name.replace('_', '-')}: expected with --rows only: nothing else goes through the kernels"
             )
     return options
+
+
+def assumed(options: argparse.Namespace, *, space: bool, dt: bool, start: bool) -> list[str]:
+    """A line about what was assumed of what the file does not say, control space, steps or start; or none."""
+    found = []
+    if space and options.assumed_space:
+        found.append(f"actions are {options.control_space}s (--control-space)")
+    if dt and options.dt is None:
+        found.append(f"steps are {DEFAULT_DT_S:g} s (--dt)")
+    if start:
+        found.append("the start is at position 0 (--start-position)")
+    return [f"assumed, since neither the file nor an option says otherwise: {', '.join(found)}"] if found else []
 
 
 def _check_batch_file(parser: ToolParser, options: argparse.Namespace) -> None:

@@ -41,11 +41,12 @@ class Integrated:
 
 
 def write_table(path: Path, samples: Samples) -> None:
-    """A CSV of time, position_<joint>, velocity_<joint> and so on."""
+    """A CSV of time, position_<joint>, velocity_<joint> and so on, without what the samples lack."""
+    found = [name for name in QUANTITIES if getattr(samples, name) is not None]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["time", *(f"{name}_{joint}" for name in QUANTITIES for joint in samples.joint_names)])
-        columns = [samples.time[:, None], *(getattr(samples, name) for name in QUANTITIES)]
+        writer.writerow(["time", *(f"{name}_{joint}" for name in found for joint in samples.joint_names)])
+        columns = [samples.time[:, None], *(getattr(samples, name) for name in found)]
         writer.writerows(np.concatenate(columns, axis=1).tolist())
 
 
@@ -72,10 +73,10 @@ def write_archive(path: Path, results: list[Integrated], fitted: Sequence | None
     )
 
 
-def write_bag(path: Path, motions: list[Samples], accelerations: bool) -> None:
+def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states_only: bool = False) -> None:
     """A rosbag2 folder with a JointTrajectory for each motion, and the motions one after the other as joint states.
 
-    `accelerations`: whether the trajectories have them.
+    `accelerations`: whether the trajectories have them. `states_only`: the joint states without the trajectories.
     """
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.rosbag2.errors import WriterError
@@ -86,11 +87,13 @@ def write_bag(path: Path, motions: list[Samples], accelerations: bool) -> None:
     try:
         with Writer(path, version=9, storage_plugin=StoragePlugin.SQLITE3) as writer:
             states = writer.add_connection(STATES_TOPIC, "sensor_msgs/msg/JointState", typestore=types)
-            plans = writer.add_connection(TRAJECTORIES_TOPIC, "trajectory_msgs/msg/JointTrajectory", typestore=types)
+            kind = "trajectory_msgs/msg/JointTrajectory"
+            plans = None if states_only else writer.add_connection(TRAJECTORIES_TOPIC, kind, typestore=types)
             begin = _NS
             for samples in motions:
-                plan = messages.joint_trajectory(samples, accelerations)
-                writer.write(plans, begin, types.serialize_cdr(plan, plans.msgtype))
+                if plans is not None:
+                    plan = messages.joint_trajectory(samples, accelerations)
+                    writer.write(plans, begin, types.serialize_cdr(plan, plans.msgtype))
                 for k, time in enumerate(np.rint(samples.time * _NS).astype(int).tolist()):
                     state = messages.joint_state(samples, k, begin + time)
                     writer.write(states, begin + time, types.serialize_cdr(state, states.msgtype))

@@ -11,6 +11,7 @@ import torch
 from ..execution.motion import Motion
 from ..kernels import BsplineLayout, SplineForm, bspline_segments, fit_bspline
 from ..motions.samples import RecordingError, Samples
+from ..motions.units import JointUnits
 from .integration_input import BSPLINE, Goal, Sequence, derivatives_at, sequence_of_states
 from .integration_motion import motions_of
 
@@ -57,7 +58,7 @@ def spline_motions(sequence: Sequence, dt: float | None) -> list[Motion]:
     return [Motion(knots[b], segments.coefficients[b], ends_at_rest=at_rest) for b in range(batch)]
 
 
-def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequence:
+def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: JointUnits) -> Sequence:
     """The control points that come closest to a motion, from its first state to its last; `said`: of their form.
 
     The motion is interpolated between its samples (by the C2 cubic spline through them), at no fewer rows than it has
@@ -99,7 +100,7 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str]) -> Sequenc
         steps=form.steps,
         layout=form.layout.value,
     )
-    return dataclasses.replace(fitted, fitted=_told_residual(fitted, samples))
+    return dataclasses.replace(fitted, fitted=_told_residual(fitted, samples, units))
 
 
 def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> Goal:
@@ -121,19 +122,20 @@ def _between(times: np.ndarray, recorded: np.ndarray | None, time: np.ndarray, d
     return np.stack([np.interp(time, times, column) for column in recorded.T], axis=1)
 
 
-def _told_residual(fitted: Sequence, samples: Samples) -> str:
+def _told_residual(fitted: Sequence, samples: Samples, units: JointUnits) -> str:
     """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
     (motion,) = spline_motions(fitted, None)
     states = motion.states_at(samples.time)
     states[:3, -1] = motion.end
     away = np.abs(states[0] - samples.position)
     row, joint = np.unravel_index(away.argmax(), away.shape)
-    told = [f"position {np.sqrt(np.mean(away**2)):.3g} rad"]
+    names = samples.joint_names
+    told = [f"position {units.rms(away, 0, names)}"]
     if samples.velocity is not None:
-        told.append(f"velocity {np.sqrt(np.mean((states[1] - samples.velocity) ** 2)):.3g} rad/s")
+        told.append(f"velocity {units.rms(states[1] - samples.velocity, 1, names)}")
     return (
         f"{fitted.actions.shape[1]} control points of degree {fitted.degree} for {len(samples.time)} samples: RMS "
-        f"difference {', '.join(told)}; at most {away[row, joint]:.3g} rad, {samples.joint_names[joint]} at "
+        f"difference {', '.join(told)}; at most {away[row, joint]:.3g} {units.of(names[joint])[0]}, {names[joint]} at "
         f"{samples.time[row]:.3f} s"
     )
 

@@ -15,7 +15,7 @@ from ..motions.files import ARRAY_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import planned_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool, split_ros_arguments
-from .robot import limits_of
+from .robot import add_robot_options, load_robot
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
@@ -51,7 +51,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="draw this instead of a topic")
     parser.add_argument("--topic", help=f"JointTrajectory or TrajectoryBatch topic, also of a bag (default: {TOPIC})")
-    parser.add_argument("--params", type=Path, metavar="FILE", help="parameter file of the node: limits")
+    add_robot_options(parser, "parameter file of the node: limits")
     parser.add_argument("--joints", type=names, metavar="A,B", help="draw these joints only")
     parser.add_argument("--row", type=count, default=0, help="trajectory of a batch or file (default: %(default)s)")
     parser.add_argument(
@@ -67,17 +67,19 @@ def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
     if options.out.suffix not in PICTURES:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
     require("matplotlib", "drawing")
+    robot = load_robot(options.params, options.urdf)  # before the wait for a message, because it may be wrong
     samples = _from_file(options) if options.file else _from_topic(options, ros_arguments)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
         raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
-    limits = limits_of(options.params, samples.joint_names) if options.params is not None else None
+    robot = robot.for_motion(samples.joint_names)
     from .drawing import draw_motion, violations
 
-    draw_motion(options.out, samples, limits, options.joints)
-    for violation in violations(samples, limits, options.joints) if limits is not None else ():
-        print(f"limit exceeded: {violation}")
-    print(f"{options.out}: {samples.dof} joints, {len(samples.time)} points, {samples.duration:.3f} s")
+    draw_motion(options.out, samples, robot.limits, options.joints, units=robot.units)
+    for violation in violations(samples, robot.limits, options.joints, robot.units) if robot.limits is not None else ():
+        print(f"limit exceeded at the points: {violation}")
+    shown = f"{len(options.joints)} of {samples.dof} joints" if options.joints else f"{samples.dof} joints"
+    print(f"{options.out}: {shown}, {len(samples.time)} points, {samples.duration:.3f} s")
     return 0
 
 

@@ -1,53 +1,107 @@
-"""The robot that a tool works for: joints and limits from a parameter file of the node."""
+"""The robot that a tool works for: joints, limits and units from a parameter file of the node, or from a URDF."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..handling.limits import JointLimits
 from ..motions.extras import require
+from ..motions.units import JointUnits
 from .command_line import UserError
 
 SECTION = "ros__parameters"
+_MOVES = ("revolute", "continuous", "prismatic")
 
 
-def limits_of(path: Path, joint_names: Sequence[str]) -> JointLimits:
-    """The limits in a parameter file for a motion of these joints.
+@dataclass(frozen=True)
+class Robot:
+    """What is known of a robot."""
 
-    Joints that the file does not name are reported in a line on standard error. Raises UserError if it names none of
-    them, because then it is for another robot.
-    """
-    limits = load_limits(path)
-    missing = [name for name in joint_names if name not in limits.joint_names]
-    if len(missing) == len(joint_names):
-        raise UserError(
-            f"{path}: expected limits of {', '.join(joint_names)}, got those of {', '.join(limits.joint_names)}"
-        )
-    if missing:
-        print(f"note: {path} has no limits of {', '.join(missing)}", file=sys.stderr)
-    return limits
+    limits: JointLimits | None = None
+    """None if neither a parameter file nor a URDF was given."""
+    units: JointUnits = field(default_factory=JointUnits)
+    source: str = ""
+    """The file that names its joints."""
+
+    def for_motion(self, joint_names: Sequence[str]) -> Robot:
+        """The same, once its joints are found to be those of a motion.
+
+        Joints that it does not have are reported in a line on standard error. Raises UserError if it has none of
+        them, because then it is another robot.
+        """
+        if self.limits is None:
+            return self
+        missing = [name for name in joint_names if name not in self.limits.joint_names]
+        if len(missing) == len(joint_names):
+            raise UserError(
+                f"{self.source}: expected limits of {', '.join(joint_names)}, got those of "
+                f"{', '.join(self.limits.joint_names)}"
+            )
+        if missing:
+            print(f"note: {self.source} has no limits of {', '.join(missing)}", file=sys.stderr)
+        return self
 
 
-def load_limits(path: Path) -> JointLimits:
-    """Joint names and limits of a parameter file, and of the URDF file that it names, as the node would use them.
+def add_robot_options(parser: argparse.ArgumentParser, params_help: str) -> None:
+    """The options --params and --urdf."""
+    parser.add_argument("--params", type=Path, metavar="FILE", help=params_help)
+    parser.add_argument(
+        "--urdf", type=Path, metavar="FILE", help="the robot's URDF: limits that --params does not give, and units"
+    )
+
+
+def load_robot(params: Path | None, urdf: Path | None) -> Robot:
+    """The robot of a parameter file, and of the URDF given here or there, as the node would use them.
 
     Raises UserError.
     """
+    from ..handling.urdf_limits import UrdfError, load_joint_types, load_urdf
+
+    if params is not None:
+        return _of_parameters(params, urdf)
+    if urdf is None:
+        return Robot()
+    try:
+        joints = [name for name, kind in load_joint_types(str(urdf)).items() if kind in _MOVES]
+        found = load_urdf(str(urdf), joints)
+        return Robot(found.limits, _units_of(urdf), str(urdf))
+    except UrdfError as error:
+        raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
+
+
+def load_limits(path: Path) -> JointLimits:
+    """Joint names and limits of a parameter file, and of the URDF file that it names. Raises UserError."""
+    return load_robot(path, None).limits
+
+
+def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..handling.parameter_table import SPECS
     from ..handling.parameters import InvalidParameters, NodeParameters, default_values
-    from ..handling.urdf_limits import RobotLimits, UrdfError
+    from ..handling.urdf_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits, UrdfError
 
     given = _flat(_section(path))
     values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
+    if urdf is not None:
+        values["limits.urdf"] = str(urdf)
     try:
         parameters = RobotLimits.configured(NodeParameters.from_values(values)).parameters
+        named = parameters.limits_urdf
+        units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(Path(named))
     except (InvalidParameters, UrdfError) as error:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
-    return parameters.joint_limits
+    return Robot(parameters.joint_limits, units, str(path))
+
+
+def _units_of(urdf: Path) -> JointUnits:
+    from ..handling.urdf_limits import load_joint_types
+
+    return JointUnits({name: kind == "prismatic" for name, kind in load_joint_types(str(urdf)).items()})
 
 
 def _section(path: Path) -> dict[str, object]:

@@ -1,0 +1,50 @@
+"""Units of joints: those of a robot's URDF, which says which of them slide, or else what their names suggest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_SLIDE_BY_NAME = re.compile(
+    r"(?<!shoulder_)lift_joint|prismatic|slider|linear_(?:axis|joint)|(?:panda|fer|fr3)_finger_joint"
+)
+"""Joints of robots that many people have: Fetch's and PR2's torso, Panda's fingers; a UR's shoulder_lift turns."""
+
+
+@dataclass(frozen=True)
+class JointUnits:
+    """Units of position, velocity, acceleration and jerk of joints by name.
+
+    Args:
+        slides: whether a joint is prismatic; a joint that it does not name is judged by its name.
+
+    """
+
+    slides: Mapping[str, bool] = field(default_factory=dict)
+
+    def of(self, joint_name: str) -> tuple[str, str, str, str]:
+        """As in messages: rad, rad/s, rad/s^2, rad/s^3, or m and so on."""
+        slides = self.slides.get(joint_name)
+        if slides is None:
+            slides = _SLIDE_BY_NAME.search(joint_name) is not None
+        base = "m" if slides else "rad"
+        return base, f"{base}/s", f"{base}/s^2", f"{base}/s^3"
+
+    def in_figures(self, joint_name: str) -> tuple[str, str, str, str]:
+        """The same with raised exponents."""
+        return tuple(unit.replace("^2", "²").replace("^3", "³") for unit in self.of(joint_name))
+
+    def rms(self, values: np.ndarray, order: int, joint_names: Sequence[str]) -> str:
+        """The RMS of `values` `[N, D]` over the joints with the same unit, that of the derivative of this order."""
+        kinds = self.kinds(joint_names).items()
+        return " and ".join(f"{np.sqrt(np.mean(values[:, joints] ** 2)):.3g} {kind[order]}" for kind, joints in kinds)
+
+    def kinds(self, joint_names: Sequence[str]) -> dict[tuple[str, str, str, str], list[int]]:
+        """The joints by their units, by index: most robots have one kind."""
+        found: dict[tuple[str, str, str, str], list[int]] = {}
+        for index, name in enumerate(joint_names):
+            found.setdefault(self.of(name), []).append(index)
+        return found
