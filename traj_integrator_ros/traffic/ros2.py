@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         known = ", ".join((f"run {PACKAGE}", *VERBS))
         print(f"ros2: expected one of {known}, got {verb or 'nothing'}", file=sys.stderr)
         return EXIT_USAGE
+    os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")  # wrong types are told when a message is filled
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
     try:
         return VERBS[verb](given[2:])
