@@ -11,7 +11,7 @@ from ..execution.extremes import QUANTITIES, bernstein, extremes, extremes_of_pi
 from ..execution.limits import Violation
 from ..execution.motion import Motion
 from ..execution.points import Points, motion_of_points
-from ..handling.limits import JointLimits, excess
+from ..handling.limits import JointLimits
 from ..motions.units import JointUnits
 
 _PLATEAU = 1e-7
@@ -83,37 +83,41 @@ def worst_excesses(motion: Motion, joints: Sequence[str], limits: JointLimits) -
     Joints that the limits do not name have none. The start state is where the robot is rather than part of the plan:
     the first piece may begin outside the limits.
     """
+    if limits.of_motion.slackened is None:
+        return []
     found = []
     for order, quantity in enumerate(QUANTITIES):
         control = bernstein(motion.coefficients, motion.steps, order)
+        allowed = (side[order] for side in limits.of_motion.slackened)
+        sides = list(zip((-1.0, 1.0), limits.bounds(quantity), allowed, strict=True))
         for joint, name in enumerate(joints):
             if name not in limits.joint_names:
                 continue
             column = limits.joint_names.index(name)
-            sides = [
-                _worst(motion, control[:, :, joint], order, joint, sign, float(bounds[column]))
-                for sign, bounds in zip((-1.0, 1.0), limits.bounds(quantity), strict=True)
+            worst = [
+                _worst(motion, control[:, :, joint], order, joint, sign, *map(float, (bounds[column], most[column])))
+                for sign, bounds, most in sides
                 if bounds is not None
             ]
-            beyond = [one for one in sides if one is not None]
+            beyond = [one for one in worst if one is not None]
             found += [max(beyond, key=lambda one: abs(one.value - one.bound))] if beyond else []
     return found
 
 
 def _worst(
-    motion: Motion, control: np.ndarray, order: int, joint: int, sign: float, bound: float
+    motion: Motion, control: np.ndarray, order: int, joint: int, sign: float, bound: float, slackened: float
 ) -> Violation | None:
-    """The value of a derivative of a joint that is furthest beyond a bound, the highest where `sign` is 1."""
+    """The value of a derivative of a joint that is furthest beyond a bound with its slack; `sign` 1: the highest."""
     reach = (sign * control).max(axis=1)  # each piece's values are at most this
     worst: Violation | None = None
     for piece in np.argsort(-reach):
-        if reach[piece] <= (sign * bound if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
+        if reach[piece] <= (sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
             break
         times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
         k = int((sign * values).argmax())
         may_begin_there = piece == 0 and order < 3
-        allowed = max(sign * bound, sign * float(control[0, 0])) if may_begin_there else sign * bound
-        if excess(sign * values[k], allowed) > 0 and (worst is None or sign * values[k] > sign * worst.value):
+        allowed = max(sign * slackened, sign * float(control[0, 0])) if may_begin_there else sign * slackened
+        if sign * values[k] > allowed and (worst is None or sign * values[k] > sign * worst.value):
             time = float(motion.knots[piece] + times[k])
             worst = Violation(joint, QUANTITIES[order], time, float(values[k]), bound)
     return worst

@@ -10,7 +10,8 @@ import numpy as np
 from ..execution.limits import Limits
 from ..execution.motion import Motion, State
 from ..execution.rows import Hold, action_steps, motion_of_actions
-from ..handling.ending import Braking, stopping
+from ..handling.assumed import assumed_limits
+from ..handling.ending import stopped_at_end
 from ..handling.limits import JointLimits, find_motion_violation
 from ..handling.rejection import Rejected
 from ..motions.samples import QUANTITIES, Samples
@@ -24,6 +25,7 @@ REST_TOLERANCE = 0.01
 BRAKE_TIME_S = 0.25
 """Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
 DRAWN_PER_PIECE = 8
+_LIMITS = ("position_min", "position_max", "velocity", "acceleration", "jerk")
 
 
 def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: float | None) -> list[Motion]:
@@ -58,9 +60,10 @@ def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Mot
 
     Raises ValueError if the limits allow no brake of reasonable length.
     """
-    braking = Braking(joint_names, REST_TOLERANCE, BRAKE_TIME_S, limits.acceleration, limits.jerk)
+    named = JointLimits(joint_names, *(getattr(limits, name) for name in _LIMITS))
+    bounds = assumed_limits(named, BRAKE_TIME_S, assumed_velocity=1.0).bounds
     try:
-        return stopping(motion, braking).motion
+        return stopped_at_end(motion, bounds, REST_TOLERANCE, joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
 
