@@ -108,10 +108,11 @@ setup(
         f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/src/*/*", "native/include/*/*"],
         **{f"{PACKAGE}.{name}": ["src/*"] for name in PLAIN},
     },
-    # The kernels and the engine need nothing else. rclpy and the messages come with ROS 2 (package.xml).
-    install_requires=["torch>=2.6", "numpy"],
+    # The kernels and the engine need torch and numpy, the node ruckig, for joins and stops. rclpy and messages come
+    # with ROS 2 (package.xml).
+    install_requires=["torch>=2.6", "numpy", "ruckig>=0.14"],
     extras_require={
-        "demo": ["matplotlib", "PyYAML", "rich", "rosbags", "ruckig"],
+        "demo": ["matplotlib", "PyYAML", "rich", "rosbags"],
         "tools": ["matplotlib", "PyYAML", "rich", "rosbags"],
         "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "PyYAML", "scipy"],
     },

@@ -21,6 +21,9 @@ PARAMETERS = {
     "warmup": ["1x4"],
     "max_batch": 64,
     "max_horizon": 64,
+    "limits.assumed_velocity": 10.0,  # without any limit, nothing is published for a controller
+    "supervision.deviation": 0.0,  # the robot of most tests stands still, whatever is published for it
+    "publish.bridge_time": 0.02,
     "limits.action": "warn",  # the robot of most tests rests at 0, wherever their sequences start
 }
 NodeFactory = Callable[..., NodeProcess]
@@ -81,6 +84,8 @@ def shared_client(shared_node: NodeProcess) -> Iterator[RosClient]:
 @pytest.fixture
 def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosClient]:
     """A client of the node of the module: active, knowing that the robot rests at 0, alive after the test."""
+    for transition in ("deactivate", "activate"):  # no motion is in execution
+        assert shared_client.change_state(transition)
     shared_client.settle_state([0.0, 0.0, 0.0])
     yield shared_client
     assert shared_node.is_running(), shared_node.output

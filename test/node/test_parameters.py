@@ -151,7 +151,9 @@ CHANGES = [
     ("limits.action", "warn"), ("publish.row", 1), ("publish.joint_trajectory", False),
     ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
     ("publish.brake_time", 0.5), ("publish.lead_time", 0.05), ("publish.fade_time", 0.1), ("publish.lead_in", False),
-    ("publish.longest_wait", 2.0),
+    ("publish.longest_wait", 2.0), ("publish.on_reject", "brake"), ("publish.bridge_time", 0.1),
+    ("publish.catch_up", 2.0), ("supervision.deviation", 0.1), ("limits.assumed_velocity", 2.0),
+    ("limits.tolerance", 0.01), ("limits.continuous", ["joint_a"]),
     ("chunks.ensemble", "weighted"), ("chunks.decay", 0.1), ("chunks.heaviest", "newest"),
     ("diagnostics.period", 0.2), ("service_introspection", "contents"),
 ]  # fmt: skip

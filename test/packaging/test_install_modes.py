@@ -119,7 +119,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
     """An environment to install into; torch and what it requires are linked, for they are large."""
     environment = FreshEnvironment(tmp_path_factory.mktemp("fresh") / "venv")
     output_of([sys.executable, "-m", "venv", "--without-pip", environment.folder])
-    environment.link(*with_requirements("torch", "numpy", "setuptools", "wheel"))
+    environment.link(*with_requirements("torch", "numpy", "ruckig", "setuptools", "wheel"))
     return environment
 
 

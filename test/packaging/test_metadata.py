@@ -24,8 +24,8 @@ ROSDEP_KEYS = {
     "scipy": "python3-scipy",
     "yaml": "python3-yaml",
 }
-# Imported if installed, and without a rosdep key: device kernels, the demo's planner.
-OPTIONAL_MODULES = {"triton", "ruckig"}
+# Without a rosdep key: device kernels, which are imported if installed, and what joins and stops are made with.
+WITHOUT_KEY = {"triton", "ruckig"}
 # Packages that tests need and never import.
 PYTEST_PLUGINS = {"python3-pytest-timeout", "python3-pytest-xdist"}
 PACKAGES = {"traj_integrator_ros", "traj_integrator_interfaces", "benchmarks", "soak"}
@@ -97,7 +97,7 @@ def test_package_xml_names_what_the_code_imports_and_nothing_else(
     project_root: Path, package_xml: ElementTree.Element
 ) -> None:
     imported = imported_modules(python_files(project_root / "traj_integrator_ros", project_root / "launch"))
-    needed = {ROSDEP_KEYS.get(name, name) for name in imported - OPTIONAL_MODULES - {"traj_integrator_ros"}}
+    needed = {ROSDEP_KEYS.get(name, name) for name in imported - WITHOUT_KEY - {"traj_integrator_ros"}}
     assert keys(package_xml, "depend", "exec_depend") == needed
 
 
@@ -106,7 +106,7 @@ def test_package_xml_names_what_the_tests_import_and_nothing_else(
 ) -> None:
     imported = imported_modules(python_files(project_root / "test", project_root / "examples"))
     of_tests = {file.stem for file in (project_root / "test").rglob("*.py")}  # they borrow from one another
-    outside = imported - OPTIONAL_MODULES - PACKAGES - BUILD_TOOLS - of_tests
+    outside = imported - WITHOUT_KEY - PACKAGES - BUILD_TOOLS - of_tests
     needed = {ROSDEP_KEYS.get(name, name) for name in outside}
     run = keys(package_xml, "depend", "exec_depend")
     test = keys(package_xml, "test_depend")
@@ -148,7 +148,7 @@ def test_what_setup_py_requires_is_pinned(project_root: Path) -> None:
     required = ast.literal_eval(arguments["install_requires"])
     extras = ast.literal_eval(arguments["extras_require"])
     names = {re.split(r"[<>=]", entry)[0].lower() for entries in [required, *extras.values()] for entry in entries}
-    assert {re.split(r"[<>=]", entry)[0] for entry in required} == {"torch", "numpy"}
+    assert {re.split(r"[<>=]", entry)[0] for entry in required} == {"torch", "numpy", "ruckig"}
     assert names <= set(pins(project_root / "requirements" / "python.txt"))
 
 

@@ -39,7 +39,7 @@ WITHIN_KERNELS: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     KERNELS: {"torch", "numpy", "triton"},
     "engine": {"torch", "numpy"},
-    "execution": {"numpy"},
+    "execution": {"numpy", "ruckig"},
     "handling": {"torch", "numpy"},
 }
 """What the rooms without ROS may import from outside of the standard library."""

@@ -11,6 +11,7 @@ def node_parameters(motion: Motion, paths: Paths, batch: int, device: str) -> st
     horizons = sorted({paths.any_step.horizon, paths.uniform.horizon})
     longest = float((motion.time[1:] - motion.time[:-1]).max())
     moved = float(abs(motion.position[1:] - motion.position[:-1]).max())
+    fastest = float(abs(motion.velocity).max())
     shapes = ", ".join(f'"{batch}x{horizon}"' for horizon in horizons)
     names = ", ".join(f'"{name}"' for name in motion.joint_names)
     return "\n".join(
@@ -26,7 +27,9 @@ def node_parameters(motion: Motion, paths: Paths, batch: int, device: str) -> st
             f"    warmup: [{shapes}]",
             f"    state_timeout: {max(0.5, 3 * longest):.3f}  # s; the recording's longest step is {longest:.3f} s",
             f"    limits.start_deviation: {max(0.1, 2 * moved):.3f}  # rad; it moves up to {moved:.3f} rad in a step",
+            f"    limits.assumed_velocity: {max(1.0, 2 * fastest):.3f}  # rad/s; it moves at up to {fastest:.3f} rad/s",
             "    limits.action: warn  # the robot jumps where the motion starts over",
+            "    supervision.deviation: 0.0  # rad; the robot plays its recording, whatever it is sent",
             "    diagnostics.period: 0.25  # s",
             "",
         ]

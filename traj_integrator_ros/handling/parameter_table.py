@@ -231,6 +231,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         ParameterKind.DOUBLE,
         1e-3,
         "Relative excess of velocity, acceleration and jerk up to which a limit counts as kept",
+        unit="relative",
         range=(0.0, 0.1),
     ),
     ParameterSpec(
@@ -326,6 +327,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         ParameterKind.DOUBLE,
         1.5,
         "Largest speed of a joint that catches up with its plan, relative to the plan's own",
+        unit="relative",
         range=(1.0, 10.0),
     ),
     ParameterSpec(

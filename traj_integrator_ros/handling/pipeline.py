@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -10,7 +11,10 @@ import numpy as np
 
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from ..kernels import SplineForm, Trajectory
+from .assumed import AssumedLimits
 from .chunks import Weighing
+from .committed import Committed, CommittedFields, committed_rows
+from .controller_reports import ControllerReports
 from .evaluation import (
     EvaluationFields,
     check_cost,
@@ -34,7 +38,7 @@ from .time_grid import TimeGrid
 from .trajectories import NotYet, TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
-"""Called with violations that are let through (limits.action = warn)."""
+"""Called with violations that are let through (limits.action = warn), or with plans that were refused while waiting."""
 _TIME_GRIDS_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
@@ -48,15 +52,23 @@ class Pipeline:
         engine: built from it.
         published: the last published motion.
         warn: called with violations that are let through.
+        refuse: called with plans that had to wait and were refused then; by default, as `warn`.
 
     """
 
     def __init__(
-        self, parameters: NodeParameters, engine: TrajectoryIntegrator, published: PublishedMotion, warn: Warn
+        self,
+        parameters: NodeParameters,
+        engine: TrajectoryIntegrator,
+        published: PublishedMotion,
+        warn: Warn,
+        refuse: Warn | None = None,
     ) -> None:
         self.joint_states = JointStates(parameters.joint_names)
+        self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published
         self._warn = warn
+        self._refuse = refuse or warn
         self._waiting: Plan | None = None
         self.reconfigure(parameters, engine)
 
@@ -98,6 +110,7 @@ class Pipeline:
     def _supervise(self, now_ns: int) -> None:
         """Compare the latest joint state with what was commanded then."""
         state = self.joint_states.latest(now_ns, 0.0)
+        self.published.history.measured(state.stamp_ns, state.position, state.velocity)
         position = state.position
         turning = self.parameters.continuous
         if turning.any():
@@ -186,6 +199,15 @@ class Pipeline:
                 deviation or stopped.
 
         """
+        plan = self._plan_of(batch, stamp_ns)
+        self._require_newer(plan, now_ns)
+        trajectory = self._in_time(plan, now_ns)
+        if trajectory is not None and clock is not None and trajectory.due_ns < (later_ns := clock()):
+            return self._in_time(plan, later_ns)
+        return trajectory
+
+    def _plan_of(self, batch: IntegratedBatch, stamp_ns: int) -> Plan:
+        """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
         row = self.parameters.publish_row
         if row >= batch.request.batch:
             raise Rejected(
@@ -194,16 +216,15 @@ class Pipeline:
                 f"got {batch.request.batch}",
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
-        plan = plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
-        if self.published.is_older(origin_ns):
+        return plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
+
+    def _require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
+        """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
+        if self.published.is_older(plan.origin_ns, count=count):
             raise Rejected(
                 RejectionReason.STALE_SEQUENCE,
-                f"header.stamp: it began {(now_ns - origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
+                f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
             )
-        trajectory = self._in_time(plan, now_ns)
-        if trajectory is not None and clock is not None and trajectory.due_ns < (later_ns := clock()):
-            return self._in_time(plan, later_ns)
-        return trajectory
 
     def _in_time(self, plan: Plan, now_ns: int) -> ExecutableTrajectory | None:
         """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits."""
@@ -213,8 +234,21 @@ class Pipeline:
         except NotYet:
             superseded, self._waiting = self._waiting, plan
             if superseded is not None:
-                self._warn(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it could be begun"))
+                self._refuse(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
             return None
+
+    def require_publishable(self, batch: IntegratedBatch, stamp_ns: int, now_ns: int) -> None:
+        """Check that a trajectory could be published from a batch now; nothing is changed.
+
+        Raises:
+            Rejected: as `trajectory`.
+
+        """
+        plan = self._plan_of(batch, stamp_ns)
+        self._require_newer(plan, now_ns, count=False)
+        self._require_following(now_ns)
+        with contextlib.suppress(NotYet), self.published.guard.unchanged():
+            self._executable(plan, now_ns)
 
     def _require_following(self, now_ns: int) -> None:
         """Refuse sequences while the robot is, or was, braked.
@@ -258,7 +292,7 @@ class Pipeline:
         try:
             return self._in_time(plan, now_ns)
         except Rejected as rejected:
-            self._warn(rejected)
+            self._refuse(rejected)
             return None
 
     def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
@@ -289,6 +323,33 @@ class Pipeline:
             return None
         guard.stopped_until_rest = True
         return self._stopped(now_ns)
+
+    def awaited_stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the stop that `tick` will return once the controller is at the first point of a motion; or None."""
+        if not self.published.guard.stop_waits:
+            return None
+        try:
+            return self._trajectories.stop(now_ns)
+        except NotYet as later:
+            return self._trajectories.stop(later.until_ns)
+
+    def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
+        """Return the motion in execution at the times of a chunk that is being planned.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        self._check_clock(now_ns)
+        published = self.published
+        return committed_rows(
+            fields, self.parameters, published.present, published.history, self.joint_states, now_ns
+        )
+
+    @property
+    def assumed(self) -> AssumedLimits:
+        """The limits of joins and brakes, and which of them nobody gave."""
+        return self._trajectories.assumed
 
     def release(self) -> None:
         """Take sequences again after a stop that was to hold."""

@@ -12,6 +12,7 @@ from ..execution.motion import Motion, State
 from ..execution.points import Points
 from .chunks import ChunkMemory
 from .courses import Course
+from .history import History
 from .plan import Plan
 from .present import PresentCommand
 from .supervision import Guard
@@ -81,6 +82,7 @@ class PublishedMotion:
         """The chunks from which the motion was averaged."""
         self.present = PresentCommand()
         self.guard = Guard()
+        self.history = History()
         self._courses: deque[Course] = deque(maxlen=_COURSES_KEPT)
         self._last: ExecutableTrajectory | None = None
         self._recorded_ns = 0
@@ -106,14 +108,16 @@ class PublishedMotion:
         else:
             self._courses.clear()
         self._courses.append(trajectory.course)
-        self.present.published(Course(trajectory.start_ns, trajectory.motion), trajectory.known_from_ns, now_ns)
+        commanded = Course(trajectory.start_ns, trajectory.motion)
+        self.present.published(commanded, trajectory.known_from_ns, now_ns)
+        self.history.published(commanded, trajectory.start_ns)
         self._last, self._recorded_ns, self._brake_counted = trajectory, now_ns, False
         self.chunks.take(trajectory.chunk, now_ns)
 
-    def is_older(self, origin_ns: int) -> bool:
+    def is_older(self, origin_ns: int, *, count: bool = True) -> bool:
         """Whether a plan that began then is older than the one in execution; counted if it is."""
         older = bool(origin_ns) and origin_ns < self._newest_origin_ns
-        self._out_of_order += older
+        self._out_of_order += older and count
         return older
 
     def observe(self, now_ns: int) -> None:
@@ -162,10 +166,12 @@ class PublishedMotion:
         self._courses.clear()
         self.chunks.clear()
         self.present.drop()
+        self.history.dropped()
         self._brake_counted = False
 
     def clear(self) -> None:
         """Forget everything about the robot."""
         self.drop()
+        self.history.clear()
         self.present.clear()
         self.guard.clear()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -131,6 +132,15 @@ class Guard:
     def allow(self, gap: np.ndarray) -> None:
         """Begin this far from the command, rad, `[dof]`."""
         self._allowed = gap.copy()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Allow, within, what is then allowed no more."""
+        before = self._allowed
+        try:
+            yield
+        finally:
+            self._allowed = before
 
     def brake(self, reason: str, joint: int = -1) -> None:
         """The robot is braked for a reason."""

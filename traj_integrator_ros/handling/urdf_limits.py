@@ -34,6 +34,8 @@ class UrdfLimits:
     limits: JointLimits
     without: tuple[str, ...]
     """Joints of the node without limits in the URDF: not in it, fixed, or mimicking another joint."""
+    continuous: tuple[str, ...] = ()
+    """Joints of the node that turn without end."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +76,22 @@ class RobotLimits:
             },
         )
         _check_positions(filled, urdf.source)
-        return filled
+        return dataclasses.replace(filled, limits_continuous=self._continuous(filled, urdf))
+
+    def _continuous(self, filled: NodeParameters, urdf: UrdfLimits) -> tuple[str, ...]:
+        """Joints that turn without end: those given, and those of the URDF to which nobody gave a position limit."""
+        limited = [
+            np.isfinite(bound)
+            for bound in (filled.limits_position_min, filled.limits_position_max)
+            if bound is not None
+        ]
+        bounded = np.any(limited, axis=0) if limited else np.zeros(len(filled.joint_names), bool)
+        found = [
+            name
+            for name, ends in zip(filled.joint_names, bounded, strict=True)
+            if name in self.given.limits_continuous or (name in urdf.continuous and not ends)
+        ]
+        return tuple(found)
 
     @cached_property
     def origins(self) -> str:
@@ -130,7 +147,8 @@ def read_urdf(text: str, joint_names: Sequence[str], source: str) -> UrdfLimits:
         raise UrdfError(f"{source}: expected limits of {', '.join(joint_names)}, got a URDF with the joints {listed}")
     arrays = (values if np.isfinite(values).any() else None for values in (low, high, velocity))
     without = tuple(name for name in joint_names if name not in known)
-    return UrdfLimits(source, JointLimits(tuple(joint_names), *arrays), without)
+    continuous = tuple(name for name in known if joints[name].get("type") == "continuous")
+    return UrdfLimits(source, JointLimits(tuple(joint_names), *arrays), without, continuous)
 
 
 def load_urdf(path: str, joint_names: Sequence[str]) -> UrdfLimits:

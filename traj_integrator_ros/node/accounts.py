@@ -65,11 +65,13 @@ class Accounts:
             self._error((source, type(error)), f"{source} failed, {line}\n{traceback.format_exc()}")
         return line
 
-    def lost(self, source: str, count: int) -> None:
-        """Count messages that newer ones displaced from the queue."""
+    def lost(self, source: str, count: int) -> str:
+        """Count messages that newer ones displaced from the queue; return the reason in one line."""
         reason = RejectionReason.QUEUE_OVERFLOW
         self.rejected.count(reason, count)
-        self.warn((source, reason), f"{source}: {count} pushed out of the queue by newer ones")
+        line = f"{count} pushed out of the queue by newer ones"
+        self.warn((source, reason), f"{source}: {line}")
+        return f"{reason.value}: {line}"
 
     def let_through(self, finding: Rejected) -> None:
         """Count and log a violation of a trajectory that is published nevertheless."""

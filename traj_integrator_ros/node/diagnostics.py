@@ -7,14 +7,38 @@ from dataclasses import dataclass
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from ..handling.present import ControllerStatus
 from ..handling.published import ExecutionReport
 from ..handling.rejection import RejectionReason
 from .latency import LatencyRing
+from .supervisor import CONSPICUOUS
 
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)
 """Reasons that concern the node rather than the sender: level ERROR."""
 _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
 """Reasons that limits.action = warn lets through: these have a count even if it is 0."""
+
+
+@dataclass(frozen=True)
+class SupervisionStatus:
+    """What the node knows of the robot and its controller."""
+
+    controller: ControllerStatus = ControllerStatus.UNKNOWN
+    controller_was: frozenset[ControllerStatus] = frozenset()
+    """What it did since the previous message."""
+    deviation: float | None = None
+    """Largest distance of a joint from its command, rad; None: not known."""
+    lag_s: float | None = None
+    brakes: int = 0
+    """Number of brakes because the robot, its states or its controller were not as they should be."""
+    braked: str = ""
+    """Why the robot is braked, and sequences are rejected; empty if it is not."""
+    held: bool = False
+    """Whether a stop holds until it is released."""
+    assumed: str = ""
+    """Limits that nobody gave, and what is assumed."""
+    lacking: tuple[str, ...] = ()
+    """Joints without a limit of velocity, for which nothing is published."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +69,7 @@ class NodeStatus:
     on_schedule: bool
     """Whether trajectories continue each other (start_from = previous), so that one that comes late matters."""
     execution: ExecutionReport
+    supervision: SupervisionStatus
     sequence_latency: LatencyRing
     service_latency: LatencyRing
 
@@ -52,10 +77,10 @@ class NodeStatus:
 class Diagnostics:
     """Turns successive statuses into messages; levels cover what happened since the previous message.
 
-    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, or another
-    one has its name.
-    STALE: active, and the joint state is older than state_timeout. ERROR: configure failed, device memory ran out,
-    or a callback failed unexpectedly.
+    OK: active, nothing rejected. WARN: something was rejected or exceeded a limit, the node is not active, another
+    one has its name, the controller does something else than it is told, or limits are missing.
+    STALE: active, and the joint state is older than state_timeout. ERROR: the robot is braked and sequences are
+    rejected, configure failed, device memory ran out, or a callback failed unexpectedly.
 
     Args:
         name: of the status.
@@ -110,10 +135,24 @@ def _judge(
         return DiagnosticStatus.WARN, f"{status.lifecycle_state}: input is not accepted"
     if status.namesakes:
         return DiagnosticStatus.WARN, f"{status.namesakes + 1} nodes of this name: each answers every sequence"
+    supervision = status.supervision
+    if supervision.braked:
+        return DiagnosticStatus.ERROR, f"braked: {supervision.braked}; sequences are rejected until the robot rests"
+    if supervision.held:
+        return DiagnosticStatus.ERROR, "stopped: sequences are rejected until ~/stop is called with hold: false"
     if status.state_age_s is not None and 0 < status.state_timeout_s < status.state_age_s:
         return (
             DiagnosticStatus.STALE,
             f"joint state is {status.state_age_s:.2f} s old (state_timeout {status.state_timeout_s:g} s)",
+        )
+    conspicuous = [one for one in CONSPICUOUS if one is supervision.controller or one in supervision.controller_was]
+    if conspicuous:
+        return DiagnosticStatus.WARN, f"controller {conspicuous[-1].value}: {CONSPICUOUS[conspicuous[-1]]}"
+    if supervision.lacking:
+        return (
+            DiagnosticStatus.WARN,
+            f"no limit of velocity for {', '.join(supervision.lacking)}: nothing is published for a controller (give "
+            "limits.velocity, a URDF or limits.assumed_velocity)",
         )
     if rejected:
         return DiagnosticStatus.WARN, f"rejected {_listed(rejected)}"
@@ -131,6 +170,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "backend": status.backend,
         "dtype": status.dtype,
         "limits": status.limits,
+        "assumed_limits": status.supervision.assumed or "none",
         "state_age_s": "none" if status.state_age_s is None else f"{status.state_age_s:.3f}",
         "sequences": str(status.sequences),
         "published": str(status.published),
@@ -142,11 +182,24 @@ def _values(status: NodeStatus) -> dict[str, str]:
         for percent in (50, 99):
             latency = ring.percentile_ms(percent)
             values[f"{kind}_latency_p{percent}_ms"] = "none" if latency is None else f"{latency:.3f}"
+    values.update(_of_supervision(status.supervision))
     values.update(_of_execution(status.execution))
     values.update({f"rejected.{reason.value}": str(count) for reason, count in status.rejected.items()})
     warned = {**dict.fromkeys(_LET_THROUGH, 0), **{reason: count for reason, count in status.warned.items() if count}}
     values.update({f"warned.{reason.value}": str(count) for reason, count in warned.items()})
     return values
+
+
+def _of_supervision(supervision: SupervisionStatus) -> dict[str, str]:
+    deviation, lag = supervision.deviation, supervision.lag_s
+    return {
+        "controller": supervision.controller.value,
+        "deviation_rad": "none" if deviation is None else f"{deviation:.6f}",
+        "lag_ms": "none" if lag is None else f"{1e3 * lag:.1f}",
+        "supervision_brakes": str(supervision.brakes),
+        "braked": supervision.braked or "no",
+        "held": "yes" if supervision.held else "no",
+    }
 
 
 def _of_execution(execution: ExecutionReport) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -18,17 +18,22 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Stop
 
 from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 from .take import take
 
+try:  # not a part of every installation of ROS 2: without it, nothing is known about the controller
+    from control_msgs.msg import JointTrajectoryControllerState
+except ImportError:
+    JointTrajectoryControllerState = None
+
 SEQUENCE_DEPTH = 10
 """Queue of sequences. Small, so that with a planner that is too fast, sequences are lost rather than delayed."""
-JOINT_STATE_POLL_S = 0.05
-_JOINT_STATE_DEPTH = 64
-"""All joint states at up to 1.2 kHz are read; of faster ones, only the newest."""
+SUPERVISION_PERIOD_S = 0.01
+_STATE_DEPTH = 64
+"""All joint states at up to 6 kHz are read; of faster ones, only the newest."""
 _SERVICE_DEPTH = 64
 """Queue of service calls. Further calls are dropped and never answered: the default of 10 is too small for an optimizer
 that sends many calls at once.
@@ -37,19 +42,23 @@ ROBOT_DESCRIPTION = "robot_description"
 _LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """As robot_state_publisher publishes it: once, also for late subscribers."""
 _OUTPUT_DEPTH = 10
+_REJECTIONS_DEPTH = 100
+"""A burst that is refused as a whole."""
 
 
 class Callbacks(NamedTuple):
     """The functions that are called with input."""
 
-    poll_joint_states: Callable
-    """Called every 50 ms, to read waiting joint states with `take_waiting`."""
+    supervise: Callable
+    """Called every 10 ms; reads waiting joint states with `take_waiting`."""
     action_sequence: Callable
     """Called with the serialized message, like the next one."""
     position_trajectory: Callable
     integrate: Callable
     compute_gradient: Callable
     evaluate: Callable
+    stop: Callable
+    committed: Callable
     robot_description: Callable
     """Called with a String, the robot's URDF."""
 
@@ -81,20 +90,15 @@ class Entities:
             # Publishers first: input may arrive, and be answered, as soon as its subscription exists.
             self.joint_trajectory = self._publisher(JointTrajectory, "~/joint_trajectory")
             self.trajectory_batch = self._publisher(TrajectoryBatch, "~/trajectory_batch")
-            # Best effort receives from publishers of either kind.
-            states = QoSProfile(depth=_JOINT_STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-            self.joint_states = self._subscription(
-                JointState,
-                "joint_states",
-                _never_called,
-                states,
-                callback_group=_PolledGroup(),
-                raw=True,
-                # Waiting for events of a subscription would wake the executor for its messages, too.
-                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
-            )
+            self.rejections = self._publisher(Rejection, "~/rejections", _REJECTIONS_DEPTH)
+            self.joint_states = self._polled(JointState, "joint_states")
+            self.controller_state: Subscription | None = None
+            """None where control_msgs cannot be imported."""
+            if JointTrajectoryControllerState is not None:
+                self.controller_state = self._polled(JointTrajectoryControllerState, "controller_state")
+            # A steady clock: a simulation that pauses does not stop the supervision.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
-            self._timer = node.create_timer(JOINT_STATE_POLL_S, callbacks.poll_joint_states, clock=steady)
+            self._timer = node.create_timer(SUPERVISION_PERIOD_S, callbacks.supervise, clock=steady)
             sequences = QoSProfile(depth=SEQUENCE_DEPTH)
             # Raw: messages that cannot be decoded would be discarded unnoticed, and decoding into objects is slow.
             for message_type, topic, callback in (
@@ -110,11 +114,20 @@ class Entities:
                 (Integrate, "~/integrate", callbacks.integrate),
                 (ComputeGradient, "~/compute_gradient", callbacks.compute_gradient),
                 (Evaluate, "~/evaluate", callbacks.evaluate),
+                (Stop, "~/stop", callbacks.stop),
+                (Committed, "~/committed", callbacks.committed),
             ):
                 self._services.append(node.create_service(service, name, callback, qos_profile=calls))
         except BaseException:
             self.destroy()
             raise
+
+    @property
+    def controller_state_fields(self) -> Mapping[str, str] | None:
+        """Type of each field of the controller's reports by name; None where there are none."""
+        if self.controller_state is None:
+            return None
+        return JointTrajectoryControllerState.get_fields_and_field_types()
 
     def introspect_services(self, events: str) -> None:
         """Publish requests and responses of the services: "disabled", "metadata" or "contents".
@@ -147,12 +160,22 @@ class Entities:
             self._node.destroy_lifecycle_publisher(publisher)
         self._services, self._subscriptions, self._publishers = [], [], []
 
-    def _publisher(self, message_type: type, topic: str) -> Publisher:
+    def _publisher(self, message_type: type, topic: str, depth: int = _OUTPUT_DEPTH) -> Publisher:
         publisher = self._node.create_lifecycle_publisher(
-            message_type, topic, QoSProfile(depth=_OUTPUT_DEPTH), qos_overriding_options=_overridable()
+            message_type, topic, QoSProfile(depth=depth), qos_overriding_options=_overridable()
         )
         self._publishers.append(publisher)
         return publisher
+
+    def _polled(self, message_type: type, topic: str) -> Subscription:
+        """A subscription for `take_waiting`."""
+        # Best effort receives from publishers of either kind.
+        states = QoSProfile(depth=_STATE_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+        # Waiting for events of a subscription would wake the executor for its messages, too.
+        events = SubscriptionEventCallbacks(use_default_callbacks=False)
+        return self._subscription(
+            message_type, topic, _never_called, states, callback_group=_PolledGroup(), raw=True, event_callbacks=events
+        )
 
     def _subscription(
         self, message_type: type, topic: str, callback: Callable, qos: QoSProfile, **options: object
@@ -169,7 +192,7 @@ class Entities:
 class _PolledGroup(MutuallyExclusiveCallbackGroup):
     """Keeps its subscription out of the executor, which would wake up for every message, at 0.3 ms each.
 
-    Joint states arrive at up to 1 kHz and only the newest is used, so they are read when one is needed, and
+    Joint states and reports of the controller arrive at up to 1 kHz, so they are read when one is needed, and
     periodically.
     """
 
@@ -189,13 +212,13 @@ def create_diagnostics_publisher(node: LifecycleNode) -> Publisher:
     )
 
 
-def take_waiting(subscription: Subscription) -> Iterator[bytes]:
-    """Take the messages in a raw subscription's queue, without blocking; at most as many as the queue holds."""
-    for _ in range(_JOINT_STATE_DEPTH):
+def take_waiting(subscription: Subscription) -> Iterator[tuple[bytes, object]]:
+    """Take the messages in a raw subscription's queue and their info, without blocking; at most as many as it holds."""
+    for _ in range(_STATE_DEPTH):
         taken = take(subscription)
         if taken is None:
             return
-        yield taken[0]
+        yield taken
 
 
 def _overridable() -> QoSOverridingOptions:

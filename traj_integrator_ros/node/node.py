@@ -15,6 +15,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.timer import Timer
 from std_msgs.msg import String
 
+from traj_integrator_interfaces.msg import Rejection
+
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.engine_configuration import changes_at_run_time, engine_config
 from ..handling.parameter_table import START_FROM_PREVIOUS
@@ -27,27 +29,23 @@ from ..handling.urdf_limits import FROM_TOPIC, RobotLimits, UrdfError
 from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
 from ..wire.received_messages import (
     ActionSequenceReader,
-    JointStateReader,
     PositionTrajectoryReader,
     Stamp,
     nanoseconds,
+    stamp_of_message,
 )
 from ..wire.sequence_gaps import SequenceGaps
 from ..wire.trajectory_batch_cdr import serialize_batch
 from .accounts import Accounts, one_line
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
-from .diagnostics import Diagnostics, NodeStatus
-from .entities import (
-    ROBOT_DESCRIPTION,
-    Callbacks,
-    Entities,
-    create_diagnostics_publisher,
-    take_waiting,
-)
+from .diagnostics import Diagnostics, NodeStatus, SupervisionStatus
+from .entities import ROBOT_DESCRIPTION, Callbacks, Entities, create_diagnostics_publisher
 from .latency import LatencyRing
 from .namesakes import Namesakes
 from .rclpy_features import answer_refused_transitions, introspection_state, nanoseconds_of
 from .services import Services
+from .states import StateInputs
+from .supervisor import Supervisor
 
 NODE_NAME = "traj_integrator"
 _SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -80,11 +78,14 @@ class IntegratorNode(LifecycleNode):
         self._gaps: dict[str, SequenceGaps] = defaultdict(SequenceGaps)
         self._sequence_reader = ActionSequenceReader()
         self._position_reader = PositionTrajectoryReader()
-        self._joint_state_reader = JointStateReader()
+        self._states: StateInputs | None = None
         self._writer: JointTrajectoryWriter | None = None
         self._sequences = self._published = 0
         self._sequence_latency = LatencyRing()
         self._answers = Services(self._accounts, self._accepting, self._update)
+        self._supervisor = Supervisor(
+            self._accounts, self._accepting, self._update, self._hand_over, self.get_logger().error
+        )
         self._declared = DeclaredParameters(self, self._prepare_change, self._commit_change, self._is_configured)
         self._tell_of_unknown_parameters("")
         self._namesakes = Namesakes(self)
@@ -106,22 +107,32 @@ class IntegratorNode(LifecycleNode):
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(engine_config(parameters))
             self._engine.warm_up(parameters.warmup)
-            self._pipeline = Pipeline(parameters, self._engine, self._executed, self._accounts.let_through)
+            accounts = self._accounts
+            self._pipeline = Pipeline(
+                parameters,
+                self._engine,
+                self._executed,
+                accounts.let_through,
+                partial(accounts.refused, "sequence that had to wait"),
+            )
             self._writer = JointTrajectoryWriter(parameters.joint_names, _counts_to_warm_up(parameters))
             self._gaps.clear()
             self._entities = Entities(
                 self,
                 Callbacks(
-                    self._poll_joint_states,
+                    self._supervise,
                     self._on_action_sequence,
                     self._on_position_trajectory,
                     self._answers.integrate,
                     self._answers.compute_gradient,
                     self._answers.evaluate,
+                    self._supervisor.stop,
+                    self._answers.committed,
                     self._on_robot_description,
                 ),
                 description=parameters.limits_urdf == FROM_TOPIC,
             )
+            self._states = StateInputs(self._entities, self._pipeline, accounts, self._now_ns)
             self._entities.introspect_services(parameters.service_introspection)
         except Exception as error:
             self._release()
@@ -187,7 +198,7 @@ class IntegratorNode(LifecycleNode):
     def _release(self) -> None:
         self._lifecycle = _UNCONFIGURED
         self._executed.clear()
-        self._pipeline = None
+        self._pipeline = self._states = None
         if self._entities is not None:
             self._entities.destroy()
             self._entities = None
@@ -197,15 +208,16 @@ class IntegratorNode(LifecycleNode):
 
     # Topics
 
-    def _poll_joint_states(self) -> None:
-        """Read the joint states that have arrived; before each use, so that trajectories start from the latest."""
-        with self._accounts.guard("joint_states"):
-            for message in take_waiting(self._entities.joint_states):
-                with self._accounts.guard("joint_states"):
-                    state = self._joint_state_reader.read(message)
-                    self._pipeline.take_joint_state(
-                        state.names, state.position, state.velocity, state.stamp_ns, self._now_ns()
-                    )
+    def _supervise(self) -> None:
+        if self._lifecycle == _ACTIVE:
+            self._supervisor.tick()
+        else:
+            self._poll_states()
+
+    def _poll_states(self) -> None:
+        """Read the states that have arrived; before each use, so that trajectories start from the latest."""
+        if self._states is not None:  # from the first entity to the last, configure takes a while
+            self._states.poll()
 
     def _on_robot_description(self, message: String) -> None:
         """Take the limits from the robot's URDF, which may arrive at any time, and more than once."""
@@ -219,9 +231,17 @@ class IntegratorNode(LifecycleNode):
 
     def _tell_limits(self) -> None:
         self._say(f"limits from: {self._limits.origins} (limits.action: {self._limits.given.limits_action})")
+        assumed = self._pipeline.assumed
+        if assumed.lacking and self.context.ok():
+            self.get_logger().warning(
+                f"no limit of velocity for {', '.join(assumed.lacking)}: nothing will be published for a controller, "
+                "until limits.velocity, a URDF or limits.assumed_velocity gives one"
+            )
+        elif assumed.description:
+            self._say(f"assumed for joins and brakes, since nobody gave it: {assumed.description}")
 
     def _on_action_sequence(self, message: bytes, info: Mapping[str, object]) -> None:
-        with self._answering("action_sequence", info):
+        with self._answering("action_sequence", message, info):
             pipeline = self._accepting()
             parameters = pipeline.parameters
             now_ns = self._update()
@@ -241,19 +261,19 @@ class IntegratorNode(LifecycleNode):
                     self._hand_over(trajectory, publish=False)  # otherwise, the reader of the batch executes it
 
     def _on_position_trajectory(self, message: bytes, info: Mapping[str, object]) -> None:
-        with self._answering("position_trajectory", info):
+        with self._answering("position_trajectory", message, info):
             pipeline = self._accepting()
             now_ns = self._update()
             received = self._position_reader.read(message, pipeline.parameters.max_horizon)
             self._hand_over(pipeline.position_trajectory(received.fields, now_ns))
 
     @contextmanager
-    def _answering(self, topic: str, info: Mapping[str, object]) -> Iterator[None]:
+    def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[None]:
         """Count a message on a topic, those lost before it, and whether it was answered."""
         missed = self._gaps[topic].missed_before(info, partial(self._entities.count_publishers, topic))
         self._sequences += 1 + missed
         if missed:
-            self._accounts.lost(topic, missed)
+            self._tell_rejection(topic, (0, 0), self._accounts.lost(topic, missed), missed)
         with self._accounts.guard(topic) as outcome:
             yield
         if outcome.accepted:
@@ -261,9 +281,24 @@ class IntegratorNode(LifecycleNode):
             received = info.get("received_timestamp")
             if isinstance(received, int) and received > 0:
                 self._sequence_latency.add(max(0, time.time_ns() - received) * 1e-9)
+        elif self._lifecycle == _ACTIVE:
+            self._supervisor.after_rejection()
+            self._tell_rejection(topic, stamp_of_message(message), outcome.reason)
 
-    def _hand_over(self, trajectory: ExecutableTrajectory, *, publish: bool = True) -> None:
+    def _tell_rejection(self, topic: str, stamp: Stamp, line: str, count: int = 1) -> None:
+        publisher = self._entities.rejections
+        if self._lifecycle != _ACTIVE or publisher.get_subscription_count() == 0:
+            return
+        reason, _, text = line.partition(": ")
+        message = Rejection(topic=topic, count=count, reason=reason, text=text)
+        message.header.stamp.sec, message.header.stamp.nanosec = stamp
+        with self._accounts.guard("rejections"):
+            publisher.publish(message)
+
+    def _hand_over(self, trajectory: ExecutableTrajectory | None, *, publish: bool = True) -> None:
         """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
+        if trajectory is None:  # it has to wait
+            return
         if publish:
             stamp = divmod(trajectory.stamp_ns, _SECOND_NS)
             self._entities.joint_trajectory.publish(self._writer.serialize(trajectory.points, stamp))
@@ -281,8 +316,8 @@ class IntegratorNode(LifecycleNode):
         return self._pipeline
 
     def _update(self) -> int:
-        """Read the joint states that have arrived and return the time, ns."""
-        self._poll_joint_states()
+        """Read the states that have arrived and return the time, ns."""
+        self._poll_states()
         return self._now_ns()
 
     def _now_ns(self) -> int:
@@ -328,7 +363,7 @@ class IntegratorNode(LifecycleNode):
     def _publish_diagnostics(self) -> None:
         pipeline = self._pipeline
         if pipeline is not None:
-            self._poll_joint_states()
+            self._poll_states()
         self._executed.observe(self._now_ns())
         status = NodeStatus(
             lifecycle_state=self._lifecycle,
@@ -347,12 +382,32 @@ class IntegratorNode(LifecycleNode):
             warned=self._accounts.warned.snapshot(),
             on_schedule=pipeline is not None and pipeline.parameters.start_from == START_FROM_PREVIOUS,
             execution=self._executed.report(),
+            supervision=self._supervision_status(pipeline),
             sequence_latency=self._sequence_latency,
             service_latency=self._answers.latency,
         )
+        self._supervisor.controller_was.clear()
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self._accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
+
+
+    def _supervision_status(self, pipeline: Pipeline | None) -> SupervisionStatus:
+        if pipeline is None:
+            return SupervisionStatus()
+        guard, present = self._executed.guard, self._executed.present
+        deviation = guard.deviation
+        return SupervisionStatus(
+            controller=present.status,
+            controller_was=frozenset(self._supervisor.controller_was),
+            deviation=float(deviation.max()) if len(deviation) else None,
+            lag_s=guard.lag_s,
+            brakes=guard.brakes,
+            braked=guard.reason,
+            held=guard.held,
+            assumed=pipeline.assumed.description,
+            lacking=pipeline.assumed.lacking if pipeline.parameters.publish_joint_trajectory else (),
+        )
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:

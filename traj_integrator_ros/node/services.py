@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
 
 from ..handling.pipeline import Pipeline
 from ..wire import messages
+from ..wire.received_messages import nanoseconds
 from .accounts import Accounts
 from .latency import LatencyRing
 
@@ -35,9 +36,24 @@ class Services:
         """Answer ~/integrate."""
         with self._serving("integrate", response):
             pipeline = self._accepting()
-            batch = pipeline.integrate(messages.sequence_fields(request.actions), self._update(), request.fields)
-            pipeline.check_limits(batch)
-            messages.fill_trajectories(response.trajectory, batch, request.actions.header.stamp)
+            now_ns, stamp = self._update(), request.actions.header.stamp
+            batch = pipeline.integrate(messages.sequence_fields(request.actions), now_ns, request.fields)
+            if request.as_published:
+                pipeline.require_publishable(batch, nanoseconds((stamp.sec, stamp.nanosec)), now_ns)
+            else:
+                pipeline.check_limits(batch)
+            messages.fill_trajectories(response.trajectory, batch, stamp)
+        return response
+
+    def committed(self, request: Committed.Request, response: Committed.Response) -> Committed.Response:
+        """Answer ~/committed."""
+        with self._serving("committed", response):
+            pipeline = self._accepting()
+            messages.fill_committed(
+                response,
+                pipeline.committed(messages.committed_fields(request), self._update()),
+                pipeline.parameters.joint_names,
+            )
         return response
 
     def compute_gradient(
@@ -60,7 +76,9 @@ class Services:
 
     @contextmanager
     def _serving(
-        self, service: str, response: Integrate.Response | ComputeGradient.Response | Evaluate.Response
+        self,
+        service: str,
+        response: Integrate.Response | ComputeGradient.Response | Evaluate.Response | Committed.Response,
     ) -> Iterator[None]:
         """Count a call, and say in the response whether it succeeded."""
         started = time.perf_counter()

@@ -22,6 +22,7 @@ class _ByteOrder:
         self.length = struct.Struct(f"{order}I").unpack_from
         self.pair = struct.Struct(f"{order}II").unpack_from
         self.time = struct.Struct(f"{order}iI").unpack_from
+        self.double = struct.Struct(f"{order}d").unpack_from
         self.kinds = {kind: (np.dtype(order + kind), int(kind[1])) for kind in _EMPTY}
 
 
@@ -73,6 +74,14 @@ class CdrReader:
     def byte(self, field: str) -> int:
         """Read an unsigned integer of 8 bits."""
         return self._data[self._take(field, 1)]
+
+    def double(self, field: str) -> float:
+        """Read a number of 64 bits."""
+        return self._order.double(self._data, self._take(field, 8, 8))[0]
+
+    def skip(self, field: str, size: int, alignment: int) -> None:
+        """Pass over `size` bytes."""
+        self._take(field, size, alignment)
 
     def string(self, field: str) -> str:
         """Read a string in UTF-8."""

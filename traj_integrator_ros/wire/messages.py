@@ -9,14 +9,19 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import ActionSequence, QuadraticCost, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
 
 from ..engine.integrator import Wanted
+from ..handling import committed
 from ..handling.evaluation import OUTPUTS, CostFields, EvaluationFields
 from ..handling.requests import SequenceFields, UpstreamFields
 from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..kernels import CostTerm
+from .received_messages import nanoseconds
 
+_ROWS_OF_COMMITTED = tuple(
+    f"{what}{quantity}" for what in ("", "commanded_", "measured_") for quantity in ("position", "velocity")
+)
 _terms_of, _fields_of_term = attrgetter(*OUTPUTS), attrgetter(*CostTerm._fields)
 _upstream_of = attrgetter(*UpstreamFields._fields)
 _DTYPES = {code: np.dtype(code) for code in "fdI"}
@@ -56,6 +61,21 @@ def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
     rows = _view(request.trajectory_rows)
     return EvaluationFields(_cost_fields(request.cost), wanted, rows, request.trajectory_fields)
+
+
+def committed_fields(request: Committed.Request) -> committed.CommittedFields:
+    """Return the fields of a request for the motion in execution."""
+    stamp_ns = nanoseconds((request.stamp.sec, request.stamp.nanosec))
+    return committed.CommittedFields(stamp_ns, request.dt, request.rows, request.rows_before)
+
+
+def fill_committed(response: Committed.Response, found: committed.Committed, joint_names: tuple[str, ...]) -> None:
+    """Fill in the motion in execution."""
+    response.now.sec, response.now.nanosec = divmod(found.now_ns, 1_000_000_000)
+    response.lead, response.committed, response.executing = found.lead, found.committed, found.executing
+    response.joint_names = list(joint_names)
+    for name in _ROWS_OF_COMMITTED:
+        setattr(response, name, array.array("d", np.ascontiguousarray(getattr(found, name), np.float64).tobytes()))
 
 
 def _cost_fields(cost: QuadraticCost) -> CostFields:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..handling.position_trajectory import PositionFields
+from ..handling.rejection import Rejected
 from ..handling.requests import SequenceFields
 from .cdr_reader import CdrReader, RememberedNames
 
@@ -53,7 +54,7 @@ class ActionSequenceReader:
 
         """
         reader = CdrReader(data)
-        stamp = _stamp_of_header(reader)
+        stamp = stamp_of_header(reader)
         joint_names = reader.strings("joint_names", self._names)
         control_space = reader.byte("control_space")
         batch, horizon = reader.pair("batch, horizon")
@@ -96,7 +97,7 @@ class PositionTrajectoryReader:
 
         """
         reader = CdrReader(data)
-        stamp = _stamp_of_header(reader)
+        stamp = stamp_of_header(reader)
         joint_names = reader.strings("joint_names", self._names)
         time_ns: list[int] = []
         positions: list[np.ndarray] = []
@@ -123,11 +124,19 @@ class JointStateReader:
 
         """
         reader = CdrReader(data)
-        stamp_ns = nanoseconds(_stamp_of_header(reader))
+        stamp_ns = nanoseconds(stamp_of_header(reader))
         names = reader.strings("name", self._names)
         position, velocity = reader.array("position", "f8"), reader.array("velocity", "f8")
         reader.array("effort", "f8")
         return ReceivedJointState(stamp_ns, names, position, velocity)
+
+
+def stamp_of_message(data: bytes) -> Stamp:
+    """Stamp of a message that begins with a header, as far as it can be read; otherwise 0."""
+    try:
+        return CdrReader(data).time("header.stamp")
+    except Rejected:
+        return (0, 0)
 
 
 def nanoseconds(time: Stamp) -> int:
@@ -135,7 +144,7 @@ def nanoseconds(time: Stamp) -> int:
     return time[0] * _SECOND_NS + time[1]
 
 
-def _stamp_of_header(reader: CdrReader) -> Stamp:
+def stamp_of_header(reader: CdrReader) -> Stamp:
     """Read a std_msgs/Header, of which only the stamp is used."""
     stamp = reader.time("header.stamp")
     reader.string("header.frame_id")

@@ -1,0 +1,199 @@
+"""A robot with a controller in real time, behind the topics of a node: what is commanded to its joints, cycle by cycle.
+
+The controller and the arm are the models of ../shared/jtc. A machine that stops this process for a while changes
+nothing for the controller: its cycles are made up for, and messages take effect in the cycle in which they arrived.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+from ros_client import RosClient
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from traj_integrator_ros.tools.checker import planned_trajectory
+from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
+from traj_integrator_ros.traffic.participant import received_ns
+
+RATE = 500
+_CYCLE_NS = 1_000_000_000 // RATE
+_STATES_EVERY, _REPORTS_EVERY = 5, 10
+"""Cycles: joint states at 100 Hz, reports at 50 Hz, which is what joint_trajectory_controller does by default."""
+
+
+class Limits(NamedTuple):
+    """What may be commanded, for each joint."""
+
+    velocity: float
+    acceleration: float
+    jerk: float
+
+
+class SimulatedArm:
+    """A controller that replaces trajectories at once, and the arm that it moves.
+
+    Args:
+        client: of the node.
+        plant: the module `plant` of ../shared/jtc.
+        report_type: control_msgs' JointTrajectoryControllerState; None: the controller does not report.
+        options: of `plant.Robot`.
+
+    """
+
+    def __init__(
+        self, client: RosClient, plant: ModuleType, report_type: type | None = None, **options: object
+    ) -> None:
+        self.client = client
+        self.robot = plant.Robot(
+            client.joint_names, rate=RATE, hard_replacement=True, interpolate_from_desired_state=True, **options
+        )
+        self.robot.set_state(np.zeros(len(client.joint_names)))
+        self.refused: list[str] = []
+        self.trajectories: list[JointTrajectory] = []
+        self._report_type = report_type
+        self._reports = None if report_type is None else client.publisher(report_type, "controller_state")
+        self._begin_ns = time.time_ns()
+        self._cycle = 0
+        self._off_until_ns = 0
+        self._commands: list[np.ndarray] = []
+        self._arrived: deque[tuple[int, JointTrajectory]] = deque()
+        self._subscription = client.subscribe(JointTrajectory, "~/joint_trajectory", self._keep)
+
+    def close(self) -> None:
+        """Leave the topics."""
+        self.client.node.destroy_subscription(self._subscription)
+        if self._reports is not None:
+            self.client.node.destroy_publisher(self._reports)
+
+    def wait_until_known(self) -> None:
+        """Let the node find the arm, and receive its states."""
+        topics = [self._subscription.topic_name]
+        wanted = [self.client.states] + ([] if self._reports is None else [self._reports])
+        deadline = time.monotonic() + 10
+        while not (
+            all(self.client.node.count_publishers(topic) for topic in topics)
+            and all(publisher.get_subscription_count() for publisher in wanted)
+        ):
+            assert time.monotonic() < deadline, "the node does not find the arm"
+            self.client.spin_once(0.01)
+        self.run(0.4)
+
+    def run(self, duration_s: float, period_s: float = 0.0, send: Callable[[float], None] | None = None) -> None:
+        """Let the time pass; call `send` with the time since the beginning of this, s, once, or at a period."""
+        begin = time.monotonic()
+        due = 0.0
+        while (into := time.monotonic() - begin) < duration_s:
+            if send is not None and into >= due:
+                send(into)
+                due = due + period_s if period_s else np.inf
+            self.client.spin_once(0.001)
+            self._advance(time.time_ns())
+
+    def switch_off(self, duration_s: float) -> None:
+        """Stop the controller; when it starts again, it holds what is measured."""
+        self._off_until_ns = time.time_ns() + round(duration_s * 1e9)
+
+    @property
+    def position(self) -> np.ndarray:
+        """What is commanded now, rad."""
+        return self._commands[-1][0]
+
+    @property
+    def commands(self) -> np.ndarray:
+        """Position, velocity and acceleration in each cycle, `[cycles, 3, dof]`."""
+        return np.array(self._commands)
+
+    @property
+    def cycles(self) -> int:
+        """Number of cycles so far."""
+        return len(self._commands)
+
+    def assert_within(self, limits: Limits, begin: int = 0, *, restarts: bool = False) -> None:
+        """What was commanded from a cycle on has no steps, and keeps the limits.
+
+        Args:
+            limits: for each joint.
+            begin: cycle.
+            restarts: whether the controller was started again in between, which is a step of its own.
+
+        """
+        commands = self.commands[max(begin - 1, 0) :]
+        assert np.isfinite(commands).all()
+        for order, (limit, slack) in enumerate(zip(limits, (1.002, 1.01, 1.05), strict=True)):
+            # Of the commanded positions, velocities and accelerations, over a cycle.
+            change = np.abs(np.diff(commands[:, order], axis=0)) * RATE
+            if restarts:
+                continue
+            cycle = int(change.max(axis=1).argmax())
+            largest = change.max()
+            assert largest <= slack * limit + 1e-6, (
+                f"{('velocity', 'acceleration', 'jerk')[order]} {largest:.4g}, expected at most {limit:g}, in cycle "
+                f"{cycle} of {len(change)}: {commands[max(cycle - 2, 0) : cycle + 4, order]}"
+            )
+        assert np.abs(commands[:, 1]).max() <= limits.velocity * 1.002
+        assert np.abs(commands[:, 2]).max() <= limits.acceleration * 1.01
+
+    def assert_at_rest(self) -> None:
+        """It is commanded to stand still."""
+        assert np.abs(self._commands[-1][1:]).max() < 1e-9, self._commands[-1]
+
+    def _keep(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
+        self.trajectories.append(message)
+        self._arrived.append((received_ns(info), message))
+
+    def _advance(self, until_ns: int) -> None:
+        """All cycles that are due."""
+        # What arrived in the meantime may still be waiting to be handled: the last moments come next time.
+        while (now_ns := self._begin_ns + self._cycle * _CYCLE_NS) <= until_ns - 3 * _CYCLE_NS:
+            self._cycle += 1
+            now = (now_ns - self._begin_ns) * 1e-9
+            if self._off_until_ns:
+                if now_ns < self._off_until_ns:
+                    self._arrived.clear()
+                    self._commands.append(np.array([self.robot.measured()[0], *np.zeros((2, len(self.robot.joints)))]))
+                    self._publish_state(now_ns)
+                    continue
+                self._off_until_ns = 0
+                self.robot.restart()
+            while self._arrived and self._arrived[0][0] <= now_ns:
+                self._receive(self._arrived.popleft()[1], now)
+            self._commands.append(np.array(self.robot.update(now)))
+            self._publish_state(now_ns)
+            if self._reports is not None and self._cycle % _REPORTS_EVERY == 0:
+                self._reports.publish(self._report(now_ns))
+
+    def _receive(self, message: JointTrajectory, now: float) -> None:
+        points = message.points
+        time_ns = np.array([point.time_ns for point in planned_trajectory(message).points])
+        fields = [np.array([getattr(one, name) for one in points]) for name in ("positions", "velocities")]
+        accelerations = np.array([one.accelerations for one in points])
+        fields.append(accelerations if accelerations.size else None)
+        stamp = (stamp_of(message) - self._begin_ns) * 1e-9 if stamp_of(message) else 0.0
+        if not self.robot.receive(message.joint_names, time_ns, *fields, now=now, stamp=stamp):
+            self.refused.append(self.robot.refusal)
+
+    def _publish_state(self, now_ns: int) -> None:
+        if not self.robot.reading or self._cycle % _STATES_EVERY:
+            return
+        position, velocity = self.robot.measured()
+        message = JointState(name=self.client.joint_names)
+        message.position, message.velocity = array("d", position), array("d", velocity)
+        set_stamp(message, now_ns)
+        self.client.states.publish(message)
+
+    def _report(self, now_ns: int) -> object:
+        reference, feedback = self.robot.controller_state()
+        message = self._report_type(joint_names=self.client.joint_names, speed_scaling_factor=1.0)
+        message.reference = JointTrajectoryPoint(
+            positions=reference[0].tolist(), velocities=reference[1].tolist(), accelerations=reference[2].tolist()
+        )
+        message.feedback = JointTrajectoryPoint(positions=feedback[0].tolist(), velocities=feedback[1].tolist())
+        set_stamp(message, now_ns)
+        return message

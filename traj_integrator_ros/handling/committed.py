@@ -1,0 +1,116 @@
+"""The motion in execution at the times of a chunk that is being planned, and what of it is fixed. Knows no ROS."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .history import History
+from .parameters import NodeParameters
+from .present import PresentCommand
+from .rejection import Rejected, RejectionReason
+from .start_states import JointStates
+
+_LEAST_DT, _LARGEST_DT = 1e-6, 1e4
+_TRANSPORT_PERCENT = 95
+
+
+class CommittedFields(NamedTuple):
+    """What is asked for."""
+
+    stamp_ns: int
+    """Time of row 0; 0: now."""
+    dt: float
+    """s; 0: that of the parameters."""
+    rows: int
+    rows_before: int
+
+
+class Committed(NamedTuple):
+    """Rows of the motion in execution, `[rows, dof]` each, float64."""
+
+    now_ns: int
+    lead: float
+    """Time until a sequence that arrives now can change the motion, s."""
+    committed: int
+    """Rows that nothing can change any more."""
+    executing: bool
+    position: np.ndarray
+    velocity: np.ndarray
+    commanded_position: np.ndarray
+    commanded_velocity: np.ndarray
+    measured_position: np.ndarray
+    measured_velocity: np.ndarray
+
+
+def committed_rows(
+    fields: CommittedFields,
+    parameters: NodeParameters,
+    present: PresentCommand,
+    history: History,
+    joint_states: JointStates,
+    now_ns: int,
+) -> Committed:
+    """Find rows of the motion in execution by the clock.
+
+    Raises:
+        Rejected: invalid_dt, size_out_of_range or future_sequence; where nothing is known about the command,
+            no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
+
+    """
+    dt = fields.dt if fields.dt != 0 else parameters.dt
+    if not _LEAST_DT <= dt <= _LARGEST_DT:
+        raise Rejected(RejectionReason.INVALID_DT, f"dt: expected {_LEAST_DT:g} to {_LARGEST_DT:g} s, got {dt:g}")
+    for name, count, most in (
+        ("rows", fields.rows, parameters.max_horizon + 1), ("rows_before", fields.rows_before, parameters.max_horizon)
+    ):  # fmt: skip
+        if count > most:
+            raise Rejected(
+                RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected at most {most} (max_horizon), got {count}"
+            )
+    origin_ns, step_ns = fields.stamp_ns or now_ns, dt * 1e9
+    if (origin_ns - now_ns) * 1e-9 > parameters.publish_longest_wait:
+        raise Rejected(
+            RejectionReason.FUTURE_SEQUENCE,
+            f"stamp: expected at most {parameters.publish_longest_wait:g} s ahead of the node's clock (parameter "
+            f"publish.longest_wait), got {(origin_ns - now_ns) * 1e-9:.3f} s",
+        )
+    dof = len(parameters.joint_names)
+    times_ns = origin_ns + np.rint(np.arange(fields.rows) * step_ns).astype(np.int64)
+    before_ns = origin_ns - np.rint(np.arange(fields.rows_before, 0, -1) * step_ns).astype(np.int64)
+    position, velocity = history.commanded_at(times_ns, dof)
+    follows = _fill_ahead(position, velocity, times_ns, parameters, present, joint_states, now_ns)
+    lead = parameters.publish_lead_time + transport_s(present)
+    fixed = int(np.searchsorted(times_ns, now_ns + round(lead * 1e9), side="right"))
+    commanded = history.commanded_at(before_ns, dof)
+    measured = history.measured_at(before_ns, dof)
+    return Committed(now_ns, lead, fixed, follows, position, velocity, *commanded, *measured)
+
+
+def transport_s(present: PresentCommand) -> float:
+    """The 95th percentile of the time from the controller to the node, s; 0 where it does not report."""
+    return float(np.percentile(present.transport, _TRANSPORT_PERCENT)) if present.transport else 0.0
+
+
+def _fill_ahead(
+    position: np.ndarray,
+    velocity: np.ndarray,
+    times_ns: np.ndarray,
+    parameters: NodeParameters,
+    present: PresentCommand,
+    joint_states: JointStates,
+    now_ns: int,
+) -> bool:
+    """Write what is commanded from now on, and where nothing else is known; whether a motion is in execution."""
+    now = present.at(now_ns)
+    if now is None:
+        state = joint_states.latest(now_ns, parameters.state_timeout)
+        ahead = np.ones(len(times_ns), bool)
+        position[ahead], velocity[ahead] = state.position, 0.0
+        return False
+    for row in np.flatnonzero((times_ns >= now_ns) | np.isnan(position).any(axis=1)):
+        state = now.course.state_at(int(times_ns[row]))
+        position[row], velocity[row] = state.position, state.velocity
+    ends_ns = now.course.start_ns + round(now.course.motion.duration * 1e9)
+    return now.follows and now_ns < ends_ns
