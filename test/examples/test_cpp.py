@@ -1,10 +1,13 @@
-"""The C++ example builds against libtorch without Python, plans, and differentiates to Python's numbers."""
+"""The C++ examples build against libtorch without Python, plan, run a policy, and differentiate to Python's numbers."""
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -89,3 +92,76 @@ def test_gradients_of_its_splines_are_those_of_python_to_the_second_order(plan):
             got = torch.tensor([float(number) for number in numbers], dtype=torch.float64)
             limit = 1e-11 * float(expected.detach().abs().max())
             torch.testing.assert_close(got, expected.detach().reshape(-1), rtol=0, atol=limit)
+
+
+@pytest.fixture(scope="module")
+def exporter(project_root: Path) -> ModuleType:
+    """The example that compiles a policy."""
+    file = project_root / "examples" / "cpp" / "export_policy.py"
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_compiled_policy_that_ends_in_a_step_runs_without_python(plan, exporter, tmp_path):
+    policy = exporter.Policy()
+    package = exporter.compile_policy(policy, str(tmp_path / "policy.pt2"))
+    lines = output_of(plan.with_name("policy"), package).splitlines()
+    with torch.no_grad():
+        answer = policy(*(sines(*shape, first=first).float() for *shape, first in ((2, 14, 0), (2, 7, 50), (2, 7, 60))))
+    assert [line.split()[0] for line in lines] == ["position", "velocity", "acceleration", "jerk"]
+    for line, expected in zip(lines, answer, strict=True):
+        got = torch.tensor([float(number) for number in line.split()[1:]])
+        torch.testing.assert_close(got, expected.reshape(-1), rtol=1e-4, atol=1e-4)
+    libraries = output_of("ldd", plan.with_name("policy"))
+    assert "libtorch_cpu" in libraries and "python" not in libraries
+
+
+# In a Python that knows the operators from the C++ library alone.
+OPERATORS_OF_THE_LIBRARY = """
+import sys, torch
+_, library, file = sys.argv
+torch.ops.load_library(library)
+assert "traj_integrator_ros" not in sys.modules
+schemas = {str(schema) for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("traj_integrator::")}
+results = []
+for name, arguments in torch.load(file, weights_only=False):
+    operator = getattr(torch.ops.traj_integrator, name)
+    leaves = [argument for argument in arguments if isinstance(argument, torch.Tensor) and argument.requires_grad]
+    outputs = [output for output in operator(*arguments) if output is not None]
+    gradients = torch.autograd.grad(sum(output.square().sum() for output in outputs), leaves)
+    results.append([tensor.detach() for tensor in (*outputs, *gradients)])
+torch.save((schemas, results), file)
+"""
+
+
+def test_operators_of_the_library_are_those_of_python(plan, tmp_path):
+    calls = [call for entry in MAPS.values() for call in calls_of(entry.operator, entry.scheme)]
+    file = tmp_path / "calls.pt"
+    torch.save(calls, file)
+    library = plan.parent / "traj_integrator" / "libtraj_integrator.so"
+    output_of(sys.executable, "-c", OPERATORS_OF_THE_LIBRARY, library, file)
+    schemas, results = torch.load(file, weights_only=False)
+    names = {f"traj_integrator::{name}" for name, _ in calls}
+    ours = torch._C._jit_get_all_schemas()
+    assert schemas == {str(schema) for schema in ours if schema.name in names} and len(schemas) == 12
+    for (name, arguments), got in zip(calls, results, strict=True):
+        leaves = [argument for argument in arguments if isinstance(argument, torch.Tensor) and argument.requires_grad]
+        outputs = [output for output in getattr(torch.ops.traj_integrator, name)(*arguments) if output is not None]
+        gradients = torch.autograd.grad(sum(output.square().sum() for output in outputs), leaves)
+        for tensor, expected in zip(got, (*outputs, *gradients), strict=True):
+            torch.testing.assert_close(tensor, expected.detach(), rtol=1e-12, atol=1e-12, msg=name)
+
+
+def calls_of(operator, scheme):
+    """Calls of the operators of a map, forward and vjp, with a pool of starts, and one start for each trajectory."""
+    dt, horizon = torch.full((1, 1), 0.02, dtype=torch.float64), operator.output_horizon(5, scheme)
+    for rows, index in ((2, None), (3, torch.tensor([2, 0]))):
+        ends = [[sines(rows, 3, first=50 + 10 * k).requires_grad_() for k in range(count)] for count in operator.ends]
+        flat = [argument for end in ends for argument in (*end, index)]
+        yield f"{operator.name}_forward", [sines(2, 5, 3, first=0).requires_grad_(), *flat, dt, *scheme, None]
+        upstream = [sines(2, horizon, 3, first=90 + 10 * k).requires_grad_() for k in range(4)]
+        indices, counts = [index] * len(ends), [0 if index is None else rows] * len(ends)
+        needs = [True] * (1 + sum(operator.ends))
+        yield f"{operator.name}_vjp", [*upstream, *indices, dt, *counts, 5, needs, *scheme, None]

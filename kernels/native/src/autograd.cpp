@@ -35,8 +35,6 @@ Gradients launch(const VjpArguments& a, const Tensor& action_into = {}) {
                     a.truncate_terminal_gradient, action_into);
 }
 
-Gradients differentiable_vjp(const VjpArguments& arguments);
-
 // The gradient of the action in the caller's buffer. The buffer is returned as the gradient only if nobody else can end
 // up owning its memory: if the action is a leaf, because autograd copies a gradient that is referenced elsewhere into
 // `.grad`; for a non-leaf it may pass on a view. A buffer written since the step is not touched: a gradient that
@@ -173,6 +171,8 @@ class VjpFunction : public torch::autograd::Function<VjpFunction> {
   }
 };
 
+}  // namespace
+
 Gradients differentiable_vjp(const VjpArguments& arguments) {
   bool ordinary = !at::GradMode::is_enabled() && no_mode_is_active();
   for (const Tensor& gradient : arguments.upstream) {
@@ -188,8 +188,6 @@ Gradients differentiable_vjp(const VjpArguments& arguments) {
   }
   return gradients;
 }
-
-}  // namespace
 
 void set_general_vjp(GeneralVjp vjp) { general_vjp = vjp; }
 

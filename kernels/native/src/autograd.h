@@ -43,6 +43,9 @@ struct VjpArguments {
 };
 using Gradients = std::array<at::Tensor, 5>;
 
+// The vector-Jacobian product; what `needs` does not name is undefined.
+Gradients differentiable_vjp(const VjpArguments& arguments);
+
 // In Python, gradients that are differentiated again, batched, traced or given tangents are computed by the registered
 // operators; in C++ without Python by a second node, for derivatives of any order in reverse mode.
 using GeneralVjp = Gradients (*)(const VjpArguments& arguments);

@@ -97,25 +97,6 @@ class SplineVjpFunction : public torch::autograd::Function<SplineVjpFunction> {
   }
 };
 
-Nine differentiable_vjp(const SplineVjpArguments& a) {
-  bool ordinary = !at::GradMode::is_enabled() && no_mode_is_active();
-  for (const Tensor& gradient : a.upstream) {
-    if (gradient.defined()) ordinary = ordinary && is_plain_on_cpu(gradient);
-  }
-  if (ordinary) {
-    return launch_spline_vjp(a.form, a.upstream, a.start_index, a.goal_index, a.dt, a.start_rows, a.goal_rows, a.points,
-                             a.needs, {});
-  }
-  if (general_vjp != nullptr) return general_vjp(a);
-  const auto& g = a.upstream;
-  variable_list results = SplineVjpFunction::apply(maybe(g[0]), maybe(g[1]), maybe(g[2]), maybe(g[3]), &a);
-  Nine gradients;
-  for (size_t k = 0; k < 9; ++k) {
-    if (a.needs[k]) gradients[k] = std::move(results[k]);
-  }
-  return gradients;
-}
-
 class SplineFunction : public torch::autograd::Function<SplineFunction> {
  public:
   // Backward calls operators that can be traced and takes what it needs from saved variables and saved_data.
@@ -150,7 +131,7 @@ class SplineFunction : public torch::autograd::Function<SplineFunction> {
                          {}};
     size_t edge = 0;  // only tensors that were given have one
     for (size_t k = 0; k < 9; ++k) a.needs[k] = numbers[7 + k] != 0 && ctx->needs_input_grad(edge++);
-    Nine gradients = differentiable_vjp(a);
+    Nine gradients = differentiable_spline_vjp(a);
     for (size_t k = 0; k < 9; ++k) result[k] = std::move(gradients[k]);
     return result;
   }
@@ -171,6 +152,25 @@ void check(const SplineArguments& a) {
     TORCH_CHECK_TYPE(tensor.scalar_type() == a.points.scalar_type(), "start and goal: expected the control points' dtype ",
                      a.points.scalar_type(), ", got ", tensor.scalar_type());
   }
+}
+
+Nine differentiable_spline_vjp(const SplineVjpArguments& a) {
+  bool ordinary = !at::GradMode::is_enabled() && no_mode_is_active();
+  for (const Tensor& gradient : a.upstream) {
+    if (gradient.defined()) ordinary = ordinary && is_plain_on_cpu(gradient);
+  }
+  if (ordinary) {
+    return launch_spline_vjp(a.form, a.upstream, a.start_index, a.goal_index, a.dt, a.start_rows, a.goal_rows, a.points,
+                             a.needs, {});
+  }
+  if (general_vjp != nullptr) return general_vjp(a);
+  const auto& g = a.upstream;
+  variable_list results = SplineVjpFunction::apply(maybe(g[0]), maybe(g[1]), maybe(g[2]), maybe(g[3]), &a);
+  Nine gradients;
+  for (size_t k = 0; k < 9; ++k) {
+    if (a.needs[k]) gradients[k] = std::move(results[k]);
+  }
+  return gradients;
 }
 
 void set_general_spline_vjp(GeneralSplineVjp vjp) { general_vjp = vjp; }

@@ -37,6 +37,9 @@ void check(const SplineArguments& arguments);
 // The spline on tensors without tangents.
 std::array<at::Tensor, 4> differentiable_spline(const SplineArguments& arguments);
 
+// Its vector-Jacobian product; what `needs` does not name is undefined.
+std::array<at::Tensor, 9> differentiable_spline_vjp(const SplineVjpArguments& arguments);
+
 // In Python, gradients that are differentiated again, batched, traced or given tangents come from the operators that are
 // registered there; in C++ alone from a second node, for derivatives of any order in reverse mode.
 using GeneralSplineVjp = std::array<at::Tensor, 9> (*)(const SplineVjpArguments& arguments);
