@@ -1,7 +1,10 @@
 """Package of traj_integrator_ros for pip and for colcon (ament_python)."""
 
 import os
+import shlex
+import shutil
 import sys
+import sysconfig
 from collections.abc import Callable
 from glob import glob
 from pathlib import Path
@@ -13,9 +16,16 @@ from setuptools.command.develop import develop
 PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
+EXECUTABLES = {
+    "integrator_node": f"{PACKAGE}.node.main",
+    "demo": f"{PACKAGE}.demo.main",
+    **{tool: f"{PACKAGE}.tools.{tool}" for tool in TOOLS},
+}
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
 PLAIN = ("execution", "kernels.retime")
 """Sub-packages with C++ in `src/` that needs nothing but Python."""
+FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)
+"""Whether executables go to lib/<package>, as with colcon, or to a bin that all packages of an environment share."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
 DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in develop.user_options)
 
@@ -28,6 +38,12 @@ def compiled_parts() -> dict[str, object]:
     """
     wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")
     if wish == "0":
+        return {}
+    if missing := what_is_missing():
+        message = f"{PACKAGE}: no C++ parts, since there is {missing}; what replaces them is slower"
+        if wish == "1":
+            raise SystemExit(message)
+        print(message, file=sys.stderr, flush=True)
         return {}
     extensions = [plain(name) for name in PLAIN]
     try:
@@ -60,6 +76,17 @@ def compiled_parts() -> dict[str, object]:
     return {"ext_modules": extensions, "cmdclass": {"build_ext": BuildIfPossible}}
 
 
+def what_is_missing() -> str:
+    """What compiling takes and this machine lacks, and how to get it; empty if nothing is missing."""
+    compiler = shlex.split(os.environ.get("CXX") or "c++")[0]
+    if shutil.which(compiler) is None:
+        return f"no C++ compiler ({compiler}): sudo apt install g++ (Fedora: gcc-c++)"
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"no Python.h: sudo apt install python{version}-dev (Fedora: python3-devel)"
+    return ""
+
+
 # No -march: the loops of the kernels are compiled for several instruction sets and chosen at run time. No contraction:
 # a trajectory is the same to the last bit on each of them.
 COMPILE_ARGS = ["-O3", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-g0"]
@@ -69,7 +96,8 @@ def native_kernels(make: Callable[..., Extension]) -> Extension:
     """The C++ kernels, by the function of torch that knows its headers."""
     return make(
         f"{PACKAGE}.kernels.native._C",
-        sorted(glob(f"{NATIVE}/src/*.cpp")),
+        # Its operators are those that Python registers.
+        sorted(set(glob(f"{NATIVE}/src/*.cpp")) - {f"{NATIVE}/src/operators.cpp"}),
         include_dirs=[str(HERE / NATIVE / folder) for folder in ("include", "src")],
         depends=sorted(path for pattern in ("*.h", "*.inc") for path in glob(f"{NATIVE}/**/{pattern}", recursive=True)),
         extra_compile_args=[*COMPILE_ARGS, "-fopenmp"],
@@ -88,6 +116,11 @@ def plain(name: str) -> Extension:
         extra_link_args=["-pthread"],
         language="c++",
     )
+
+
+def console_script(name: str) -> str:
+    """The name of an executable in a bin that other packages use, too."""
+    return f"traj_integrator_{name.removeprefix('integrator_')}"
 
 
 setup(
@@ -125,9 +158,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            f"integrator_node = {PACKAGE}.node.main:main",
-            f"demo = {PACKAGE}.demo.main:main",
-            *(f"{tool} = {PACKAGE}.tools.{tool}:main" for tool in TOOLS),
+            f"{name if FOR_ROS2_RUN else console_script(name)} = {module}:main" for name, module in EXECUTABLES.items()
         ],
     },
     options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},

@@ -20,6 +20,7 @@ caller needs to know about them; `ControlMap.vjp` gives gradients without a forw
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
 from .costs import CostTerm, QuadraticCost, quadratic_cost
 from .divided_differences import differentiate_positions
+from .fast_path import native_kernels
 from .maps import (
     MAPS,
     ControlMap,
@@ -68,3 +69,5 @@ __all__ = [
     "quadratic_cost",
     "velocity_step",
 ]
+
+native_kernels()  # says at once, rather than at the first step, that the C++ kernels are missing, and why

@@ -33,8 +33,9 @@ def install_project(environment: Environment) -> None:
         # One by one: ros2 launch does not look into a folder that is a link.
         **{share / PACKAGE / "launch" / path.name: path for path in launch_files()},
         # ros2 run and launch files look for executables there.
-        **{executables / name: environment.venv / "bin" / name for name in console_scripts(environment)},
+        **{executables / ros2_run_name(name): environment.venv / "bin" / name for name in console_scripts(environment)},
     }
+    shutil.rmtree(executables, ignore_errors=True)  # what has another name now
     launch = share / PACKAGE / "launch"
     launch.unlink() if launch.is_symlink() else shutil.rmtree(launch, ignore_errors=True)
     for link, target in links.items():
@@ -59,3 +60,9 @@ def console_scripts(environment: Environment) -> Iterator[str]:
     metadata = next(environment.site_packages.glob(f"{PACKAGE}-*.dist-info"))
     text = (metadata / "entry_points.txt").read_text(encoding="utf-8")
     return (line.split("=")[0].strip() for line in text.splitlines() if "=" in line)
+
+
+def ros2_run_name(console_script: str) -> str:
+    """What ros2 run calls an executable that pip has installed with the prefix of the package (setup.py)."""
+    name = console_script.removeprefix("traj_integrator_")
+    return "integrator_node" if name == "node" else name

@@ -34,6 +34,14 @@ def test_the_reference_computes_and_says_so_once():
     assert "not built for this Python" in done.stderr
 
 
+def test_the_first_line_of_an_import_says_so():
+    program = PROGRAM.partition("import torch")[0] + "import traj_integrator_ros.kernels"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("CPU tensors are computed by the reference kernels") and "pip install -v" in line
+
+
 STALE = """
 import sys, types
 import torch
