@@ -25,6 +25,8 @@ _SEARCH = 1e-4
 _RETREAT = 1.5
 _RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
+_FORWARD = 0.1
+"""A plan goes forward if it goes back by at most this share of its way."""
 _LATER = 1.15
 _MOST_TRIES = 40
 _SAMPLES = 65
@@ -199,9 +201,10 @@ def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -
     candidate[:, 0] += p - led
     columns = np.flatnonzero(joints)
     good = _keeps(candidate[:, :, columns], longer.steps[:count], columns, problem.bounds, problem.caps)
-    for index, joint in enumerate(columns):
-        if good[index] and _retreats(candidate[:, :, joint], longer.knots[: count + 1], track_of(plan, joint)):
-            good[index] = False
+    if good.any():
+        began = columns[good]
+        way = Motion(longer.knots[: count + 1], candidate[:, :, began])
+        good[good] = ~_retreats(way, _columns(plan, began))
     done = np.zeros(plan.dof, bool)
     done[columns[good]] = True
     if not done.any():
@@ -263,7 +266,7 @@ def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, fl
     """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on."""
     plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
     reach = Reach(problem.start(joint), bounds)
-    at = _Evaluated(plan)
+    at, whole = _Evaluated(plan), _columns(problem.plan, np.array([joint]))
     latest = float(plan.knots[-1])
     if problem.plan.ends_at_rest:
         needed = reach.least_duration(at(latest))
@@ -279,7 +282,7 @@ def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, fl
             way = reach.track(at(time), time)
             least, most = extremes(Motion(way.knots, way.coefficients[:, :, None]))[:, 0, 0]
             if least >= bounds.position_min - _ROUNDING and most <= bounds.position_max + _ROUNDING:
-                if not _retreats(way.coefficients, way.knots, plan):
+                if not _retreats(Motion(way.knots, way.coefficients[:, :, None]), whole)[0]:
                     return _then(way, plan), 0.0
                 fallback = fallback or _then(way, plan)
         if time >= latest:
@@ -297,7 +300,7 @@ def _floating_to(problem: _Problem, joint: int, earliest: float) -> tuple[Track,
     if time is None or not reach.reach(at(time), time):
         return None
     way = reach.track(at(time), time)
-    shift = float(_positions(way, np.array([time]))[0]) - at(time).position
+    shift = _Evaluated(way)(time * (1 - 1e-12)).position - at(time).position
     moved = plan.coefficients.copy()
     moved[:, 0] += shift
     return _then(way, Track(plan.knots, moved)), shift
@@ -363,33 +366,32 @@ def _then(way: Track, plan: Track) -> Track:
 # No way back
 
 
-def _retreats(way: np.ndarray, knots: np.ndarray, plan: Track) -> bool:
-    """Whether a joint that rests, or goes forward as its plan does, goes back on its way `[N, 6]` there."""
-    end = float(knots[-1])
-    times = np.linspace(0.0, end, _SAMPLES)
-    planned = _positions(plan, times)
-    moved = _positions(Track(knots, way), times)
+def _retreats(way: Motion, plan: Motion) -> np.ndarray:
+    """Whether joints that rest, or go forward as their plans do, go back on their way there: bool `[M]`."""
+    times = np.linspace(0.0, way.duration, _SAMPLES)
+    planned, moved = _positions(plan, times), _positions(way, times)
     total = planned[-1] - planned[0]
-    if abs(total) <= _RETREAT_RAD:
-        return False
-    sign = 1.0 if total > 0 else -1.0
-    if sign * float(way[0, 1]) < -_ROUNDING:
-        return False
+    sign = np.where(total < 0, -1.0, 1.0)
     own, back = _retreat(sign * planned), _retreat(sign * moved)
-    if own > 0.1 * abs(total):
-        return False
-    return back > _RETREAT * own + _RETREAT_RAD
+    forward = (np.abs(total) > _RETREAT_RAD) & (own <= _FORWARD * np.abs(total))
+    return forward & (sign * way.coefficients[0, 1] >= -_ROUNDING) & (back > _RETREAT * own + _RETREAT_RAD)
 
 
-def _positions(track: Track, times: np.ndarray) -> np.ndarray:
-    piece = np.clip(np.searchsorted(track.knots, times, side="right") - 1, 0, len(track.coefficients) - 1)
-    t = np.minimum(times, track.knots[-1]) - track.knots[piece]
-    position = np.zeros(len(times))
-    for power in range(track.coefficients.shape[1] - 1, -1, -1):
-        position = position * t + track.coefficients[piece, power]
+def _columns(motion: Motion, joints: np.ndarray) -> Motion:
+    """Some joints of a motion."""
+    return Motion(motion.knots, motion.coefficients[:, :, joints])
+
+
+def _positions(motion: Motion, times: np.ndarray) -> np.ndarray:
+    """Positions at times, s, that ascend, `[T, M]`; at rest from the end on."""
+    piece = np.clip(np.searchsorted(motion.knots, times, side="right") - 1, 0, len(motion.coefficients) - 1)
+    t = (np.minimum(times, motion.knots[-1]) - motion.knots[piece])[:, None]
+    position = np.zeros((len(times), motion.dof))
+    for power in range(motion.degree, -1, -1):
+        position = position * t + motion.coefficients[piece, power]
     return position
 
 
-def _retreat(positions: np.ndarray) -> float:
-    """The longest way back in a sequence of positions."""
-    return float((np.maximum.accumulate(positions) - positions).max())
+def _retreat(positions: np.ndarray) -> np.ndarray:
+    """The longest way back in positions `[T, M]`."""
+    return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)

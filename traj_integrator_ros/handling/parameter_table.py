@@ -362,7 +362,8 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         ParameterKind.BOOL,
         True,
         "Trajectories begin with what the robot does until the new plan is taken up: right for controllers that "
-        "replace at once (allow_trajectory_replacement: false); without, they begin in the future, as blending ones expect",
+        "replace at once (allow_trajectory_replacement: false); without, they begin in the future, as blending ones "
+        "expect",
     ),
     ParameterSpec(
         "publish.longest_wait",

@@ -314,15 +314,8 @@ class TrajectoryMaker:
         joined, shift = result
         if joined is not rest and not violation:
             violation = find_motion_violation(joined, self._limits.containing(state.position), None)
-        kept = Course(join_ns, rest) if stops.any() or ahead else course._replace(motion=self._ended(course.motion))
-        return _Way(
-            joined, kept._replace(motion=kept.motion.moved(shift) if shift.any() else kept.motion), brakes_at
-        ), violation
-
-    def _ended(self, motion: Motion) -> Motion:
-        if self._parameters.publish_end != END_STOP:
-            return motion
-        return stopped_at_end(motion, self.assumed.bounds, self._parameters.publish_rest_tolerance)
+        kept = Course(join_ns, rest.moved(shift) if shift.any() else rest, join_ns + round(earliest * 1e9))
+        return _Way(joined, kept, brakes_at), violation
 
     # The message
 
@@ -408,8 +401,8 @@ class TrajectoryMaker:
             raise Rejected(
                 RejectionReason.DEVIATION,
                 f"{self._parameters.joint_names[int(gap.argmax())]} is {gap.max():.4g} away from its command, and the "
-                f"plan of {self._parameters.joint_names[joint]} begins {apart[joint]:.4g} away from it; expected at most "
-                f"{allowed:g} (parameter supervision.deviation)",
+                f"plan of {self._parameters.joint_names[joint]} begins {apart[joint]:.4g} away from it; expected at "
+                f"most {allowed:g} (parameter supervision.deviation)",
             )
         self._published.guard.allow(gap)
 
