@@ -140,13 +140,14 @@ def join(
                     pending = pending & ~done
         if not pending.any():
             return joined, shift
-    tracks = [track_of(joined, joint) for joint in range(plan.dof)]
-    for joint in np.flatnonzero(pending):
+    tracks: dict[int, Track] = {}
+    for joint in np.flatnonzero(pending).tolist():
         found = _floating_to(problem, joint, earliest) if floats[joint] else _reaching(problem, joint, earliest)
         if found is None:
             return None
         tracks[joint], shift[joint] = found
-    return united(tracks, with_accelerations=plan.with_accelerations, ends_at_rest=plan.ends_at_rest), shift
+    motion = united(tracks, joined, with_accelerations=plan.with_accelerations, ends_at_rest=plan.ends_at_rest)
+    return motion, shift
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ surely_keeps: Callable[..., bool | None] = getattr(_native, "surely_keeps", _not
 extremes: Callable[..., bool | None] = getattr(_native, "extremes", _nothing)
 """`extremes(coefficients, knots, out)`: `extremes.extremes`, written into `[2, 4, D]`."""
 
+place: Callable[..., bool | None] = getattr(_native, "place", _nothing)
+"""`place(coefficients, knots, columns, places, at, out)`: `tracks.place`; columns and places are int64 `[M]`."""
+
 states_at_knots: Callable[..., bool | None] = getattr(_native, "states_at_knots", _nothing)
 """`states_at_knots(coefficients, knots, ends_at_rest, out)`: position, velocity, acceleration `[3, N + 1, D]`."""
 

@@ -68,7 +68,7 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
 
 def fastest_stop(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> Motion:
     """The stops of `stop_tracks` as one motion."""
-    return united(stop_tracks(state, acceleration, jerk))
+    return united(dict(enumerate(stop_tracks(state, acceleration, jerk))))
 
 
 class Reach:

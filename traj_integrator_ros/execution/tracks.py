@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from . import native
 from .motion import Motion, raised, taylor_shift
 
 DEGREE = 5
@@ -29,33 +30,61 @@ def track_of(motion: Motion, joint: int) -> Track:
     return Track(motion.knots, raised(motion.coefficients, DEGREE)[:, :, joint])
 
 
-def united(tracks: Sequence[Track], *, with_accelerations: bool = True, ends_at_rest: bool = True) -> Motion:
-    """Return the motion of all joints, with a knot wherever any of them has one.
+def united(
+    tracks: Mapping[int, Track],
+    others: Motion | None = None,
+    *,
+    with_accelerations: bool = True,
+    ends_at_rest: bool = True,
+) -> Motion:
+    """Return the motion of all joints, with a knot at the whole nanosecond next to each of theirs.
 
     Args:
-        tracks: one for each joint.
+        tracks: of some joints.
+        others: motion of all joints, from which those are taken that have no track; None: all have one.
         with_accelerations: see `Motion`.
         ends_at_rest: see `Motion`.
 
     """
-    distinct = {id(track.knots): track.knots for track in tracks}
-    knots = spaced(np.unique(np.concatenate(list(distinct.values()))))
-    begins, middles = knots[:-1], (knots[:-1] + knots[1:]) / 2
-    coefficients = np.zeros((len(begins), DEGREE + 1, len(tracks)))
-    placed: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for joint, track in enumerate(tracks):
-        place = placed.get(id(track.knots))
-        if place is None:
-            piece = np.searchsorted(track.knots, middles, side="right") - 1  # dropped knots lie near the ends
-            over = piece >= len(track.coefficients)
-            piece = np.where(over, len(track.coefficients) - 1, piece)
-            at = np.where(over, track.knots[-1], begins) - track.knots[piece]
-            place = placed[id(track.knots)] = (piece, taylor_shift(at, DEGREE), over)
-        piece, shift, over = place
-        column = np.einsum("nkm,nm->nk", shift, track.coefficients[piece])
-        column[over, 1:] = 0.0
-        coefficients[:, :, joint] = column
+    dof = len(tracks) if others is None else others.dof
+    sources = [track.knots for track in tracks.values()] + ([] if others is None else [others.knots])
+    knots = np.rint(np.unique(np.concatenate(sources)) * 1e9) * 1e-9
+    knots[-1] = max(knots[-1], SHORTEST_GAP)
+    knots = spaced(knots)
+    coefficients = np.empty((len(knots) - 1, DEGREE + 1, dof))
+    for joint, track in tracks.items():
+        place(Motion(track.knots, track.coefficients[:, :, None]), _FIRST, np.array([joint]), knots, coefficients)
+    if others is not None:
+        rest = np.array([joint for joint in range(dof) if joint not in tracks], np.int64)
+        place(others, rest, rest, knots, coefficients)
     return Motion(knots, coefficients, with_accelerations, ends_at_rest)
+
+
+_FIRST = np.array([0])
+
+
+def place(motion: Motion, columns: np.ndarray, places: np.ndarray, knots: np.ndarray, out: np.ndarray) -> None:
+    """Write joints of a motion at other knots: each piece is the one in its middle, and rests after the end.
+
+    Args:
+        motion: of degree 5 at most.
+        columns: joints of the motion, `[M]`.
+        places: joints of `out`, `[M]`.
+        knots: `[N + 1]`, s.
+        out: coefficients `[N, 6, D]`.
+
+    """
+    source = np.ascontiguousarray(motion.coefficients)
+    if native.place(source, motion.knots, columns, places, knots, out):
+        return
+    piece = np.searchsorted(motion.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
+    over = piece >= len(source)
+    piece = np.minimum(piece, len(source) - 1)
+    at = np.where(over, motion.knots[-1], knots[:-1]) - motion.knots[piece]
+    shift = taylor_shift(at, DEGREE)
+    moved = shift @ raised(source, DEGREE)[:, :, columns][piece]
+    moved[over, 1:] = 0.0
+    out[:, :, places] = moved
 
 
 def spaced(knots: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from ..execution.join import Bounds
 from ..execution.motion import Motion, State
 from ..execution.profiles import stop_tracks
 from ..execution.rest import brought_to_rest
-from ..execution.tracks import track_of, united
+from ..execution.tracks import Track, track_of, united
 from .rejection import Rejected, RejectionReason
 
 LONGEST_BRAKE_S = 30.0
@@ -45,7 +45,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         return brought_to_rest(motion, _SETTLING_S)
     bounds = bounds.raised_to(motion).with_positions_of(bounds)
     tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)
-    stop = united(tracks, with_accelerations=motion.with_accelerations)
+    stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
     if not stop.duration <= LONGEST_BRAKE_S:
         longest = int(np.argmax([track.knots[-1] for track in tracks]))
         name = joint_names[longest] if len(joint_names) else f"joint {longest}"
@@ -66,15 +66,15 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
 
 def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
     """The motion in which some joints leave their plan as late as they can to stop before their position limits."""
-    tracks = [track_of(whole, joint) for joint in range(whole.dof)]
-    for joint in joints:
+    tracks: dict[int, Track] = {}
+    for joint in joints.tolist():
         low, high = 0.0, motion.duration
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             state = motion.state_at(middle)
             one = State(*(part[joint : joint + 1] for part in state))
             (track,) = stop_tracks(one, bounds.acceleration[joint : joint + 1], bounds.jerk[joint : joint + 1])
-            least, most = (side[0, 0] for side in extremes(united([track])))
+            least, most = (side[0, 0] for side in extremes(united({0: track})))
             if bounds.position_min[joint] <= least and most <= bounds.position_max[joint]:
                 low, begun = middle, track
             else:
@@ -82,10 +82,8 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
         if low > 0:
             plan = track_of(motion.until(low), joint)
             knots = np.concatenate([plan.knots, low + begun.knots[1:]])
-            tracks[joint] = plan._replace(
-                knots=knots, coefficients=np.concatenate([plan.coefficients, begun.coefficients])
-            )
-    return united(tracks, with_accelerations=motion.with_accelerations)
+            tracks[joint] = Track(knots, np.concatenate([plan.coefficients, begun.coefficients]))
+    return united(tracks, whole, with_accelerations=motion.with_accelerations)
 
 
 def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:

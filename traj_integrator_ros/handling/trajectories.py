@@ -12,9 +12,9 @@ from ..execution.join import Bounds, Joining, join
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
 from ..execution.points import points_of
-from ..execution.profiles import stop_tracks
+from ..execution.profiles import fastest_stop, stop_tracks
 from ..execution.rows import Hold
-from ..execution.tracks import track_of, united, without_slivers
+from ..execution.tracks import united, without_slivers
 from .assumed import assumed_limits
 from .courses import Course, Reading, courses_of, stops_of
 from .ending import stopped_at_end
@@ -141,7 +141,7 @@ class TrajectoryMaker:
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.rest_from(join_ns))
-        motion = united(stop_tracks(state, bounds.acceleration, bounds.jerk))
+        motion = fastest_stop(state, bounds.acceleration, bounds.jerk)
         way = _Way(motion, Course(join_ns, motion), None)
         return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
 
@@ -171,7 +171,7 @@ class TrajectoryMaker:
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
             ahead = position + velocity * ((known_ns - now_ns) * _NANOSECOND_S)
             bounds = self.assumed.bounds
-            motion = united(stop_tracks(State(ahead, velocity), bounds.acceleration, bounds.jerk))
+            motion = fastest_stop(State(ahead, velocity), bounds.acceleration, bounds.jerk)
         return Present(Course(known_ns, motion), False, known_ns)
 
     def _to_stop(self, now_ns: int) -> Present | None:
@@ -183,7 +183,7 @@ class TrajectoryMaker:
                 return None
             stamp_ns, state = reference
             bounds = self.assumed.bounds
-            motion = united(stop_tracks(state, bounds.acceleration, bounds.jerk))
+            motion = fastest_stop(state, bounds.acceleration, bounds.jerk)
             return Present(Course(stamp_ns, motion), False, now_ns)
 
     def _require_states(self, now_ns: int) -> None:
@@ -444,8 +444,8 @@ class TrajectoryMaker:
 def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
     """The motion, but for joints that come to rest from a state as fast as they may."""
     tracks = stop_tracks(state, bounds.acceleration, bounds.jerk)
-    own = [tracks[joint] if stops[joint] else track_of(motion, joint) for joint in range(motion.dof)]
-    return united(own, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
+    stopping = {joint: tracks[joint] for joint in np.flatnonzero(stops).tolist()}
+    return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
 
 
 def _until(course: Course, begin_ns: int, end_ns: int) -> Motion:

@@ -10,6 +10,7 @@
 
 #include "extremes.h"
 #include "limits.h"
+#include "place.h"
 #include "points.h"
 #include "spline.h"
 
@@ -43,6 +44,7 @@ class BorrowedArray {
   long size(int dim) const { return buffer_.shape[dim]; }
   long bytes() const { return buffer_.len; }
   double* doubles() const { return static_cast<double*>(buffer_.buf); }
+  const long* longs() const { return static_cast<const long*>(buffer_.buf); }
   const void* data() const { return buffer_.buf; }
 
  private:
@@ -113,6 +115,23 @@ PyObject* py_extremes(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
+// place(coefficients, knots, columns, places, at, out) -> bool | None
+PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], columns, places, at, out;
+  Pieces motion;
+  if (count != 6 || !take_motion(args[0], args[1], borrowed, motion) || motion.size > kPlacedSize) Py_RETURN_NONE;
+  if (!columns.take(args[2]) || !places.take(args[3]) || columns.type() != 'l' || places.type() != 'l') Py_RETURN_NONE;
+  if (!at.take_doubles(args[4], 1) || !out.take_doubles(args[5], 3, true) || out.size(1) != kPlacedSize) Py_RETURN_NONE;
+  const long chosen = columns.size(0), dof = out.size(2);
+  if (places.size(0) != chosen || at.size(0) != out.size(0) + 1) Py_RETURN_NONE;
+  const long *from = columns.longs(), *to = places.longs();
+  for (long k = 0; k < chosen; ++k) {
+    if (from[k] < 0 || from[k] >= motion.dof || to[k] < 0 || to[k] >= dof) Py_RETURN_NONE;
+  }
+  place(motion, {at.doubles(), out.size(0)}, from, to, chosen, dof, out.doubles());
+  Py_RETURN_TRUE;
+}
+
 // A number is finite if not all bits of its exponent are set.
 template <class Bits>
 bool all_finite(const void* numbers, long bytes, Bits exponent) {
@@ -146,6 +165,7 @@ PyMethodDef methods[] = {
     {"motion_through", as_method(&py_motion_through), METH_FASTCALL, "The motion through positions."},
     {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
     {"extremes", as_method(&py_extremes), METH_FASTCALL, "Least and greatest values of the derivatives."},
+    {"place", as_method(&py_place), METH_FASTCALL, "Pieces of a motion at other knots."},
     {"states_at_knots", as_method(&py_states_at_knots), METH_FASTCALL, "Position, velocity and acceleration."},
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
