@@ -82,6 +82,8 @@ class PresentCommand:
     _report: ControllerReport | None = None
     _received_ns: int = 0
     _period_s: float = 0.0
+    left_at: np.ndarray | None = None
+    """Where the last motion that was dropped ended, rad: the controller may still hold it."""
     transport: deque[float] = field(default_factory=lambda: deque(maxlen=256))
     """Ages of reports at their arrival, s."""
 
@@ -199,7 +201,9 @@ class PresentCommand:
         return None
 
     def drop(self) -> None:
-        """Forget what was published: the controller does not execute it any more."""
+        """Forget what was published: the controller may not execute it any more."""
+        if self._own:
+            self.left_at = self._own[-1][1].motion.end.position
         self._own.clear()
         if not self.reports:
             self.status = ControllerStatus.UNKNOWN
@@ -207,6 +211,7 @@ class PresentCommand:
     def clear(self) -> None:
         """Forget everything."""
         self._own.clear()
+        self.left_at = None
         self._report, self.status = None, ControllerStatus.UNKNOWN
 
 

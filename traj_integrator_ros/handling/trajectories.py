@@ -33,6 +33,8 @@ from .time_grid import LONGEST_NS
 
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
+_QUINTIC_PEAKS = (1.875, 5.78, 60.0)
+"""Largest velocity, acceleration and jerk of the quintic from rest to rest, over a way of 1 in a time of 1."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
@@ -118,7 +120,17 @@ class TrajectoryMaker:
         plan = self._complete(plan, present.course.motion.end.position)
         self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns)
-        when = self._schedule(plan, join_ns, now_ns)
+        try:
+            when = self._schedule(plan, join_ns, now_ns)
+        except Rejected as rejected:
+            lead_ns = round(self._parameters.publish_lead_time * 1e9)
+            over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + lead_ns
+            if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
+                raise
+            # Over before the controller is where it has to begin: it goes there for the sequences that follow.
+            way = _Way(present.course.motion, present.course, None)
+            when = Schedule(present.known_from_ns, dropped=len(plan.steps))
+            return self._executable(plan, when, present, way, join_ns, now_ns)
         if when.wait:
             join_ns = plan.origin_ns
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -158,7 +170,6 @@ class TrajectoryMaker:
         if present is not None:
             self._require_states(now_ns)
             return present
-        known_ns = now_ns + round(self._parameters.publish_bridge_time * 1e9)
         try:
             measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
             position, velocity = measured.position, measured.velocity
@@ -166,6 +177,7 @@ class TrajectoryMaker:
             if plan.start is None or not all_finite(plan.start.position):
                 raise
             position, velocity = plan.start.position, np.zeros_like(plan.start.position)
+        known_ns = now_ns + round(self._bridge_time(position) * 1e9)
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
             motion = resting(position, _MOMENT_S)
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
@@ -173,6 +185,23 @@ class TrajectoryMaker:
             bounds = self.assumed.bounds
             motion = fastest_stop(State(ahead, velocity), bounds.acceleration, bounds.jerk)
         return Present(Course(known_ns, motion), False, known_ns)
+
+    def _bridge_time(self, position: np.ndarray) -> float:
+        """Time in which the controller comes to a position, s: enough for a quintic from where it may still be."""
+        time, left_at, bounds = (
+            self._parameters.publish_bridge_time,
+            self._published.present.left_at,
+            self.assumed.bounds,
+        )
+        if left_at is None:
+            return time
+        gap = np.abs(position - left_at)
+        peaks = (
+            _QUINTIC_PEAKS[0] * gap / bounds.velocity,
+            (_QUINTIC_PEAKS[1] * gap / bounds.acceleration) ** (1 / 2),
+            (_QUINTIC_PEAKS[2] * gap / bounds.jerk) ** (1 / 3),
+        )
+        return max(time, *(float(peak.max()) for peak in peaks))
 
     def _to_stop(self, now_ns: int) -> Present | None:
         try:
