@@ -22,8 +22,8 @@ SAME = (1e-10, 1e-8, 1e-6)
 _ROUNDING = 1e-9
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
-_RETREAT = 1.5
-_RETREAT_RAD = 2e-5
+RETREAT = 1.5
+RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
 _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
@@ -373,9 +373,9 @@ def _retreats(way: Motion, plan: Motion) -> np.ndarray:
     planned, moved = _positions(plan, times), _positions(way, times)
     total = planned[-1] - planned[0]
     sign = np.where(total < 0, -1.0, 1.0)
-    own, back = _retreat(sign * planned), _retreat(sign * moved)
-    forward = (np.abs(total) > _RETREAT_RAD) & (own <= _FORWARD * np.abs(total))
-    return forward & (sign * way.coefficients[0, 1] >= -_ROUNDING) & (back > _RETREAT * own + _RETREAT_RAD)
+    own, back = retreat(sign * planned), retreat(sign * moved)
+    forward = (np.abs(total) > RETREAT_RAD) & (own <= _FORWARD * np.abs(total))
+    return forward & (sign * way.coefficients[0, 1] >= -_ROUNDING) & (back > RETREAT * own + RETREAT_RAD)
 
 
 def _columns(motion: Motion, joints: np.ndarray) -> Motion:
@@ -393,6 +393,6 @@ def _positions(motion: Motion, times: np.ndarray) -> np.ndarray:
     return position
 
 
-def _retreat(positions: np.ndarray) -> np.ndarray:
-    """The longest way back in positions `[T, M]`."""
+def retreat(positions: np.ndarray) -> np.ndarray:
+    """The longest way back of each joint in positions `[T, M]`, rad, `[M]`."""
     return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)

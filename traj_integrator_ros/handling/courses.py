@@ -10,6 +10,7 @@ import numpy as np
 
 from ..execution.fade import settle
 from ..execution.holds import acceleration_hold, jerk_hold
+from ..execution.join import RETREAT, RETREAT_RAD, retreat
 from ..execution.motion import Motion, State, resting
 from ..execution.rows import Hold, motion_of_positions
 from ..execution.spline import cubic_spline, rests_at_end
@@ -149,7 +150,17 @@ def _continues(
         state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))
         if (np.abs(rows[row] - state.position) > tolerance).any():
             return False
-    return True
+    return over > 0 or not _goes_back(rows, previous(origin_ns).position)
+
+
+def _goes_back(rows: np.ndarray, anchor: np.ndarray) -> bool:
+    """Whether a joint would go back from the previous plan to rows that go forward."""
+    if len(rows) < 2:
+        return False
+    sign = np.where(rows[-1] < rows[0], -1.0, 1.0)
+    own = retreat(sign * rows)
+    forward = own <= 0.1 * np.abs(rows[-1] - rows[0])
+    return bool((forward & (sign * (anchor - rows[0]) > RETREAT * own + RETREAT_RAD)).any())
 
 
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:

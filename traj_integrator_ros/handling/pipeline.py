@@ -262,7 +262,8 @@ class Pipeline:
             held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
             raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
         if guard.reason:
-            raise Rejected(RejectionReason.DEVIATION, f"node: {guard.reason}; rejecting until the robot rests")
+            reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
+            raise Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
@@ -284,6 +285,8 @@ class Pipeline:
                 guard.brake(reason, joint)
                 self._waiting = None
                 return self._stopped(now_ns) if moving else None
+        elif not guard.reason and guard.exceeded(self.parameters.supervision_deviation) is not None:
+            published.drop()  # something else has moved the robot, so the next motion begins where it is
         if guard.stop_waits and not guard.reason:
             return self._stopped(now_ns)
         if self._waiting is None:
