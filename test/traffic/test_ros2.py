@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ros
         (["topic", "pub", "/x", "std_msgs/msg/Strin", "{}"], 1, "expected a type such as std_msgs/msg/Name"),
         (["topic", "pub", "/x", "std_msgs/msg/String", "{dat: a}"], 1, "expected values of String, got '{dat: a}': no"),
         (["topic", "pub", "/x", "std_msgs/msg/String", "{data: [}"], 1, "expected YAML, got '{data: [}'"),
-        (["topic", "pub", "/x", "trajectory_msgs/msg/JointTrajectory", "{points: [3]}"], 1, "values of JointTrajectory"),
+        (["topic", "pub", "/x", "trajectory_msgs/msg/JointTrajectory", "{points: [3]}"], 1, "JointTrajectory, got"),
         (["lifecycle", "set", "/n", "start"], 1, "expected one of configure, activate, deactivate, cleanup, shutdown"),
     ],
 )
