@@ -51,10 +51,11 @@ def test_it_plans(plan):
     assert len(spline_costs) == 4 and spline_costs[-1] < 0.1 * spline_costs[0]
 
 
-def test_it_needs_no_python(plan):
-    libraries = [line.split()[0] for line in output_of("ldd", plan).splitlines()]
+@pytest.mark.parametrize("program", ["plan", "policy"])
+def test_they_need_no_python(plan, program):
+    libraries = [line.split()[0] for line in output_of("ldd", plan.with_name(program)).splitlines()]
     assert any(name.startswith("libtorch_cpu") for name in libraries)
-    assert not [name for name in libraries if "python" in name]
+    assert not [name for name in libraries if "python" in name or "torch_cuda" in name]
 
 
 def test_its_gradients_are_those_of_python(plan):
@@ -114,8 +115,6 @@ def test_a_compiled_policy_that_ends_in_a_step_runs_without_python(plan, exporte
     for line, expected in zip(lines, answer, strict=True):
         got = torch.tensor([float(number) for number in line.split()[1:]])
         torch.testing.assert_close(got, expected.reshape(-1), rtol=1e-4, atol=1e-4)
-    libraries = output_of("ldd", plan.with_name("policy"))
-    assert "libtorch_cpu" in libraries and "python" not in libraries
 
 
 # In a Python that knows the operators from the C++ library alone.
