@@ -5,8 +5,10 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "autograd.h"
 #include "bspline_tables.h"
