@@ -13,7 +13,7 @@ for `torch.compile` and `torch.export`, and it behaves the same under every `tor
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -101,6 +101,7 @@ class StepOperator:
             + "bool truncate_terminal_gradient, " * truncates
             + "int degree, int steps, str layout, " * splines
         )
+        _REGISTERED[name] = self
         self.forward = register(
             f"{name}_forward",
             f"(Tensor action, {ends}Tensor dt, {scheme}str? backend) -> ({outputs})",
@@ -213,15 +214,19 @@ class StepOperator:
         return self.vjp(
             *inputs.upstream,
             inputs.start_index,
-            *((goal_index,) if self.goals else ()),
+            *((inputs.goal_index,) if self.goals else ()),
             rules().step_lengths(inputs.dt, like) if is_sharded(like) else inputs.dt,
             own_rows(start_rows, start_index, batch),
-            *((-1 if goal_rows is None else own_rows(goal_rows, goal_index, batch),) if self.goals else ()),
+            *((-1 if goal_rows is None else own_rows(goal_rows, inputs.goal_index, batch),) if self.goals else ()),
             action_horizon,
             wanted,
             *scheme,
             check_backend(backend),
         )
+
+    def __reduce__(self) -> tuple[Callable[[str], StepOperator], tuple[str]]:
+        """Pickle and copy by name: torch has one operator of each name."""
+        return _registered, (self.name,)
 
     def split(self, arguments: Sequence) -> tuple[Tensor, list[End], Tensor, Sequence]:
         """Action, start and goal (if the map takes one), dt and the rest of the arguments of `forward`."""
@@ -352,3 +357,10 @@ class StepOperator:
         counts = [count if count < 0 else size * count for count in counts]
         gradients = self.vjp(*upstream, *indices, dt, *counts, *rest, *options)
         return unfold(gradients, size), tuple(None if gradient is None else 0 for gradient in gradients)
+
+
+_REGISTERED: dict[str, StepOperator] = {}
+
+
+def _registered(name: str) -> StepOperator:
+    return _REGISTERED[name]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 
 class Trajectory(NamedTuple):
@@ -24,6 +25,10 @@ class Trajectory(NamedTuple):
     def to(self, dtype: torch.dtype) -> Trajectory:
         """Return the same trajectory with every output in `dtype`."""
         return Trajectory(*(output.to(dtype) for output in self))
+
+
+# torch.export can save a module that takes or returns one.
+_pytree._register_namedtuple(Trajectory, serialized_type_name="traj_integrator_ros.kernels.Trajectory")
 
 
 class End(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from .arguments import promoted, row_indices, step_lengths
 
 _ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UPSTREAM_NAMES = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
@@ -49,36 +50,41 @@ def prepare_step(
         ValueError: an argument of a wrong shape, device or value.
 
     """
+    action, *ends = promoted((action, *start, *goal))
+    start, goal = ends[: len(start)], ends[len(start) :]
     check_action(action, action_name)
     if start[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
-    rows = _check_end("start", start, start_index, action)
-    goal_rows = check_goal(goal, goal_index, action) if goal else ()
+    rows, start_index = _check_end("start", start, start_index, action)
+    goal_rows = ()
+    if goal:
+        goal_rows, goal_index = check_goal(goal, goal_index, action)
     step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, one_dt_for)
     return StepInputs(action, rows, start_index, step, goal_rows, goal_index)
 
 
-def check_goal(goal: Sequence[Tensor | None], goal_index: Tensor | None, action: Tensor) -> tuple[Tensor | None, ...]:
-    """Check goal rows like start rows; without a goal position, no other argument of a goal may be given."""
+def check_goal(
+    goal: Sequence[Tensor | None], goal_index: Tensor | None, action: Tensor
+) -> tuple[tuple[Tensor | None, ...], Tensor | None]:
+    """Check goal rows and their index like those of a start; without a position, no other part may be given."""
     if goal[0] is None:
         names = (*(f"goal_{kind}" for kind in _KINDS[: len(goal)]), "goal_index")
         for name, value in zip(names, (*goal, goal_index), strict=True):
             if value is not None:
                 raise ValueError(f"goal_position: expected a tensor with {name}, got None")
-        return tuple(goal)
+        return tuple(goal), None
     return _check_end("goal", goal, goal_index, action)
 
 
 def _check_end(
     end: str, rows: Sequence[Tensor | None], index: Tensor | None, action: Tensor
-) -> tuple[Tensor | None, ...]:
-    """Check the rows of start or goal, and expand them to the same number."""
+) -> tuple[tuple[Tensor | None, ...], Tensor | None]:
+    """Check the rows of start or goal, expanded to the same number, and their index."""
     for kind, row in zip(_KINDS[: len(rows)], rows, strict=True):
         if row is not None:
             _check_rows(f"{end}_{kind}", row, action)
-    if index is not None:
-        _check_index(f"{end}_index", index, action)
-    return _common_rows(end, rows, action.shape[0], index)
+    index = _check_index(f"{end}_index", index, action)
+    return _common_rows(end, rows, action.shape[0], index), index
 
 
 class VjpInputs(NamedTuple):
@@ -86,6 +92,7 @@ class VjpInputs(NamedTuple):
 
     upstream: tuple[Tensor | None, ...]  # position, velocity, acceleration, jerk, each [B, H, D]
     start_index: Tensor | None  # [B]; None: the start has 1 row or B
+    goal_index: Tensor | None  # [B]
     dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
 
 
@@ -109,6 +116,7 @@ def prepare_vjp(
         ValueError: an argument of a wrong shape, device or value, or only None as gradients.
 
     """
+    upstream = promoted(upstream)
     given = [(name, gradient) for name, gradient in zip(_UPSTREAM_NAMES, upstream, strict=True) if gradient is not None]
     if not given:
         raise ValueError("upstream: expected at least one tensor, got None for all four")
@@ -126,16 +134,13 @@ def prepare_vjp(
                 f"{gradient.device}"
             )
     batch = like.shape[0]
-    ends = [("start", start_rows, start_index)]
-    if goal_rows is not None:
-        ends.append(("goal", goal_rows, goal_index))
-    for end, rows, index in ends:
-        if index is not None:
-            _check_index(f"{end}_index", index, like)
-        elif rows not in (1, batch):
+    start_index = _check_index("start_index", start_index, like)
+    goal_index = _check_index("goal_index", goal_index, like)
+    for end, rows, index in (("start", start_rows, start_index), ("goal", goal_rows, goal_index)):
+        if index is None and rows not in (None, 1, batch):
             raise ValueError(f"{end}_rows: expected 1 or {batch} without {end}_index, got {rows}")
     step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, one_dt_for)
-    return VjpInputs(tuple(upstream), start_index, step)
+    return VjpInputs(tuple(upstream), start_index, goal_index, step)
 
 
 def check_action(action: Tensor, name: str) -> None:
@@ -163,14 +168,15 @@ def _check_rows(name: str, rows: Tensor, action: Tensor) -> None:
         raise ValueError(f"{name}: expected shape [rows, dof = {action.shape[2]}], got {list(rows.shape)}")
 
 
-def _check_index(name: str, index: Tensor, action: Tensor) -> None:
-    if not isinstance(index, Tensor) or index.dtype not in (torch.int32, torch.int64):
-        got = index.dtype if isinstance(index, Tensor) else type(index).__name__
-        raise TypeError(f"{name}: expected an int32 or int64 tensor, got {got}")
+def _check_index(name: str, index: object, action: Tensor) -> Tensor | None:
+    index = row_indices(name, index, action.device)
+    if index is None:
+        return None
     if index.device != action.device:
         raise ValueError(f"{name}: expected the action's device {action.device}, got {index.device}")
     if index.dim() != 1 or index.shape[0] != action.shape[0]:
         raise ValueError(f"{name}: expected shape [batch = {action.shape[0]}], got {list(index.shape)}")
+    return index
 
 
 def _common_rows(
@@ -207,6 +213,7 @@ def _normalize_dt(
     batch, horizon = shape
     if dt_per not in ("step", "trajectory"):
         raise ValueError(f"dt_per: expected 'step' or 'trajectory', got {dt_per!r}")
+    dt = step_lengths(dt, device)
     if not isinstance(dt, Tensor):
         return _number_dt(dt, device)
     if not dt.dtype.is_floating_point:
@@ -233,17 +240,14 @@ def _normalize_dt(
     return step
 
 
-def _number_dt(dt: float, device: torch.device) -> Tensor:
-    try:
-        seconds = float(dt)
-    except (TypeError, ValueError):
-        raise TypeError(f"dt: expected a number of seconds or a tensor, got {type(dt).__name__}") from None
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise ValueError(f"dt: expected a finite number of seconds > 0, got {seconds}")
+def _number_dt(seconds: float, device: torch.device) -> Tensor:
     # On CUDA a fill is a launch, which takes a third of the time of a small call.
     traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
     if device.type == "cuda" and not traced and not torch.cuda.is_current_stream_capturing():
         return kept_dt(seconds, device)
+    if torch.compiler.is_compiling():
+        # torch.compile makes an input of a number that multiplies a tensor; it would compile again for each new fill.
+        return torch.ones((1, 1), dtype=torch.float64, device=device) * seconds
     return torch.full((1, 1), seconds, dtype=torch.float64, device=device)
 
 

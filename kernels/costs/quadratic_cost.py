@@ -6,8 +6,10 @@ from torch import Tensor
 
 from ..backends import Backend, check_backend
 from ..maps.goal import with_goal
-from ..maps.table import MAPS, ControlMap
+from ..maps.table import ControlMap
+from ..maps.table import control_map as map_of
 from ..sharding import is_sharded, rules
+from ..types import ControlSpace
 from ..validation import prepare_step
 from .fused import cost_of_problem
 from .problem import CostProblem
@@ -23,7 +25,7 @@ def quadratic_cost(
     start_jerk: Tensor | None = None,
     *,
     cost: QuadraticCost,
-    control_map: ControlMap | str,
+    control_map: ControlMap | ControlSpace | str,
     dt: float | Tensor,
     goal_position: Tensor | None = None,
     goal_velocity: Tensor | None = None,
@@ -50,7 +52,7 @@ def quadratic_cost(
         start_acceleration: like `start_position`; None means 0.
         start_jerk: like `start_position`; only for maps that take one.
         cost: weights, targets and limits of the four outputs (`CostTerm`).
-        control_map: a map of `MAPS`, its name, or a map returned by the function `control_map`.
+        control_map: a map, or what the function `control_map` takes: a name in `MAPS`, or a control space.
         dt: step lengths, s, as the map takes them.
         goal_position: like `start_position`, its pool for `goal_index`; like the other goals, only for maps that take a
             goal.
@@ -71,7 +73,7 @@ def quadratic_cost(
         BackendUnavailable: the backend cannot run on this device.
 
     """
-    kernel = _map_of(control_map)
+    kernel = map_of(control_map)
     operator = kernel.operator
     chosen = check_backend(backend)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
@@ -108,12 +110,3 @@ def quadratic_cost(
     if is_sharded(action):
         return sharded_cost(problem)
     return cost_of_problem(problem)
-
-
-def _map_of(control_map: ControlMap | str) -> ControlMap:
-    if isinstance(control_map, ControlMap):
-        return control_map
-    known = MAPS.get(control_map) if isinstance(control_map, str) else None
-    if known is None:
-        raise ValueError(f"control_map: expected a ControlMap or one of {', '.join(MAPS)}, got {control_map!r}")
-    return known

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 Number = float | Tensor
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -45,6 +46,10 @@ class QuadraticCost(NamedTuple):
     acceleration: CostTerm = CostTerm()
     jerk: CostTerm = CostTerm()
 
+
+# torch.export can save a module that takes one.
+_pytree._register_namedtuple(CostTerm, serialized_type_name="traj_integrator_ros.kernels.CostTerm")
+_pytree._register_namedtuple(QuadraticCost, serialized_type_name="traj_integrator_ros.kernels.QuadraticCost")
 
 Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
 """Terms of position to jerk: every field is a tensor or None; limit_weight, lower and upper are given together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from ..reference_backend import start_rows
@@ -18,6 +19,8 @@ class SplineArguments(NamedTuple):
     start: list[Tensor]
     goal: list[Tensor] | None
     dt: Tensor  # [1 or B, 1, 1]
+    dtype: torch.dtype
+    """That of the result: of the rows or control points, float32 where autocast widens them."""
 
 
 def spline_arguments(
@@ -50,4 +53,4 @@ def spline_arguments(
     )
     begin = start_rows(inputs.start, inputs.start_index, inputs.action)
     end = None if inputs.goal[0] is None else start_rows(inputs.goal, inputs.goal_index, inputs.action)
-    return SplineArguments(inputs.action.double(), begin, end, inputs.dt.double()[..., None])
+    return SplineArguments(inputs.action.double(), begin, end, inputs.dt.double()[..., None], inputs.action.dtype)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..splines import composition
 from ..splines.form import SplineForm
-from ..splines.weights import ORDERS, polynomials
+from ..splines.weights import ORDERS, POLYNOMIALS
 from ..types import BsplineLayout, Trajectory
 from .bspline_arguments import spline_arguments
 
@@ -51,26 +51,27 @@ def evaluate_bspline(
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     spline = spline_arguments(control_points, start, goal, dt, start_index, goal_index, dt_per)
-    batch, count, dof = control_points.shape
+    batch, points_given, dof = control_points.shape
     given = _check_times(times, control_points)
     length = form.steps * spline.dt
     points = composition.extended_points(spline.action, spline.start, spline.goal, length, form)
 
     place = given.double() / length[..., 0]  # [1 or B, T], in segments
     # A time that equals a row's except for rounding belongs to the segment that begins there, because jerk may jump.
-    rounding = 8 * torch.finfo(given.dtype).eps * form.segments(count)
-    segment = (place.detach() + rounding).floor().clamp(0, form.segments(count) - 1)
+    rounding = 8 * torch.finfo(given.dtype).eps * form.segments(points_given)
+    segment = (place.detach() + rounding).floor().clamp(0, form.segments(points_given) - 1)
     within = (place - segment).clamp(0, 1)
     first = segment.long().expand(batch, -1)
     outputs = []
     for order in range(ORDERS):
-        table = torch.tensor(polynomials(form.degree - order), device=place.device)  # [powers, points]
-        powers = torch.stack([within**k for k in range(table.shape[0])], -1)
-        reach = torch.arange(table.shape[1], device=place.device)
-        rows = (first[..., None] + reach).flatten(1)  # [B, T (K - order + 1)]
-        near = points.gather(1, rows[..., None].expand(-1, -1, dof)).unflatten(1, (-1, table.shape[1]))
+        count = form.degree - order + 1
+        table = place.new_tensor(POLYNOMIALS[form.degree - order])  # [powers, points]
+        powers = torch.stack([within**k for k in range(count)], -1)
+        reach = torch.arange(count, device=place.device)
+        rows = (first[..., None] + reach).flatten(1)  # [B, T count]
+        near = points.gather(1, rows[..., None].expand(-1, -1, dof)).unflatten(1, (-1, count))
         value = ((powers @ table)[..., None] * near).sum(2) / length**order
-        outputs.append(value.to(control_points.dtype))
+        outputs.append(value.to(spline.dtype))
         points = points.diff(dim=1)
     return Trajectory(*outputs)
 

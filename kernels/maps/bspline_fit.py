@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ..splines import composition
+from ..arguments import values_hidden
+from ..backends import Backend
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
 from ..types import BsplineLayout
+from .bspline import BSPLINE
 from .bspline_arguments import spline_arguments
 
 
@@ -54,9 +57,9 @@ def fit_bspline(
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     spline = spline_arguments(position, start, goal, dt, start_index, goal_index, dt_per, "position")
-    points, left = divmod(position.shape[1] - 1, form.steps)
-    points -= form.head
-    if left or points < 1:
+    pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
+    points = pieces // form.steps - form.head
+    if pieces % form.steps != 0 or points < 1:
         wanted = ", ".join(str(form.rows(n)) for n in (1, 2, 3))
         raise ValueError(
             f"position: expected {wanted}, ... rows for degree {form.degree}, {form.steps} steps and layout "
@@ -64,21 +67,38 @@ def fit_bspline(
         )
     batch, _, dof = position.shape
     still = spline.action.new_zeros(batch, points, dof)
-    offset = composition.bspline(still, spline.start, spline.goal, spline.dt, form).position
-    solution = _solution(points, form, spline.goal is not None).to(position.device)
+    offset = _positions(still, spline.start, spline.goal, spline.dt, form)
+    # A traced graph computes its own solution: one that is kept may have another number of points.
+    solve = _new_solution if values_hidden() else _kept_solution
+    solution = solve(points, form.scheme, spline.goal is not None).to(position.device)
     fitted = solution @ (spline.action - offset)
     if fitted.shape[1] < points:
         fitted = torch.cat([fitted, spline.goal[0].expand(batch, -1)[:, None]], 1)
-    return fitted.to(position.dtype)
+    return fitted.to(spline.dtype)
 
 
-@functools.lru_cache(maxsize=32)
-def _solution(points: int, form: SplineForm, has_goal: bool) -> Tensor:
+def _positions(
+    points: Tensor, start: Sequence[Tensor], goal: Sequence[Tensor] | None, dt: Tensor, form: SplineForm
+) -> Tensor:
+    """Positions of splines by the operator, which is one node for torch."""
+    batch = points.shape[0]
+    ends = [[row.expand(batch, -1) for row in rows] for rows in (start, goal) if rows is not None]
+    ends = (*ends[0], None, *(ends[1] if goal is not None else [None] * ORDERS), None)
+    return BSPLINE.forward(points, *ends, dt[..., 0], *form.scheme, Backend.REFERENCE.value)[0]
+
+
+def _new_solution(points: int, scheme: tuple[int, int, str], has_goal: bool) -> Tensor:
     """`[used, H]`: maps positions, less the part of start and goal, to the control points that have an effect."""
-    used = form.used(points, has_goal)
+    form = SplineForm(*scheme)
     zero = [torch.zeros(1, points, dtype=torch.float64)] * ORDERS
     each = torch.eye(points, dtype=torch.float64)[None]
     step = torch.ones(1, 1, 1, dtype=torch.float64)
-    positions = composition.bspline(each, zero, zero if has_goal else None, step, form).position[0, :, :used]
+    positions = _positions(each, zero, zero if has_goal else None, step, form)[0, :, : form.used(points, has_goal)]
     orthogonal, triangle = torch.linalg.qr(positions)
     return torch.linalg.solve_triangular(triangle, orthogonal.T, upper=True)
+
+
+@functools.lru_cache(maxsize=32)
+def _kept_solution(points: int, scheme: tuple[int, int, str], has_goal: bool) -> Tensor:
+    with torch.inference_mode(False), torch.no_grad():
+        return _new_solution(points, scheme, has_goal)

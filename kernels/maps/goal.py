@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..arguments import promoted
 from ..sharding import is_sharded, rules, shards
 from ..types import own_rows
 from ..validation import check_action, check_goal
@@ -18,10 +19,11 @@ def with_goal(action: Tensor, goal_position: Tensor, goal_index: Tensor | None, 
         ValueError: an argument of a wrong shape or device, named; a horizon without an action to replace.
 
     """
+    action, goal_position = promoted((action, goal_position))
     check_action(action, "action")
     if is_sharded(action):
         rules().check_step(action, "action", {"goal": ((goal_position,), goal_index)}, None)
-    (rows,) = check_goal((goal_position,), goal_index, action)
+    (rows,), goal_index = check_goal((goal_position,), goal_index, action)
     if action.shape[1] < -place:
         raise ValueError(f"action: expected a horizon >= {-place} with a goal, got {action.shape[1]}")
     if not is_sharded(action):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from ..arguments import row_indices
 from ..backends import Backend
 from ..splines.form import SplineForm
 from ..step_operator import StepOperator
@@ -55,6 +57,12 @@ class ControlMap:
         """Whether step lengths may not differ along the horizon."""
         return self.operator.uniform_dt_only
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy as what `control_map` returns for these schemes; a map made by hand by its fields."""
+        if _map_of(self.control_space, self.schemes) is self:
+            return _map_of, (self.control_space, self.schemes)
+        return copyreg.__newobj__, (type(self),), self.__dict__
+
     def vjp(
         self,
         upstream: Sequence[Tensor | None],
@@ -98,6 +106,9 @@ class ControlMap:
 
         """
         operator = self.operator
+        like = next((gradient for gradient in upstream if isinstance(gradient, Tensor)), None)
+        if like is not None:
+            goal_index = row_indices("goal_index", goal_index, like.device)
         if goal_rows is not None and not self.goal:
             raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
         if goal_rows is None and goal_index is not None:
@@ -134,27 +145,76 @@ class ControlMap:
 
 
 def control_map(
-    control_space: ControlSpace,
-    finite_difference: FiniteDifference | str = FiniteDifference.BACKWARD,
-    acceleration_integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH,
-    bspline_degree: int = 3,
-    bspline_steps: int = 4,
-    bspline_layout: BsplineLayout | str = BsplineLayout.TIGHT,
+    control_space: ControlSpace | ControlMap | str | int,
+    finite_difference: FiniteDifference | str | None = None,
+    acceleration_integrator: AccelerationIntegrator | str | None = None,
+    bspline_degree: int | None = None,
+    bspline_steps: int | None = None,
+    bspline_layout: BsplineLayout | str | None = None,
 ) -> ControlMap:
     """Return the map of a control space under the given schemes.
 
+    Args:
+        control_space: what an action is; or a name in `MAPS`, or a map, whose own schemes are then the defaults.
+        finite_difference: of positions; None means "backward".
+        acceleration_integrator: None means "zoh".
+        bspline_degree: None means 3.
+        bspline_steps: None means 4.
+        bspline_layout: None means "tight".
+
     Raises:
-        ValueError: an unknown control space or scheme.
+        ValueError: an unknown control space, name or scheme, or a scheme that the named map does not have.
 
     """
-    space = ControlSpace(control_space)
+    chosen: dict[str, str | int] = {}
+    if finite_difference is not None:
+        chosen["finite_difference"] = FiniteDifference(finite_difference).value
+    if acceleration_integrator is not None:
+        chosen["acceleration_integrator"] = AccelerationIntegrator(acceleration_integrator).value
+    if bspline_layout is not None:
+        chosen["bspline_layout"] = BsplineLayout(bspline_layout).value
+    named = _named(control_space)
+    if named is not None:
+        for name in chosen:  # those that a name stands for
+            if name in named.schemes and chosen[name] != named.schemes[name]:
+                raise ValueError(f"{name}: expected {named.schemes[name]!r}, as in {named.name}, got {chosen[name]!r}")
+    if bspline_degree is not None:
+        chosen["bspline_degree"] = bspline_degree
+    if bspline_steps is not None:
+        chosen["bspline_steps"] = bspline_steps
+    if named is None:
+        return _map_of(ControlSpace(control_space), chosen)
+    return _map_of(named.control_space, {**named.schemes, **chosen}) if chosen else named
+
+
+def _named(control_space: object) -> ControlMap | None:
+    """The map that is given or named; None for a control space."""
+    if isinstance(control_space, ControlMap):
+        return control_space
+    if isinstance(control_space, str):
+        if control_space in MAPS:
+            return MAPS[control_space]
+    elif control_space in list(ControlSpace):
+        return None
+    raise ValueError(
+        f"control_map: expected a ControlMap, a ControlSpace or one of {', '.join(MAPS)}, got {control_space!r}"
+    )
+
+
+_SCHEMES = {
+    "finite_difference": FiniteDifference.BACKWARD.value,
+    "acceleration_integrator": AccelerationIntegrator.ZOH.value,
+    "bspline_degree": 3,
+    "bspline_steps": 4,
+    "bspline_layout": BsplineLayout.TIGHT.value,
+}
+
+
+def _map_of(space: ControlSpace, chosen: Mapping[str, str | int]) -> ControlMap:
+    schemes = {**_SCHEMES, **chosen}
     if space is ControlSpace.BSPLINE:
-        return _spline_map(SplineForm(bspline_degree, bspline_steps, bspline_layout))
-    chosen = {
-        "finite_difference": FiniteDifference(finite_difference).value,
-        "acceleration_integrator": AccelerationIntegrator(acceleration_integrator).value,
-    }
-    return next(row for row in MAPS.values() if row.control_space is space and row.schemes.items() <= chosen.items())
+        return _spline_map(SplineForm(schemes["bspline_degree"], schemes["bspline_steps"], schemes["bspline_layout"]))
+    return next(row for row in MAPS.values() if row.control_space is space and row.schemes.items() <= schemes.items())
 
 
 @functools.cache

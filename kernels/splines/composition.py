@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from ..types import Trajectory
 from .form import SplineForm
-from .weights import ORDERS, row_weights, state_weights
+from .weights import ORDERS, STATE_WEIGHTS, row_weights
 
 Upstream = Sequence[Tensor | None]
 
@@ -90,14 +90,14 @@ def bspline_vjp(
 
 def _state_points(state: Sequence[Tensor], length: Tensor, form: SplineForm) -> Tensor:
     """The points that represent a state, `[1 or B, K or K + 1, D]`."""
-    weights = _like(state_weights(form.degree, form.head, form.has_jerk), length)
+    weights = _like(STATE_WEIGHTS[form.degree, form.head, form.has_jerk], length)
     terms = [weights[:, k, None] * length**k * row[:, None] for k, row in enumerate(state)]
     return terms[0] + terms[1] + terms[2] + terms[3]
 
 
 def _state_vjp(gradient: Tensor, length: Tensor, form: SplineForm) -> list[Tensor]:
     """Gradients of the four rows of a state from those of the points that represent it."""
-    weights = _like(state_weights(form.degree, form.head, form.has_jerk), length)
+    weights = _like(STATE_WEIGHTS[form.degree, form.head, form.has_jerk], length)
     return [(weights[:, k, None] * length**k * gradient).sum(1) for k in range(ORDERS)]
 
 

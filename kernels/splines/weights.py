@@ -12,6 +12,8 @@ import math
 
 import numpy as np
 
+from .form import DEGREES
+
 ORDERS = 4  # position, velocity, acceleration, jerk
 
 
@@ -73,3 +75,15 @@ def state_weights(degree: int, count: int, has_jerk: bool) -> np.ndarray:
     table = np.stack([np.ones(count), x, (x**2 - (degree + 1) / 12) / 2, third], axis=1)
     table.flags.writeable = False
     return table
+
+
+# torch.compile cannot trace how tables are computed, but reads those that are there: what it traces uses these two.
+POLYNOMIALS = {degree: polynomials(degree).tolist() for degree in range(max(DEGREES) + 1)}
+"""`polynomials` of each degree."""
+STATE_WEIGHTS = {
+    (degree, count, jerk): state_weights(degree, count, jerk).tolist()
+    for degree in DEGREES
+    for count in (degree, degree + 1)
+    for jerk in (False, True)
+}
+"""`state_weights` of each degree, number of points, and whether they have a jerk."""

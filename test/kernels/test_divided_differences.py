@@ -41,7 +41,7 @@ def test_uniform_times_give_what_the_clique_step_gives(rows, seed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((torch.zeros(3), torch.arange(3.0)), r"position: expected shape \[N >= 1, D\], got \[3\]"),
+        ((torch.zeros(3), torch.arange(3.0)), r"position: expected shape \[..., N >= 1, D\], got \[3\]"),
         ((torch.zeros(3, 2), torch.arange(4.0)), r"time: expected shape \[3\].*got \[4\]"),
         ((torch.zeros(3, 2), torch.tensor([0.0, 2.0, 2.0])), "time: expected strictly increasing values, got 2.*row 2"),
         ((torch.zeros(3, 2), torch.tensor([0.0, 2.0, torch.nan])), "time: expected strictly increasing"),

@@ -65,7 +65,7 @@ MISUSES = {
         TypeError,
         "expected an int32 or int64 tensor, got torch.float32",
     ),
-    "index as a list": ("start_index", [0, 1, 2], TypeError, "expected an int32 or int64 tensor, got list"),
+    "index as a list of fractions": ("start_index", [0.0, 1.0, 2.0], TypeError, "whole numbers in an array or a list"),
     "index on another device": (
         "start_index",
         torch.zeros(3, dtype=torch.int64, device="meta"),

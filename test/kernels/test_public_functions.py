@@ -1,0 +1,288 @@
+"""Every public function under everything that torch does to functions: one table, one test for each way of calling."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from operator_cases import MAP, assert_all_close
+
+from traj_integrator_ros import kernels
+from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, Trajectory
+
+BATCH, HORIZON, DOF = 3, 5, 2
+COST = QuadraticCost(
+    position=CostTerm(weight=1.0, terminal_weight=2.0, target=0.3), velocity=CostTerm(limit_weight=1.0, upper=0.1)
+)
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class Call(torch.nn.Module):
+    """A public function with its options, of tensors; what a user's policy ends in."""
+
+    def __init__(self, function, **options):
+        super().__init__()
+        self.function = function
+        self.options = options
+
+    def forward(self, *tensors):
+        return self.function(*tensors, **self.options)
+
+
+class Vjp(Call):
+    """`ControlMap.vjp` of the positions."""
+
+    def forward(self, upstream):
+        return self.function.vjp((upstream, None, None, None), **self.options)
+
+
+ACTION, P0, V0 = normal(BATCH, HORIZON, DOF), normal(BATCH, DOF, seed=1), normal(BATCH, DOF, seed=2)
+ROWS = normal(BATCH, (HORIZON + 3) * 4 + 1, DOF, seed=3)
+GOAL = {"goal_position": normal(1, DOF, seed=4)}
+TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
+    **{
+        f"{name}_step": (Call(getattr(kernels, f"{name}_step"), dt=0.1), (ACTION, P0, V0))
+        for name in ("clique", "clique_central", "velocity", "acceleration", "jerk", "bspline")
+    },
+    "evaluate_bspline": (Call(kernels.evaluate_bspline, dt=0.1, times=[0.05, 0.31]), (ACTION, P0, V0)),
+    "fit_bspline": (Call(kernels.fit_bspline, dt=0.1, **GOAL), (ROWS, P0, V0)),
+    "differentiate_positions": (
+        Call(kernels.differentiate_positions),
+        (ACTION, torch.arange(HORIZON).double() ** 1.1, V0),
+    ),
+    "quadratic_cost": (Call(kernels.quadratic_cost, cost=COST, control_map=MAPS["clique"], dt=0.1), (ACTION, P0, V0)),
+    "ControlMap.vjp": (
+        Vjp(MAPS["clique"], dt=0.1, action_horizon=HORIZON, start_rows=BATCH, needs=[True] * 4),
+        (ACTION,),
+    ),
+}
+WITHOUT_TENSORS = {"backend_info", "control_map", "default_backend"}
+INTO_ARRAYS = {"bspline_segments"}  # numpy in, numpy out
+EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
+
+
+def counting(backend: str):
+    """A compiler that counts the graphs it is given."""
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    return CompileCounterWithBackend(backend)
+
+
+def tensors(result) -> list[torch.Tensor]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(result) if leaf is not None]
+
+
+def same(got, expected) -> None:
+    assert_all_close(tensors(got), tensors(expected))
+
+
+def test_the_table_has_every_public_function():
+    functions = {name for name in kernels.__all__ if inspect.isfunction(getattr(kernels, name))}
+    assert functions == {name for name in TABLE if "." not in name} | WITHOUT_TENSORS | INTO_ARRAYS
+
+
+@EACH
+def test_compiles_as_one_graph(call, inputs):
+    torch._dynamo.reset()
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    got = tensors(torch.compile(call, fullgraph=True, backend="aot_eager")(*leaves))
+    expected = tensors(call(*leaves))
+    same(got, expected)
+    same(torch.autograd.grad(got[0].sum(), leaves[0]), torch.autograd.grad(expected[0].sum(), leaves[0]))
+
+
+@EACH
+def test_compiles_with_dynamic_shapes_once_for_two_batches(call, inputs):
+    if isinstance(call, Vjp):
+        call = Vjp(call.function, **{**call.options, "start_rows": 1})
+    graphs = counting("eager")
+    compiled = torch.compile(call, fullgraph=True, backend=graphs, dynamic=True)
+    for batch in (3, 4):
+        larger = [x.repeat(2, *[1] * (x.dim() - 1))[:batch] if x.shape[0] == BATCH else x for x in inputs]
+        same(compiled(*larger), call(*larger))
+    assert graphs.frame_count == 1
+
+
+def seconds_of(call: Call):
+    """The same function with a Python number for dt, and whatever else it takes by keyword."""
+    options = {name: value for name, value in call.options.items() if name != "dt"}
+    return lambda dt, *inputs: type(call)(call.function, **options, dt=dt)(*inputs)
+
+
+CHANGING_DT = {
+    **{name: (Call(kernel.step, dt=0.0), (ACTION, P0, V0)) for name, kernel in MAPS.items()},
+    **{name: row for name, row in TABLE.items() if "dt" in row[0].options and not name.endswith("_step")},
+}
+
+
+@pytest.mark.parametrize(("call", "inputs"), CHANGING_DT.values(), ids=CHANGING_DT)
+def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
+    function = seconds_of(call)
+    graphs = counting("aot_eager")
+    compiled = torch.compile(function, fullgraph=True, backend=graphs)
+    for dt in (0.02, 0.03, 0.05):
+        same(compiled(dt, *inputs), function(dt, *inputs))
+    assert graphs.frame_count <= 2
+
+
+@EACH
+def test_exports_and_survives_saving(call, inputs):
+    program = torch.export.export(call, inputs, strict=False)
+    same(program.module()(*inputs), call(*inputs))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    result = torch.export.load(file).module()(*inputs)
+    assert type(result) is type(call(*inputs))
+    same(result, call(*inputs))
+
+
+@EACH
+def test_vmap_is_one_call_after_the_other(call, inputs):
+    several = [torch.stack([x, 2 * x, x / 2]) for x in inputs]
+    each = [call(*rows) for rows in zip(*several, strict=True)]
+    same(torch.vmap(call)(*several), [torch.stack(parts) for parts in zip(*map(tensors, each), strict=True)])
+
+
+@EACH
+def test_jvp_is_a_difference_quotient(call, inputs):
+    tangents = [torch.cos(x) / 100 for x in inputs]
+    _, moved = torch.func.jvp(call, inputs, tuple(tangents))
+    step = 1e-6
+    ends = [call(*(x + sign * step * t for x, t in zip(inputs, tangents, strict=True))) for sign in (1, -1)]
+    for got, high, low in zip(tensors(moved), *map(tensors, ends), strict=True):
+        torch.testing.assert_close(got, (high - low) / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+@EACH
+def test_a_module_that_ends_in_it_is_pickled_saved_and_copied(call, inputs):
+    file = io.BytesIO()
+    torch.save(call, file)
+    file.seek(0)
+    for restored in (pickle.loads(pickle.dumps(call)), copy.deepcopy(call), torch.load(file, weights_only=False)):
+        same(restored(*inputs), call(*inputs))
+
+
+@EACH
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+def test_a_networks_half_precision_output_is_computed_in_float32_under_autocast(call, inputs, half):
+    first, *others = [x.float() for x in inputs]
+    options = {name: value.float() if torch.is_tensor(value) else value for name, value in call.options.items()}
+    call = type(call)(call.function, **options)
+    leaf = first.to(half).requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = tensors(call(leaf, *others))
+    expected = tensors(call(leaf.float(), *others))
+    if isinstance(call, Vjp):  # nothing beside it that would widen it
+        assert {x.dtype for x in got} == {half}
+        return
+    for a, b in zip(got, expected, strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a, b)
+    (gradient,) = torch.autograd.grad(got[0].sum(), leaf)
+    assert gradient.dtype == half
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected[0].sum(), leaf)[0])
+
+
+def test_mixed_precision_is_refused_without_autocast():
+    with pytest.raises(TypeError, match=r"start_position: expected the action's dtype torch\.bfloat16, got"):
+        kernels.clique_step(ACTION.bfloat16(), P0.float(), dt=0.1)
+
+
+@MAP
+def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
+    index = [2, 0, 2]
+    pool = P0[torch.tensor(index)]
+    steps = np.float32([[0.1], [0.2], [0.3]])
+    expected = kernel.step(ACTION, pool, dt=torch.from_numpy(steps).double())
+    for given in (index, tuple(index), np.array(index), np.uint32(index), torch.tensor(index)):
+        for dt in (steps, steps.tolist(), torch.from_numpy(steps)):
+            same(kernel.step(ACTION, P0, dt=dt, start_index=given), expected)
+    if not kernel.uniform_dt_only:
+        each = np.linspace(0.1, 0.2, HORIZON)
+        same(kernel.step(ACTION, P0, dt=list(each)), kernel.step(ACTION, P0, dt=torch.from_numpy(each)))
+    same(kernel.step(ACTION, P0, dt=np.float64(0.1)), kernel.step(ACTION, P0, dt=0.1))
+    if kernel.goal:
+        goal = normal(BATCH, DOF, seed=5)
+        got = kernel.step(ACTION, P0, dt=0.1, goal_position=goal, goal_index=index)
+        same(got, kernel.step(ACTION, P0, dt=0.1, goal_position=goal, goal_index=torch.tensor(index)))
+        upstream = [torch.ones_like(got[0]), None, None, None]
+        sizes = {"dt": [0.1], "action_horizon": HORIZON, "start_rows": BATCH, "goal_rows": BATCH, "start_index": index}
+        whole = torch.tensor(index)
+        same(
+            kernel.vjp(upstream, goal_index=index, **sizes),
+            kernel.vjp(upstream, goal_index=whole, **{**sizes, "dt": 0.1, "start_index": whole}),
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"dt": [0.1, -0.1, 0.1, 0.1, 0.1]}, ValueError, "dt: expected finite numbers of seconds > 0"),
+        ({"dt": np.full(HORIZON, np.nan)}, ValueError, "dt: expected finite numbers of seconds > 0"),
+        ({"dt": ["a"]}, TypeError, "dt: expected numbers of seconds in an array or a list"),
+        ({"dt": [[0.1], [0.1, 0.2]]}, TypeError, "dt: expected numbers of seconds in an array or a list"),
+        ({"dt": [0.1, 0.2]}, ValueError, r"dt: expected a scalar, \[horizon = 5\]"),
+        ({"dt": 0.1, "start_index": [0.0, 1.0, 2.0]}, TypeError, "start_index: expected whole numbers in an array"),
+        ({"dt": 0.1, "start_index": np.array([True] * 3)}, TypeError, "start_index: expected whole numbers"),
+        ({"dt": 0.1, "start_index": [0, 1]}, ValueError, r"start_index: expected shape \[batch = 3\], got \[2\]"),
+    ],
+)
+def test_wrong_arrays_and_lists_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        kernels.clique_step(ACTION, P0, **options)
+
+
+@EACH
+def test_vmap_over_what_is_not_the_first_argument(call, inputs):
+    if len(inputs) < 2:
+        pytest.skip("it takes one tensor")
+    second = torch.stack([inputs[1], inputs[1] * 2])
+    got = torch.vmap(lambda other: call(inputs[0], other, *inputs[2:]))(second)
+    each = [tensors(call(inputs[0], other, *inputs[2:])) for other in second]
+    same(got, [torch.stack(parts) for parts in zip(*each, strict=True)])
+
+
+def test_vmap_and_jvp_over_the_times_of_a_spline():
+    def at(times):
+        return kernels.evaluate_bspline(ACTION, P0, V0, dt=0.1, times=times)
+
+    times = torch.tensor([[0.05, 0.31], [0.2, 0.47]], dtype=torch.float64)
+    same(torch.vmap(at)(times), [torch.stack(parts) for parts in zip(*map(at, times), strict=True)])
+    _, tangent = torch.func.jvp(at, (times[0],), (torch.ones(2, dtype=torch.float64),))
+    same(tangent[:3], at(times[0])[1:])  # the derivatives in time
+
+
+def test_batches_of_motions_are_differentiated_like_each_of_them():
+    times = torch.rand(2, BATCH, HORIZON, generator=torch.Generator().manual_seed(0), dtype=torch.float64).cumsum(-1)
+    position, v0, a0 = normal(2, BATCH, HORIZON, DOF), normal(2, BATCH, DOF, seed=1), normal(DOF, seed=2)
+    whole = kernels.differentiate_positions(position, times, v0, a0)
+    assert isinstance(whole, Trajectory)
+    for i in range(2):
+        for k in range(BATCH):
+            same(
+                [output[i, k] for output in whole],
+                kernels.differentiate_positions(position[i, k], times[i, k], v0[i, k], a0),
+            )
+    shared = kernels.differentiate_positions(position, times[0, 0])
+    same([output[1, 2] for output in shared], kernels.differentiate_positions(position[1, 2], times[0, 0]))
+
+
+def test_a_traced_fit_leaves_nothing_behind_that_a_later_call_would_meet():
+    call, inputs = TABLE["fit_bspline"]
+    shifted = (torch.cat([inputs[0], inputs[0][:, -4:]], 1), *inputs[1:])  # one control point more: not seen before
+    torch.export.export(call, shifted, strict=False)
+    assert type(call(*shifted)) is torch.Tensor
+    with torch.inference_mode():
+        call(*shifted)
+    leaf = shifted[0].clone().requires_grad_()
+    call(leaf, *shifted[1:]).sum().backward()
