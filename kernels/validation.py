@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .arguments import promoted, row_indices, step_lengths
+from .arguments import promoted, row_indices, step_lengths, truth_values
 
 _ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UPSTREAM_NAMES = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
@@ -74,6 +74,29 @@ def check_goal(
                 raise ValueError(f"goal_position: expected a tensor with {name}, got None")
         return tuple(goal), None
     return _check_end("goal", goal, goal_index, action)
+
+
+def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, action: Tensor) -> Tensor | None:
+    """Check which goal rows hold: `[goal_rows]`, or without an index also one for each trajectory; returned as bool.
+
+    Raises:
+        TypeError: not truth values.
+        ValueError: a wrong shape or device, named.
+
+    """
+    if mask is None:
+        return None
+    holds = mask if isinstance(mask, Tensor) else truth_values("goal_mask", mask, action.device)
+    if holds.dtype not in (torch.bool, torch.uint8):
+        raise TypeError(f"goal_mask: expected a tensor of bool or uint8, got {holds.dtype}")
+    if holds.device != action.device:
+        raise ValueError(f"goal_mask: expected the action's device {action.device}, got {holds.device}")
+    batch = action.shape[0]
+    fits = holds.dim() == 1 and (holds.shape[0] == goal_rows or (goal_index is None and holds.shape[0] in (1, batch)))
+    if not fits:
+        own = "" if goal_index is not None else f", or [batch = {batch}]"
+        raise ValueError(f"goal_mask: expected shape [goal rows = {goal_rows}]{own}, got {list(holds.shape)}")
+    return holds.bool()
 
 
 def _check_end(

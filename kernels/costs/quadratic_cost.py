@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend, check_backend
-from ..maps.goal import with_goal
+from ..maps.goal import goal_or_rest, with_goal
 from ..maps.table import ControlMap
 from ..maps.table import control_map as map_of
 from ..sharding import is_sharded, rules
@@ -33,6 +33,7 @@ def quadratic_cost(
     goal_jerk: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
+    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Tensor:
@@ -61,6 +62,7 @@ def quadratic_cost(
         goal_jerk: like `goal_position`; None means 0.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+        goal_mask: which goal rows hold, as the map takes it; None: all.
         dt_per: what a one-dimensional `dt` has one element for: "step" or "trajectory", as for the map.
         backend: the backend; None for the device's default. "reference" computes everything in float64.
 
@@ -88,11 +90,16 @@ def quadratic_cost(
         ends = {"start": (start, start_index), "goal": (goal, goal_index)}
         rules().check_step(action, operator.action_name, ends, dt)
     if kernel.goal_place:
-        if goal_position is not None or goal_index is not None:
-            action = with_goal(action, goal_position, goal_index, kernel.goal_place)
+        if goal_position is not None or goal_index is not None or goal_mask is not None:
+            action = with_goal(action, goal_position, goal_index, kernel.goal_place, goal_mask)
             goal_index = None
-    elif goal_index is not None and not taken:
-        raise ValueError(f"goal_index: expected None, because {kernel.name} takes no goal")
+    elif not taken:
+        for name, value in (("goal_index", goal_index), ("goal_mask", goal_mask)):
+            if value is not None:
+                raise ValueError(f"{name}: expected None, because {kernel.name} takes no goal")
+    elif goal_mask is not None:
+        goal = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name)
+        goal_index = None
     inputs = prepare_step(
         action,
         start[: operator.starts],

@@ -55,7 +55,8 @@ def build_fd_matrix(
         horizon: number h of steps.
         device: device of the result.
         dtype: dtype of the result.
-        order: how often to difference; the matrix is raised to this power, order 0 is the identity.
+        order: how often to difference; the matrix is raised to this power, order 0 is the identity. Without effect with
+            FULL_RANK, as published: every order returns the matrix of order 1.
         PREV_STATE: `-(F_n ** order)[:h]` with `n = h + order`: the sequence begins with `order` points before it.
         FULL_RANK: negated forward differences above the middle row, a central one in it, backward ones below.
         SHIFT: backward differences; row 0 is 0.
@@ -78,7 +79,7 @@ def build_fd_matrix(
         # Adding 0 turns the -0 of the negated matrix into 0.
         matrix = _power(_forward_difference(horizon + order, device), order)[:horizon].neg() + 0.0
     elif FULL_RANK:
-        matrix = _power(_full_rank_difference(horizon, device), order)
+        matrix = _full_rank_difference(horizon, device)
     elif SHIFT:
         matrix = _power(_backward_difference(horizon, device), order)
     else:

@@ -9,6 +9,7 @@ from ..fast_path import fast_spline
 from ..splines.form import SplineForm
 from ..step_operator import StepOperator
 from ..types import BsplineLayout, Trajectory
+from .goal import goal_or_rest
 
 
 def bspline_step(
@@ -28,6 +29,7 @@ def bspline_step(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
+    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
@@ -66,6 +68,8 @@ def bspline_step(
         layout: "tight" or "curobo".
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): trajectories whose goal
+            is masked out come to rest at the last control point, as without a goal. None: all hold.
         dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
         backend: the backend that computes; None for the device's default (see `backend_info`).
 
@@ -81,6 +85,8 @@ def bspline_step(
     """
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
+    if goal_mask is not None:
+        goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
     if backend is None:
         scheme = (degree, steps, layout)
         fast = fast_spline(BSPLINE, control_points, start, goal, dt, start_index, goal_index, dt_per, scheme)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..reference_backend import start_rows
 from ..validation import prepare_step
+from .goal import goal_or_rest
 
 
 class SplineArguments(NamedTuple):
@@ -31,6 +32,7 @@ def spline_arguments(
     start_index: Tensor | None,
     goal_index: Tensor | None,
     dt_per: str,
+    goal_mask: Tensor | None = None,
     name: str = "control_points",
 ) -> SplineArguments:
     """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors.
@@ -40,6 +42,8 @@ def spline_arguments(
         ValueError: an argument of a wrong shape, device or value, named.
 
     """
+    if goal_mask is not None:
+        goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
     inputs = prepare_step(
         rows,
         start,

@@ -32,6 +32,7 @@ def evaluate_bspline(
     times: Tensor | Sequence[float],
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
+    goal_mask: Tensor | None = None,
     dt_per: str = "step",
 ) -> Trajectory:
     """Evaluate the spline of `bspline_step` at any times; computed in float64, and differentiable in the times as well.
@@ -50,7 +51,7 @@ def evaluate_bspline(
     form = SplineForm(degree, steps, layout)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    spline = spline_arguments(control_points, start, goal, dt, start_index, goal_index, dt_per)
+    spline = spline_arguments(control_points, start, goal, dt, start_index, goal_index, dt_per, goal_mask)
     batch, points_given, dof = control_points.shape
     given = _check_times(times, control_points)
     length = form.steps * spline.dt

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..arguments import values_hidden
+from ..arguments import row_indices, values_hidden
 from ..backends import Backend
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
 from ..types import BsplineLayout
 from .bspline import BSPLINE
 from .bspline_arguments import spline_arguments
+from .goal import mask_of_each
 
 
 def fit_bspline(
@@ -34,6 +35,7 @@ def fit_bspline(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
+    goal_mask: Tensor | None = None,
     dt_per: str = "step",
 ) -> Tensor:
     """Fit the control points whose trajectory comes closest to the positions at every row, by least squares.
@@ -56,7 +58,28 @@ def fit_bspline(
     form = SplineForm(degree, steps, layout)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
-    spline = spline_arguments(position, start, goal, dt, start_index, goal_index, dt_per, "position")
+    if goal_mask is None:
+        return _fit(position, start, goal, dt, start_index, goal_index, dt_per, form)
+    if goal_position is None:
+        raise ValueError("goal_position: expected a tensor with goal_mask, got None")
+    to_goal = _fit(position, start, goal, dt, start_index, goal_index, dt_per, form)
+    to_rest = _fit(position, start, [None] * ORDERS, dt, start_index, None, dt_per, form)
+    index = row_indices("goal_index", goal_index, position.device)
+    holds = mask_of_each(goal_mask, goal_position.shape[0], index, position)
+    return torch.where(holds[..., None], to_goal, to_rest)
+
+
+def _fit(
+    position: Tensor,
+    start: Sequence[Tensor | None],
+    goal: Sequence[Tensor | None],
+    dt: float | Tensor,
+    start_index: Tensor | None,
+    goal_index: Tensor | None,
+    dt_per: str,
+    form: SplineForm,
+) -> Tensor:
+    spline = spline_arguments(position, start, goal, dt, start_index, goal_index, dt_per, name="position")
     pieces = position.shape[1] - 1  # not divmod, which torch.compile cannot trace for a symbolic size
     points = pieces // form.steps - form.head
     if pieces % form.steps != 0 or points < 1:

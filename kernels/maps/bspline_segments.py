@@ -48,6 +48,7 @@ def bspline_segments(
     layout: BsplineLayout | str = BsplineLayout.TIGHT,
     start_index: ArrayLike | None = None,
     goal_index: ArrayLike | None = None,
+    goal_mask: ArrayLike | None = None,
 ) -> SplineSegments:
     """Split the spline of `bspline_step` into its polynomials.
 
@@ -74,6 +75,7 @@ def bspline_segments(
         _whole(start_index),
         _whole(goal_index),
         "step",
+        goal_mask.detach().cpu() if isinstance(goal_mask, torch.Tensor) else goal_mask,
     )
     length = form.steps * spline.dt
     with torch.no_grad():

@@ -20,6 +20,7 @@ def clique_step(
     goal_position: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
+    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Trajectory:
@@ -40,6 +41,8 @@ def clique_step(
         goal_position: like `start_position`, its pool for `goal_index`; needs H >= 2. None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): a goal that is masked
+            out replaces nothing. None: all hold.
         dt_per: what a one-dimensional `dt` has one element for: "step" (`[H]`) or "trajectory" (`[B]`).
         backend: the backend that computes; None for the device's default (see `backend_info`).
 
@@ -52,8 +55,8 @@ def clique_step(
         BackendUnavailable: the backend cannot run on this device.
 
     """
-    if goal_position is not None or goal_index is not None:
-        action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL)
+    if goal_position is not None or goal_index is not None or goal_mask is not None:
+        action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL, goal_mask)
     start = (start_position, start_velocity, start_acceleration)
     return CLIQUE.step(action, start, dt, start_index, dt_per, backend)
 

@@ -22,6 +22,7 @@ def clique_central_step(
     goal_position: Tensor | None = None,
     start_index: Tensor | None = None,
     goal_index: Tensor | None = None,
+    goal_mask: Tensor | None = None,
     dt_per: str = "step",
     truncate_terminal_gradient: bool = False,
     backend: Backend | str | None = None,
@@ -43,6 +44,8 @@ def clique_central_step(
         goal_position: like `start_position`, its pool for `goal_index`; None: no goal.
         start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
         goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): a goal that is masked
+            out replaces nothing. None: all hold.
         dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
         truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
             published backward does, instead of the exact vjp.
@@ -57,8 +60,8 @@ def clique_central_step(
         BackendUnavailable: the backend cannot run on this device.
 
     """
-    if goal_position is not None or goal_index is not None:
-        action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL)
+    if goal_position is not None or goal_index is not None or goal_mask is not None:
+        action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL, goal_mask)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
     return CLIQUE_CENTRAL.step(action, start, dt, start_index, dt_per, backend, truncate_terminal_gradient)
 

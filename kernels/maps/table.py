@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from ..arguments import row_indices
@@ -18,7 +19,7 @@ from .acceleration import ACCELERATION, acceleration_step
 from .bspline import BSPLINE, bspline_step
 from .clique import CLIQUE, CLIQUE_GOAL, clique_step
 from .clique_central import CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, clique_central_step
-from .goal import goal_vjp
+from .goal import collected, goal_vjp, mask_of_each
 from .jerk import JERK, jerk_step
 from .velocity import VELOCITY, velocity_step
 
@@ -74,6 +75,7 @@ class ControlMap:
         dt_per: str = "step",
         goal_rows: int | None = None,
         goal_index: Tensor | None = None,
+        goal_mask: Tensor | None = None,
         needs: Sequence[bool] = (True,) * 7,
         backend: Backend | str | None = None,
     ) -> tuple[Tensor | None, ...]:
@@ -91,6 +93,7 @@ class ControlMap:
             dt_per: as for `step`.
             goal_rows: rows of the goal state, like `start_rows`; None: there is no goal.
             goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
+            goal_mask: which goal rows hold, as for `step`; None: all.
             needs: which gradients are wanted: of the action, start position, start velocity, start acceleration, and of
                 the parts of a goal that the map takes: position, velocity, acceleration.
             backend: the backend that computes; None for the device's default (see `backend_info`).
@@ -113,6 +116,8 @@ class ControlMap:
             raise ValueError(f"goal_rows: expected None, because {self.name} takes no goal, got {goal_rows}")
         if goal_rows is None and goal_index is not None:
             raise ValueError("goal_rows: expected a number of rows with goal_index, got None")
+        if goal_mask is not None and goal_rows is None:
+            raise ValueError("goal_rows: expected a number of rows with goal_mask, got None")
         wanted, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
         wanted += [False] * (1 + operator.starts - len(wanted))
         options: dict[str, object] = {}
@@ -121,6 +126,9 @@ class ControlMap:
         elif goal_rows is not None:
             wanted += goals
             options = {"goal_rows": goal_rows, "goal_index": goal_index}
+            if goal_mask is not None:  # as if each trajectory had a goal row of its own: rest at its last control point
+                wanted[1 + operator.starts] = goals[0] or needs[0]
+                options = {"goal_rows": like.shape[0]} if like is not None else {}
         gradients = operator.step_vjp(
             upstream,
             dt,
@@ -137,10 +145,23 @@ class ControlMap:
         if goal_rows is None:
             return gradients[:4]
         if not self.goal_place:
-            return (gradients[0], *ends, *gradients[1 + operator.starts :][: len(self.goal)])
+            of_goal = gradients[1 + operator.starts :][: len(self.goal)]
+            if goal_mask is None:
+                return (gradients[0], *ends, *of_goal)
+            holds = mask_of_each(goal_mask, goal_rows, goal_index, like)
+            action = gradients[0] if needs[0] else None
+            zero = like.new_zeros(())
+            if action is not None:
+                last = action[:, -1] + torch.where(holds, zero, of_goal[0])
+                action = torch.cat([action[:, :-1], last[:, None]], 1)
+            rows = (
+                collected(torch.where(holds, gradient, zero), goal_rows, goal_index) if need else None
+                for gradient, need in zip(of_goal, goals, strict=True)
+            )
+            return (action, *ends, *rows)
         if gradients[0] is None:
             return (None, *ends, None)
-        action, goal = goal_vjp(gradients[0], goal_rows, goal_index, self.goal_place)
+        action, goal = goal_vjp(gradients[0], goal_rows, goal_index, self.goal_place, goal_mask)
         return (action if needs[0] else None, *ends, goal if any(goals) else None)
 
 

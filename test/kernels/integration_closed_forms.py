@@ -58,6 +58,7 @@ def _():
         [0, 0, -1, 1, 0],
         [0, 0, 0, -1, 1],
     ]
+    assert build(5, FULL_RANK=True, order=2) == build(5, FULL_RANK=True)  # as published, without effect
 
 
 @closed_form("build_int_matrix")
