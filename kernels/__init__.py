@@ -11,14 +11,15 @@ Usable without ROS: this package imports nothing but torch. One public function 
 `bspline_step`         control points of a uniform B-spline, to rest or to a goal state
 =====================  ==============================================================
 
-`quadratic_cost` computes a cost of their trajectories, with gradients, in one pass. `MAPS` lists the maps with what a
+`quadratic_cost` computes a cost of their trajectories, with gradients, in one pass; `limit_violations` how far they
+exceed their limits. `MAPS` lists the maps with what a
 caller needs to know about them; `ControlMap.vjp` gives gradients without a forward pass. Each map is one torch operator
 (`torch.ops.traj_integrator`), differentiable to any order in reverse and forward mode, under `torch.func` transforms,
 `torch.compile` and `torch.export`; DTensors pass through. `backend_info()` tells which backend runs where, and why.
 """
 
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
-from .costs import CostTerm, QuadraticCost, quadratic_cost
+from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
 from .fast_path import native_kernels
 from .maps import (
@@ -66,6 +67,7 @@ __all__ = [
     "evaluate_bspline",
     "fit_bspline",
     "jerk_step",
+    "limit_violations",
     "quadratic_cost",
     "velocity_step",
 ]

@@ -14,7 +14,7 @@ from ..validation import prepare_step
 from .fused import cost_of_problem
 from .problem import CostProblem
 from .sharded import sharded_cost
-from .terms import QuadraticCost, checked_terms
+from .terms import QuadraticCost, checked_duration_weight, checked_terms
 
 
 def quadratic_cost(
@@ -37,7 +37,7 @@ def quadratic_cost(
     dt_per: str = "step",
     backend: Backend | str | None = None,
 ) -> Tensor:
-    """Return the cost of the trajectories of `control_map`: squared deviations from targets and violations of limits.
+    """Return the cost of the trajectories of `control_map`: squared deviations and violations of limits, and duration.
 
     On the CPU, and on CUDA except for central differences and splines, one pass computes map, cost and the gradients of
     actions, start and goal, in float64 for every dtype: no trajectory is written to memory, and the gradients are ready
@@ -52,7 +52,7 @@ def quadratic_cost(
         start_velocity: like `start_position`; None means 0.
         start_acceleration: like `start_position`; None means 0.
         start_jerk: like `start_position`; only for maps that take one.
-        cost: weights, targets and limits of the four outputs (`CostTerm`).
+        cost: weights, targets and limits of the four outputs (`CostTerm`), and the weight of the duration.
         control_map: a map, or what the function `control_map` takes: a name in `MAPS`, or a control space.
         dt: step lengths, s, as the map takes them.
         goal_position: like `start_position`, its pool for `goal_index`; like the other goals, only for maps that take a
@@ -114,6 +114,12 @@ def quadratic_cost(
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
     problem = CostProblem(kernel, inputs, terms, chosen)
+    value = sharded_cost(problem) if is_sharded(action) else cost_of_problem(problem)
+    if cost.duration_weight is None:
+        return value
     if is_sharded(action):
-        return sharded_cost(problem)
-    return cost_of_problem(problem)
+        raise ValueError(
+            "duration_weight: expected None with DTensors, got a weight; add it to the sum over the joints"
+        )
+    weight = checked_duration_weight(cost, action)
+    return value + (weight * kernel.duration(inputs.dt, horizon)).to(value.dtype)

@@ -31,7 +31,7 @@ class CostTerm(NamedTuple):
     terminal_weight: Number | None = None
     """`[D]` or `[B, D]`."""
     limit_weight: Number | None = None
-    """`[D]`; needs a limit."""
+    """`[D]`; needs a limit. Limits without it cost nothing, and are for `limit_violations`."""
     lower: Number | None = None
     """`[D]`, in the unit of the output; None or -inf: no limit."""
     upper: Number | None = None
@@ -39,12 +39,19 @@ class CostTerm(NamedTuple):
 
 
 class QuadraticCost(NamedTuple):
-    """The cost of a trajectory: the sum of the costs of its four outputs."""
+    """The cost of a trajectory: the sum of the costs of its four outputs, and of its duration."""
 
     position: CostTerm = CostTerm()
     velocity: CostTerm = CostTerm()
     acceleration: CostTerm = CostTerm()
     jerk: CostTerm = CostTerm()
+    duration_weight: Number | None = None
+    """Times the seconds from the start to the last row: a number, or `[B]`. Its gradient is one of dt."""
+
+    @property
+    def outputs(self) -> tuple[CostTerm, CostTerm, CostTerm, CostTerm]:
+        """The terms of position to jerk."""
+        return self[:4]
 
 
 # torch.export can save a module that takes one.
@@ -52,7 +59,7 @@ _pytree._register_namedtuple(CostTerm, serialized_type_name="traj_integrator_ros
 _pytree._register_namedtuple(QuadraticCost, serialized_type_name="traj_integrator_ros.kernels.QuadraticCost")
 
 Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
-"""Terms of position to jerk: every field is a tensor or None; limit_weight, lower and upper are given together."""
+"""Terms of position to jerk: every field is a tensor or None; lower and upper are given with limit_weight."""
 
 
 def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
@@ -60,11 +67,34 @@ def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]
 
     Raises:
         TypeError: a field that is neither a number nor a floating-point tensor, named.
-        ValueError: a field of a wrong shape or device, a target or limit without a weight, or a limit weight without a
-            limit; named.
+        ValueError: a field of a wrong shape or device, a target without a weight, or a limit weight without a limit;
+            named.
 
     """
-    return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields, cost, strict=True))
+    terms = (_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
+    return tuple(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms)
+
+
+def checked_limits(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
+    """Return the terms with the limits that have no weight, too; without either, both are None.
+
+    Raises:
+        TypeError: as `checked_terms`.
+        ValueError: as `checked_terms`.
+
+    """
+    return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
+
+
+def checked_duration_weight(cost: QuadraticCost, like: Tensor) -> Tensor | None:
+    """Return the weight of the duration, `[1]` or `[B]`.
+
+    Raises:
+        TypeError: neither a number nor a floating-point tensor.
+        ValueError: a wrong shape or device.
+
+    """
+    return _tensor("duration_weight", cost.duration_weight, like, {1: (like.shape[0],)})
 
 
 def _checked(name: str, term: CostTerm, like: Tensor, shape: tuple[int, int, int]) -> CostTerm:
@@ -77,13 +107,13 @@ def _checked(name: str, term: CostTerm, like: Tensor, shape: tuple[int, int, int
     if values.target is not None and values.weight is None and values.terminal_weight is None:
         raise ValueError(f"{name}.target: expected a weight or a terminal_weight with it, got None")
     limited = values.lower is not None or values.upper is not None
-    if limited != (values.limit_weight is not None):
-        missing = "a limit_weight with the limits" if limited else "lower or upper with it"
-        raise ValueError(f"{name}.limit_weight: expected {missing}, got None")
+    if values.limit_weight is not None and not limited:
+        raise ValueError(f"{name}.limit_weight: expected lower or upper with it, got None")
     if not limited:
         return values
-    lower = values.limit_weight.new_full((dof,), -math.inf) if values.lower is None else values.lower
-    upper = values.limit_weight.new_full((dof,), math.inf) if values.upper is None else values.upper
+    some = values.upper if values.lower is None else values.lower
+    lower = torch.full_like(some, -math.inf) if values.lower is None else values.lower
+    upper = torch.full_like(some, math.inf) if values.upper is None else values.upper
     return values._replace(lower=lower, upper=upper)
 
 

@@ -6,7 +6,9 @@ import copyreg
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +24,8 @@ from .clique_central import CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, clique_central_
 from .goal import collected, goal_vjp, mask_of_each
 from .jerk import JERK, jerk_step
 from .velocity import VELOCITY, velocity_step
+
+Rows = TypeVar("Rows", Tensor, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,12 @@ class ControlMap:
     def output_horizon(self, action_horizon: int) -> int:
         """Number of output rows for `action_horizon` actions."""
         return self.operator.output_horizon(action_horizon, self.scheme)
+
+    def duration(self, dt: Rows, action_horizon: int) -> Rows:
+        """Seconds from the start's row to the last one, `[1 or B]`, for step lengths `[1 or B, 1 or Ha]`."""
+        if dt.shape[1] == 1:
+            return dt[:, 0] * (self.output_horizon(action_horizon) - 1 - self.start_row)
+        return dt[:, 1:].sum(1)
 
     @property
     def uniform_dt_only(self) -> bool:

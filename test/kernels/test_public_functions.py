@@ -20,6 +20,8 @@ COST = QuadraticCost(
     position=CostTerm(weight=1.0, terminal_weight=2.0, target=0.3), velocity=CostTerm(limit_weight=1.0, upper=0.1)
 )
 
+LIMITS = QuadraticCost(*[CostTerm(lower=-0.5, upper=0.4)] * 4)
+
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -35,6 +37,13 @@ class Call(torch.nn.Module):
 
     def forward(self, *tensors):
         return self.function(*tensors, **self.options)
+
+
+class OfTrajectory(Call):
+    """`limit_violations` of a trajectory's outputs."""
+
+    def forward(self, *outputs):
+        return self.function(Trajectory(*outputs), **self.options)
 
 
 class Vjp(Call):
@@ -57,6 +66,10 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
     "differentiate_positions": (
         Call(kernels.differentiate_positions),
         (ACTION, torch.arange(HORIZON).double() ** 1.1, V0),
+    ),
+    "limit_violations": (
+        OfTrajectory(kernels.limit_violations, cost=LIMITS),
+        tuple(normal(BATCH, HORIZON, DOF, seed=k) for k in range(4)),
     ),
     "quadratic_cost": (Call(kernels.quadratic_cost, cost=COST, control_map=MAPS["clique"], dt=0.1), (ACTION, P0, V0)),
     "ControlMap.vjp": (

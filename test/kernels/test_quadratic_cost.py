@@ -21,6 +21,7 @@ from traj_integrator_ros.kernels import (
     SplineForm,
     control_map,
     default_backend,
+    limit_violations,
     quadratic_cost,
 )
 
@@ -91,7 +92,7 @@ def by_definition(case: Case) -> torch.Tensor:
     total = []
     for b in range(case.shape[0]):
         cost = 0.0
-        for output, term in zip(trajectory, case.cost, strict=True):
+        for output, term in zip(trajectory, case.cost.outputs, strict=True):
             for h in range(case.shape[1]):
                 for d in range(case.shape[2]):
                     x = output[b, h, d].item()
@@ -177,7 +178,7 @@ def test_gradients_of_actions_start_and_goal_to_the_second_order(kernel, has_goa
 def test_gradients_of_dt_weights_targets_and_limits(kernel):
     case = Case(kernel, batch=2, horizon=3)
     dt = torch.full((2, 1), 0.3, dtype=torch.float64, requires_grad=True)
-    given = [[part if part is None else part.requires_grad_() for part in term] for term in case.cost]
+    given = [[part if part is None else part.requires_grad_() for part in term] for term in case.cost.outputs]
     learned = [part for term in given for part in term if part is not None]
 
     def of(dt, *parts):
@@ -205,7 +206,10 @@ def test_transforms_see_through_it():
     def of(action):
         return quadratic_cost(action[None], **start, cost=case.cost._replace(**unbatched), **case.options)[0]
 
-    unbatched = {name: term._replace(terminal_weight=None) for name, term in case.cost._asdict().items()}
+    unbatched = {
+        name: term._replace(terminal_weight=None)
+        for name, term in zip(case.cost._fields, case.cost.outputs, strict=False)
+    }
     unbatched = {name: t if t.weight is not None else t._replace(target=None) for name, t in unbatched.items()}
     action = case.variables["action"]
     together = torch.func.vmap(torch.func.grad(of))(action)
@@ -276,7 +280,6 @@ def test_a_gradient_after_a_change_of_the_actions_raises():
         ({"terminal_weight": torch.ones(4, 2)}, ValueError, r"position\.terminal_weight: .* \[2, 2\], got \[4, 2\]"),
         ({"target": 1.0}, ValueError, r"position\.target: expected a weight or a terminal_weight with it"),
         ({"limit_weight": 1.0}, ValueError, r"position\.limit_weight: expected lower or upper with it"),
-        ({"lower": -1.0}, ValueError, r"position\.limit_weight: expected a limit_weight with the limits"),
     ],
 )
 def test_what_is_wrong_with_a_cost_is_named(term, error, message):
@@ -315,3 +318,73 @@ def test_a_spline_of_another_form_is_taken_from_its_map():
     form = SplineForm(5, 2, "curobo")
     kernel = control_map(5, "backward", "zoh", *form.scheme)
     assert Case(kernel, has_goal=True)().shape == (2,)
+
+
+@MAP
+@pytest.mark.parametrize("per_step", [False, True], ids=["one dt", "dt of each step"])
+def test_the_duration_lasts_from_the_start_to_the_last_row(kernel, per_step):
+    if per_step and kernel.uniform_dt_only:
+        pytest.skip("the map takes one step length")
+    case = Case(kernel)
+    batch, _, _ = case.shape
+    shape = (batch, 4) if per_step else (batch, 1)
+    dt = (0.1 + torch.rand(*shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)).requires_grad_()
+    weight = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    timed = case(dt=dt, cost=case.cost._replace(duration_weight=weight))
+    plain = case(dt=dt)
+    rows = kernel.output_horizon(4) - kernel.start_row
+    times = dt[:, 1:].sum(1) if per_step else dt[:, 0] * (rows - 1)
+    torch.testing.assert_close(timed - plain, weight * times)
+    found = torch.autograd.grad((timed - plain).sum(), [dt, weight])
+    for got, wanted in zip(found, torch.autograd.grad((weight * times).sum(), [dt, weight]), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        case(dt=0.1, cost=QuadraticCost(duration_weight=2.0)), times.new_full((2,), 0.2 * (rows - 1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("weight", "error", "message"),
+    [
+        (torch.ones(3), ValueError, r"duration_weight: expected a number or one of the shapes \[2\], got \[3\]"),
+        ("1", TypeError, "duration_weight: expected a number or a tensor, got str"),
+    ],
+)
+def test_a_wrong_weight_of_the_duration_is_named(weight, error, message):
+    with pytest.raises(error, match=message):
+        Case(MAPS["jerk"])(cost=QuadraticCost(duration_weight=weight))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**20), dof=st.integers(1, 4))
+def test_violations_are_signed_distances_whose_squares_are_the_cost(seed, dof):
+    case = Case(MAPS["velocity"], dof=dof, seed=seed)
+    bound = case.normal(dof).abs()
+    limits = QuadraticCost(
+        velocity=CostTerm(lower=-bound, upper=bound), acceleration=CostTerm(upper=0.3), jerk=CostTerm(weight=1.0)
+    )
+    trajectory = case.kernel.step(case.variables["action"], case.variables["start_position"], dt=case.options["dt"])
+    found = limit_violations(trajectory, limits)
+    for without in (found.position, found.jerk):
+        assert without.shape == case.shape
+        assert (without == -math.inf).all()
+    torch.testing.assert_close(found.velocity, trajectory.velocity.abs() - bound)
+    torch.testing.assert_close(found.acceleration, trajectory.acceleration - 0.3)
+    squares = sum(2.0 * one.relu().square().sum((1, 2)) for one in found[1:3])
+    punished = QuadraticCost(
+        velocity=limits.velocity._replace(limit_weight=2.0), acceleration=limits.acceleration._replace(limit_weight=2.0)
+    )
+    start = {"start_position": case.variables["start_position"]}
+    options = {"control_map": "velocity", "dt": case.options["dt"]}
+    torch.testing.assert_close(quadratic_cost(case.variables["action"], **start, cost=punished, **options), squares)
+    unpunished = quadratic_cost(case.variables["action"], **start, cost=limits._replace(jerk=CostTerm()), **options)
+    assert not unpunished.any()  # limits without a weight cost nothing
+
+
+def test_half_precision_violations_are_computed_in_float32():
+    outputs = [torch.full((1, 2, 1), 0.5, dtype=torch.bfloat16)] * 4
+    found = limit_violations(outputs, QuadraticCost(jerk=CostTerm(upper=0.3)))
+    assert found.jerk.dtype == torch.float32
+    torch.testing.assert_close(found.jerk, torch.full((1, 2, 1), 0.2))
+    with pytest.raises(ValueError, match=r"jerk\.upper: expected a number or one of the shapes \[1\], got \[2\]"):
+        limit_violations(outputs, QuadraticCost(jerk=CostTerm(upper=torch.zeros(2))))

@@ -61,8 +61,11 @@ def full_cost(cost: QuadraticCost, dof: int) -> QuadraticCost:
     A kernel that is compiled at its first use then has two variants instead of one for every choice of fields.
     """
     nothing = np.zeros(dof)
-    kept = len(CostTerm._fields) if any(term.limit_weight is not None for term in cost) else _BESIDE_LIMITS
-    return QuadraticCost(*(CostTerm(*(nothing if field is None else field for field in term[:kept])) for term in cost))
+    kept = len(CostTerm._fields) if any(term.limit_weight is not None for term in cost.outputs) else _BESIDE_LIMITS
+    return QuadraticCost(
+        *(CostTerm(*(nothing if field is None else field for field in term[:kept])) for term in cost.outputs),
+        duration_weight=cost.duration_weight,
+    )
 
 
 def _composed(work: EvaluationWork, pack: Pack, device: torch.device, sizes: PartSizes) -> Evaluation:
@@ -101,7 +104,7 @@ def _composed(work: EvaluationWork, pack: Pack, device: torch.device, sizes: Par
         }
         of_terms = {
             f"{name} of {i}": _rows_of_term(value, name, begin, end)
-            for i, term in enumerate(terms)
+            for i, term in enumerate(terms.outputs)
             for name, value in term._asdict().items()
         }
         given = pack({**variables, **indices, **of_terms})
@@ -110,7 +113,8 @@ def _composed(work: EvaluationWork, pack: Pack, device: torch.device, sizes: Par
         for name in asked:
             variables[name].requires_grad_()
         cost_given = QuadraticCost(
-            *(CostTerm(*(given[f"{name} of {i}"] for name in CostTerm._fields)) for i in range(len(terms)))
+            *(CostTerm(*(given[f"{name} of {i}"] for name in CostTerm._fields)) for i in range(len(terms.outputs))),
+            duration_weight=terms.duration_weight,
         )
         with torch.enable_grad():
             values = quadratic_cost(

@@ -48,7 +48,8 @@ class EvaluationWork(NamedTuple):
     dt: np.ndarray
     goal: Goal
     cost: QuadraticCost
-    """Arrays in the shapes of `kernels.quadratic_cost`; limit_weight, lower and upper are given together."""
+    """Arrays in the shapes of `kernels.quadratic_cost`; limit_weight, lower and upper are given together, the
+    weight of the duration is a number."""
     wanted: Wanted
 
     @property

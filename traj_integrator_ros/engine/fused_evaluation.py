@@ -54,6 +54,8 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     if not done and not native.quadratic_cost_into(number, *_contiguous(given), results.cost, action, into):
         shapes = [None if rows is None else list(rows.shape) for rows in (work.actions, *work.start, *goal.rows)]
         raise ValueError(f"arrays: expected real numbers in shapes that belong together, got {shapes}")
+    if work.cost.duration_weight is not None:
+        results.cost[:] += work.cost.duration_weight * kernel.duration(work.dt, work.actions.shape[1])
     of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[_KINDS : _KINDS + goals]) if goals else None
     if replaces and wanted.goal:
         row = torch.empty(goal.count, dof, dtype=dtype)
@@ -72,7 +74,7 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
 
 def _given(work: EvaluationWork) -> tuple[Array | tuple | None, ...]:
     """The inputs in the order of the loops' arguments."""
-    position, velocity, acceleration, jerk = work.cost
+    position, velocity, acceleration, jerk = work.cost.outputs
     return (
         (*work.start, None),
         work.start_index,
