@@ -25,13 +25,13 @@ def with_goal(
     """
 
     def replaced(action: Tensor, rows: Sequence[Tensor], index: Tensor | None, mask: Tensor | None) -> list[Tensor]:
+        if action.shape[1] < -place:
+            raise ValueError(f"action: expected a horizon >= {-place} with a goal, got {action.shape[1]}")
         row = _of_each(rows[0], index, action.shape[0])
         if mask is not None:
             row = torch.where(_of_each(mask, index, action.shape[0])[:, None], row, action[:, place])
         return [_with_row(action, row, place)]
 
-    if isinstance(action, Tensor) and action.dim() == 3 and action.shape[1] < -place:
-        raise ValueError(f"action: expected a horizon >= {-place} with a goal, got {action.shape[1]}")
     return _on_shards(replaced, action, (goal_position,), goal_index, goal_mask, "action")[0]
 
 

@@ -228,7 +228,7 @@ def _named(control_space: object) -> ControlMap | None:
     elif control_space in list(ControlSpace):
         return None
     raise ValueError(
-        f"control_map: expected a ControlMap, a ControlSpace or one of {', '.join(MAPS)}, got {control_space!r}"
+        f"control_map: expected a ControlMap or one of {', '.join(MAPS)}, or a ControlSpace, got {control_space!r}"
     )
 
 

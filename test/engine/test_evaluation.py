@@ -40,6 +40,7 @@ def cost_of(horizon: int) -> QuadraticCost:
         CostTerm(rng.random(DOF), rng.normal(size=(BATCH, horizon, DOF))),
         CostTerm(limit_weight=rng.random(DOF), lower=-bound, upper=bound),
         CostTerm(weight=1e-3 * rng.random((horizon, DOF))),
+        duration_weight=0.7,
     )
 
 
@@ -66,7 +67,10 @@ def test_costs_and_gradients_are_those_of_the_public_function(space, difference,
         for end, index in (("start", start_index), ("goal", goal_index))
         if index is not None
     }
-    terms = QuadraticCost(*(CostTerm(*(x if x is None else torch.tensor(x) for x in term)) for term in cost.outputs))
+    terms = QuadraticCost(
+        *(CostTerm(*(x if x is None else torch.tensor(x) for x in term)) for term in cost.outputs),
+        duration_weight=cost.duration_weight,
+    )
     expected = quadratic_cost(**leaves, cost=terms, control_map=kernel, **indices)
     found = dict(zip(leaves, torch.autograd.grad(expected.sum(), list(leaves.values())), strict=True))
     if in_parts:
@@ -120,7 +124,7 @@ def test_a_cost_with_zeros_for_what_is_absent_is_the_same_and_has_one_form():
     for cost in (cost_of(HORIZON), QuadraticCost(velocity=CostTerm(terminal_weight=np.ones(DOF))), QuadraticCost()):
         full = full_cost(cost, DOF)
         limited = any(term.limit_weight is not None for term in cost.outputs)
-        assert all((field is None) == (place > 2 and not limited) for term in full for place, field in enumerate(term))
+        assert all((field is None) == (place > 2 and not limited) for term in full.outputs for place, field in enumerate(term))
         found = engine.evaluate(states(1), actions, full, 0.1)
         expected = engine.evaluate(states(1), actions, cost, 0.1)
         np.testing.assert_allclose(found.cost, expected.cost, rtol=1e-12)
