@@ -124,7 +124,9 @@ def test_a_cost_with_zeros_for_what_is_absent_is_the_same_and_has_one_form():
     for cost in (cost_of(HORIZON), QuadraticCost(velocity=CostTerm(terminal_weight=np.ones(DOF))), QuadraticCost()):
         full = full_cost(cost, DOF)
         limited = any(term.limit_weight is not None for term in cost.outputs)
-        assert all((field is None) == (place > 2 and not limited) for term in full.outputs for place, field in enumerate(term))
+        assert all(
+            (field is None) == (place > 2 and not limited) for term in full.outputs for place, field in enumerate(term)
+        )
         found = engine.evaluate(states(1), actions, full, 0.1)
         expected = engine.evaluate(states(1), actions, cost, 0.1)
         np.testing.assert_allclose(found.cost, expected.cost, rtol=1e-12)
