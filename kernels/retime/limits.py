@@ -14,7 +14,7 @@ Limit = float | Tensor | None
 class MotionLimits:
     """Limits: a number, a tensor `[D]`, or `[B, D]` with a row for each trajectory; None where there is none.
 
-    Units: rad/s, rad/s^2, rad/s^3 (m for prismatic joints). All are greater than 0.
+    Units: rad/s, rad/s^2, rad/s^3 (m for prismatic joints). All are greater than 0; tensors may require gradients.
     """
 
     velocity: Limit = None

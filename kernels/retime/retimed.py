@@ -43,7 +43,7 @@ class Retimed:
     status: Tensor
     """`[B]`, see `RetimeStatus`."""
     duration: Tensor
-    """`[B]`, s."""
+    """`[B]`, s; with order 3 differentiable."""
     largest_start_speed: Tensor
     """`[B]`, along the path, without regard to jerk."""
     count: Tensor

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from .gradient import Envelope, differentiable, wants_gradient
 from .limits import MotionLimits
 from .native import native
 from .retimed import Retimed
@@ -41,7 +42,8 @@ def retime(
     the shortest motion along it, or one of the wanted `duration`. "slow only": the waypoints are a plan with its own
     times (`dt`), which is slowed where it exceeds a limit, and kept to the last bit if it exceeds none.
 
-    Computed in C++ in float64 on the CPU, also for tensors on other devices, whose results return there.
+    Computed in C++ in float64 on the CPU, also for tensors on other devices, whose results return there. With order 3,
+    the shortest `duration` is differentiable once in waypoints and limits; states and times are not.
 
     Args:
         waypoints: `[B, W, D]`, rad, at least 2 of them; rows may repeat the one before in mode "fastest".
@@ -66,6 +68,7 @@ def retime(
     Raises:
         TypeError, ValueError: an argument of a wrong type, shape or value, named. What depends on the values of one
             trajectory is in `status` instead.
+        NotImplementedError: a tensor requires a gradient that there is not.
         BackendUnavailable: the C++ extension is not built.
 
     """
@@ -85,28 +88,48 @@ def retime(
         raise ValueError("start_speed, end_speed: expected rates of at most 1 in mode 'slow only', got more")
     wanted = None if duration is None else _each("duration", duration, batch, 0.0)
     N = max(problem.intervals, rows - 1)
-    points, law = max(N + 1 if order == 2 else 2 * N + 1 + rows, rows), N + 3
+    points = max(N + 1 if order == 2 else 2 * N + 1 + rows, rows)
+    envelope = None
+    if wants_gradient(waypoints, limits):
+        if order == 2 or mode == "slow only" or duration is not None:
+            raise NotImplementedError(
+                "gradients of the duration: only with order 3, mode 'fastest' and no wanted duration"
+            )
+        envelope = Envelope.empty(batch, rows, dof, N)
     info = torch.zeros(batch, 6, dtype=torch.int64)
-    scalars, times = _zeros(batch, 6), _zeros(batch, points)
+    scalars, times = _zeros(batch, 5), _zeros(batch, points)
     states, row_times = _zeros(3, batch, points, dof), _zeros(batch, rows)
-    segment_ratio, laws = _zeros(batch, rows - 1, 3), _zeros(3, batch, law)
+    segment_ratio = _zeros(batch, rows - 1, 3)
     segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
     inputs = (*problem.rows, problem.knots, *problem.limits, ends, wanted)
-    results = (info, scalars, times, states, row_times, segment_ratio, segment_joint, laws)
+    results = (info, scalars, times, states, row_times, segment_ratio, segment_joint)
     own_limits = problem.limits[0].shape[0] == batch
     native().retime(
-        (batch, rows, dof, points, law, 0, dof if own_limits and batch > 1 else 0),
+        (
+            batch,
+            rows,
+            dof,
+            points,
+            0 if envelope is None else envelope.adjoint.shape[1],
+            0,
+            dof if own_limits and batch > 1 else 0,
+        ),
         (order, N, mode == "slow only", hold, mode == "slow only"),
         tuple(None if x is None else x.numpy() for x in inputs),
         tuple(x.numpy() for x in results),
+        (None,) * 5 if envelope is None else tuple(x.numpy() for x in envelope.arrays),
         torch.get_num_threads() if threads is None else threads,
     )
+    lasts = scalars[:, 0]
+    if envelope is not None:
+        envelope = replace(envelope, count=info[:, 5].clone())
+        lasts = differentiable(lasts, waypoints, limits.rows(batch, dof), envelope)
     most = max(int(info[:, 1].max()), 1) if batch else 1
     device = waypoints.device
     has_acceleration = order == 3 or bool(info[:, 2].any())
     parts = {
         "status": info[:, 0],
-        "duration": scalars[:, 0],
+        "duration": lasts,
         "largest_start_speed": scalars[:, 1],
         "count": info[:, 1],
         "times": times[:, :most],

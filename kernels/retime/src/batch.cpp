@@ -26,7 +26,7 @@ void retime_one(const Batch& all, int64_t b) {
 
   const Played& played = retimer.played;
   int64_t* const info = all.info + 6 * b;
-  double* const scalars = all.scalars + 6 * b;
+  double* const scalars = all.scalars + 5 * b;
   info[0] = static_cast<int64_t>(status);
   info[2] = retimer.unchanged;
   scalars[0] = retimer.duration;
@@ -44,15 +44,15 @@ void retime_one(const Batch& all, int64_t b) {
   write(played.segment_ratio, all.segment_ratio + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
   write(played.segment_joint, all.segment_joint + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
   if (status == Status::kStill || retimer.unchanged) return;
-  const bool third = options.order == 3;
-  const std::vector<double>* const laws[] = {third ? &retimer.third.base.c : &retimer.second.s(),
-                                             third ? &retimer.third.b() : &retimer.second.x(),
-                                             third ? &retimer.third.times() : &retimer.second.times()};
-  for (int64_t k = 0; k < 3; ++k) write(*laws[k], all.laws + (k * all.batch + b) * all.law, all.law);
-  if (!third) return;
+  if (options.order != 3) return;
   info[3] = retimer.third.iterations();
   info[4] = retimer.third.rounds();
-  scalars[5] = retimer.third.base.h;
+  if (all.adjoint == nullptr || retimer.third.gradient_points() > all.gradient_points) return;
+  info[5] = retimer.third.gradient_points();
+  const int64_t G = all.gradient_points;
+  retimer.third.gradient({all.adjoint + b * G * 3 * all.dof, all.phase + b * G * 4, all.piece + b * G,
+                          all.by_limits + b * 4 * all.dof});
+  write(retimer.path.knot_of_row(), all.knot_of_row + b * all.rows, all.rows);
 }
 
 }  // namespace

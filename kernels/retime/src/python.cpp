@@ -53,23 +53,24 @@ class Borrowed {
   int count_ = 0;
 };
 
-// retime(sizes, flags, inputs, outputs, threads), as `Batch` has them:
-//   sizes: batch, rows, dof, points, law, knots_stride, limits_stride
+// retime(sizes, flags, inputs, outputs, gradient, threads), as `Batch` has them:
+//   sizes: batch, rows, dof, points, gradient_points, knots_stride, limits_stride
 //   flags: order, intervals, slow_only, hold, rests
 //   inputs: position, velocity, acceleration, knots, four limits, ends, duration
-//   outputs: info, scalars, times, states, row_times, segment_ratio, segment_joint, laws
+//   outputs: info, scalars, times, states, row_times, segment_ratio, segment_joint
+//   gradient: adjoint, phase, by_limits, piece, knot_of_row
 PyObject* py_retime(PyObject*, PyObject* args) {
   Batch all{};
-  PyObject *in[10], *out[8];
+  PyObject *in[10], *out[12];
   long long sizes[7], order, intervals, threads;
   int slow_only, hold, rests;
-  if (!PyArg_ParseTuple(args, "(LLLLLLL)(LLppp)(OOOOOOOOOO)(OOOOOOOO)L", &sizes[0], &sizes[1], &sizes[2], &sizes[3],
+  if (!PyArg_ParseTuple(args, "(LLLLLLL)(LLppp)(OOOOOOOOOO)(OOOOOOO)(OOOOO)L", &sizes[0], &sizes[1], &sizes[2], &sizes[3],
                         &sizes[4], &sizes[5], &sizes[6], &order, &intervals, &slow_only, &hold, &rests, &in[0], &in[1],
                         &in[2], &in[3], &in[4], &in[5], &in[6], &in[7], &in[8], &in[9], &out[0], &out[1], &out[2], &out[3],
-                        &out[4], &out[5], &out[6], &out[7], &threads)) {
+                        &out[4], &out[5], &out[6], &out[7], &out[8], &out[9], &out[10], &out[11], &threads)) {
     return nullptr;
   }
-  all.batch = sizes[0], all.rows = sizes[1], all.dof = sizes[2], all.points = sizes[3], all.law = sizes[4];
+  all.batch = sizes[0], all.rows = sizes[1], all.dof = sizes[2], all.points = sizes[3], all.gradient_points = sizes[4];
   all.knots_stride = sizes[5], all.limits_stride = sizes[6];
   all.options = {order, intervals, slow_only != 0, hold != 0, 0};
   all.rests = rests != 0;
@@ -81,7 +82,9 @@ PyObject* py_retime(PyObject*, PyObject* args) {
   taken = taken && outputs.take(out[0], all.info, true) && outputs.take(out[1], all.scalars, true) &&
           outputs.take(out[2], all.times, true) && outputs.take(out[3], all.states, true) &&
           outputs.take(out[4], all.row_times, true) && outputs.take(out[5], all.segment_ratio, true) &&
-          outputs.take(out[6], all.segment_joint, true) && outputs.take(out[7], all.laws, true);
+          outputs.take(out[6], all.segment_joint, true) && outputs.take(out[7], all.adjoint, true) &&
+          outputs.take(out[8], all.phase, true) && outputs.take(out[9], all.by_limits, true) &&
+          outputs.take(out[10], all.piece, true) && outputs.take(out[11], all.knot_of_row, true);
   if (!taken) return nullptr;
   Py_BEGIN_ALLOW_THREADS;
   retime(all, threads);

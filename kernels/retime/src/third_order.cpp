@@ -56,17 +56,22 @@ void ThirdOrder::form(const Path& path, const Limits& limits, bool slow_only) {
 
   for (int i = 0; i < 3; ++i) inverse_[i].resize(static_cast<size_t>(dof_));
   inverse_jerk_.resize(static_cast<size_t>(dof_));
+  inverse_velocity_.resize(static_cast<size_t>(dof_));
   for (size_t j = 0; j < static_cast<size_t>(dof_); ++j) {
     inverse_[0][j] = 1 / limits.highest[j];
     inverse_[1][j] = 1 / limits.lowest[j];
     inverse_[2][j] = 1 / limits.jerk[j];
+    inverse_velocity_[j] = 1 / limits.velocity[j];
   }
   const auto bounds = [&](const Points& points, std::vector<double>& bound) {
     bound.assign(static_cast<size_t>(points.padded), 0.0);  // of max (q1 / V)^2
     for (int64_t j = 0; j < dof_; ++j) {
       const double inverse = 1 / limits.velocity[j];
       const double* const q1 = points.q1.data() + j * points.padded;
-      for (size_t p = 0; p < bound.size(); ++p) bound[p] = std::max(bound[p], (q1[p] * inverse) * (q1[p] * inverse));
+      for (size_t p = 0; p < bound.size(); ++p) {
+        const double ratio = std::abs(q1[p]) * inverse;
+        bound[p] = std::max(bound[p], ratio * ratio);
+      }
     }
   };
   bounds(slow_, velocity_bound_);
@@ -324,6 +329,7 @@ bool ThirdOrder::iterate(int most) {
 Status ThirdOrder::solve_held(const Path& path, const Limits& limits, const Ends& ends, bool slow_only) {
   form(path, limits, slow_only);
   iterations_ = rounds_ = 0;
+  stretched_ = 1;
   const int64_t N = base.intervals();
   const double h = base.h;
   // What the start gives: y = (v / s')^2 and u = (a - s'' y) / s'. At rest b is free, because there s' = 0.
@@ -368,17 +374,10 @@ Status ThirdOrder::solve_held(const Path& path, const Limits& limits, const Ends
   begin(0.01, 0.05 * weight);  // with more, jerk rows push y to 0 where nothing else holds it
   if (!iterate(kMostIterations)) return Status::kNotConverged;
   double kappa = 1;
-  std::vector<double> kept;
   for (;; ++rounds_) {
     worst_ = worst_ratio(rounds_ < kMostRounds, &kappa);
     if (worst_ <= kAlmostHeld || rounds_ == kMostRounds) break;
-    kept = b_;
-    set_scales();
-    begin(3e-3, 0.003 * weight);
-    if (!iterate(kMostIterations)) {
-      b_ = kept;
-      break;
-    }
+    if (!solve_again()) break;
   }
   if (!fixed_begin_ && !fixed_end_ && !slow_only) {
     stretch(kappa);
@@ -392,6 +391,32 @@ Status ThirdOrder::solve_held(const Path& path, const Limits& limits, const Ends
     set_times();
   }
   return worst_ <= 1 + 2e-3 ? Status::kDone : Status::kExceeds;
+}
+
+// From the last solution, after limits were tightened.
+bool ThirdOrder::solve_again() {
+  const std::vector<double> kept = b_;
+  set_scales();
+  begin(3e-3, 0.003 / static_cast<double>(4 * base.intervals()));
+  if (iterate(kMostIterations)) return true;
+  b_ = kept;
+  return false;
+}
+
+bool ThirdOrder::tighten(const std::vector<double>& ratios) {
+  for (size_t k = 0; k < velocity_scale_.size(); ++k) {
+    if (ratios[3 * k] > kHeld) velocity_scale_[k] /= ratios[3 * k];
+    if (ratios[3 * k + 1] > kHeld) acceleration_scale_[k] /= ratios[3 * k + 1];
+    if (ratios[3 * k + 2] > kHeld) jerk_scale_[k] /= ratios[3 * k + 2];
+  }
+  for (double& b : b_) b *= stretched_ * stretched_;
+  const double was = stretched_;
+  stretched_ = 1;
+  ++rounds_;
+  const bool solved = solve_again();
+  if (!solved) stretch(was);
+  else set_times();
+  return solved;
 }
 
 double ThirdOrder::worst_ratio(bool tighten, double* kappa) {
@@ -453,6 +478,7 @@ double ThirdOrder::worst_ratio(bool tighten, double* kappa) {
 
 void ThirdOrder::stretch(double factor) {
   for (double& b : b_) b /= factor * factor;
+  stretched_ *= factor;
   set_times();
 }
 

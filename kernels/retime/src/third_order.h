@@ -13,12 +13,23 @@
 
 namespace traj_integrator::retiming {
 
+// The gradient of the duration, to be written: derivatives by the path's Q1, Q2, Q3 at the points, and where those are.
+struct Gradient {
+  double* adjoint;   // [P, 3, D]
+  double* phase;     // [P, 4]: s and its derivatives by tau
+  int64_t* piece;    // [P]
+  double* limits;    // [4, D], to be added to: derivatives by the logarithms of velocity, lowest, highest, jerk
+};
+
 // Optimizes y(tau) = (d tau / dt)^2 of a base law s(tau) by a primal-dual interior-point method whose Newton matrix is
 // pentadiagonal; jerk rows, which are not convex, are linearized again in every iteration.
 class ThirdOrder {
  public:
   // `base` has to be in place; `slow_only`: y <= 1.
   Status solve_held(const Path& path, const Limits& limits, const Ends& ends, bool slow_only);
+  // Solves again with the limits tightened where ratios [3 N], velocity, acceleration, jerk of each interval, exceed 1.
+  // False if that fails; then the solution is as it was.
+  bool tighten(const std::vector<double>& ratios);
   void stretch(double factor);
   // Times of the nodes, by quadrature.
   void set_times();
@@ -33,7 +44,9 @@ class ThirdOrder {
   const std::vector<double>& b() const { return b_; }
   const std::vector<double>& times() const { return t_; }
   const std::vector<KnotPlace>& knots() const { return knots_; }
-  double worst() const { return worst_; }
+  // Of a solution: base law, grid, tightening and stretch held constant.
+  void gradient(const Gradient& out) const;
+  int64_t gradient_points() const { return slow_.padded + fast_.padded; }
   int iterations() const { return iterations_; }
   int rounds() const { return rounds_; }
 
@@ -46,6 +59,7 @@ class ThirdOrder {
   double largest_constant() const;
   Rows rows_of(bool jerk);
   void begin(double floor, double barrier);
+  bool solve_again();
   void sum_up(double primal, double dual);
   bool iterate(int most);
   void solve_linear();
@@ -56,11 +70,11 @@ class ThirdOrder {
   const Path* path_ = nullptr;
   int64_t dof_ = 0, unknowns_ = 0;
   bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false;
-  double Y_ = 1, worst_ = 0;
+  double Y_ = 1, worst_ = 0, stretched_ = 1;
   int iterations_ = 0, rounds_ = 0;
   std::vector<KnotPlace> knots_;
   Points slow_, fast_, fine_;  // velocity and acceleration; jerk; certificate
-  std::vector<double> inverse_[3], inverse_jerk_;  // 1 / highest, 1 / lowest, 1 / jerk; with sqrt(Y)
+  std::vector<double> inverse_[3], inverse_jerk_, inverse_velocity_;  // 1 / highest, 1 / lowest, 1 / jerk; with sqrt(Y)
   std::vector<double> velocity_bound_, fine_velocity_bound_;  // y <= bound
   std::vector<double> velocity_scale_, acceleration_scale_, jerk_scale_;  // per interval, parts of the limits
   std::vector<double> slow_scale_, fast_scale_, bound_inverse_;           // at the points, inverted

@@ -8,8 +8,8 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Points closer to a knot of the path are left out, s: rounded times would give large jerks between them.
-constexpr double kLeastGap = 2e-3;
+// Nodes closer to a knot of the path are left out, s: rounding would give large jerks between them.
+constexpr double kLeastGap = 2e-4;
 // A third of the shortest interval, where intervals are shorter than that.
 constexpr double kLeastPart = 0.3;
 constexpr double kNanosecond = 1e-9;
@@ -34,6 +34,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
   played.velocity.clear();
   played.acceleration.clear();
   played.segment.clear();
+  played.interval.clear();
   played.row_times.assign(static_cast<size_t>(rows.rows), 0.0);
   played.segment_ratio.assign(static_cast<size_t>(3 * (rows.rows - 1)), 0.0);
   played.segment_joint.assign(static_cast<size_t>(3 * (rows.rows - 1)), -1);
@@ -82,6 +83,12 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
     if (status != Status::kDone && status != Status::kExceeds) return status;
     play(options);
     certify(limits, options.order == 3);
+    // What is played exceeds the solution where jerks jump beside a knot: tightened there, at most by some rounds.
+    for (int round = 0; round < kMostAttempts && options.order == 3 && options.duration == 0; ++round) {
+      if (stretch_for(played.ratio) <= kAlmostHeld || !third.tighten(interval_ratio_)) break;
+      play(options);
+      certify(limits, true);
+    }
     return status;
   };
   Status status = solve_once(limits);
@@ -244,6 +251,7 @@ void Retimer::play(const Options& options) {
   played.velocity.clear();
   played.acceleration.clear();
   played.segment.clear();
+  played.interval.clear();
   row_times_of_knots_.assign(path.knots().size(), 0.0);
   const auto rounded = [](double time) { return std::round(time / kNanosecond) * kNanosecond; };
   if (options.order == 2) {
@@ -271,6 +279,7 @@ void Retimer::play(const Options& options) {
     third.rate_at(k, part, yuw);
     third.base.evaluate(k, part, s);
     if (k + 1 == N && e == 1) s[0] = path.end();
+    played.interval.push_back(k);
     add_point(at, piece, s[0], s[1] * std::sqrt(yuw[0]), s[2] * yuw[0] + s[1] * yuw[1], true);
   };
   size_t next = 0;
@@ -314,6 +323,7 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
   std::fill(played.ratio, played.ratio + 3, 0.0);
   std::fill(played.segment_ratio.begin(), played.segment_ratio.end(), 0.0);
   const int64_t dof = path.dof();
+  interval_ratio_.assign(static_cast<size_t>(played.interval.empty() ? 0 : 3 * third.base.intervals()), 0.0);
   const bool quintic = !played.acceleration.empty();
   for (size_t p = 0; p + 1 < played.times.size(); ++p) {
     const double span = played.times[p + 1] - played.times[p];
@@ -326,9 +336,10 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
       // Extremes that are not greater than the segment's are of no interest.
       double* const most = played.segment_ratio.data() + 3 * segment;
       low[0] = -INFINITY, high[0] = INFINITY;
-      high[1] = most[0] * limits.velocity[j], low[1] = -high[1];
-      high[2] = most[1] * limits.highest[j], low[2] = most[1] * limits.lowest[j];
-      high[3] = with_jerk ? most[2] * limits.jerk[j] : INFINITY, low[3] = -high[3];
+      const double known[3] = {std::min(most[0], 1.0), std::min(most[1], 1.0), std::min(most[2], 1.0)};
+      high[1] = known[0] * limits.velocity[j], low[1] = -high[1];
+      high[2] = known[1] * limits.highest[j], low[2] = known[1] * limits.lowest[j];
+      high[3] = with_jerk ? known[2] * limits.jerk[j] : INFINITY, low[3] = -high[3];
       for (int k = 1; k < kOrders; ++k) {
         if (std::isnan(low[k])) low[k] = high[k] = 0;  // 0 of an infinite limit
       }
@@ -336,6 +347,10 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
       ratios(low, high, limits, j, ratio);
       if (!with_jerk) ratio[2] = 0;
       for (int k = 0; k < 3; ++k) {
+        if (!played.interval.empty()) {
+          double& of = interval_ratio_[static_cast<size_t>(3 * played.interval[p] + k)];
+          of = std::max(of, ratio[k]);
+        }
         if (ratio[k] > most[k] * (1 + 1e-12)) {
           most[k] = ratio[k];
           played.segment_joint[3 * segment + static_cast<size_t>(k)] = j;

@@ -22,7 +22,7 @@ struct Options {
 // What is played: states at times, between which the controller interpolates. Times are whole nanoseconds.
 struct Played {
   std::vector<double> times, position, velocity, acceleration;  // [P], [P, D]; no accelerations: cubics
-  std::vector<int64_t> segment;                                 // of the piece behind a point: the row before it
+  std::vector<int64_t> segment, interval;                       // of the piece behind a point: row before it, of the grid
   std::vector<double> row_times;                                // [W]
   double ratio[3];                                              // the greatest of all pieces: velocity, acceleration, jerk
   std::vector<double> segment_ratio;                            // [W - 1, 3], and the joints that reach them
@@ -54,6 +54,7 @@ class Retimer {
   bool plan_keeps(const PathRows& rows, const Limits& limits, const Options& options);
 
   std::vector<int64_t> segment_of_piece_;
+  std::vector<double> interval_ratio_;  // [3 N], where it exceeds 1
   std::vector<double> scratch_, lowered_, row_times_of_knots_;
 };
 

@@ -1,0 +1,133 @@
+"""The gradient of the shortest duration with respect to waypoints and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from .limits import MotionLimits
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Derivatives of the duration at its optimum, by the path's derivatives at points: the rest is the spline.
+
+    By the envelope theorem they are the multipliers of the limits; base law, grid and tightening are held constant.
+    """
+
+    count: Tensor
+    """`[B]`, points; 0 for trajectories without a motion."""
+    adjoint: Tensor
+    """`[B, G, 3, D]`: by the first three derivatives of the path by the base law's time."""
+    phase: Tensor
+    """`[B, G, 4]`: phase, and its derivatives by that time."""
+    by_limits: Tensor
+    """`[B, 4, D]`: by the logarithms of velocity, lowest, highest acceleration and jerk."""
+    piece: Tensor
+    """`[B, G]`."""
+    knot_of_row: Tensor
+    """`[B, W]`: rows that repeat the one before share its knot."""
+
+    @classmethod
+    def empty(cls, batch: int, rows: int, dof: int, intervals: int) -> Envelope:
+        """Room for a batch."""
+        points = 7 * intervals + 2 * rows + 24
+        real = {"dtype": torch.float64}
+        return cls(
+            torch.zeros(batch, dtype=torch.int64),
+            torch.zeros(batch, points, 3, dof, **real),
+            torch.zeros(batch, points, 4, **real),
+            torch.zeros(batch, 4, dof, **real),
+            torch.zeros(batch, points, dtype=torch.int64),
+            torch.zeros(batch, rows, dtype=torch.int64),
+        )
+
+    @property
+    def arrays(self) -> tuple[Tensor, ...]:
+        """What the extension writes."""
+        return self.adjoint, self.phase, self.by_limits, self.piece, self.knot_of_row
+
+
+def wants_gradient(waypoints: Tensor, limits: MotionLimits) -> bool:
+    """Whether autograd has to see the duration."""
+    given = (waypoints, limits.velocity, limits.acceleration, limits.deceleration, limits.jerk)
+    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in given)
+
+
+def differentiable(duration: Tensor, waypoints: Tensor, limits: Sequence[Tensor], envelope: Envelope) -> Tensor:
+    """Return the duration `[B]` with its place in the graph; `limits` are the four rows that were computed with."""
+    return _Duration.apply(waypoints, *limits, duration, envelope)
+
+
+class _Duration(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        waypoints: Tensor,
+        velocity: Tensor,
+        lowest: Tensor,
+        highest: Tensor,
+        jerk: Tensor,
+        duration: Tensor,
+        envelope: Envelope,
+    ) -> Tensor:
+        ctx.save_for_backward(waypoints, velocity, lowest, highest, jerk)
+        ctx.envelope = envelope
+        return duration.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        waypoints, *limits = ctx.saved_tensors
+        envelope: Envelope = ctx.envelope
+        upstream = upstream.to("cpu", torch.float64)
+        of_waypoints = None
+        if ctx.needs_input_grad[0]:
+            rows = waypoints.detach().to("cpu", torch.float64)
+            each = [_by_rows(rows[b], envelope, b) * upstream[b] for b in range(len(rows))]
+            of_waypoints = torch.stack(each).to(waypoints)
+        of_limits = []
+        for kind, limit in enumerate(limits):
+            by = torch.where(torch.isfinite(limit), envelope.by_limits[:, kind] / limit, 0.0) * upstream[:, None]
+            of_limits.append(by.sum(0, keepdim=True) if limit.shape[0] == 1 else by)
+        return of_waypoints, *of_limits, None, None
+
+
+def _by_rows(rows: Tensor, envelope: Envelope, b: int) -> Tensor:
+    """Gradient of one duration with respect to its rows `[W, D]`."""
+    count = int(envelope.count[b])
+    if count == 0:
+        return torch.zeros_like(rows)
+    knot = envelope.knot_of_row[b]
+    kept = torch.cat([torch.ones(1, dtype=torch.bool), knot.diff() > 0]).nonzero()[:, 0]
+    kept[-1] = len(rows) - 1  # the last row is met, even if it repeats the one before
+    with torch.enable_grad():
+        waypoints = rows.clone().requires_grad_()
+        by_time = _derivatives(waypoints[kept], envelope.phase[b, :count], envelope.piece[b, :count])
+        (gradient,) = torch.autograd.grad((envelope.adjoint[b, :count] * by_time).sum(), waypoints)
+    return gradient
+
+
+def _derivatives(q: Tensor, phase: Tensor, piece: Tensor) -> Tensor:
+    """First three derivatives by the base law's time `[G, 3, D]` of the natural spline; its phases grow with it."""
+    h = (q[1:] - q[:-1]).norm(dim=1)
+    knots = torch.cat([h.new_zeros(1), h.cumsum(0)])
+    slopes = (q[1:] - q[:-1]) / h[:, None]
+    inner = len(q) - 2
+    second = q.new_zeros(len(q), q.shape[1])
+    if inner:
+        matrix = torch.diag(2 * (h[:-1] + h[1:])) + torch.diag(h[1:-1], 1) + torch.diag(h[1:-1], -1)
+        solved = torch.linalg.solve(matrix, 6 * (slopes[1:] - slopes[:-1]))
+        second = torch.cat([second[:1], solved, second[:1]])
+    before, after, length = second[piece], second[piece + 1], h[piece][:, None]
+    s = phase * (knots[-1] / knots[-1].detach())
+    e = (s[:, 0] - knots[piece])[:, None]
+    q3 = (after - before) / length
+    q2 = before + e * q3
+    q1 = slopes[piece] - length * (2 * before + after) / 6 + e * (before + e * q3 / 2)
+    s1, s2, s3 = s[:, 1:2], s[:, 2:3], s[:, 3:4]
+    return torch.stack([q1 * s1, q2 * s1**2 + q1 * s2, q3 * s1**3 + 3 * q2 * s1 * s2 + q1 * s3], 1)

@@ -1,0 +1,88 @@
+"""The gradient of the duration: exact laws of scaling, and differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from paths import random_limits, random_path
+from torch import Tensor
+
+from traj_integrator_ros.kernels.retime import MotionLimits, retime
+
+
+def problem(seed: int, rows: int = 5, batch: int = 1) -> tuple[Tensor, dict[str, Tensor]]:
+    rng = np.random.default_rng(seed)
+    waypoints = torch.tensor(np.stack([random_path(rng, rows, 4) for _ in range(batch)]))
+    limits = {name: torch.tensor(value).requires_grad_() for name, value in random_limits(rng, 4).items()}
+    return waypoints.requires_grad_(), limits
+
+
+def gradients(waypoints: Tensor, limits: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    duration = retime(waypoints, MotionLimits(**limits)).duration
+    of_waypoints, *of_limits = torch.autograd.grad(duration.sum(), [waypoints, *limits.values()])
+    return duration.detach(), of_waypoints, dict(zip(limits, of_limits, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_laws_of_scaling_hold(seed: int) -> None:
+    waypoints, limits = problem(seed)
+    duration, of_waypoints, of_limits = gradients(waypoints, limits)
+    by_log = {name: float((limits[name] * of_limits[name]).sum()) for name in limits}
+    accelerations = by_log["acceleration"] + by_log["deceleration"]
+    # All k times as fast: the duration is divided by k.
+    slower = by_log["velocity"] + 2 * accelerations + 3 * by_log["jerk"]
+    assert slower == pytest.approx(-float(duration[0]), rel=1e-3)
+    # All k times as large, limits included: the same duration.
+    larger = float((waypoints * of_waypoints).sum()) + by_log["velocity"] + accelerations + by_log["jerk"]
+    assert abs(larger) < 1e-3 * float(duration[0])
+    assert of_waypoints.sum(dim=1).abs().max() < 1e-9 * of_waypoints.abs().sum()  # moved as a whole
+    assert all((each <= 1e-9).all() for each in of_limits.values())  # larger limits: shorter
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_agrees_with_differences_within_what_the_grid_costs(seed: int) -> None:
+    waypoints, limits = problem(10 + seed)
+    rng = np.random.default_rng(seed)
+    _, of_waypoints, _ = gradients(waypoints, limits)
+    direction = torch.tensor(rng.normal(size=waypoints.shape))
+    bounds = MotionLimits(**{name: value.detach() for name, value in limits.items()})
+    step = 0.02
+    plus, minus = (float(retime(waypoints.detach() + side * step * direction, bounds).duration[0]) for side in (1, -1))
+    found = float((direction * of_waypoints).sum())
+    assert found == pytest.approx((plus - minus) / (2 * step), rel=0.15, abs=0.05)
+
+
+def test_trajectories_of_a_batch_have_their_own_gradients_and_share_limits() -> None:
+    waypoints, limits = problem(20, batch=3)
+    _, of_waypoints, of_limits = gradients(waypoints, limits)
+    alone = [gradients(waypoints[b : b + 1].detach().requires_grad_(), limits) for b in range(3)]
+    assert torch.equal(of_waypoints, torch.cat([each[1] for each in alone]))
+    for name in limits:
+        assert torch.allclose(of_limits[name], sum(each[2][name] for each in alone), rtol=1e-12)
+
+
+def test_repeated_rows_and_still_trajectories_have_gradients_too() -> None:
+    waypoints, limits = problem(30, batch=2)
+    with torch.no_grad():
+        waypoints[0, 2] = waypoints[0, 1]
+        waypoints[1] = waypoints[1, :1]
+    _, of_waypoints, _ = gradients(waypoints, limits)
+    assert torch.isfinite(of_waypoints).all()
+    assert of_waypoints[0].abs().max() > 0
+    assert of_waypoints[1].abs().max() == 0
+
+
+def test_what_has_no_gradient_says_so() -> None:
+    waypoints, limits = problem(40)
+    bounds = MotionLimits(**limits)
+    for options in ({"order": 2}, {"mode": "slow only", "dt": 0.5}, {"duration": 100.0}):
+        with pytest.raises(NotImplementedError, match="gradients of the duration"):
+            retime(waypoints, bounds, **options)
+    motion = retime(waypoints, bounds)
+    assert motion.duration.requires_grad and not motion.times.requires_grad
+    (first,) = torch.autograd.grad(motion.duration.sum(), waypoints, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.autograd.grad(first.sum(), waypoints)
+    with torch.no_grad():
+        assert not retime(waypoints, bounds, order=2).duration.requires_grad
