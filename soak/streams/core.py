@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.position_trajectory import PositionFields
+from traj_integrator_ros.handling.present import ControllerReport
 from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
@@ -91,7 +93,10 @@ class NodeCore:
         speed_scaling: float,
         now_ns: int,
     ) -> None:
-        """Take what the controller says of itself: reference (p, v, a), feedback (p, v)."""
+        """Take what the controller says of itself: reference (p, v, a), feedback (p, v); joints in the node's order."""
+        if stamp_ns:
+            report = ControllerReport(stamp_ns, State(*reference), speed_scaling)
+            self._pipeline.take_controller_state(report, now_ns)
 
     def sequence(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | Refusal | None:
         """Answer a sequence or a position trajectory; None: nothing is to be published.
@@ -117,15 +122,25 @@ class NodeCore:
 
     def tick(self, now_ns: int) -> Message | None:
         """Let the node look at the time; returns what it publishes on its own."""
-        return None
+        try:
+            made = self._pipeline.tick(now_ns)
+        except Rejected as rejected:
+            self.warnings.append(str(rejected))
+            return None
+        return self._hand_over(made, now_ns)
 
     def stop(self, now_ns: int, done_ns: int) -> Message | Refusal | None:
-        """Call ~/stop."""
-        return Refusal("no_stop", "this node has no ~/stop")
+        """Call ~/stop; None: nothing moves, or `tick` will publish it."""
+        try:
+            return self._hand_over(self._pipeline.stop(now_ns), done_ns)
+        except Rejected as rejected:
+            return Refusal(rejected.reason.value, rejected.message)
 
-    def assumed(self) -> Bounds | None:
-        """Bounds that the node uses where no limits are given; None: it states none."""
-        return None
+    def assumed(self) -> Bounds:
+        """Bounds that the node says it assumes where none are given: the parameter publish.brake_time has the rule."""
+        velocity = np.asarray(self.parameters.limits_velocity)
+        acceleration = 2 * velocity / self.parameters.publish_brake_time
+        return Bounds(velocity, acceleration, 2 * acceleration / self.parameters.publish_brake_time)
 
     def _of_sequence(self, fields: ActionFields, now_ns: int, done_ns: int) -> ExecutableTrajectory:
         dt = np.atleast_1d(np.asarray(fields.dt, np.float32))

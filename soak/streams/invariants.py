@@ -14,7 +14,7 @@ from .simulation import SECOND, Run
 
 SLACK = 1e-3
 """Relative slack of limits."""
-STATE_TIMEOUT_S, DEVIATION = 0.5, 0.1
+STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
 """Defaults of the node: oldest joint state, and largest deviation of the robot from its command, rad."""
 _REST = 1e-6
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
@@ -102,6 +102,7 @@ class _Judge:
         if direction is None:
             return
         own = np.max([answer.chunk.retreat for answer in self.run.answers], axis=0, initial=0.0)
+        own = np.maximum(own, self.run.policy.retreat())
         off = (np.abs(scene.droop) + 5 * scene.noise + scene.quantization) * bool(self.run.policy.anchors)
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction

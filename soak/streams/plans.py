@@ -79,6 +79,11 @@ class Course:
         self.ways = ways
 
     @property
+    def begin(self) -> float:
+        """When the first way begins, s."""
+        return self.ways[0].begin
+
+    @property
     def end(self) -> float:
         """When the last target is reached, s."""
         return self.ways[-1].end

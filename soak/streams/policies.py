@@ -137,11 +137,20 @@ class TimeIndexed(Policy):
     def __init__(self, form, direction, random, course, anew, patience, pauses) -> None:
         super().__init__(form, direction, random)
         self._course, self._anew, self._patience, self._pauses = course, anew, patience, list(pauses)
-        self._begun = course.ways[0].begin if isinstance(course, Course) else course.begin
+        self._begun = course.begin
+        self._courses = [course]
 
     def motion_at(self, times: np.ndarray) -> np.ndarray:
         """Meant positions `[N, D]` at increasing times, of a course that was never begun anew."""
         return self._course.states(times)[0]
+
+    def retreat(self) -> np.ndarray:
+        """How far any of the courses goes back against the direction of the stream `[D]`: those from a moving start."""
+        most = np.zeros_like(self.direction)
+        for course in self._courses:
+            way = course.states(np.linspace(course.begin, course.end, 500))[0] * self.direction
+            most = np.maximum(most, (np.maximum.accumulate(way, axis=0) - way).max(axis=0))
+        return most
 
     def motion(self, now: float, measured: np.ndarray) -> Course | Ramp | None:
         """The course, which is begun anew after a pause, or where the robot is elsewhere."""
@@ -156,6 +165,7 @@ class TimeIndexed(Policy):
             anew = True
         if anew:
             self._course = self._anew(now, measured)
+            self._courses.append(self._course)
             self._begun = now
             self.anchors.append(now)
         return self._course

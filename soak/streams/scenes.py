@@ -225,7 +225,9 @@ def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
     form, sending, dof = scene.form, scene.sending, scene.dof
     if form.space == JERK:  # integrates: right from rest and along one course only
         form = replace(form, stamped=True)
-        sending = replace(sending, lost=0.0, doubled=0.0, late=0.0)
+        # On the grid of the steps before, or each chunk begins with another acceleration, for ever.
+        rate = 1 / (form.dt * max(round(1 / (sending.rate * form.dt)), 1))
+        sending = replace(sending, lost=0.0, doubled=0.0, late=0.0, jitter=0.0, rate=rate)
         least = int(np.ceil((sending.inference[1] + 1.5 / sending.rate + 0.1) / form.dt))
         form = replace(form, horizon=max(form.horizon, min(least, 50)))
         scene = replace(scene, disturbances=())
@@ -298,7 +300,9 @@ def _course(
             target = np.where(moved, middle + random.uniform(-reach, reach, dof), state[0])
             through = None
         else:
-            target = state[0] + forward * random.uniform(0.15, 0.8, dof) * moved + forward * 0.05
+            rolling = np.maximum(state[1] * forward, 0.0)
+            stopping = rolling * (rolling / meant.acceleration + 1.5 * meant.acceleration / meant.jerk)
+            target = state[0] + forward * (random.uniform(0.15, 0.8, dof) * moved + 0.05 + stopping)
             through = forward * meant.velocity * random.uniform(0.0, 0.7, dof) * int(random.random() < 0.5)
         way = Way(time, state, target, meant, through)
         if through is not None and not _goes(way, forward):

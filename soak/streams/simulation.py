@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from .core import ActionFields, Message, NodeCore, Refusal
+from .core import ActionFields, Message, NodeCore, Positions, Refusal
 from .model import Models
 from .plans import Bounds
 from .policies import Chunk, Policy
@@ -17,6 +18,7 @@ from .robots import recorded_robots
 from .scenes import BEGIN_S, DEAD, FREEZE, Link, Scene
 
 SECOND = 1_000_000_000
+STOP = "stop"
 _TICK_NS = 10_000_000
 _AFTER_S = 0.5
 """Simulated after the last trajectory has ended."""
@@ -24,6 +26,14 @@ _LONGEST_END_S = 9.0
 """Longest time after the last observation that is simulated."""
 _PUBLISH_NS = 100_000, 600_000
 """Shortest and longest time from a sequence to its trajectory."""
+
+
+class Step(NamedTuple):
+    """Something that is sent to the node at a time, s."""
+
+    time: float
+    make: Callable[[int, np.ndarray], ActionFields | Positions | str | None]
+    """From the time, ns, and what is measured then `[2, D]`; STOP calls ~/stop, None sends nothing."""
 
 
 @dataclass
@@ -58,6 +68,8 @@ class Run:
     policy: Policy
     answers: list[Answer] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
+    scripted: list[tuple[int, Message | Refusal | None]] = field(default_factory=list)
+    """Times, ns, and answers of what a script sent."""
     assumed: Bounds | None = None
     begin_ns: int = round(BEGIN_S * SECOND)
     period_ns: int = 1_000_000
@@ -72,7 +84,13 @@ class Run:
 
 
 def simulate(
-    scene: Scene, models: Models, *, plain: bool = False, core: Callable[..., NodeCore] = NodeCore, **parameters: object
+    scene: Scene,
+    models: Models,
+    *,
+    plain: bool = False,
+    core: Callable[..., NodeCore] = NodeCore,
+    script: Sequence[Step] = (),
+    **parameters: object,
 ) -> Run:
     """Simulate a scene.
 
@@ -81,10 +99,11 @@ def simulate(
         models: of controller and arm.
         plain: whether the controller's model itself runs in each cycle, instead of blocks that are equal to it.
         core: makes the node.
+        script: what is sent beside the chunks of the policy.
         parameters: of the node, with `__` for dots.
 
     """
-    return _Simulation(scene, models, plain, core, parameters).run()
+    return _Simulation(scene, models, plain, core, parameters).run(script)
 
 
 class _Simulation:
@@ -120,9 +139,12 @@ class _Simulation:
         self._disturbed = [(it, round(it.begin * SECOND), round(it.end * SECOND)) for it in scene.disturbances]
         self._was_off = False
 
-    def run(self) -> Run:
+    def run(self, script: Sequence[Step]) -> Run:
         sending = self.scene.sending
         events: list[tuple[int, int, str, object]] = []
+        for step in script:
+            heapq.heappush(events, (round(step.time * SECOND), self._next(), "script", step))
+            self.end_ns = max(self.end_ns, round((step.time + _AFTER_S) * SECOND))
         for k, time in enumerate(np.arange(sending.begin, sending.end, 1 / sending.rate)):
             observed = time + self.random.uniform(-0.5, 0.5) * sending.jitter * (k > 0)
             heapq.heappush(events, (round(observed * SECOND), self._next(), "observe", None))
@@ -133,13 +155,16 @@ class _Simulation:
             now_ns, _, what, chunk = heapq.heappop(events)
             if now_ns > min(self.end_ns, last_ns):
                 break
-            now_ns = max(now_ns, self._node_ns)
+            if what != "observe":
+                now_ns = max(now_ns, self._node_ns)  # it is busy until then
             self._run_cycles(now_ns)
             self._deliver_states(now_ns)
             if what == "observe":
                 self._observe(now_ns, events)
             elif what == "chunk":
                 self._answer(now_ns, chunk)
+            elif what == "script":
+                self._play(now_ns, chunk)
             else:
                 self._tick(now_ns)
                 heapq.heappush(events, (now_ns + _TICK_NS, self._next(), "tick", None))
@@ -177,6 +202,17 @@ class _Simulation:
         chunk.arrivals_ns.append(now_ns)
         answer = self.core.sequence(ActionFields(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data), now_ns, done_ns)
         self.log.answers.append(Answer(chunk, now_ns, answer))
+        if isinstance(answer, Message):
+            self._send(answer, done_ns)
+
+    def _play(self, now_ns: int, step: Step) -> None:
+        given = step.make(now_ns, self._seen)
+        if given is None:
+            return
+        self._node_ns = done_ns = now_ns + _PUBLISH_NS[0]
+        stops = given is STOP
+        answer = self.core.stop(now_ns, done_ns) if stops else self.core.sequence(given, now_ns, done_ns)
+        self.log.scripted.append((now_ns, answer))
         if isinstance(answer, Message):
             self._send(answer, done_ns)
 
