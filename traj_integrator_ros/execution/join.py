@@ -30,7 +30,7 @@ _FORWARD = 0.1
 _LATER = 1.15
 _MOST_TRIES = 40
 _SAMPLES = 65
-_CLOSING_S = 2.0
+_CLOSING_S = 5.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
 _SLOW = 1e-6
 _SLOWEST = 0.01
@@ -66,6 +66,12 @@ class Bounds:
     def with_positions_of(self, other: Bounds) -> Bounds:
         """The same, with the positions of others."""
         return replace(self, position_min=other.position_min, position_max=other.position_max)
+
+    def demand_of(self, motion: Motion) -> float:
+        """The largest velocity, acceleration or jerk of a motion, relative to these."""
+        least, most = extremes(motion)
+        largest = np.maximum(most[1:], -least[1:])
+        return float((largest / np.stack([self.velocity, self.acceleration, self.jerk])).max())
 
     def raised_to(self, motion: Motion) -> Bounds:
         """Bounds that a motion keeps: raised where it exceeds assumed ones; positions are widened."""

@@ -30,7 +30,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
 
     Args:
         motion: a plan.
-        bounds: of the stop; raised to the largest acceleration and jerk of the plan.
+        bounds: of the stop.
         rest_tolerance: rad/s.
         joint_names: for errors.
 
@@ -43,7 +43,6 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
         return brought_to_rest(motion, _SETTLING_S)
-    bounds = bounds.raised_to(motion).with_positions_of(bounds)
     tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)
     stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
     if not stop.duration <= LONGEST_BRAKE_S:

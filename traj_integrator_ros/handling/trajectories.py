@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -54,6 +54,16 @@ class _Way(NamedTuple):
     course: Course
     brakes_at: float | None
     """s from the join; None: the plan ends at rest by itself."""
+
+
+class _Left(NamedTuple):
+    """What is left of a course when it is taken up."""
+
+    motion: Motion
+    earliest: float
+    """s; before, it is not the plan's."""
+    valid: Motion
+    """The motion from there on."""
 
 
 class TrajectoryMaker:
@@ -291,9 +301,9 @@ class TrajectoryMaker:
         )
         finding, fallback = "", None
         bounds = self._bounds_from(state, present, join_ns)
-        for course in courses_of(plan, origin_ns, join_ns, previous, self._reading):
-            require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            way, violation = self._joined(course, state, join_ns, stops, floating, bounds)
+        readings = courses_of(plan, origin_ns, join_ns, previous, self._reading)
+        for left in self._gentlest_first(readings, join_ns):
+            way, violation = self._joined(left, state, join_ns, stops, floating, bounds)
             if way is not None and not violation:
                 return way
             finding = finding or violation
@@ -318,23 +328,35 @@ class TrajectoryMaker:
         """Joints that a position trajectory does not name: they stop."""
         return np.zeros(len(self._parameters.joint_names), bool) if plan.left_out is None else plan.left_out
 
+    def _gentlest_first(self, courses: Iterator[Course], join_ns: int) -> Iterator[_Left]:
+        """What is left of courses: as they come while they keep the bounds, the others by how far they exceed them."""
+        wilder: list[tuple[float, int, _Left]] = []
+        for course in courses:
+            require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+            left = _left_of(course, join_ns)
+            demand = self.assumed.bounds.demand_of(left.valid)
+            if demand <= 1 + self._parameters.limits_tolerance:
+                yield left
+            else:
+                # In steps of 10 %, within which the more exact one comes first.
+                wilder.append((round(np.log(demand) / np.log(1.1)), len(wilder), left))
+        for _, _, left in sorted(wilder, key=lambda it: it[:2]):
+            yield left
+
     def _joined(
-        self, course: Course, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray, bounds: Bounds
+        self, left: _Left, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray, bounds: Bounds
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
-        ahead = max(course.start_ns - join_ns, 0) * _NANOSECOND_S
-        rest = course.rest_from(join_ns)
-        if ahead:
-            rest = rest.begun_earlier(ahead)
-        earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
+        rest, earliest, valid = left
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
-            whole = stopped_at_end(rest, bounds, self._parameters.publish_rest_tolerance)
+            most = bounds.raised_to(valid).with_positions_of(bounds)
+            whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
         if stops.any():
             rest = _with_stops(rest, state, stops, bounds)
-        checked = rest if earliest <= 0 else rest.from_time(min(earliest, rest.duration - _MOMENT_S / 10))
+        checked = _from(rest, earliest)
         violation = find_motion_violation(checked, self._limits, brakes_at)
         bounds = bounds.raised_to(checked)
         result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating & ~stops)
@@ -468,6 +490,19 @@ class TrajectoryMaker:
             return self._joint_states.latest(now_ns, self._parameters.state_timeout)
         except Rejected:
             return None
+
+
+def _left_of(course: Course, join_ns: int) -> _Left:
+    """What is left of a course at a time; if it begins later, it is continued backwards until then."""
+    rest = course.rest_from(join_ns)
+    if course.start_ns > join_ns:
+        rest = rest.begun_earlier((course.start_ns - join_ns) * _NANOSECOND_S)
+    earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
+    return _Left(rest, earliest, _from(rest, earliest))
+
+
+def _from(motion: Motion, time: float) -> Motion:
+    return motion if time <= 0 else motion.from_time(min(time, motion.duration - _MOMENT_S / 10))
 
 
 def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:

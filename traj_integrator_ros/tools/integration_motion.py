@@ -63,7 +63,8 @@ def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Mot
     named = JointLimits(joint_names, *(getattr(limits, name) for name in _LIMITS))
     bounds = assumed_limits(named, BRAKE_TIME_S, assumed_velocity=1.0).bounds
     try:
-        return stopped_at_end(motion, bounds, REST_TOLERANCE, joint_names)
+        most = bounds.raised_to(motion).with_positions_of(bounds)
+        return stopped_at_end(motion, most, REST_TOLERANCE, joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
 
