@@ -25,7 +25,6 @@ struct Rows {
 
 struct Gap {
   double value, low, high, low_slope, high_slope;
-  int32_t low_row, high_row;
 };
 
 Gap gap_at(const Rows& rows, double x) {
@@ -40,8 +39,6 @@ Gap gap_at(const Rows& rows, double x) {
   }
   Gap gap;
   gap.value = least - most;
-  gap.low_row = most_row;
-  gap.high_row = least_row;
   gap.low = most_row < 0 ? rows.next_low : rows.low[most_row];
   gap.high = least_row < 0 ? rows.next_high : rows.high[least_row];
   gap.low_slope = most_row < 0 ? rows.next_slope : rows.slope[most_row];
@@ -50,8 +47,7 @@ Gap gap_at(const Rows& rows, double x) {
 }
 
 // The x next to `x` where the gap closes, in the direction of `sign` (-1: the largest x at most `x`); NaN: there is none.
-double closes(const Rows& rows, double x, double sign, int32_t* low_row, int32_t* high_row) {
-  *low_row = *high_row = -2;  // the bound of x itself
+double closes(const Rows& rows, double x, double sign) {
   const double first = x;
   for (int step = 0; step < 200; ++step) {
     const Gap gap = gap_at(rows, x);
@@ -62,8 +58,6 @@ double closes(const Rows& rows, double x, double sign, int32_t* low_row, int32_t
     const double next = (gap.low - gap.high) / slope;
     if (!(next >= 0) || (next - x) * sign <= 0) return x == first || !(next >= 0) ? std::nan("") : x;
     x = next;
-    *low_row = gap.low_row;
-    *high_row = gap.high_row;
   }
   return std::nan("");
 }
@@ -110,21 +104,15 @@ void SecondOrder::prepare(const Limits& limits, bool slow_only) {
   high_.resize(rows);
   slope_.resize(rows);
   bound_.assign(static_cast<size_t>(count) + 1, slow_only ? 1.0 : kLargest);
-  velocity_joint.assign(static_cast<size_t>(count) + 1, -1);
-  const auto bound = [&](size_t i, double x, int32_t joint) {
-    if (x < bound_[i]) {
-      bound_[i] = x;
-      velocity_joint[i] = joint;
-    }
-  };
+  const auto bound = [&](size_t i, double x) { bound_[i] = std::min(bound_[i], x); };
   for (int64_t i = 0; i < count; ++i) {
     const size_t at = static_cast<size_t>(i);
     const double D = s_[at + 1] - s_[at], *const d = derivatives(i);
     const double scale = acceleration_scale_[at], speed = velocity_scale_[at];
     for (int64_t j = 0; j < dof; ++j) {
       const double begin = speed * limits.velocity[j] / std::abs(d[j]), end = speed * limits.velocity[j] / std::abs(d[2 * dof + j]);
-      if (d[j] != 0) bound(at, begin * begin, static_cast<int32_t>(j));
-      if (d[2 * dof + j] != 0) bound(at + 1, end * end, static_cast<int32_t>(j));
+      if (d[j] != 0) bound(at, begin * begin);
+      if (d[2 * dof + j] != 0) bound(at + 1, end * end);
       for (int side = 0; side < 2; ++side) {
         const double r = d[(side == 0 ? 1 : 3) * dof + j], p = side == 0 ? d[j] : d[2 * dof + j] + 2 * D * r;
         const size_t k = at * static_cast<size_t>(2 * dof) + static_cast<size_t>(side * dof + j);
@@ -133,7 +121,7 @@ void SecondOrder::prepare(const Limits& limits, bool slow_only) {
           low_[k] = -kInfinity;
           high_[k] = kInfinity;
           slope_[k] = 0;
-          if (r != 0) bound(at, (r > 0 ? highest : lowest) / r, static_cast<int32_t>(-2 - j));
+          if (r != 0) bound(at, (r > 0 ? highest : lowest) / r);
           continue;
         }
         const double inverse = 1 / p;
@@ -150,42 +138,36 @@ Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only
   const int64_t count = intervals(), width = 2 * path_->dof();
   const size_t last = static_cast<size_t>(count);
   x_.assign(last + 1, 0.0);
-  reachable.assign(last + 1, 0.0);
+  reachable_.assign(last + 1, 0.0);
   minimal_.assign(last + 1, 0.0);
-  upper_row.assign(last, -2);
-  lower_row.assign(last, -2);
-  forward_row.assign(last, -2);
   const double goal = ends.free_end ? bound_[last] : ends.end_speed * ends.end_speed;
   if (goal > bound_[last] * (1 + 1e-9)) return Status::kEndTooFast;
-  reachable[last] = goal;
+  reachable_[last] = goal;
   minimal_[last] = ends.free_end ? 0 : goal;
   const auto rows_of = [&](size_t i) {
     const double D = s_[i + 1] - s_[i];
     const size_t k = i * static_cast<size_t>(width);
     return Rows{low_.data() + k, high_.data() + k, slope_.data() + k, width, minimal_[i + 1] / (2 * D),
-                reachable[i + 1] / (2 * D), 1 / (2 * D)};
+                reachable_[i + 1] / (2 * D), 1 / (2 * D)};
   };
   for (size_t i = last; i-- > 0;) {
     const Rows rows = rows_of(i);
-    reachable[i] = closes(rows, bound_[i], -1, &lower_row[i], &upper_row[i]);
-    if (!(reachable[i] >= 0)) return Status::kEndTooFast;
+    reachable_[i] = closes(rows, bound_[i], -1);
+    if (!(reachable_[i] >= 0)) return Status::kEndTooFast;
     if (minimal_[i + 1] > 0) {
-      int32_t unused[2];
-      const double least = closes(rows, 0, 1, unused, unused + 1);
-      minimal_[i] = least >= 0 ? std::min(least, reachable[i]) : reachable[i];
+      const double least = closes(rows, 0, 1);
+      minimal_[i] = least >= 0 ? std::min(least, reachable_[i]) : reachable_[i];
     }
   }
-  const double start = ends.free_start ? reachable[0] : ends.start_speed * ends.start_speed;
-  if (start > reachable[0] * (1 + 1e-9)) return Status::kStartTooFast;
+  const double start = ends.free_start ? reachable_[0] : ends.start_speed * ends.start_speed;
+  if (start > reachable_[0] * (1 + 1e-9)) return Status::kStartTooFast;
   if (start < minimal_[0] * (1 - 1e-9)) return Status::kEndTooFast;
-  x_[0] = std::min(start, reachable[0]);
+  x_[0] = std::min(start, reachable_[0]);
   for (size_t i = 0; i < last; ++i) {
     const double D = s_[i + 1] - s_[i];
     const Gap gap = gap_at(rows_of(i), x_[i]);
     const double next = x_[i] + 2 * D * (gap.high - gap.high_slope * x_[i]);
-    forward_row[i] = gap.high_row;
-    if (next >= reachable[i + 1]) forward_row[i] = -1;
-    x_[i + 1] = std::clamp(next, 0.0, reachable[i + 1]);
+    x_[i + 1] = std::clamp(next, 0.0, reachable_[i + 1]);
   }
   set_times();
   return std::isfinite(t_.back()) ? Status::kDone : Status::kNotConverged;
@@ -273,14 +255,6 @@ void SecondOrder::set_times() {
   }
 }
 
-double SecondOrder::largest_start_speed() const { return std::sqrt(reachable.front()); }
-
-void SecondOrder::at(double time, double* s, double* speed, double* acceleration) const {
-  const size_t i = static_cast<size_t>(std::upper_bound(t_.begin() + 1, t_.end() - 1, time) - t_.begin()) - 1;
-  const double from = std::sqrt(x_[i]), u = (x_[i + 1] - x_[i]) / (2 * (s_[i + 1] - s_[i])), tau = time - t_[i];
-  *s = std::clamp(s_[i] + tau * (from + tau * u / 2), s_[i], s_[i + 1]);
-  *speed = std::max(0.0, from + tau * u);
-  *acceleration = u;
-}
+double SecondOrder::largest_start_speed() const { return std::sqrt(reachable_.front()); }
 
 }  // namespace traj_integrator::retiming

@@ -31,14 +31,6 @@ class SecondOrder {
   const std::vector<double>& x() const { return x_; }
   const std::vector<double>& times() const { return t_; }
   int64_t piece(int64_t interval) const { return piece_[static_cast<size_t>(interval)]; }
-  // Phase and its derivatives at a time within [0, duration].
-  void at(double time, double* s, double* speed, double* acceleration) const;
-
-  // For the gradient: the bound of x at each point (which joint's velocity, or -1), and the rows that were active.
-  // (To be filled by `solve`.)
-  std::vector<int32_t> velocity_joint, upper_row, lower_row, forward_row;
-  std::vector<double> reachable;  // K+
-  int64_t rows_per_interval() const { return 2 * path_->dof(); }
   const double* derivatives(int64_t interval) const { return derivative_.data() + interval * 4 * path_->dof(); }
 
  private:
@@ -51,7 +43,7 @@ class SecondOrder {
   std::vector<int64_t> piece_;
   std::vector<double> derivative_;                          // [N, 4, D]: q', q'' at the begin, q', q'' at the end
   std::vector<double> low_, high_, slope_;                  // [N, 2 D]: low - slope x <= u <= high - slope x
-  std::vector<double> bound_, minimal_;                     // x <= bound [N + 1]; K-
+  std::vector<double> bound_, reachable_, minimal_;         // x <= bound [N + 1]; K+; K-
   std::vector<double> velocity_scale_, acceleration_scale_;  // [N], <= 1
 };
 

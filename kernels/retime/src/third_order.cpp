@@ -508,18 +508,4 @@ void ThirdOrder::set_times() {
   for (int64_t k = 0; k < N; ++k) t_[static_cast<size_t>(k) + 1] = t_[static_cast<size_t>(k)] + time_within(k, 1);
 }
 
-void ThirdOrder::place_at(double time, int64_t* interval, double* e) const {
-  const size_t k = static_cast<size_t>(std::upper_bound(t_.begin() + 1, t_.end() - 1, time) - t_.begin()) - 1;
-  *interval = static_cast<int64_t>(k);
-  const double target = time - t_[k], whole = t_[k + 1] - t_[k];
-  double part = std::clamp(target / whole, 0.0, 1.0), yuw[3];
-  for (int step = 0; step < 6; ++step) {
-    rate_at(*interval, part, yuw);
-    const double change = (target - time_within(*interval, part)) * std::sqrt(yuw[0]) / base.h;
-    part = std::clamp(part + change, 0.0, 1.0);
-    if (std::abs(change) < 1e-15) break;
-  }
-  *e = part;
-}
-
 }  // namespace traj_integrator::retiming

@@ -35,9 +35,6 @@ class ThirdOrder {
   void set_times();
   // The time at the part e of an interval.
   double time_at(int64_t interval, double e) const { return t_[static_cast<size_t>(interval)] + time_within(interval, e); }
-  // Interval and part at a time.
-  void place_at(double time, int64_t* interval, double* e) const;
-
   // y, u = y' / 2 and w = y'' / 2 at a place.
   void rate_at(int64_t interval, double e, double* yuw) const;
 
