@@ -69,9 +69,9 @@ gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, n
 	@$(PYTHON) -m benchmarks.gpu $(ARGS)
 
 offline: setup ## compiles the GPU kernels for all architectures without a GPU, with the oldest and the newest Triton
-	@$(in_environment) python -m benchmarks.triton_accounting --keep
+	@$(in_environment) python -m benchmarks.offline
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target build/oldest-triton triton==3.2.0
-	@$(in_environment) PYTHONPATH=build/oldest-triton TRITON_CACHE_DIR=build/oldest-triton-cache python -m benchmarks.triton_accounting --quick --keep --no-amd
+	@$(in_environment) PYTHONPATH=build/oldest-triton TRITON_CACHE_DIR=build/oldest-triton-cache python -m benchmarks.offline --no-amd
 
 lint: setup ## ruff
 	@$(in_environment) ruff check .

@@ -27,8 +27,7 @@ import torch
 from traj_integrator_ros.engine import auto
 from traj_integrator_ros.engine.direct import DirectRunner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.mapped import most_mapped_bytes
-from traj_integrator_ros.engine.staged import MOST_RECORDED_BYTES, StagedRunner
+from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, default_backend
 
 from . import report
@@ -48,7 +47,7 @@ ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 DRY_MAPS = ("clique", "jerk")
 ROUNDS, SAMPLE_S = 9, 0.02
 TOY = {"DEVICE": "cpu", "BACKEND": "triton", "HORIZON": 8}
-TESTS = tuple(f"test/kernels/triton_{name}checks.py" for name in ("", "replay_", "dt_", "spline_", "cost_"))
+TESTS = tuple(f"test/kernels/triton_{name}checks.py" for name in ("", "dt_", "spline_"))
 
 
 def main() -> int:
@@ -120,11 +119,7 @@ def sweep(device: str, dry: bool) -> Iterator[Row]:
 
 
 def engine(device: str, dry: bool) -> Iterator[Row]:
-    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover.
-
-    Small calls on the device also with every one of them mapped, and with every one copied: where `copied/mapped` falls
-    below 1 is the number for `IntegratorConfig.mapped_bytes`, in `bytes` of inputs and results of the larger call.
-    """
+    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
     horizon, dof = cuda_kernels.HORIZON, cuda_kernels.DOF
     for batch in DRY_BATCHES if dry else ENGINE_BATCHES:
         config = IntegratorConfig(dof=dof, device=device, max_batch=BATCHES[-1])
@@ -139,10 +134,6 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
             both_kinds = auto.AutoRunner(DirectRunner(torch.float32), staged[1], torch.empty)
             engines["auto"] = TrajectoryIntegrator(config, both_kinds)
         moved = 4 * batch * (horizon + 4 * MAPS["clique"].output_horizon(horizon)) * dof
-        if moved <= MOST_RECORDED_BYTES:
-            for name, most in (("mapped", MOST_RECORDED_BYTES), ("copied", 0)):
-                runner = StagedRunner(engines["device"].device, torch.float32, 4, mapped_bytes=most)
-                engines[name] = TrajectoryIntegrator(config, runner)
         actions, start = torch.randn(batch, horizon, dof).numpy(), StartState(torch.randn(1, dof).numpy())
         upstream = UpstreamGradient(*torch.randn(4, batch, horizon, dof).numpy())
 
@@ -157,9 +148,7 @@ def engine(device: str, dry: bool) -> Iterator[Row]:
         times = _times(runs, dry)
         row = {"B": batch, "H": horizon, "D": dof, "bytes": moved, **times}
         row["cpu/device"] = round(times["cpu_us"] / times["device_us"], 3)
-        if "mapped" in engines:
-            row["copied/mapped"] = round(times["copied_us"] / times["mapped_us"], 3)
-        yield row | {"mapped_bytes": most_mapped_bytes(engines["device"].device), "auto": engines["auto"].place}
+        yield row | {"auto": engines["auto"].place}
 
 
 def peers(device: str, dry: bool) -> Iterator[Row]:

@@ -81,17 +81,6 @@ def default_backend(device: torch.device) -> Backend:
     return _describe(device.type).backend
 
 
-def is_available(backend: Backend, device: torch.device) -> bool:
-    """Whether a backend can run on `device`."""
-    return backend not in _describe(device.type).unavailable
-
-
-@functools.cache
-def triton_cost() -> ModuleType:
-    """Return the module of the Triton kernel for the quadratic cost: `MAP_NUMBERS`, its maps, and `quadratic_cost`."""
-    return _import(Backend.TRITON, "quadratic_cost")
-
-
 @functools.cache
 def launcher(name: str, direction: str, backend: str | None, device_type: str) -> Callable[..., tuple]:
     """Return the launcher of map `name` ("clique", ...) in one direction ("forward" or "vjp").
@@ -107,8 +96,6 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
         chosen = info.backend
         if device_type == "cuda" and chosen is not _PREFERENCE["cuda"][0]:
             warnings.warn(f"traj_integrator_ros.kernels on CUDA: {info.reason}", RuntimeWarning, stacklevel=2)
-        if device_type == "cuda" and chosen is Backend.TRITON and not torch.cuda.is_current_stream_capturing():
-            _import(chosen, "replay").enable(torch.device("cuda", torch.cuda.current_device()))
     else:
         chosen = Backend(backend)
         obstacle = _obstacle(chosen, device_type)

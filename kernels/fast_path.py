@@ -1,8 +1,7 @@
 """The fast path of the public functions: one call into the C++ extension does checks, autograd and computation.
 
-It handles the ordinary case, real tensors outside of tracing and transforms, and leaves all others, including wrong
-arguments, to `StepOperator`: both compute the same numbers and record the same derivatives. On the CPU the extension
-has loops of its own, on CUDA it launches the Triton kernels (`triton.replay`).
+It handles the ordinary case, real CPU tensors outside of tracing and transforms, and leaves all others, including wrong
+arguments, to `StepOperator`: both compute the same numbers and record the same derivatives.
 """
 
 from __future__ import annotations

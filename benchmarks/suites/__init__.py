@@ -4,7 +4,6 @@ from . import (  # noqa: F401
     cpu_entries,
     cpu_kernels,
     cpu_splines,
-    cuda_calls,
     cuda_kernels,
     engine,
     execution,

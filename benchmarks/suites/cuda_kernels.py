@@ -1,8 +1,4 @@
-"""The Triton kernels on a CUDA device: large batches against a copy, small ones against the cheapest launch.
-
-Where there is no device nothing is timed; what was counted from offline compilation (benchmarks/results/
-triton_kernels.json, made by `python -m benchmarks.triton_accounting --keep`) is printed nevertheless.
-"""
+"""The Triton kernels on a CUDA device: large batches against a copy, small ones against the cheapest launch."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ from traj_integrator_ros.kernels.integration_utils import build_fd_matrix, build
 
 from ..checks import is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
-from ..triton_accounting.table import KEPT, OLDEST_TRITON, load, table
 from .scaling import copy_of
 
 HORIZON, DOF, DT = 32, 7, 0.02
@@ -44,9 +39,6 @@ Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
 @suite("cuda_kernels")
 def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
-    if not quick and KEPT.is_file():
-        print("counted from offline compilation, not measured:")
-        print(table([row for row in load() if "sm" in row and row["triton"] != OLDEST_TRITON]))
     if not torch.cuda.is_available():
         yield Unmeasured("all cases of cuda_kernels", "no CUDA device")
         return

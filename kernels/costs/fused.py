@@ -1,4 +1,4 @@
-"""The quadratic cost in one pass, map, cost and gradients: by the C++ loops, or by a Triton kernel."""
+"""The quadratic cost in one pass of the C++ loops: map, cost and gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ..backends import Backend, default_backend, is_available, triton_cost
+from ..backends import Backend, default_backend
 from ..fast_path import map_number, native_kernels
 from ..reference_backend import collect_rows
 from ..splines.form import SplineForm
@@ -27,7 +27,7 @@ def is_fusable(problem: CostProblem) -> bool:
     """Whether a fused pass applies: it has the map, only its variables require grad, no transform or mode is active."""
     if torch.compiler.is_compiling() or problem.inputs.action.dtype not in (torch.float32, torch.float64):
         return False
-    if _backend(problem) is None:
+    if not _is_native(problem):
         return False
     watched = (
         forward_ad._current_level >= 0
@@ -73,32 +73,14 @@ class _FusedCost(torch.autograd.Function):
         return (None, *_scaled(problem, upstream, gradients))
 
 
-def _backend(problem: CostProblem) -> Backend | None:
-    """The backend that computes the problem in one pass; None if there is none."""
+def _is_native(problem: CostProblem) -> bool:
     device = problem.inputs.action.device
     chosen = default_backend(device) if problem.backend is None else Backend(problem.backend)
-    if chosen is Backend.NATIVE:
-        return chosen if device.type == "cpu" and native_kernels() is not None else None
-    if chosen is Backend.TRITON and problem.inputs.action.numel() and is_available(chosen, device):
-        return chosen if problem.kernel.name in triton_cost().MAP_NUMBERS else None
-    return None
+    return chosen is Backend.NATIVE and device.type == "cpu" and native_kernels() is not None
 
 
 def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
     """Cost `[B]`, and the gradients of the variables; each one of start and goal is `[B, D]` in float64."""
-    return _run_native(problem, needs) if _backend(problem) is Backend.NATIVE else _run_triton(problem, needs)
-
-
-def _run_triton(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
-    inputs = problem.inputs
-    terms = [[part if part is None else _real(part) for part in term] for term in problem.terms]
-    start = [rows if rows is None else rows.detach() for rows in inputs.start]
-    return triton_cost().quadratic_cost(
-        problem.kernel.name, inputs.action.detach(), start, inputs.start_index, inputs.dt.detach(), terms, needs
-    )
-
-
-def _run_native(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
     native, inputs, kernel = native_kernels(), problem.inputs, problem.kernel
     action = inputs.action.contiguous()
     batch, _, dof = action.shape

@@ -58,21 +58,6 @@ The same for the drop-in kernels: writes to the four buffers and returns views o
 set_general_vjp: Callable[[Callable[..., tuple[Tensor | None, ...]]], None] = _C.set_general_vjp
 """Sets the function that computes gradients of the two above that are differentiated again, batched or traced."""
 
-# None in an extension built from older sources, which can still compute on the CPU.
-replay_on: Callable[..., None] | None = getattr(_C, "replay_on", None)
-"""`replay_on(device_type, cuLaunchKernel, cuCtxGetCurrent, cuCtxSetCurrent, current_stream, record)`.
-
-After this call the two functions above also compute on devices of this type, by launches that `record` describes
-(`triton.replay`); None as the type ends this. The three cu... arguments are addresses of driver functions;
-`current_stream` takes the index of a device.
-"""
-
-replay_plans: Callable[[], int] | None = getattr(_C, "replay_plans", None)
-"""How many kinds of calls are launched without Python."""
-
-set_kept_dt: Callable[[Callable[[float, torch.device], Tensor | None]], None] | None = getattr(_C, "set_kept_dt", None)
-"""Sets the function that makes a permanent step length on a device; it returns None if it cannot do so now."""
-
 # None in an extension built from older sources: then the operator computes splines.
 spline_step: Callable[..., Trajectory | None] | None = getattr(_C, "spline_step", None)
 """`spline_step(spline_form(form), control_points, start, goal, start_index, goal_index, dt, dt_per_trajectory)`.

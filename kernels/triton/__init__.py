@@ -11,11 +11,9 @@ Forward and vjp (vector-Jacobian product, the transposed map) of
 `jerk`               jerks
 ===================  ===========================================================
 
-and of their cost, `quadratic_cost`, forward and gradients in one kernel.
-
 Each file has launchers and kernels of one map. What they share: `launch` and `scan` (host), `addressing` and `pairs`
 (device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). `dt_gradient` has the
-gradient of the step lengths of all maps; `replay` lets C++ repeat launches that were recorded once.
+gradient of the step lengths of all maps.
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
 pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is

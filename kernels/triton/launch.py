@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -196,33 +195,7 @@ def run(
     if device.type != "cuda" and not interpreted(kernel):
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        compiled = kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers, enable_fp_fusion=contract)
-    started = getattr(_recording, "started", None)
-    if started is not None:
-        started.append(Started(kernel, compiled, programs, arguments))
-
-
-class Started(NamedTuple):
-    """A kernel that `run` has launched."""
-
-    kernel: object
-    compiled: object
-    """Triton's machine code; None under the interpreter."""
-    programs: int
-    arguments: dict[str, object]
-
-
-_recording = threading.local()
-
-
-@contextlib.contextmanager
-def recorded() -> Iterator[list[Started]]:
-    """Record the kernels that `run` launches in this thread within the context."""
-    _recording.started = started = []
-    try:
-        yield started
-    finally:
-        _recording.started = None
+        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers, enable_fp_fusion=contract)
 
 
 def interpreted(kernel: object) -> bool:

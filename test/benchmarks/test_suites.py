@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -134,68 +132,6 @@ def test_without_a_device_the_suite_says_so(monkeypatch, capsys):
     assert [row["unmeasured"] for row in rows] == ["no CUDA device"] and report.missed(rows) == []
 
 
-# Registers, shared bytes and warps of a program; programs on a multiprocessor of sm_90 by hand.
-@pytest.mark.parametrize(
-    ("registers", "shared", "warps", "programs"),
-    [
-        (32, 0, 8, 8),  # 64 warps
-        (64, 0, 8, 4),
-        (128, 2048, 8, 2),
-        (152, 2048, 8, 1),
-        (152, 2048, 4, 3),
-        (255, 0, 8, 1),
-        (24, 0, 1, 32),  # most programs
-        (32, 100 << 10, 4, 2),  # shared memory
-    ],
-)
-def test_programs_on_a_multiprocessor(registers, shared, warps, programs):
-    from benchmarks.triton_accounting.occupancy import occupancy, resident_programs, share_by_loads
-
-    assert resident_programs(90, registers, shared, warps) == programs
-    assert occupancy(90, programs, warps) == programs * warps / 64
-    assert share_by_loads(90, 1e9, 0.2) == 1.0
-    assert share_by_loads(90, 4800 / 132 * 700 * 0.2 / 2, 0.2) == pytest.approx(0.5)
-
-
-def test_the_kept_count_has_room_for_nine_tenths_of_the_bandwidth():
-    """Of a float32 pass by issue slots, with a step length for each step, too, on all GPUs that are counted but one.
-
-    A B200 has room for 97 instructions an element only.
-    """
-    from benchmarks.triton_accounting.occupancy import room_for
-    from benchmarks.triton_accounting.table import OLDEST_TRITON, load, table
-
-    rows = [row for row in load() if "sm" in row and row["triton"] != OLDEST_TRITON]
-    usual = [row for row in rows if re.search("float32 .* D7", row["launch"]) and "instructions" in row]
-    usual = [row for row in usual if not row["launch"].startswith("bspline")]
-    assert {row["bytes_per_element"] for row in usual} == {20}
-    usual = [row for row in usual if "dt_gradient" not in row["kernel"]]  # a third pass, which few ask for
-    over = {(row["kernel"], row["sm"]) for row in usual if row["instructions"] > room_for(row["sm"], 20)}
-    assert {sm for _, sm in over} == {100}
-    assert "H200" in table(rows)
-
-
-def test_instructions_loads_and_waits_are_counted_from_a_listing():
-    from benchmarks.triton_accounting import machine_code
-
-    listing = """
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-        /*0010*/              @!P0 LDG.E R4, desc[UR4][R2.64] ;
-        /*0020*/                   LDG.E R5, desc[UR4][R2.64+0x400] ;
-        /*0030*/                   FADD R6, R4, R5 ;
-        /*0040*/                   LDG.E R7, desc[UR4][R2.64+0x800] ;
-        /*0050*/                   DADD R8, R8, R10 ;
-        /*0060*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
-        /*0070*/                   STG.E desc[UR4][R2.64], R7 ;
-        /*0080*/               @P1 EXIT ;
-        /*0090*/                   EXIT ;
-        /*00a0*/                   BRA 0xa0;
-        /*00b0*/                   NOP ;
-    """
-    counted = machine_code._count(machine_code._main_path(listing), registers=12, spilled=0)
-    assert counted == machine_code.MachineCode(10, 1, 3, 2, 1, 12, 0)
-
-
 def test_all_that_only_a_gpu_can_show_runs_in_the_interpreter(project_root, tmp_path):
     import os
     import subprocess
@@ -208,66 +144,6 @@ def test_all_that_only_a_gpu_can_show_runs_in_the_interpreter(project_root, tmp_
     assert done.returncode == 0, done.stderr[-3000:]
     for part in ("sweep", "engine", "peers"):
         assert json.loads((tmp_path / f"{part}.json").read_text(encoding="utf-8"))["rows"]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-def test_calls_of_compiled_kernels_go_past_python_to_the_stub_driver(project_root):
-    """The recorded data of Triton's machine code, under the names of any version, suffices to launch it again."""
-    import subprocess
-    import sys
-
-    pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
-    done = subprocess.run(
-        [sys.executable, "-c", CALL_TWICE], cwd=project_root, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split() == ["2", "2", "2"]
-
-
-CALL_TWICE = """
-import torch
-from benchmarks.stub_driver import replays, stub_driver
-from traj_integrator_ros.kernels import velocity_step
-from traj_integrator_ros.kernels.triton import scan
-
-started = []
-run = scan.run
-scan.run = lambda *arguments, **options: (started.append(1), run(*arguments, **options))
-action, start = torch.ones(1, 8, 2, requires_grad=True), torch.ones(1, 2)
-with stub_driver(), replays():
-    for _ in range(3):
-        outputs = velocity_step(action, start, dt=0.1)
-        torch.autograd.grad(outputs, action, [torch.ones(1, 8, 2)] * 4)
-        print(len(started))
-"""
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-def test_the_kept_count_is_that_of_the_launchers_as_they_are(project_root):
-    """Warps and register bounds that have changed since would make it say what is not so."""
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT_OPTIONS], cwd=project_root, capture_output=True, text=True, check=True
-    )
-    kept = json.loads((project_root / "benchmarks/results/triton_kernels.json").read_text(encoding="utf-8"))
-    wanted = {tuple(entry) for entry in json.loads(done.stdout)}
-    kept = [row for row in kept if "sm" in row and " float32 " in row["launch"]]
-    found = {(row["launch"], row["kernel"], row["num_warps"], row.get("maxnreg")) for row in kept}
-    assert found <= wanted
-    assert {entry[1] for entry in wanted} == {entry[1] for entry in found}
-
-
-PRINT_OPTIONS = """
-import json
-from benchmarks.triton_accounting.compilation import record
-from benchmarks.triton_accounting.launches import KEPT_LAUNCHES, LAUNCHES
-print(json.dumps([
-    (name, recorded.kernel.fn.__name__, recorded.options["num_warps"], recorded.options.get("maxnreg"))
-    for name in KEPT_LAUNCHES for recorded in record(name, LAUNCHES[name])
-]))
-"""
 
 
 def test_a_loss_is_measured_again_before_it_counts(monkeypatch):

@@ -9,8 +9,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from traj_integrator_ros.engine.call import Runner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.work import Runner
 from traj_integrator_ros.kernels import MAPS
 
 

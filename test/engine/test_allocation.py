@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from traj_integrator_ros.engine.call import Runner
 from traj_integrator_ros.engine.integrator import (
     IntegratorConfig,
     StartState,
@@ -20,7 +21,6 @@ from traj_integrator_ros.engine.integrator import (
     Wanted,
 )
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.engine.work import Runner
 from traj_integrator_ros.kernels import (
     MAPS,
     Backend,
@@ -131,7 +131,7 @@ def test_shapes_that_change_all_the_time_are_not_all_remembered():
     for horizon in range(1, 257):
         for batch in (1, 2, 3):
             engine.integrate(start, np.zeros((batch, horizon, 1), np.float32), 0.1 / horizon)
-    assert len(engine._calls._buffers._views) <= 256
+    assert len(engine._buffers._views) <= 256
     assert len(engine._calls._steps) <= 64
 
 
@@ -168,9 +168,9 @@ def _used_engine(space: ControlSpace, runner: Callable[[], Runner | None]) -> Tr
 )
 def test_a_dropped_engine_frees_its_memory_at_once(space: ControlSpace, runner: Callable[[], Runner | None]) -> None:
     engine = _used_engine(space, runner)
-    calls = engine._calls
-    gone = [weakref.ref(part) for part in (calls._runner, calls._buffers, *calls._buffers._storage.values())]
-    del calls
+    memory = engine._buffers._storage.values()
+    gone = [weakref.ref(part) for part in (engine._runner, engine._buffers, *memory)]
+    del memory
     changed = engine.with_changes(dt=0.5)
     gc.disable()
     try:

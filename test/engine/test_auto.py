@@ -9,17 +9,18 @@ import pytest
 import torch
 
 from traj_integrator_ros.engine import auto as engine_auto
-from traj_integrator_ros.engine import calls
-from traj_integrator_ros.engine.auto import AutoRunner, numbers_of
+from traj_integrator_ros.engine import integrator as engine_integrator
+from traj_integrator_ros.engine.auto import AutoRunner
+from traj_integrator_ros.engine.call import Call
 from traj_integrator_ros.engine.direct import DirectRunner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS, Backend
+from traj_integrator_ros.kernels import Backend
 
 pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
-KERNEL = MAPS["jerk"]
 HORIZON, DOF = 8, 3
-NUMBERS = numbers_of(KERNEL, (1, HORIZON, DOF))
+NUMBERS = 4 * HORIZON * DOF
+"""In one trajectory."""
 
 
 class Clock:
@@ -37,16 +38,11 @@ class Timed:
         self.batches: list[int] = []
         self.releases = 0
 
-    def forward(self, work) -> None:
-        self._take(work.actions.shape[0])
-
-    def vjp(self, work) -> None:
-        self._take(2 * work.action.shape[0])
-
     def release(self) -> None:
         self.releases += 1
 
-    def _take(self, trajectories: int) -> None:
+    def run(self, call: Call) -> None:
+        trajectories = call.shape[0] * (1 if call.upstream is None else 2)
         self.batches.append(trajectories)
         self.clock.now += self.start_us + self.trajectory_us * trajectories
 
@@ -98,18 +94,16 @@ def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
         clock = Clock()
         runner = AutoRunner(cpu, device, torch.empty, clock)
         loser = device if cpu_is_chosen else cpu
-        for name in ("forward", "vjp"):
-            run = getattr(loser, name)
 
-            def slowly(work, run=run, clock=clock):
-                clock.now += 1
-                run(work)
+        def slowly(call, run=loser.run, clock=clock):
+            clock.now += 1
+            run(call)
 
-            setattr(loser, name, slowly)
+        loser.run = slowly
         engine = engine_of(runner)
         outputs = [output.numpy().copy() for output in engine.integrate(start, actions)]
         results.append([*outputs, engine.vjp(start, upstream, actions=actions).action.numpy().copy()])
-        assert runner.is_for_cpu(numbers_of(KERNEL, actions.shape)) is cpu_is_chosen
+        assert runner.is_for_cpu(4 * actions.size) is cpu_is_chosen
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)
 
@@ -117,7 +111,7 @@ def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
 @pytest.mark.parametrize(("device", "measures"), [("auto", True), ("cpu", False)])
 def test_auto_alone_measures_where_there_is_a_device_and_warming_up_is_enough_for_it(device, measures, monkeypatch):
     answers = iter([Backend.TRITON, Backend.NATIVE])
-    monkeypatch.setattr(calls, "default_backend", lambda device: next(answers, Backend.NATIVE))
+    monkeypatch.setattr(engine_integrator, "default_backend", lambda device: next(answers, Backend.NATIVE))
     monkeypatch.setattr(engine_auto, "BATCHES", (1, 2))
     engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device=device))
     assert engine.crossover is None

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from traj_integrator_ros.engine.evaluation import full_cost
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, Wanted
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, SplineForm, quadratic_cost
@@ -74,7 +73,7 @@ def test_costs_and_gradients_are_those_of_the_public_function(space, difference,
     expected = quadratic_cost(**leaves, cost=terms, control_map=kernel, **indices)
     found = dict(zip(leaves, torch.autograd.grad(expected.sum(), list(leaves.values())), strict=True))
     if in_parts:
-        engine._calls._sizes._fitting["evaluate", kernel.name, HORIZON] = 2
+        engine._sizes._fitting["evaluate", kernel.name, HORIZON] = 2
     given = {"start_index": start_index, "goal": goal, "goal_index": goal_index}
     for wanted in (ALL, Wanted(start=True, goal=True), Wanted(), Wanted(action=False)):
         got = engine.evaluate(start, actions, cost, 0.1, control_space=space, spline=form, wanted=wanted, **given)
@@ -116,31 +115,3 @@ def test_arrays_that_do_not_fit_are_an_error():
     cost = QuadraticCost(CostTerm(np.ones(DOF + 1)))
     with pytest.raises(ValueError, match="arrays: expected real numbers in shapes that belong together"):
         engine.evaluate(start, np.zeros((1, 2, DOF)), cost, 0.1)
-
-
-def test_a_cost_with_zeros_for_what_is_absent_is_the_same_and_has_one_form():
-    engine = engine_of("backward", staged=True)
-    actions = np.random.default_rng(0).standard_normal((BATCH, HORIZON, DOF))
-    for cost in (cost_of(HORIZON), QuadraticCost(velocity=CostTerm(terminal_weight=np.ones(DOF))), QuadraticCost()):
-        full = full_cost(cost, DOF)
-        limited = any(term.limit_weight is not None for term in cost.outputs)
-        assert all(
-            (field is None) == (place > 2 and not limited) for term in full.outputs for place, field in enumerate(term)
-        )
-        found = engine.evaluate(states(1), actions, full, 0.1)
-        expected = engine.evaluate(states(1), actions, cost, 0.1)
-        np.testing.assert_allclose(found.cost, expected.cost, rtol=1e-12)
-        np.testing.assert_allclose(found.action, expected.action, rtol=1e-12)
-
-
-def test_what_warm_up_compiles_includes_costs_with_and_without_limits(monkeypatch):
-    engine = engine_of("backward", staged=True)
-    costs, evaluate = [], engine.evaluate
-
-    def recorded(start, actions, cost, *given, **options):
-        costs.append(cost)
-        return evaluate(start, actions, cost, *given, **options)
-
-    monkeypatch.setattr(engine, "evaluate", recorded)
-    engine._compile_variants(np.zeros((2, HORIZON, DOF), np.float32))
-    assert {cost.jerk.limit_weight is None for cost in costs} == {True, False}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from traj_integrator_ros.engine.calls import Calls
 from traj_integrator_ros.engine.integrator import (
     IntegratorConfig,
     OutOfDeviceMemory,
@@ -224,7 +223,4 @@ def test_warm_up_and_close_leave_the_engine_usable():
 @pytest.mark.parametrize("pair", [("integrate", "integrate_array"), ("vjp", "vjp_arrays")])
 def test_tensors_and_arrays_are_asked_for_by_the_same_arguments(pair):
     signatures = [inspect.signature(getattr(TrajectoryIntegrator, name)) for name in pair]
-    calls = inspect.signature(getattr(Calls, pair[0]))
     assert signatures[0].parameters == signatures[1].parameters
-    of_calls = {name: parameter.default for name, parameter in calls.parameters.items()}
-    assert of_calls == {name: parameter.default for name, parameter in signatures[0].parameters.items()}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.engine import dt as engine_dt
 from traj_integrator_ros.engine.buffers import Buffers
+from traj_integrator_ros.engine.call import Call, Runner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.engine.work import ForwardWork, Runner, VjpWork
 
 
 class SmallDevice:
@@ -30,13 +30,9 @@ class SmallDevice:
         if batch > self.most:
             raise torch.OutOfMemoryError(f"no room for {batch} trajectories")
 
-    def forward(self, work: ForwardWork) -> None:
-        self._check(work.batch)
-        self.runner.forward(work)
-
-    def vjp(self, work: VjpWork) -> None:
-        self._check(work.batch)
-        self.runner.vjp(work)
+    def run(self, call: Call) -> None:
+        self._check(call.shape[0])
+        self.runner.run(call)
 
     def release(self) -> None:
         self.released += 1
@@ -48,7 +44,7 @@ def staged() -> StagedRunner:
 
 
 def default() -> Runner:
-    return EngineCase().engine()._calls._runner
+    return EngineCase().engine()._runner
 
 
 @settings(max_examples=120)
@@ -64,15 +60,15 @@ def test_parts_give_what_the_whole_gives(case, most, make):
 @given(case=engine_cases(input_dtype="float32"), most=st.integers(1, 4))
 def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
     whole = case.run(case.engine(), want_dt=True)
-    differentiate = engine_dt._differentiate
+    to_device = engine_dt.to_device
 
-    def small(kernel, upstream, actions, *rest):
-        if actions.shape[0] > most:
+    def small(inputs, *where):
+        if inputs["actions"].shape[0] > most:
             raise torch.OutOfMemoryError("no room")
-        return differentiate(kernel, upstream, actions, *rest)
+        return to_device(inputs, *where)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_dt, "_differentiate", small)
+        patch.setattr(engine_dt, "to_device", small)
         parts = case.run(case.engine(), want_dt=True)
     assert_same(parts, whole, exact=False)
 
@@ -93,7 +89,7 @@ def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_part
         return allocate(self, side, size, dtype)
 
     monkeypatch.setattr(Buffers, "_allocate", limited)
-    copies = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4, mapped_bytes=0)
+    copies = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4)
     assert_same(case.run(case.engine(copies)), whole, exact=False)
     assert max(device_sizes) > 6000, "the whole was tried, and refused"
 

@@ -22,10 +22,10 @@ from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.buffers import Buffers
 from traj_integrator_ros.engine.graphs import GraphCache, Replay
 from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.packing import PackedResults
+from traj_integrator_ros.engine.packing import PackedResults, to_device
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.engine.types import is_out_of_memory
-from traj_integrator_ros.kernels import Backend, ControlSpace
+from traj_integrator_ros.kernels import MAPS, Backend, ControlSpace
 from traj_integrator_ros.kernels.backends import launcher
 
 
@@ -108,7 +108,7 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
     runner = staged(recorder, max_graphs=64)
     engines = [case.engine(runner) for case in DIFFERENT]
     for engine in engines[1:]:
-        engine._calls._buffers = engines[0]._calls._buffers  # as `with_changes` does
+        engine._buffers = engines[0]._buffers  # as `with_changes` does
     largest = EngineCase(batch=5, horizon=10)
     largest.run(largest.engine(runner))
     for case, engine in zip(DIFFERENT, engines, strict=True):
@@ -233,26 +233,38 @@ def test_large_calls_share_one_memory_and_are_not_recorded(monkeypatch):
     assert recorder.recorded == len(runner.graphs) == 0
 
 
-@pytest.mark.parametrize("start", ["one row", "rows", "pool"])
-def test_large_calls_in_parts_give_what_the_whole_gives(start, monkeypatch):
-    monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", 1000)
-    monkeypatch.setattr(engine_staged, "PART_BYTES", 2000)
-    case = EngineCase(batch=50, start=start, dt="rows")
-    runner = staged(CallRecorder())
-    assert len(runner._parts(50, 4 * 4 * 50 * 6 * 3)) > 4
-    engine = case.engine(runner)
-    for other in again(case):
-        assert_same(other.run(engine), other.run(other.engine()), exact=False)
-
-
 def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
     host = torch.empty(20)
-    device = torch.device("meta")  # any that is not the CPU
-    together = PackedResults(host.split([12, 8]), Buffers(device, torch.float32), device, mapped=False)
+    buffers = Buffers(torch.device("cpu"), torch.float32)
+    together = PackedResults(host.split([12, 8]), buffers)
     assert [tuple(x.shape) for x in together.device] == [(12,), (8,)]
     assert [(flat.numel(), target.data_ptr()) for flat, target in together._copied] == [(20, host.data_ptr())]
-    apart = PackedResults((host[:5], host[9:]), Buffers(device, torch.float32), device, mapped=False)
+    apart = PackedResults((host[:5], host[9:]), buffers)
     assert [target.data_ptr() for _, target in apart._copied] == [host.data_ptr(), host[9:].data_ptr()]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_what_the_engine_takes_to_the_device_by_itself_arrives_in_the_right_types(device):
+    device = torch.device(device)
+    values = {"actions": np.arange(6.0).reshape(2, 3), "start_index": np.array([1, 0]), "dt": np.array([[0.1]])}
+    values |= {"none": None, "tensor": torch.arange(3, dtype=torch.float64)}
+    found = to_device(values, Buffers(device, torch.float32), device)
+    assert found["none"] is None
+    kinds = {"actions": torch.float32, "start_index": torch.int64, "dt": torch.float64, "tensor": torch.float32}
+    for name, dtype in kinds.items():
+        assert found[name].dtype == dtype
+        got = found[name].cpu().numpy()
+        np.testing.assert_array_equal(got, np.asarray(values[name]).astype(got.dtype))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", MAPS)
+def test_calls_on_a_device_give_what_the_cpu_gives(kernel):
+    for start in ("one row", "pool"):
+        case = EngineCase(kernel=kernel, start=start)
+        engine, on_cpu = case.engine(device="cuda"), case.engine()
+        for _ in range(3):  # eagerly, recorded, replayed
+            assert_same(case.run(engine), case.run(on_cpu), exact=False)
 
 
 def test_without_graphs_nothing_is_kept_but_the_shared_memory():
@@ -283,7 +295,7 @@ def test_graphs_replay_with_new_inputs(cuda, space):
     on_cpu = EngineCase(dof=7).engine()
     for seed in range(4):
         assert_same(call(cuda, seed, space=space), call(on_cpu, seed, space=space), exact=False)
-    assert len(cuda._calls._runner.graphs) == len(cuda._calls._runner.graphs._replays) == 2
+    assert len(cuda._runner.graphs) == len(cuda._runner.graphs._replays) == 2
 
 
 @pytest.mark.gpu
@@ -306,7 +318,7 @@ def test_dropped_graphs_give_their_memory_back(cuda):
         for batch in range(1, 12):
             for seed in range(3):
                 assert_same(call(cuda, seed, batch), call(on_cpu, seed, batch), exact=False)
-        assert len(cuda._calls._runner.graphs) == 4
+        assert len(cuda._runner.graphs) == 4
         gc.collect()
         torch.cuda.empty_cache()
         used.append(torch.cuda.memory_allocated())

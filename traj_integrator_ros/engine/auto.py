@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-from ..kernels import ControlMap
+from .call import Call, Ends, Runner
 from .types import is_out_of_memory
-from .work import ForwardWork, Runner, VjpWork
 
 # Numbers of trajectories that are measured, and calls of each size: the first two prepare the device (`graphs`).
 BATCHES = tuple(4**power for power in range(9))
@@ -27,7 +26,6 @@ PREPARED, TIMED = 2, 5
 MOST_NUMBERS = 1 << 24
 
 Allocate = Callable[[tuple[int, ...]], Tensor]
-Work = ForwardWork | VjpWork
 
 
 class Crossover(NamedTuple):
@@ -58,17 +56,11 @@ class AutoRunner:
         self._allocate = allocate
         self._clock = clock
 
-    def forward(self, work: ForwardWork) -> None:
-        """Integrate."""
-        crossover = self._measured(work.kernel, work.actions.shape, work.dt)
-        runner = self.cpu if numbers_of(work.kernel, work.actions.shape) < crossover.forward else self.device
-        runner.forward(work)
-
-    def vjp(self, work: VjpWork) -> None:
-        """Pull back."""
-        crossover = self._measured(work.kernel, work.action.shape, work.dt)
-        runner = self.cpu if numbers_of(work.kernel, work.action.shape) < crossover.vjp else self.device
-        runner.vjp(work)
+    def run(self, call: Call) -> None:
+        """Compute a call."""
+        forward, vjp = self._measured(call)
+        most = forward if call.upstream is None else vjp
+        (self.cpu if numbers_of(call) < most else self.device).run(call)
 
     def is_for_cpu(self, numbers: int) -> bool:
         """Whether trajectories of so many numbers, and their vjp, go to the CPU; False before it is measured."""
@@ -79,21 +71,14 @@ class AutoRunner:
         self.cpu.release()
         self.device.release()
 
-    def _measured(self, kernel: ControlMap, shape: Sequence[int], dt: np.ndarray) -> Crossover:
+    def _measured(self, call: Call) -> Crossover:
         if self.crossover is None:
-            _, horizon, dof = shape
-            each = numbers_of(kernel, (1, horizon, dof))
-            trials = _Trials(kernel, horizon, dof, dt[:1], self._allocate)
-            self.crossover = Crossover(
-                self._first_won(each, trials.forward, lambda runner: runner.forward),
-                self._first_won(each, trials.vjp, lambda runner: runner.vjp),
-            )
+            trial, each = _Trial(call, self._allocate), numbers_of(call) // call.shape[0]
+            self.crossover = Crossover(self._first_won(each, trial.forward), self._first_won(each, trial.vjp))
             self.device.release()  # memory of the trials
         return self.crossover
 
-    def _first_won(
-        self, each: int, make: Callable[[int], Work], method: Callable[[Runner], Callable[[Work], None]]
-    ) -> float:
+    def _first_won(self, each: int, make: Callable[[int], Call]) -> float:
         """Size from which on the device is faster: between the last it loses at and the first that it wins at."""
         lost = 0
         for batch in BATCHES:
@@ -101,8 +86,8 @@ class AutoRunner:
             if lost and numbers > MOST_NUMBERS:
                 break
             try:
-                work = make(batch)
-                wins = self._time(method(self.device), work) < self._time(method(self.cpu), work)
+                call = make(batch)
+                wins = self._time(self.device, call) < self._time(self.cpu, call)
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -112,43 +97,47 @@ class AutoRunner:
             lost = numbers
         return math.inf
 
-    def _time(self, run: Callable[[Work], None], work: Work) -> float:
+    def _time(self, runner: Runner, call: Call) -> float:
         for _ in range(PREPARED):
-            run(work)
+            runner.run(call)
         times = []
         for _ in range(TIMED):
             begin = self._clock()
-            run(work)
+            runner.run(call)
             times.append(self._clock() - begin)
         return statistics.median(times)
 
 
-class _Trials(NamedTuple):
-    """The calls that are measured."""
+class _Trial(NamedTuple):
+    """Calls like another one that are measured."""
 
-    kernel: ControlMap
-    horizon: int
-    dof: int
-    dt: np.ndarray
+    like: Call
     allocate: Allocate
 
-    def forward(self, batch: int) -> ForwardWork:
-        start, actions = self._zeros(1, self.dof), self._zeros(batch, self.horizon, self.dof)
-        out = self.allocate((4, batch, self.kernel.output_horizon(self.horizon), self.dof))
-        return ForwardWork(self.kernel, actions, (start, None, None), None, self.dt, out)
+    def forward(self, batch: int) -> Call:
+        row = self._zeros(1, self.like.shape[2])
+        out = self.allocate((4, *self._output(batch)))
+        return self._call(batch, Ends((row, None, None), None, 1), (out,), actions=self._zeros(*self._shape(batch)))
 
-    def vjp(self, batch: int) -> VjpWork:
-        upstream = self._zeros(batch, self.kernel.output_horizon(self.horizon), self.dof)
-        start = tuple(self.allocate((1, self.dof)) for _ in range(3))
-        action = self.allocate((batch, self.horizon, self.dof))
-        return VjpWork(self.kernel, (upstream,) * 4, None, self.dt, action, start)
+    def vjp(self, batch: int) -> Call:
+        upstream = (self._zeros(*self._output(batch)),) * 4
+        results = [self.allocate(self._shape(batch)), *(self.allocate((1, self.like.shape[2])) for _ in range(3))]
+        return self._call(batch, Ends((), None, 1), tuple(results), upstream=upstream)
+
+    def _call(self, batch: int, start: Ends, results: tuple[Tensor, ...], **inputs: object) -> Call:
+        return Call(self.like.kernel, self._shape(batch), self.like.dt[:1], start, results=results, **inputs)
+
+    def _shape(self, batch: int) -> tuple[int, int, int]:
+        return (batch, *self.like.shape[1:])
+
+    def _output(self, batch: int) -> tuple[int, int, int]:
+        return batch, self.like.kernel.output_horizon(self.like.shape[1]), self.like.shape[2]
 
     def _zeros(self, *shape: int) -> np.ndarray:
         """Input in the dtype of the results, as it usually is."""
         return np.zeros(shape, self.allocate((1,)).numpy().dtype)
 
 
-def numbers_of(kernel: ControlMap, action_shape: Sequence[int]) -> int:
-    """Numbers in the trajectories of actions `[B, Ha, dof]`, as the measure of a call's size."""
-    batch, horizon, dof = action_shape
-    return 4 * batch * kernel.output_horizon(horizon) * dof
+def numbers_of(call: Call) -> int:
+    """Numbers in the trajectories of a call, as the measure of its size."""
+    return 4 * math.prod(call.output_shape)

@@ -37,9 +37,9 @@ class Buffers:
             RuntimeError: there is no memory left; see `is_out_of_memory`.
 
         """
-        return self.made(side, name, shape, math.prod(shape), lambda flat: flat.view(shape), dtype or self.dtype)
+        return self.cached(side, name, shape, math.prod(shape), lambda flat: flat.view(shape), dtype or self.dtype)
 
-    def made(
+    def cached(
         self,
         side: str,
         name: str,
@@ -81,12 +81,13 @@ class Buffers:
         return torch.empty(size, dtype=dtype, pin_memory=self._device.type == "cuda")
 
 
-def fitting(buffers: Buffers, name: str, value: Array) -> Tensor:
-    """Copy an array into the memory of that name, in its dtype, unless it is a tensor on the CPU that fits."""
+def fitting(buffers: Buffers, name: str, value: Array, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy an array into the memory of a name, in its dtype or `dtype`; a tensor on the CPU that fits stays itself."""
+    dtype = dtype or buffers.dtype
     if isinstance(value, np.ndarray):
-        target = buffers.view("input", name, value.shape)
+        target = buffers.view("input", name, value.shape, dtype)
         np.copyto(target.numpy(), value, casting="same_kind")
         return target
-    if value.dtype == buffers.dtype and value.is_contiguous() and value.device.type == "cpu":
+    if value.dtype == dtype and value.is_contiguous() and value.device.type == "cpu":
         return value.detach()
-    return buffers.view("input", name, tuple(value.shape)).copy_(value.detach())
+    return buffers.view("input", name, tuple(value.shape), dtype).copy_(value.detach())

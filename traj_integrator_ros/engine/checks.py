@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kernels import ControlMap
+from .call import NO_ENDS, Ends
 from .types import Array, IntegratorConfig, StartState, UpstreamGradient
 
 
@@ -58,6 +60,38 @@ def check_start_index(start_index: Array | None, rows: int, batch: int, name: st
     if index.min() < 0 or index.max() >= rows:
         raise ValueError(f"{name}_index: expected rows 0 to {rows - 1}, got {index.min()} to {index.max()}")
     return index
+
+
+def check_goal(
+    kernel: ControlMap,
+    goal: StartState | None,
+    goal_index: Array | None,
+    goal_rows: int | None,
+    shape: tuple[int, ...],
+) -> Ends:
+    """Return the goal of a call with actions of `shape`; if `goal` is None, `goal_rows` says whether there is one.
+
+    Raises:
+        ValueError: a goal, or a part of one, that the map does not take; a wrong shape, named.
+
+    """
+    batch, horizon, dof = shape
+    if goal is None and goal_rows is None:
+        if goal_index is not None:
+            raise ValueError("goal: expected a goal state with goal_index, got None")
+        return NO_ENDS
+    if not kernel.goal:
+        raise ValueError(f"goal: expected None, because control map {kernel.name} takes no goal")
+    if horizon < -kernel.goal_place:
+        raise ValueError(f"actions: expected at least {-kernel.goal_place} steps with a goal, got {horizon}")
+    given: tuple[Array | None, ...] = ()
+    if goal is not None:
+        goal_rows = check_start(goal, dof, "goal")
+        for name, rows in zip(("velocity", "acceleration"), goal.rows[1:], strict=True):
+            if rows is not None and name not in kernel.goal:
+                raise ValueError(f"goal.{name}: expected None, because control map {kernel.name} takes a position only")
+        given = goal.rows[: len(kernel.goal)]
+    return Ends(given, check_start_index(goal_index, goal_rows, batch, "goal"), goal_rows)
 
 
 def check_dt(dt: float | Array, batch: int, horizon: int, *, one_for: str | None = None) -> np.ndarray:

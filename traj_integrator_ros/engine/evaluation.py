@@ -1,8 +1,8 @@
-"""Costs of trajectories, with gradients: on the CPU by the fused C++ loops, elsewhere composed of torch operations."""
+"""Costs of trajectories, with gradients: on the CPU by the fused C++ loops, else composed of torch operations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -10,141 +10,89 @@ from torch import Tensor
 
 from ..kernels import CostTerm, QuadraticCost, quadratic_cost
 from .buffers import Buffers
-from .evaluation_work import Evaluation, EvaluationWork, Wanted
-from .fused_evaluation import fused_evaluation
-from .packing import Pack
+from .call import Call, Ends
+from .packing import to_device
 from .split import PartSizes
-from .types import Array, OutOfDeviceMemory, is_out_of_memory
-from .work import part_of_dt, part_of_rows
+from .types import Array, Evaluation, Wanted
 
 _STATE = ("position", "velocity", "acceleration")
-_BESIDE_LIMITS = 3
-"""Number of fields of a term before those of its limits."""
-
-Named = dict[str, Array | None]
 
 
-def evaluate(
-    work: EvaluationWork,
-    pack: Pack,
-    device: torch.device,
-    dtype: torch.dtype,
-    buffers: Buffers,
-    sizes: PartSizes,
-    *,
-    fused: bool,
+def composed_evaluation(
+    call: Call, cost: QuadraticCost, wanted: Wanted, device: torch.device, buffers: Buffers, sizes: PartSizes
 ) -> Evaluation:
-    """Compute costs and gradients; arrays are views of `buffers`, or new.
-
-    The C++ loops do it (`fused`) if there are any, except for the gradient of dt.
+    """Compute costs and gradients on a device, in parts if the whole does not fit; the arrays are new.
 
     Raises:
-        OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
+        OutOfDeviceMemory: one trajectory does not fit.
 
     """
-    try:
-        if fused and not work.wanted.dt:
-            return fused_evaluation(work, dtype, buffers)
-        return _composed(work, pack, device, sizes)
-    except OutOfDeviceMemory:
-        raise
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        buffers.clear()
-        raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
-
-
-def full_cost(cost: QuadraticCost, dof: int) -> QuadraticCost:
-    """Return the same cost with zeros for absent fields, and with limits for all outputs if any output has them.
-
-    A kernel that is compiled at its first use then has two variants instead of one for every choice of fields.
-    """
-    nothing = np.zeros(dof)
-    kept = len(CostTerm._fields) if any(term.limit_weight is not None for term in cost.outputs) else _BESIDE_LIMITS
-    return QuadraticCost(
-        *(CostTerm(*(nothing if field is None else field for field in term[:kept])) for term in cost.outputs),
-        duration_weight=cost.duration_weight,
-    )
-
-
-def _composed(work: EvaluationWork, pack: Pack, device: torch.device, sizes: PartSizes) -> Evaluation:
-    kernel, goal, wanted = work.kernel, work.goal, work.wanted
-    batch = work.actions.shape[0]
-    kinds = _STATE[: len(kernel.goal)] if goal.count is not None else ()
-    compiles = device.type == "cuda" and not kernel.uniform_dt_only  # the maps that the cost's kernel supports
-    cost = np.empty(batch, np.float64)
-    action = np.empty(work.actions.shape, np.float64) if wanted.action else None
-    count, dof = work.start_rows, work.actions.shape[2]
-    start = tuple(np.zeros((count, dof)) for _ in _STATE) if wanted.start else None
-    of_goal = tuple(np.zeros((goal.count, dof)) for _ in kinds) if wanted.goal and kinds else None
-    dt = np.zeros(work.dt.shape) if wanted.dt else None
-    terms = full_cost(work.cost, dof) if compiles else work.cost
-
-    def rows_of(rows: Sequence[Array | None], index: np.ndarray | None, of: str, begin: int, end: int) -> Named:
-        taken = part_of_rows(tuple(rows), index, begin, end)
-        like = next((row for row in taken if row is not None), None)
-        named = {f"{of}_{kind}": row for kind, row in zip(_STATE, taken, strict=False)}
-        wants = wanted.start if of == "start" else wanted.goal
-        if wants and like is not None:  # absent rows are zero, and have a gradient, too
-            named = {name: np.zeros(like.shape) if row is None else row for name, row in named.items()}
-        return named
+    kernel, (batch, _, dof) = call.kernel, call.shape
+    kinds = _STATE[: len(kernel.goal)] if call.goal.count is not None else ()
+    costs = np.empty(batch, np.float64)
+    action = np.empty(call.shape, np.float64) if wanted.action else None
+    start = tuple(np.zeros((call.start.count, dof)) for _ in _STATE) if wanted.start else ()
+    goal = tuple(np.zeros((call.goal.count, dof)) for _ in kinds) if wanted.goal else ()
+    dt = np.zeros(call.dt.shape) if wanted.dt else None
 
     def part(begin: int, end: int) -> None:
+        some = call.part(begin, end)
         variables = {
-            "action": work.actions[begin:end],
-            **rows_of(work.start, work.start_index, "start", begin, end),
-            **rows_of(goal.rows[: len(kinds)], goal.index, "goal", begin, end),
-            "dt": part_of_dt(work.dt, begin, end),
+            "action": some.actions,
+            **_rows("start", some.start, wants_all=wanted.start),
+            **_rows("goal", some.goal._replace(rows=some.goal.rows[: len(kinds)]), wants_all=wanted.goal),
+            "dt": some.dt,
         }
-        indices = {
-            f"{of}_index": index[begin:end]
-            for of, index in (("start", work.start_index), ("goal", goal.index))
-            if index is not None
-        }
-        of_terms = {
-            f"{name} of {i}": _rows_of_term(value, name, begin, end)
-            for i, term in enumerate(terms.outputs)
+        indices = {"start_index": some.start.index, "goal_index": some.goal.index}
+        terms = {
+            f"{name} of {place}": _rows_of_term(value, name, begin, end)
+            for place, term in enumerate(cost.outputs)
             for name, value in term._asdict().items()
         }
-        given = pack({**variables, **indices, **of_terms})
+        given = to_device({**variables, **indices, **terms}, buffers, device)
         variables = {name: None if given[name] is None else given[name].detach() for name in variables}
-        asked = [name for name, value in variables.items() if value is not None and wanted[_place(name)]]
+        asked = [name for name, value in variables.items() if value is not None and _is_wanted(name, wanted)]
         for name in asked:
             variables[name].requires_grad_()
         cost_given = QuadraticCost(
-            *(CostTerm(*(given[f"{name} of {i}"] for name in CostTerm._fields)) for i in range(len(terms.outputs))),
-            duration_weight=terms.duration_weight,
+            *(CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields)) for place in range(len(cost.outputs))),
+            duration_weight=cost.duration_weight,
         )
+        given_indices = {name: given[name] for name in indices if given[name] is not None}
         with torch.enable_grad():
-            values = quadratic_cost(
-                cost=cost_given, control_map=kernel, **variables, **{name: given[name] for name in indices}
-            )
+            values = quadratic_cost(cost=cost_given, control_map=kernel, **variables, **given_indices)
             total = values.double().sum()
         found = {"cost": values.detach()}
         if asked and total.requires_grad:
             gradients = torch.autograd.grad(total, [variables[name] for name in asked], allow_unused=True)
             found |= {name: value for name, value in zip(asked, gradients, strict=True) if value is not None}
         found = _on_host(found)
-        cost[begin:end] = found["cost"]
+        costs[begin:end] = found["cost"]
         if action is not None:
             action[begin:end] = found.get("action", 0.0)
-        for of, totals, index in (("start", start, work.start_index), ("goal", of_goal, goal.index)):
-            for kind, total_of in zip(_STATE, totals or (), strict=False):
-                if f"{of}_{kind}" in found:
-                    shared = index is not None or total_of.shape[0] == 1
-                    into = total_of if shared else total_of[begin:end]
-                    into += found[f"{of}_{kind}"]
+        for name, totals, of_end in (("start", start, call.start), ("goal", goal, call.goal)):
+            for kind, total_of in zip(_STATE, totals, strict=False):
+                into = total_of if of_end.are_shared(batch) else total_of[begin:end]
+                into += found.get(f"{name}_{kind}", 0.0)
         if dt is not None and "dt" in found:
             into = dt if dt.shape[0] == 1 else dt[begin:end]
             into += found["dt"]
 
-    sizes.run(("evaluate", kernel.name, work.actions.shape[1]), batch, part)
-    return Evaluation(cost, action, start, of_goal, dt)
+    sizes.run(("evaluate", kernel.name, call.shape[1]), batch, part)
+    return Evaluation(costs, action, start or None, goal or None, dt)
 
 
-def _place(name: str) -> int:
-    return Wanted._fields.index(name.split("_")[0])
+def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
+    """Rows by name; with `wants_all`, zeros for absent ones, which have a gradient, too."""
+    like = next((rows for rows in ends.rows if rows is not None), None)
+    named = {f"{name}_{kind}": rows for kind, rows in zip(_STATE, ends.rows, strict=False)}
+    if wants_all and like is not None:
+        named = {name: np.zeros(like.shape) if rows is None else rows for name, rows in named.items()}
+    return named
+
+
+def _is_wanted(name: str, wanted: Wanted) -> bool:
+    return getattr(wanted, name.split("_")[0])
 
 
 def _rows_of_term(value: Array | None, name: str, begin: int, end: int) -> Array | None:

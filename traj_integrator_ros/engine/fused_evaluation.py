@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import ControlMap, SplineForm
+from ..kernels import ControlMap, QuadraticCost, SplineForm
 from .buffers import Buffers
-from .evaluation_work import Evaluation, EvaluationWork
-from .goal import NO_GOAL, actions_to_goal, gradient_to_goal
-from .types import Array
+from .call import Call
+from .goal import gradient_to_goal, replaces_action, with_goal_in_actions
+from .types import Array, Evaluation, Wanted
 
 _NO_ENDS = (None,) * 8
 _KINDS = 3
 """Kinds of rows of start or goal: position, velocity and acceleration."""
 
 
-def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers) -> Evaluation:
+def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers) -> Evaluation:
     """Compute costs and gradients, except that of dt; arrays are views of `buffers`, or new.
 
     Raises:
@@ -30,10 +30,10 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     """
     from ..kernels import native
 
-    kernel, goal, wanted = work.kernel, work.goal, work.wanted
-    shape = batch, _, dof = tuple(work.actions.shape)
-    replaces = goal.count is not None and kernel.goal_place
-    results = buffers.made(
+    kernel, goal, shape = call.kernel, call.goal, call.shape
+    batch, _, dof = shape
+    replaces = replaces_action(call)
+    results = buffers.cached(
         "output", "evaluation", shape, batch + math.prod(shape), lambda flat: _Results.of(flat, shape)
     )
     # The gradient of a goal position is taken from that of the actions.
@@ -44,21 +44,17 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     if starts or goals:
         ends = buffers.view("output", "gradients of the ends", (2 * _KINDS, batch, dof), torch.float64).numpy()
         into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[_KINDS : _KINDS + goals])))
-    if replaces:
-        actions = actions_to_goal(work.actions, goal, kernel.goal_place, buffers)
-        given = _given(work._replace(actions=actions, goal=NO_GOAL))
-    else:
-        given = _given(work)
+    given = _given(with_goal_in_actions(call, buffers) if replaces else call, cost)
     number = _number(kernel)
     done = native.quadratic_cost_into(number, *given, results.cost, action, into)
     if not done and not native.quadratic_cost_into(number, *_contiguous(given), results.cost, action, into):
-        shapes = [None if rows is None else list(rows.shape) for rows in (work.actions, *work.start, *goal.rows)]
+        shapes = [None if rows is None else list(rows.shape) for rows in call.inputs.values()]
         raise ValueError(f"arrays: expected real numbers in shapes that belong together, got {shapes}")
-    if work.cost.duration_weight is not None:
-        results.cost[:] += work.cost.duration_weight * kernel.duration(work.dt, work.actions.shape[1])
+    if cost.duration_weight is not None:
+        results.cost[:] += cost.duration_weight * kernel.duration(call.dt, shape[1])
     of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[_KINDS : _KINDS + goals]) if goals else None
     if replaces and wanted.goal:
-        row = torch.empty(goal.count, dof, dtype=dtype)
+        row = torch.empty(goal.count, dof, dtype=buffers.dtype)
         gradient_to_goal(results.action_tensor, row, goal.index, kernel.goal_place)
         of_goal = (row.numpy(),)
     elif replaces and wanted.action:
@@ -66,24 +62,17 @@ def fused_evaluation(work: EvaluationWork, dtype: torch.dtype, buffers: Buffers)
     return Evaluation(
         results.cost,
         results.action if wanted.action else None,
-        tuple(_summed(rows, work.start_index, work.start_rows) for rows in ends[:starts]) if starts else None,
+        tuple(_summed(rows, call.start.index, call.start.count) for rows in ends[:starts]) if starts else None,
         of_goal,
         None,
     )
 
 
-def _given(work: EvaluationWork) -> tuple[Array | tuple | None, ...]:
+def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
     """The inputs in the order of the loops' arguments."""
-    position, velocity, acceleration, jerk = work.cost.outputs
-    return (
-        (*work.start, None),
-        work.start_index,
-        _four(work.goal.rows),
-        None if work.goal.count is None else work.goal.index,
-        work.actions,
-        work.dt,
-        (*position, *velocity, *acceleration, *jerk),
-    )
+    terms = tuple(part for term in cost.outputs for part in term)
+    ends = (_four(call.start.rows), call.start.index, _four(call.goal.rows), call.goal.index)
+    return (*ends, call.actions, call.dt, terms)
 
 
 def _number(kernel: ControlMap) -> object:

@@ -2,44 +2,61 @@
 
 Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are on the CPU, as tensors or as numpy arrays.
 After the first calls of a kind nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
-read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`), without copies if it is small
-(`engine.mapped`). Batches that do not fit on the device are computed in parts (`engine.split`).
+read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`). Batches that do not fit on the
+device are computed in parts (`engine.split`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..kernels import (
     Backend,
     ControlMap,
     ControlSpace,
-    CostTerm,
     QuadraticCost,
     SplineForm,
     Trajectory,
     backend_info,
     default_backend,
 )
-from .auto import Crossover
-from .calls import Calls
-from .evaluation_work import USUALLY_WANTED, Evaluation, Wanted
-from .signatures import takes_what
+from . import split
+from .auto import AutoRunner, Crossover, numbers_of
+from .buffers import Buffers
+from .call import NO_ENDS, Call, Runner
+from .calls import CheckedCalls
+from .checks import check_upstream
+from .direct import DirectRunner
+from .dt import vjp_dt
+from .evaluation import composed_evaluation
+from .fused_evaluation import fused_evaluation
+from .goal import gradient_to_goal, replaces_action, with_goal_in_actions
+from .results import Results, gradient_memory, gradient_size, trajectory_memory
+from .signatures import same_arguments_as
+from .staged import StagedRunner
 from .types import (
+    DTYPES,
+    USUALLY_WANTED,
     Array,
+    Evaluation,
     Gradient,
     GradientArrays,
     IntegratorConfig,
     OutOfDeviceMemory,
     StartState,
     UpstreamGradient,
+    Wanted,
+    is_out_of_memory,
     resolve_device,
 )
-from .work import Runner
+from .warm_up import call_every_kind
 
 __all__ = [
     "Evaluation",
@@ -53,6 +70,10 @@ __all__ = [
     "Wanted",
     "resolve_device",
 ]
+
+
+_SAME_MEMORY = ("device", "dtype", "max_graphs")
+"""Fields of the configuration that memory depends on."""
 
 
 class TrajectoryIntegrator:
@@ -72,8 +93,13 @@ class TrajectoryIntegrator:
 
     def __init__(self, config: IntegratorConfig, runner: Runner | None = None) -> None:
         self.config = config
-        self._calls = Calls(config, runner)
-        self.device, self.dtype = self._calls.device, self._calls.dtype
+        self.device = resolve_device(config.device)
+        self.dtype = DTYPES[config.dtype]
+        self._buffers = Buffers(self.device, self.dtype)
+        self._inputs = Buffers(self.device, self.dtype)  # of what the runner does not do
+        self._runner = self._make_runner() if runner is None else runner
+        self._sizes = split.PartSizes(str(self.device), partial(_free, self._runner, self._inputs))
+        self._calls = CheckedCalls(config)
 
     @property
     def backend(self) -> str:
@@ -83,7 +109,7 @@ class TrajectoryIntegrator:
     @property
     def crossover(self) -> Crossover | None:
         """Sizes from which on the device computes instead of the CPU; None if one computes all, or before measuring."""
-        return self._calls.crossover
+        return self._runner.crossover if isinstance(self._runner, AutoRunner) else None
 
     @property
     def place(self) -> str:
@@ -146,13 +172,18 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
-        results = self._calls.integrate(start, actions, dt, control_space, start_index, goal, goal_index, spline)
-        return results.array
+        ends = (start, 1, start_index, goal, goal_index, None)
+        call = self._calls.checked(actions.shape, dt, control_space, spline, ends, actions)
+        if replaces_action(call):
+            call = with_goal_in_actions(call, self._buffers)
+        results = self._results("trajectory", (4, *call.output_shape), trajectory_memory)
+        split.run(call.into(results.tensors), self._runner, self._sizes)
+        return results.arrays
 
-    @takes_what(integrate_array)
+    @same_arguments_as(integrate_array)
     def integrate(self, *arguments: object, **named: object) -> Trajectory:
         """Integrate as `integrate_array` does, into four CPU tensors `[B, H, dof]`."""
-        return self._calls.integrate(*arguments, **named).trajectory
+        return Trajectory(*torch.from_numpy(self.integrate_array(*arguments, **named)).unbind())
 
     def vjp_arrays(
         self,
@@ -201,17 +232,26 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
-        shape, ends = (actions, batch, action_horizon), (goal, goal_index, goal_rows)
-        memory, dt_gradient = self._calls.vjp(
-            start, upstream, *shape, dt, control_space, start_index, start_rows, *ends, spline, want_dt
-        )
-        return memory.arrays if dt_gradient is None else memory.arrays._replace(dt=dt_gradient.numpy())
+        if actions is None and want_dt:
+            raise ValueError("actions: the gradient of dt needs them, got None")
+        if actions is None and (batch is None or action_horizon is None):
+            raise ValueError(f"batch, action_horizon: expected both without actions, got {batch}, {action_horizon}")
+        shape = (batch, action_horizon, self.config.dof) if actions is None else actions.shape
+        ends = (start, start_rows, start_index, goal, goal_index, goal_rows)
+        call = self._calls.checked(shape, dt, control_space, spline, ends, None, tuple(upstream))
+        is_zero = not check_upstream(upstream, call.output_shape)
+        found = self._vjp(call, is_zero=is_zero)
+        if not want_dt:
+            return found
+        return found._replace(dt=np.zeros(np.shape(dt)) if is_zero else self._vjp_dt(call, actions, np.shape(dt)))
 
-    @takes_what(vjp_arrays)
+    @same_arguments_as(vjp_arrays)
     def vjp(self, *arguments: object, **named: object) -> Gradient:
         """Compute what `vjp_arrays` does, as CPU tensors."""
-        memory, dt_gradient = self._calls.vjp(*arguments, **named)
-        return memory.tensors if dt_gradient is None else memory.tensors._replace(dt=dt_gradient)
+        found = self.vjp_arrays(*arguments, **named)._asdict()
+        return Gradient(
+            **{name: None if found[name] is None else torch.from_numpy(found[name]) for name in Gradient._fields}
+        )
 
     def evaluate(
         self,
@@ -249,8 +289,17 @@ class TrajectoryIntegrator:
             OutOfDeviceMemory: one trajectory does not fit on the device.
 
         """
-        arguments = (dt, control_space, start_index, goal, goal_index, spline)
-        return self._calls.evaluate(start, actions, cost, *arguments, wanted)
+        ends = (start, 1, start_index, goal, goal_index, None)
+        call = self._calls.checked(actions.shape, dt, control_space, spline, ends, actions)
+        runner, device = self._runner, self.device
+        if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(call)):
+            runner, device = runner.cpu, torch.device("cpu")
+        try:
+            if isinstance(runner, DirectRunner) and not wanted.dt:
+                return fused_evaluation(call, cost, wanted, self._buffers)
+            return composed_evaluation(call, cost, wanted, device, self._inputs, self._sizes)
+        except (MemoryError, RuntimeError) as error:
+            raise self._host_is_full(error) from error
 
     def time_from_start(
         self,
@@ -277,50 +326,99 @@ class TrajectoryIntegrator:
     def with_changes(self, **changes: object) -> TrajectoryIntegrator:
         """Return an engine with some configuration fields changed; it takes over the memory if that still fits."""
         changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
-        same = ("device", "dtype", "max_graphs", "mapped_bytes")
-        if all(getattr(changed.config, name) == getattr(self.config, name) for name in same):
-            changed._calls.take_over(self._calls)
+        if all(getattr(changed.config, name) == getattr(self.config, name) for name in _SAME_MEMORY):
+            changed._buffers, changed._inputs = self._buffers, self._inputs
+            changed._runner, changed._sizes = self._runner, self._sizes
         return changed
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
         """Integrate and differentiate each `(batch, action horizon)`, so that the first real call is no slower.
 
         Where kernels are compiled at first use, this compiles all kernels that calls with one step length, or with one
-        for each step, need: for every choice of upstream gradients and start rows, for a start pool, for the gradient
-        of dt, for costs with and without limits. Compiled kernels are cached on disk.
+        for each step, need: for every choice of upstream gradients and start rows, for a start pool, and for the
+        gradient of dt. Compiled kernels are cached on disk.
         """
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
-            with self._calls.on_what_compiles() as compiles:
-                if compiles:
-                    self._compile_variants(actions)
+            self._compile(actions)
             for _ in range(2):  # a kind of call is recorded when it occurs for the second time
                 trajectory = self.integrate(start, actions)
                 self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
-        self._calls.release()
+        self._buffers.clear()
+        _free(self._runner, self._inputs)
+        self._sizes.forget()
 
-    def _compile_variants(self, actions: np.ndarray) -> None:
-        """Make one call of each kind that runs different machine code."""
-        batch, horizon, dof = actions.shape
-        some = np.zeros((batch, self.output_horizon(horizon), dof), np.float32)
-        steps = [None] if self.control_map().uniform_dt_only else [None, np.full(horizon, self.config.dt)]
-        given = list(itertools.product((None, some), repeat=4))[1:]
-        row = np.zeros((1, dof), np.float32)
-        starts = [StartState(row, *others) for others in itertools.product((None, row), repeat=2)]
-        for dt in steps:
-            for subset in given:
-                # The kernel for the gradient of dt is the same for all of them.
-                want_dt = subset is given[-1]
-                self.vjp(starts[-1], UpstreamGradient(*subset), actions=actions, dt=dt, want_dt=want_dt)
-            for index in (None, np.zeros(batch, np.int64)):
-                for given_start in starts:
-                    self.integrate(given_start, actions, dt, start_index=index)
-                for limit in (None, row[0]):
-                    term = CostTerm(weight=row[0], limit_weight=limit, lower=limit, upper=limit)
-                    self.evaluate(starts[-1], actions, QuadraticCost(*[term] * 4), dt, start_index=index)
-        pool = StartState(*[np.zeros((2, dof), np.float32)] * 3)
-        self.vjp(pool, UpstreamGradient(*given[-1]), actions=actions, start_index=np.zeros(batch, np.int64))
+    def _compile(self, actions: np.ndarray) -> None:
+        """Let the runner that compiles at first use, if there is one, do calls of every kind."""
+        configured = self._runner
+        self._runner = configured.device if isinstance(configured, AutoRunner) else configured
+        try:
+            if isinstance(self._runner, StagedRunner):
+                call_every_kind(self, actions)
+        finally:
+            self._runner = configured
+
+    def _vjp(self, call: Call, *, is_zero: bool) -> GradientArrays:
+        """The gradients but that of dt, in memory that the next call overwrites."""
+        goals = 0 if call.goal.count is None else len(call.kernel.goal)
+        sizes = (call.start.count, *call.shape, call.goal.count or 0, goals)
+        results = self._results("gradient", sizes, gradient_memory)
+        if is_zero:
+            results.arrays.values.fill(0)
+            return results.arrays
+        linear = call.without_rows()
+        if not replaces_action(call):
+            split.run(linear.into(results.tensors), self._runner, self._sizes)
+            return results.arrays
+        *kept, goal = results.tensors
+        split.run(linear._replace(goal=NO_ENDS, results=tuple(kept)), self._runner, self._sizes)
+        gradient_to_goal(kept[0], goal, call.goal.index, call.kernel.goal_place)
+        return results.arrays
+
+    def _vjp_dt(self, call: Call, actions: Array, shape: tuple[int, ...]) -> np.ndarray:
+        """The gradient of dt, in the shape in which dt was given."""
+        if call.goal.count is not None and not call.goal.rows:
+            raise ValueError("goal: the gradient of dt needs it, got None")
+        call = call._replace(actions=actions)
+        if replaces_action(call):
+            call = with_goal_in_actions(call, self._buffers)
+        return vjp_dt(call, self.device, self._inputs, self._sizes).reshape(shape).numpy()
+
+    def _make_runner(self) -> Runner:
+        if default_backend(self.device) is Backend.NATIVE:
+            return DirectRunner(self.dtype)
+        staged = StagedRunner(self.device, self.dtype, self.config.max_graphs)
+        if self.config.device != "auto" or default_backend(torch.device("cpu")) is not Backend.NATIVE:
+            return staged
+        return AutoRunner(DirectRunner(self.dtype), staged, partial(_pinned, self.dtype, self.device.type == "cuda"))
+
+    def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., Results]) -> Results:
+        """Host memory for the results of a call, as tensors and as arrays."""
+        size = math.prod(shape) if name == "trajectory" else gradient_size(shape)
+        try:
+            return self._buffers.cached("output", name, shape, size, partial(make, shape))
+        except (MemoryError, RuntimeError) as error:
+            raise self._host_is_full(error) from error
+
+    def _host_is_full(self, error: Exception) -> Exception:
+        """The error to raise: itself, unless the host has no memory left for results."""
+        if isinstance(error, OutOfDeviceMemory) or not is_out_of_memory(error):
+            return error
+        self._buffers.clear()
+        return OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}")
+
+
+# Functions, not methods: what holds a method of the engine would keep its memory until the garbage collector runs.
+
+
+def _free(runner: Runner, inputs: Buffers) -> None:
+    runner.release()
+    inputs.clear()
+
+
+def _pinned(dtype: torch.dtype, pin: bool, shape: tuple[int, ...]) -> Tensor:
+    return torch.empty(shape, dtype=dtype, pin_memory=pin)

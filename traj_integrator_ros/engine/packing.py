@@ -1,25 +1,20 @@
-"""Inputs and results of a call, each in one block of memory, so that at most one copy moves all of them."""
+"""Inputs and results of a call, each in one block of memory, so that one copy moves all of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .buffers import Buffers
-from .mapped import seen_by
+from .buffers import Buffers, fitting
 from .types import Array
 
 # Dtypes of the inputs that do not have the engine's dtype.
 _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
 _ALIGNMENT = 64
-
-Pack = Callable[[Mapping[str, Array | None]], dict[str, Tensor | None]]
-"""Takes inputs of one call to the device."""
-
 
 Places = dict[str, tuple[int, tuple[int, ...], torch.dtype]]
 """First byte, shape and dtype of each input that is there."""
@@ -30,29 +25,15 @@ class PackedInputs:
 
     Args:
         values: inputs with the shapes and dtypes of all that follow; None for absent ones.
-        buffers: where the memory comes from.
-        device: the kernels'.
-        dtype: the engine's.
-        mapped: the device reads the host's memory, if it can.
+        buffers: where the memory comes from, in the engine's dtype.
 
     """
 
-    def __init__(
-        self,
-        values: Mapping[str, Array | None],
-        buffers: Buffers,
-        device: torch.device,
-        dtype: torch.dtype,
-        *,
-        mapped: bool,
-    ) -> None:
-        places, size = _places(values, dtype)
+    def __init__(self, values: Mapping[str, Array | None], buffers: Buffers) -> None:
+        places, size = _places(values, buffers.dtype)
         self._on_host = buffers.view("output", "inputs", (size,), torch.uint8)
-        self._copied: Tensor | None = None
-        on_device = seen_by(device, self._on_host) if mapped else None
-        if on_device is None:
-            on_device = self._copied = buffers.view("input", "inputs", (size,), torch.uint8)
-        self.device = {name: _view(on_device, places.get(name)) for name in values}
+        self._on_device = buffers.view("input", "inputs", (size,), torch.uint8)
+        self.device = {name: _view(self._on_device, places.get(name)) for name in values}
         self._host = {name: _view(self._on_host, place) for name, place in places.items()}
         self._arrays = {name: tensor.numpy() for name, tensor in self._host.items()}
 
@@ -65,28 +46,21 @@ class PackedInputs:
                 self._host[name].copy_(value.detach())
 
     def upload(self) -> None:
-        """Start the one copy to the device, if it needs one."""
-        if self._copied is not None:
-            self._copied.copy_(self._on_host, non_blocking=True)
+        """Start the one copy to the device."""
+        self._on_device.copy_(self._on_host, non_blocking=True)
 
 
 class PackedResults:
-    """Device memory for results that go to `hosts`: `hosts` themselves, if the device can write to them.
+    """Device memory for results that go to `hosts`.
 
     Args:
         hosts: memory for the results, in the engine's dtype; one copy serves those that are adjacent.
         buffers: where the device's memory comes from.
-        device: the kernels'.
-        mapped: the device writes the host's memory, if it can.
 
     """
 
-    def __init__(self, hosts: Sequence[Tensor], buffers: Buffers, device: torch.device, *, mapped: bool) -> None:
+    def __init__(self, hosts: Sequence[Tensor], buffers: Buffers) -> None:
         self._copied: list[tuple[Tensor, Tensor]] = []
-        seen = [seen_by(device, host) if mapped else None for host in hosts]
-        if all(tensor is not None for tensor in seen):
-            self.device = seen
-            return
         size = sum(host.numel() for host in hosts)
         flat = buffers.view("input", "results", (size,))
         pieces = flat.split([host.numel() for host in hosts])
@@ -99,24 +73,23 @@ class PackedResults:
             self._copied += [(result, host)] if host.is_contiguous() else zip(result, host, strict=True)
 
     def download(self) -> None:
-        """Start the copies to the host, if there are any."""
+        """Start the copies to the host."""
         for result, host in self._copied:
             host.copy_(result, non_blocking=True)
 
 
-def packer(buffers: Buffers, device: torch.device, dtype: torch.dtype, mapped_bytes: int) -> Pack:
-    """Return what takes the inputs of a call to the device by one copy; up to `mapped_bytes` of them by none.
-
-    The tensors are valid until it is called again.
-    """
-
-    def pack(values: Mapping[str, Array | None]) -> dict[str, Tensor | None]:
-        inputs = PackedInputs(values, buffers, device, dtype, mapped=packed_size(values, dtype) <= mapped_bytes)
-        inputs.fill(values)
-        inputs.upload()
-        return inputs.device
-
-    return pack
+def to_device(values: Mapping[str, Array | None], buffers: Buffers, device: torch.device) -> dict[str, Tensor | None]:
+    """Return inputs as tensors on a device, in the memory of `buffers`: valid until it is called again."""
+    if device.type == "cpu":
+        kinds = {name: _DTYPES.get(name, buffers.dtype) for name in values}
+        return {
+            name: None if value is None else fitting(buffers, name, value, kinds[name])
+            for name, value in values.items()
+        }
+    inputs = PackedInputs(values, buffers)
+    inputs.fill(values)
+    inputs.upload()
+    return inputs.device
 
 
 def packed_size(values: Mapping[str, Array | None], dtype: torch.dtype) -> int:

@@ -1,4 +1,4 @@
-"""Host memory for the results of a call, in all the forms in which they are needed."""
+"""Host memory for the results of a call, as tensors for the runners and as arrays for the caller."""
 
 from __future__ import annotations
 
@@ -7,38 +7,30 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ..kernels import Trajectory
-from .types import Gradient, GradientArrays
+from .types import GradientArrays
 
 
-class ForwardResults(NamedTuple):
-    """`[4, B, H, dof]` in three forms."""
+class Results(NamedTuple):
+    """The same memory in two forms."""
 
-    tensor: Tensor
-    array: np.ndarray
-    trajectory: Trajectory
-
-    @classmethod
-    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> ForwardResults:
-        """View flat memory as results of `shape`."""
-        tensor = flat.view(shape)
-        return cls(tensor, tensor.numpy(), Trajectory(*tensor.unbind()))
+    tensors: tuple[Tensor, ...]
+    """As `Call.results` has them."""
+    arrays: np.ndarray | GradientArrays
 
 
-class VjpResults(NamedTuple):
-    """Gradients of actions and start rows in two forms."""
+def trajectory_memory(shape: tuple[int, ...], flat: Tensor) -> Results:
+    """View flat memory as trajectories `[4, B, H, dof]`."""
+    tensor = flat.view(shape)
+    return Results((tensor,), tensor.numpy())
 
-    tensors: Gradient
-    arrays: GradientArrays
 
-    @classmethod
-    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> VjpResults:
-        """View flat memory as results of `shape`, which is that of `gradient_size`."""
-        rows, batch, horizon, dof, goal_rows, goals = shape
-        parts = flat.split([batch * horizon * dof, *[rows * dof] * 3, *[goal_rows * dof] * goals])
-        views = [parts[0].view(batch, horizon, dof), *(part.view(-1, dof) for part in parts[1:])]
-        arrays = [view.numpy() for view in views]
-        return cls(Gradient(*views[:4], None, *views[4:]), GradientArrays(*arrays[:4], None, flat.numpy(), *arrays[4:]))
+def gradient_memory(shape: tuple[int, ...], flat: Tensor) -> Results:
+    """View flat memory as gradients; `shape` is that of `gradient_size`."""
+    rows, batch, horizon, dof, goal_rows, goals = shape
+    parts = flat.split([batch * horizon * dof, *[rows * dof] * 3, *[goal_rows * dof] * goals])
+    views = (parts[0].view(batch, horizon, dof), *(part.view(-1, dof) for part in parts[1:]))
+    arrays = [view.numpy() for view in views]
+    return Results(views, GradientArrays(*arrays[:4], None, flat.numpy(), *arrays[4:]))
 
 
 def gradient_size(shape: tuple[int, ...]) -> int:

@@ -10,7 +10,9 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def takes_what(other: Callable[Parameters, object]) -> Callable[[Callable[..., Result]], Callable[Parameters, Result]]:
+def same_arguments_as(
+    other: Callable[Parameters, object],
+) -> Callable[[Callable[..., Result]], Callable[Parameters, Result]]:
     """Declare that a method has the parameters of another one, for `help`, `inspect` and type checkers."""
 
     def declared(method: Callable[..., Result]) -> Callable[Parameters, Result]:

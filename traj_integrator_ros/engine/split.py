@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .call import Call, Runner
 from .types import OutOfDeviceMemory, is_out_of_memory
-from .work import ForwardWork, Runner, VjpWork
 
 Free = Callable[[], None]
 
@@ -56,31 +56,25 @@ class PartSizes:
         self._fitting.clear()
 
 
-def forward(work: ForwardWork, runner: Runner, sizes: PartSizes) -> None:
-    """Integrate, in parts if the whole does not fit."""
-    kind = ("forward", work.kernel.name, work.out.shape[2])
+def run(call: Call, runner: Runner, sizes: PartSizes) -> None:
+    """Compute a call, in parts if the whole does not fit; gradients of shared rows are summed in float64."""
+    batch = call.shape[0]
+    sums: list[_Sums] = []
 
     def part(begin: int, end: int) -> None:
-        runner.forward(work if end - begin == work.batch else work.part(begin, end))
+        if end - begin == batch:
+            return runner.run(call)
+        if not sums:
+            rows = () if call.upstream is None else call.results[1:]
+            sums.append(_Sums(rows[:3], call.start.are_shared(batch)))
+            sums.append(_Sums(rows[3:], call.goal.are_shared(batch)))
+        runner.run(call.part(begin, end, tuple(of_end.of_part() for of_end in sums)))
+        for of_end in sums:
+            of_end.add()
 
-    sizes.run(kind, work.batch, part)
-
-
-def vjp(work: VjpWork, runner: Runner, sizes: PartSizes) -> None:
-    """Compute the vjp, in parts if the whole does not fit; gradients of shared start rows are summed in float64."""
-    kind = ("vjp", work.kernel.name, work.action.shape[1])
-    start, goal = _Sums(work.start, work.sums_rows), _Sums(work.goal, work.sums_goals)
-
-    def part(begin: int, end: int) -> None:
-        if end - begin == work.batch:
-            return runner.vjp(work)
-        runner.vjp(work.part(begin, end, start.of_part(), goal.of_part()))
-        start.add()
-        goal.add()
-
-    sizes.run(kind, work.batch, part)
-    start.finish()
-    goal.finish()
+    sizes.run(call.kind, batch, part)
+    for of_end in sums:
+        of_end.finish()
 
 
 class _Sums:
@@ -88,14 +82,11 @@ class _Sums:
 
     def __init__(self, rows: tuple[Tensor, ...], are_shared: bool) -> None:
         self._rows = rows if are_shared else ()
-        self._are_shared = are_shared
         self._part: tuple[Tensor, ...] = ()
         self._totals: list[Tensor] = []
 
-    def of_part(self) -> tuple[Tensor, ...] | None:
-        """Memory for the sums of one part; None if each part has rows of its own."""
-        if not self._are_shared:
-            return None
+    def of_part(self) -> tuple[Tensor, ...]:
+        """Memory for the sums of one part."""
         if not self._part:
             self._part = tuple(torch.empty_like(rows) for rows in self._rows)
             self._totals = [torch.zeros_like(rows, dtype=torch.float64) for rows in self._rows]

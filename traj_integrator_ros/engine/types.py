@@ -47,9 +47,6 @@ class IntegratorConfig:
     """Longest action horizon; central differences give 4 more rows, splines give `steps` rows for each segment."""
     max_graphs: int = 16
     """Number of CUDA graphs that are kept: one for each kind and shape of call, with its own buffers; 0 for none."""
-    mapped_bytes: int | None = None
-    """Bytes of inputs and results up to which kernels on CUDA access the host's memory and nothing is copied; 0: always
-    copy; None: 64 KiB, or 32 MiB on a device that shares the host's memory (`engine.mapped`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "control_space", ControlSpace(self.control_space))
@@ -59,8 +56,6 @@ class IntegratorConfig:
         for name, least in (("dof", 1), ("max_batch", 1), ("max_horizon", 1), ("max_graphs", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
-        if self.mapped_bytes is not None and self.mapped_bytes < 0:
-            raise ValueError(f"mapped_bytes: expected at least 0, got {self.mapped_bytes}")
         if not (math.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt: expected a finite number of seconds > 0, got {self.dt}")
         try:
@@ -124,6 +119,33 @@ class GradientArrays(NamedTuple):
     goal_position: np.ndarray | None = None
     goal_velocity: np.ndarray | None = None
     goal_acceleration: np.ndarray | None = None
+
+
+class Wanted(NamedTuple):
+    """Which gradients of the sum of the costs are wanted."""
+
+    action: bool = True
+    start: bool = False
+    goal: bool = False
+    dt: bool = False
+
+
+USUALLY_WANTED = Wanted()
+
+
+class Evaluation(NamedTuple):
+    """Costs, and gradients of their sum; None if not wanted, or for a goal that is absent."""
+
+    cost: np.ndarray
+    """`[B]`."""
+    action: np.ndarray | None
+    """`[B, Ha, dof]`."""
+    start: tuple[np.ndarray, ...] | None
+    """Gradients of position, velocity and acceleration, `[S, dof]` each."""
+    goal: tuple[np.ndarray, ...] | None
+    """The same for the parts of the goal that the map takes."""
+    dt: np.ndarray | None
+    """Float64, `[1 or B, 1 or Ha]`."""
 
 
 class OutOfDeviceMemory(RuntimeError):

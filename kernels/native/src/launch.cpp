@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "compute.h"
-#include "device.h"
 #include "dt_gradient.h"
 #include "kept_memory.h"
 #include "problem.h"
@@ -16,21 +15,13 @@
 namespace traj_integrator {
 namespace {
 
-DeviceKernels* device = nullptr;
+at::Tensor empty(at::IntArrayRef shape, const at::Tensor& like) { return new_result(shape, like.scalar_type()); }
 
-at::Tensor empty(at::IntArrayRef shape, const at::Tensor& like) {
-  return like.device().is_cpu() ? new_result(shape, like.scalar_type()) : at::empty(shape, like.options());
-}
-
-at::Tensor contiguous_steps(const at::Tensor& dt, int64_t batch, int64_t horizon) {
+at::Tensor contiguous_double(const at::Tensor& dt, int64_t batch, int64_t horizon) {
   TORCH_CHECK_VALUE(dt.dim() == 2 && (dt.size(0) == 1 || dt.size(0) == batch) &&
                         (dt.size(1) == 1 || dt.size(1) == horizon),
                     "dt: expected shape [1 or ", batch, ", 1 or ", horizon, "], got ", dt.sizes());
-  return dt.contiguous();
-}
-
-at::Tensor contiguous_double(const at::Tensor& dt, int64_t batch, int64_t horizon) {
-  const at::Tensor steps = contiguous_steps(dt, batch, horizon);
+  const at::Tensor steps = dt.contiguous();
   return steps.scalar_type() == at::kDouble ? steps : steps.to(at::kDouble);
 }
 
@@ -46,7 +37,7 @@ void check_rows(const at::Tensor& index, int64_t rows) {
   }
 }
 
-// A contiguous index that is in range for all the pools; on a device its values are not checked.
+// A contiguous index that is in range for all the pools.
 at::Tensor checked_index(const at::Tensor& index, int64_t batch, int64_t rows) {
   if (!index.defined()) return index;
   TORCH_CHECK_VALUE(index.dim() == 1 && index.size(0) == batch, "start_index: expected shape [", batch, "], got ",
@@ -54,7 +45,6 @@ at::Tensor checked_index(const at::Tensor& index, int64_t batch, int64_t rows) {
   TORCH_CHECK_TYPE(index.scalar_type() == at::kInt || index.scalar_type() == at::kLong,
                    "start_index: expected int32 or int64, got ", index.scalar_type());
   const at::Tensor contiguous = index.contiguous();
-  if (device_kernels_on(index.device().type()) != nullptr) return contiguous;
   if (index.scalar_type() == at::kInt) {
     check_rows<int32_t>(contiguous, rows);
   } else {
@@ -195,12 +185,6 @@ const char* end_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-void set_device_kernels(DeviceKernels* kernels) { device = kernels; }
-
-DeviceKernels* device_kernels_on(c10::DeviceType type) {
-  return device != nullptr && device->type == type ? device : nullptr;
-}
-
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return false;
   return static_cast<const char*>(a.const_data_ptr()) < end_of(b) &&
@@ -212,8 +196,7 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
   TORCH_CHECK_VALUE(action.dim() == 3 && action.size(1) >= 1, "action: expected shape [batch, horizon >= 1, dof], got ",
                     action.sizes());
   const int64_t batch = action.size(0), horizon = action.size(1), dof = action.size(2);
-  DeviceKernels* const elsewhere = device_kernels_on(action.device().type());
-  if (is_half(action.scalar_type()) && elsewhere == nullptr) {
+  if (is_half(action.scalar_type())) {
     TORCH_CHECK_TYPE(into == nullptr, "out: expected float32 or float64, got ", action.scalar_type());
     OptionalTensors wide;
     for (int k = 0; k < kStartRows; ++k) wide[k] = start[k].defined() ? start[k].to(at::kFloat) : start[k];
@@ -221,7 +204,7 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
     for (at::Tensor& output : outputs) output = output.to(action.scalar_type());
     return outputs;
   }
-  if (elsewhere == nullptr) check_dtype(action);
+  check_dtype(action);
   const auto [rows, checked] = checked_start(action, start, index);
   const at::Tensor actions = action.contiguous();
   const std::array<int64_t, 3> shape{batch, output_horizon(map, horizon), dof};
@@ -233,10 +216,6 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
     } else {
       outputs[k] = empty(shape, action);
     }
-  }
-  if (elsewhere != nullptr) {
-    elsewhere->forward(map, actions, rows, checked, contiguous_steps(dt, batch, horizon), outputs);
-    return outputs;
   }
   const at::Tensor steps = contiguous_double(dt, batch, horizon);
   if (actions.scalar_type() == at::kFloat) {
@@ -257,8 +236,7 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
   }
   TORCH_CHECK_VALUE(like.defined(), "upstream: expected at least one gradient, got none");
   std::array<at::Tensor, 5> gradients;
-  DeviceKernels* const elsewhere = device_kernels_on(like.device().type());
-  if (is_half(like.scalar_type()) && elsewhere == nullptr) {
+  if (is_half(like.scalar_type())) {
     TORCH_CHECK_TYPE(!action_into.defined(), "out: expected float32 or float64, got ", like.scalar_type());
     OptionalTensors wide;
     for (int k = 0; k < kOutputs; ++k) wide[k] = upstream[k].defined() ? upstream[k].to(at::kFloat) : upstream[k];
@@ -268,7 +246,7 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
     }
     return gradients;
   }
-  if (elsewhere == nullptr) check_dtype(like);
+  check_dtype(like);
   TORCH_CHECK_VALUE(like.dim() == 3 && action_horizon >= 1, "upstream: expected shape [batch, horizon, dof], got ",
                     like.sizes());
   const int64_t batch = like.size(0), dof = like.size(2);
@@ -289,11 +267,6 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
     gradients[k + 1] = empty({start_rows[k], dof}, like);
   }
   const at::Tensor checked = checked_index(index, batch, pool);
-  if (elsewhere != nullptr) {
-    const at::Tensor steps = contiguous_steps(dt, batch, action_horizon);
-    elsewhere->vjp(map, contiguous, checked, steps, action_horizon, truncate_terminal, gradients);
-    return gradients;
-  }
   const at::Tensor steps = contiguous_double(dt, batch, action_horizon);
   if (like.scalar_type() == at::kFloat) {
     vjp<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "autograd.h"
 #include "bspline_python.h"
@@ -15,7 +14,6 @@
 #include "kept_memory.h"
 #include "borrowed_calls.h"
 #include "python_arguments.h"
-#include "replay.h"
 
 namespace traj_integrator {
 namespace {
@@ -49,32 +47,12 @@ std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& up
   return result;
 }
 
-PyObject* python_kept_dt = nullptr;  // owned
-// Number of step lengths, given as numbers, that are kept on devices; calls with further ones are left to the operator.
-constexpr size_t kMostKept = 1024;
-
-// A step length on a device, created once and kept permanently, because a captured graph may still read it.
-Tensor kept_dt(double seconds, c10::Device device) {
-  static std::map<std::pair<double, c10::DeviceIndex>, Tensor> kept;  // under the GIL
-  const auto found = kept.find({seconds, device.index()});
-  if (found != kept.end()) return found->second;
-  if (python_kept_dt == nullptr || kept.size() >= kMostKept) return {};
-  namespace py = pybind11;
-  const py::object made = py::reinterpret_borrow<py::object>(python_kept_dt)(seconds, py::cast(device));
-  if (made.is_none()) return {};
-  return kept[{seconds, device.index()}] = made.cast<Tensor>();
-}
-
 }  // namespace
 
 bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tensor& dt) {
   if (PyFloat_CheckExact(object)) {
     const double seconds = PyFloat_AS_DOUBLE(object);
     if (!(seconds > 0 && std::isfinite(seconds))) return false;
-    if (device_kernels_on(action.device().type()) != nullptr) {
-      dt = kept_dt(seconds, action.device());
-      return dt.defined();
-    }
     dt = Tensor(at::detail::empty_cpu({1, 1}, at::kDouble, false, std::nullopt));
     *dt.mutable_data_ptr<double>() = seconds;
     return true;
@@ -90,13 +68,6 @@ bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tens
 }
 
 namespace {
-
-// Only devices compute half types without conversion.
-bool is_computed(const Tensor& action) {
-  const at::ScalarType dtype = action.scalar_type();
-  if (dtype == at::kFloat || dtype == at::kDouble) return true;
-  return (dtype == at::kHalf || dtype == at::kBFloat16) && device_kernels_on(action.device().type()) != nullptr;
-}
 
 // step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
 //
@@ -117,7 +88,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   for (const Tensor& rows : start) {
     if (rows.defined() && (rows.dim() != 2 || rows.size(0) != start[0].size(0))) Py_RETURN_NONE;
   }
-  if (!is_computed(action)) Py_RETURN_NONE;
+  if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
   if (!unpack_dt(args[6], args[8] == Py_True, action, dt)) Py_RETURN_NONE;
   if (row_of(map).one_dt && dt.size(1) != 1) Py_RETURN_NONE;
   const bool truncate = args[9] == Py_True;
@@ -221,8 +192,6 @@ PyMethodDef fast_methods[] = {
     {"step_into", as_method(&step_into), METH_FASTCALL,
      "A map on arrays borrowed from Python, into another; False, having done nothing, where one does not suit."},
     {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its vjp."},
-    {"replay_on", as_method(&replay_on), METH_FASTCALL, "Sets what launches kernels on a type of devices: see replay.py."},
-    {"replay_plans", &replay_plans, METH_NOARGS, "How many kinds of calls are launched without Python."},
     {"quadratic_cost_into", as_method(&quadratic_cost_into), METH_FASTCALL,
      "The quadratic cost of trajectories and its gradients on borrowed buffers."},
 };
@@ -252,8 +221,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     python_vjp = vjp.inc_ref().ptr();
     set_general_vjp(&vjp_in_python);
   }, "Sets the function that computes gradients that are differentiated again, batched or traced.");
-  module.def("set_kept_dt", [](const py::object& make) { python_kept_dt = make.inc_ref().ptr(); },
-             "Sets the function that makes a permanent step length on a device; it may return None.");
   module.def("kept_bytes", &kept_bytes);
   module.def("release_kept_memory", &release_kept_memory);
   for (PyMethodDef& method : fast_methods) {

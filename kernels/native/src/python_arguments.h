@@ -17,7 +17,7 @@ inline bool unpack(PyObject* object, at::Tensor& tensor) {
   if (object == Py_None) return true;
   if (!THPVariable_CheckExact(object)) return false;
   tensor = THPVariable_Unpack(object);
-  return is_plain_on_cpu(tensor);
+  return is_plain(tensor);
 }
 
 // The same, but all of them are on the device of the first: the CPU, or a device for which kernels are set.

@@ -157,7 +157,7 @@ void check(const SplineArguments& a) {
 Nine differentiable_spline_vjp(const SplineVjpArguments& a) {
   bool ordinary = !at::GradMode::is_enabled() && no_mode_is_active();
   for (const Tensor& gradient : a.upstream) {
-    if (gradient.defined()) ordinary = ordinary && is_plain_on_cpu(gradient);
+    if (gradient.defined()) ordinary = ordinary && is_plain(gradient);
   }
   if (ordinary) {
     return launch_spline_vjp(a.form, a.upstream, a.start_index, a.goal_index, a.dt, a.start_rows, a.goal_rows, a.points,

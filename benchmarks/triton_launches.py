@@ -12,7 +12,7 @@ import torch
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
-_NAMES = ("clique", "clique_central", "scan", "start_gradients", "bspline", "quadratic_cost", "dt_gradient")
+_NAMES = ("clique", "clique_central", "scan", "start_gradients", "bspline", "dt_gradient")
 MODULES = tuple(f"{_PACKAGE}.{name}" for name in _NAMES)
 """Those that start kernels."""
 SCAN = f"{_PACKAGE}.scan"
@@ -122,28 +122,6 @@ LAUNCHES |= {
 }
 
 
-def _launch_cost(name: str, dtype: torch.dtype) -> None:
-    """The cost of a map with everything there: all terms, those that may for each trajectory, and a start pool."""
-    from traj_integrator_ros.kernels.triton.quadratic_cost import quadratic_cost
-
-    horizon, dof = 32, 7
-
-    def empty(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
-
-    rows, joint = empty(_B, horizon, dof), empty(dof)
-    terms = [(rows, rows, empty(_B, dof), joint, joint, joint)] * 4
-    pools, idx = [empty(_POOL, dof) for _ in range(3)], empty(_B, dtype=torch.int32)
-    quadratic_cost(name, rows, pools, idx, empty(1, horizon, dtype=torch.float64), terms, (True,) * 4)
-
-
-LAUNCHES |= {
-    f"cost of {name} {str(dtype).removeprefix('torch.')} dt/step": functools.partial(_launch_cost, name, dtype)
-    for name in ("clique", "velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk")
-    for dtype in (torch.float32, torch.float64)
-}
-
-
 def _launch_dt(name: str, scheme: dict[str, object], dtype: torch.dtype, per_step: bool) -> None:
     """The gradient of dt, one for each trajectory or for each of its steps, with all upstream gradients and a pool."""
     from traj_integrator_ros.kernels.triton.dt_gradient import dt_gradient
@@ -168,12 +146,6 @@ LAUNCHES |= {
     for dtype in (torch.float32, torch.float64)
     for per_step in ((False,) if name == "clique_central" else (False, True))
 }
-KEPT_LAUNCHES = tuple(
-    name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|dt/step H32 D7|degree 4 to a goal)", name)
-)
-"""Those of the kept table."""
-OTHER_DTYPES = tuple(name for name in LAUNCHES if re.search(r"(float64|bfloat16) one dt H32 D7", name))
-"""Kept for one architecture."""
 QUICK = tuple(
     name
     for name in LAUNCHES

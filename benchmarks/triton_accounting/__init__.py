@@ -1,1 +1,0 @@
-"""Needs of each Triton kernel, compiled without a GPU: registers, shared memory, bytes, and their consequences."""
