@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("build", "tests", "sweep", "engine", "peers")
 BATCHES, DRY_BATCHES = (1, 10, 100, 1000, 10_000, 100_000), (2,)
 ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
-"""Denser where copies may begin to pay."""
+"""Denser where the device may begin to win."""
 DRY_MAPS = ("clique", "jerk")
 ROUNDS, SAMPLE_S = 9, 0.02
 TOY = {"DEVICE": "cpu", "BACKEND": "triton", "HORIZON": 8}

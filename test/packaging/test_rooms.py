@@ -30,7 +30,7 @@ WITHIN_KERNELS: dict[str, set[str]] = {
     "splines": {""},
     "maps": {"", "sharding", "splines"},
     "native": {"", "splines"},
-    "triton": {"", "maps", "splines"},
+    "triton": {"", "splines"},
     "costs": {"", "maps", "sharding", "splines"},
     "dropin": {"", "maps"},
     "retime": {""},
