@@ -39,7 +39,7 @@ def quadratic_cost(
 ) -> Tensor:
     """Return the cost of the trajectories of `control_map`: squared deviations and violations of limits, and duration.
 
-    On the CPU, and on CUDA except for central differences and splines, one pass computes map, cost and the gradients of
+    On the CPU, one pass computes map, cost and the gradients of
     actions, start and goal, in float64 for every dtype: no trajectory is written to memory, and the gradients are ready
     as soon as the cost is. For a gradient of dt or of the cost's own tensors, for a second derivative and under
     transforms, the cost is composed of the operators of the maps and torch's own. It is differentiable in every tensor

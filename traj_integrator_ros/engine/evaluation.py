@@ -55,7 +55,10 @@ def composed_evaluation(
         for name in asked:
             variables[name].requires_grad_()
         cost_given = QuadraticCost(
-            *(CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields)) for place in range(len(cost.outputs))),
+            *(
+                CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields))
+                for place in range(len(cost.outputs))
+            ),
             duration_weight=cost.duration_weight,
         )
         given_indices = {name: given[name] for name in indices if given[name] is not None}
