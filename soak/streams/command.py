@@ -92,7 +92,8 @@ def judged(task: Task) -> Verdict:
 
 def kind_of(options: argparse.Namespace) -> Kind:
     """The kind of scenes that options ask for."""
-    kind = Kind(hard=not options.blending, transport=tuple(x / 1e3 for x in options.transport), lag=options.lag / 1e3)
+    transport = tuple(x / 1e3 for x in options.transport)
+    kind = Kind(hard=not options.blending, transport=transport, lag=options.lag / 1e3, limits=options.limits)
     if options.without_state:
         wanted = set(options.with_kind)
         kind = replace(kind, with_state=False, **{name: name in wanted for name in ("encoder", "droop", "restarts")})
@@ -149,6 +150,8 @@ def _reproduction(options: argparse.Namespace) -> str:
         parts.append("--transport {:g} {:g}".format(*options.transport))
     if options.lag != _LAG_MS:
         parts.append(f"--lag {options.lag:g}")
+    if options.limits != "both":
+        parts.append(f"--limits {options.limits}")
     return " ".join([*parts, *(f"--set {text}" for text in options.set)])
 
 
@@ -167,6 +170,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("--with", dest="with_kind", action="append", default=[], choices=("encoder", "droop", "restarts"),
         help="with --without-state: an arm with this; may be repeated")  # fmt: skip
     add("--blending", action="store_true", help="a controller that blends trajectories instead of replacing them")
+    add("--limits", choices=("complete", "urdf", "both"), default="both",
+        help="that the node is told: all, position and velocity alone, or each in a half of the streams")  # fmt: skip
     add("--transport", type=float, nargs=2, default=_TRANSPORT_MS, metavar=("LOW", "HIGH"),
         help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
     add("--lag", type=float, default=_LAG_MS, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")

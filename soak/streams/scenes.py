@@ -119,6 +119,7 @@ class Kind:
         encoder: noise and quantization of up to 1e-4 rad.
         droop, restarts: whether there are any.
         hard: whether new trajectories replace at once; otherwise the controller blends.
+        limits: that the node is told: complete, urdf (position and velocity), or both, a half of the scenes each.
 
     """
 
@@ -129,6 +130,7 @@ class Kind:
     droop: bool = True
     restarts: bool = True
     hard: bool = True
+    limits: str = "both"
 
 
 def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
@@ -150,7 +152,7 @@ def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
         bounds=bounds,
         position_min=start - random.uniform(4.0, 6.0, dof),
         position_max=start + random.uniform(4.0, 6.0, dof),
-        complete=bool(random.random() < 0.5),
+        complete=bool(random.random() < {"both": 0.5, "complete": 1.0, "urdf": 0.0}[kind.limits]),
         start=start,
         lag=round(random.uniform(0.0, kind.lag), 3) * int(random.random() < 0.8),
         droop=random.uniform(-0.02, 0.02, dof) * int(kind.droop and random.random() < 0.4),
