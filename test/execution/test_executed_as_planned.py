@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from execution_cases import LARGEST_JERK, jerk_limited, played
+from execution_cases import LARGEST_JERK, bounds, jerk_limited, played
 from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.demo.recordings import load_recording
-from traj_integrator_ros.execution.brake import brake
 from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import points_of
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions, motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.handling.ending import stopped_at_end
 
 SEEDS = range(6)
 LONGEST_STEPS = {0.02: 1.05, 0.05: 1.25, 0.1: 1.25}
 """How much larger than what was meant accelerations may be."""
 JERK = {Hold.POSITION: 2.0, Hold.VELOCITY: 2.0, Hold.JERK: 1.5, Hold.ACCELERATION: np.inf}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _needs_ruckig():
-    pytest.importorskip("ruckig")
 
 
 @pytest.mark.parametrize("dt", LONGEST_STEPS)
@@ -48,8 +43,7 @@ def test_a_stream_that_stops_while_it_moves_comes_to_rest_within_limits(jtc, hol
         meant = jerk_limited(seed, 0.02).cut(count)
         motion = motion_of_actions(hold, meant.steps, meant.actions(hold), meant.start, rest_tolerance=0.01)
         end = motion.end
-        limit = np.full(7, 1.05 * 5)
-        motion = motion.then(brake(end, 0.02, acceleration=limit, jerk=np.full(7, 2 * LARGEST_JERK)))
+        motion = stopped_at_end(motion, bounds(7, acceleration=1.05 * 5, jerk=2 * LARGEST_JERK), 0.0)
         commanded = played(jtc, points_of(motion), meant.start)
         acceleration, jerk = commanded.peaks
         assert acceleration <= 1.06 * 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traj_integrator_ros.execution.brake import brake
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
+from traj_integrator_ros.execution.profiles import fastest_stop
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions, motion_of_positions
 
 
@@ -47,10 +47,8 @@ def test_points_bring_back_their_motion(hold, dt):
     actions = random.normal(size=(20, 4)) * (dt if hold is Hold.POSITION else 1)
     start = State(np.zeros(4), random.normal(size=4), random.normal(size=4))
     motion = motion_of_actions(hold, np.full(20, dt), actions, start)
-    motion = motion.then(brake(motion.end, dt, acceleration=np.full(4, 10.0), jerk=np.full(4, 500.0)))
     points = points_of(motion)
     assert points.time_ns.dtype == np.int64 and (np.diff(points.time_ns) > 0).all()
-    np.testing.assert_array_equal(points.velocity[-1], 0)
     again = motion_of_points(points)
     times = random.uniform(0, motion.duration - 1e-6, 500)
     times = times[np.abs(times[:, None] - motion.knots).min(axis=1) > 1e-8]
@@ -59,6 +57,17 @@ def test_points_bring_back_their_motion(hold, dt):
     rates = np.abs(motion.states_at(times)[1:]).max(axis=(1, 2))
     tolerance = np.array([1e-13, 1e-12 / dt, 1e-12 / dt**2]) + 2e-9 * rates
     assert (np.abs(ours - theirs).max(axis=(1, 2)) <= tolerance).all()
+
+
+def test_points_bring_back_a_stop_which_ends_at_rest():
+    random = np.random.default_rng(1)
+    for _ in range(100):
+        motion = fastest_stop(State(*random.normal(size=(3, 4))), np.full(4, 10.0), np.full(4, 500.0))
+        points = points_of(motion)
+        np.testing.assert_array_equal(points.velocity[-1], 0)
+        times = random.uniform(0, motion.duration - 1e-6, 100)
+        apart = np.abs(motion.states_at(times) - motion_of_points(points).states_at(times))[:3].max(axis=(1, 2))
+        assert (apart <= [1e-8, 1e-7, 1e-5]).all(), apart
 
 
 def test_a_knot_between_two_nanoseconds_moves_its_state_along():

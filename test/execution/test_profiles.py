@@ -1,0 +1,100 @@
+"""Stops, and ways of one joint from a state to another in a given time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from execution_cases import largest_jumps
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, fastest_stop
+from traj_integrator_ros.execution.tracks import united
+
+
+def states(count: int):
+    """States to stop from, and limits; some accelerations are beyond the limit, or more than the velocity can bear."""
+    random = np.random.default_rng(7)
+    for index in range(count):
+        dof = int(random.integers(1, 8))
+        velocity, acceleration = random.normal(size=(2, dof))
+        acceleration *= (1, 8, 0)[index % 3]
+        resting = random.random(dof) < 0.2
+        velocity[resting], acceleration[resting] = 0.0, 0.0
+        yield State(random.normal(size=dof), velocity, acceleration), random.uniform(0.5, 5, dof), random.uniform(1, 50, dof)
+
+
+def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
+    for state, acceleration, jerk in states(500):
+        motion = fastest_stop(state, acceleration, jerk)
+        for part, expected in zip(motion.begin, state, strict=True):
+            np.testing.assert_allclose(part, expected, atol=1e-12)
+        assert (largest_jumps(motion) <= 1e-9).all()
+        reached = np.abs(extremes(motion)).max(axis=0)
+        assert np.isfinite(reached).all()
+        assert (reached[2] <= np.maximum(acceleration, np.abs(state.acceleration)) * (1 + 1e-9)).all()
+        assert (reached[3] <= jerk * (1 + 1e-9) + 1e-9).all()
+        np.testing.assert_allclose(replace(motion, ends_at_rest=False).end[1:], 0, atol=1e-9)
+        assert motion.ends_at_rest
+
+
+def test_a_joint_does_not_turn_back_while_its_acceleration_lets_it():
+    for state, acceleration, jerk in states(500):
+        least, most = extremes(fastest_stop(state, acceleration, jerk))
+        _, velocity, held = state
+        direction = np.sign(velocity)
+        onwards = (direction * (velocity + held * np.abs(held) / (2 * jerk)) >= 0) & (direction != 0)
+        slowest = np.where(direction > 0, least[1], -most[1])
+        assert (slowest[onwards] >= -1e-9).all()
+
+
+@given(st.lists(st.floats(0.2, 5.0), min_size=3, max_size=3), st.floats(1.0, 3.0))
+def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(a, more):
+    """Where a time-optimal plan is cut in its last phase: a = sqrt(2 j v), for some of the joints."""
+    a, sides, jerk = np.array(a), np.array([1.0, -1.0, 1.0]), 50.0
+    velocity = a * a / (2 * jerk) * [1.0, 1.0, more]
+    motion = fastest_stop(
+        State(np.array([0.3, -1.0, 2.0]), velocity * sides, -a * sides), np.full(3, 10.0), np.full(3, jerk)
+    )
+    least, most = extremes(motion)
+    assert np.where(sides > 0, least[1], -most[1]).min() >= -1e-9
+    assert np.abs(extremes(motion)[:, 3]).max() <= jerk * (1 + 1e-9)
+
+
+def test_joints_at_rest_stay_where_they_are_and_stop_no_later_than_others_need():
+    motion = fastest_stop(State(np.ones(2), np.array([0.0, 1.0]), np.zeros(2)), np.full(2, 5.0), np.full(2, 50.0))
+    np.testing.assert_array_equal(motion.coefficients[:, 0, 0], 1.0)
+    assert not motion.coefficients[:, 1:, 0].any()
+    assert motion.duration == pytest.approx(1.0 / 5 + 5 / 50)
+
+
+BOUNDS = JointBounds(-np.inf, np.inf, 2.0, 10.0, 200.0)
+INSIDE = st.tuples(st.floats(-0.5, 0.5), st.floats(-1.5, 1.5), st.floats(-5, 5)).map(lambda part: JointState(*part))
+
+
+@given(INSIDE, INSIDE, st.floats(0.05, 3.0), st.booleans())
+def test_a_way_begins_and_ends_in_its_states_at_its_time_within_limits(start, target, duration, velocity_only):
+    reach = Reach(start, BOUNDS, velocity_only=velocity_only)
+    assume(reach.reach(target, duration))
+    motion = united([reach.track(target, duration)], ends_at_rest=False)
+    assert motion.duration == duration and (largest_jumps(motion) <= 1e-9).all()
+    np.testing.assert_allclose(np.ravel(motion.begin), start, atol=1e-12)
+    ends = np.ravel(motion.end) - target
+    np.testing.assert_allclose(ends[velocity_only:], 0, atol=1e-6)
+    least, most = extremes(motion)
+    # Speeds beyond the limit are those that a target, or start, with acceleration leads to or comes from.
+    speed = max(2.0, *(abs(s.velocity) + s.acceleration**2 / 400 for s in (start, target)))
+    reached = np.maximum(-least, most)[1:, 0]
+    assert (reached <= np.array([speed, 10.0, 200.0]) * (1 + 1e-6)).all()
+
+
+def test_a_target_beyond_the_limits_or_too_soon_is_not_reached():
+    reach = Reach(JointState(0.0, 0.0, 0.0), BOUNDS)
+    assert not reach.reach(JointState(1.0, 0.0, 0.0), 0.1)
+    assert not reach.reach(JointState(1.0, 2.5, 0.0), 5.0)
+    assert not reach.reach(JointState(1.0, 0.0, 11.0), 5.0)
+    assert reach.reach(JointState(1.0, 0.0, 0.0), 5.0)
