@@ -11,9 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.extremes import extremes
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, fastest_stop
-from traj_integrator_ros.execution.tracks import united
 
 
 def states(count: int):
@@ -25,7 +24,8 @@ def states(count: int):
         acceleration *= (1, 8, 0)[index % 3]
         resting = random.random(dof) < 0.2
         velocity[resting], acceleration[resting] = 0.0, 0.0
-        yield State(random.normal(size=dof), velocity, acceleration), random.uniform(0.5, 5, dof), random.uniform(1, 50, dof)
+        state = State(random.normal(size=dof), velocity, acceleration)
+        yield state, random.uniform(0.5, 5, dof), random.uniform(1, 50, dof)
 
 
 def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
@@ -80,7 +80,8 @@ INSIDE = st.tuples(st.floats(-0.5, 0.5), st.floats(-1.5, 1.5), st.floats(-5, 5))
 def test_a_way_begins_and_ends_in_its_states_at_its_time_within_limits(start, target, duration, velocity_only):
     reach = Reach(start, BOUNDS, velocity_only=velocity_only)
     assume(reach.reach(target, duration))
-    motion = united([reach.track(target, duration)], ends_at_rest=False)
+    track = reach.track(target, duration)
+    motion = Motion(track.knots, track.coefficients[:, :, None])
     assert motion.duration == duration and (largest_jumps(motion) <= 1e-9).all()
     np.testing.assert_allclose(np.ravel(motion.begin), start, atol=1e-12)
     ends = np.ravel(motion.end) - target

@@ -19,7 +19,7 @@ _SAME_TIME = 1e-9
 
 
 def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Motion:
-    """Return the motion begun with an acceleration `[D]`: the difference from its own fades to 0, mostly in three steps.
+    """Return the motion begun with an acceleration `[D]`: the difference from its own fades to 0, in three steps.
 
     Args:
         motion: the motion to follow; one without accelerations in its points stays as it is.
