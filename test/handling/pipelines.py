@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.position_trajectory import PositionFields
+from traj_integrator_ros.handling.present import ControllerReport
 from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
@@ -21,10 +24,11 @@ HELD = (ControlSpace.POSITION, ControlSpace.VELOCITY, ControlSpace.ACCELERATION,
 
 
 class SimulatedNode:
-    """A pipeline for joints `a`, `b`, ...; times are s of the node's clock."""
+    """A pipeline for joints `a`, `b`, ...; times are s of the node's clock. Speeds are assumed up to 10 rad/s."""
 
     def __init__(self, dof: int = 2, **parameters: object) -> None:
         values = default_values() | {"joint_names": [chr(ord("a") + i) for i in range(dof)], "device": "cpu"}
+        values["limits.assumed_velocity"] = 10.0
         values |= {name.replace("__", "."): value for name, value in parameters.items()}
         self.parameters = NodeParameters.from_values(values)
         self.dof = dof
@@ -35,8 +39,27 @@ class SimulatedNode:
 
     def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
         """Take a joint state measured now."""
-        state = [np.broadcast_to(np.asarray(values, float), self.dof).copy() for values in (position, velocity)]
-        self.pipeline.take_joint_state(self.parameters.joint_names, *state, ns(now), ns(now))
+        state = self._state(position, velocity)
+        self.pipeline.take_joint_state(self.parameters.joint_names, *state[:2], ns(now), ns(now))
+
+    def report(self, position: object, velocity: object = 0.0, now: float = NOW_S, speed_scaling: float = 1.0) -> None:
+        """Take a report of the controller about the command of this cycle."""
+        self.pipeline.take_controller_state(
+            ControllerReport(ns(now), self._state(position, velocity), speed_scaling), ns(now)
+        )
+
+    def execute(self, *state: object, at: float = NOW_S, lasts: float = 1.0) -> None:
+        """Let the controller execute a motion of this node's since a second, that is in a state at a time."""
+        position, velocity, acceleration = self._state(*state)
+        begin = position - velocity + acceleration / 2
+        motion = Motion(
+            np.array([0.0, 1.0 + lasts]), np.stack([begin, velocity - acceleration, acceleration / 2])[None]
+        )
+        since_ns = ns(at - 1)
+        self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
+
+    def _state(self, *parts: object) -> State:
+        return State(*(np.broadcast_to(np.asarray(part, float), self.dof).copy() for part in (*parts, 0.0, 0.0)[:3]))
 
     def send(
         self,
@@ -50,10 +73,10 @@ class SimulatedNode:
         took: float = 0.0,
         delay: float = 0.0,
         **fields_of_splines: object,
-    ) -> ExecutableTrajectory:
+    ) -> ExecutableTrajectory | None:
         """Make the trajectory of one row of actions `[H, dof]` and record it as published `took` seconds later.
 
-        `delay`: until it was made, by the node's clock.
+        `delay`: until it was made, by the node's clock. None: it has to wait.
         """
         data = np.asarray(actions, np.float32)
         rows = [np.asarray(row, np.float32).ravel() for row in start] + [NONE] * (3 - len(start))
@@ -61,19 +84,41 @@ class SimulatedNode:
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
         batch = self.pipeline.integrate(fields._replace(**fields_of_splines), ns(now))
         trajectory = self.pipeline.trajectory(batch, ns(stamp), ns(now), lambda: ns(now + delay))
-        self.published.record(trajectory, ns(now + max(took, delay)))
-        return trajectory
+        return self._recorded(trajectory, now + max(took, delay))
+
+    def send_from(self, start: object, actions: object, **options: object) -> ExecutableTrajectory:
+        """Like `send` with a start, in which the command is when the plan is taken up."""
+        start = [np.asarray(row, np.float32) for row in start]
+        now, lead = options.get("now", NOW_S), self.parameters.publish_lead_time
+        self.execute(*start, at=now + lead)
+        return self.send(actions, start=tuple(start), **options)
 
     def plan(
         self, times: object, positions: object, *, names: str = "", now: float = NOW_S, stamp: float = 0.0
-    ) -> ExecutableTrajectory:
+    ) -> ExecutableTrajectory | None:
         """Make the trajectory of positions `[N, k]` at times, and record it."""
         time_ns = np.rint(np.asarray(times) * 1e9).astype(np.int64).tolist()
         joints = list(names) or list(self.parameters.joint_names)
         fields = PositionFields(joints, ns(stamp), len(time_ns), time_ns, list(np.asarray(positions, float)))
         trajectory = self.pipeline.position_trajectory(fields, ns(now))
-        self.published.record(trajectory, ns(now))
+        return self._recorded(trajectory, now)
+
+    def tick(self, now: float) -> ExecutableTrajectory | None:
+        """What has to be published at a time although nothing arrives."""
+        return self._recorded(self.pipeline.tick(ns(now)), now)
+
+    def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:
+        """Stop."""
+        return self._recorded(self.pipeline.stop(ns(now), hold), now)
+
+    def _recorded(self, trajectory: ExecutableTrajectory | None, now: float) -> ExecutableTrajectory | None:
+        if trajectory is not None:
+            self.published.record(trajectory, ns(now))
         return trajectory
+
+    def commanded(self, time_s: float) -> np.ndarray:
+        """What was published for a time, `[3, dof]`."""
+        return np.stack(self.published.present.commanded(ns(time_s)))
 
 
 def ns(time_s: float) -> int:
@@ -82,5 +127,5 @@ def ns(time_s: float) -> int:
 
 
 def at(trajectory: ExecutableTrajectory, time_s: float) -> np.ndarray:
-    """Position, velocity and acceleration at a time of the node's clock, `[3, dof]`."""
+    """Position, velocity and acceleration of a trajectory at a time of the node's clock, `[3, dof]`."""
     return np.stack(trajectory.motion.state_at(time_s - trajectory.start_ns * 1e-9)[:3])

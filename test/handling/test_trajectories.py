@@ -1,4 +1,4 @@
-"""What is published for the controller: points of one motion, that starts where the robot is and ends at rest."""
+"""What is published for the controller: points of one motion, from its present command on to rest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import HELD, NOW_S, SimulatedNode
+from pipelines import HELD, NOW_S, SimulatedNode, at, ns
 
 from traj_integrator_ros.engine.integrator import StartState
 from traj_integrator_ros.execution.extremes import extremes
@@ -17,6 +17,7 @@ from traj_integrator_ros.kernels import ControlSpace
 LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
 """Positions every 20 ms at 0.5 rad/s."""
 MOVING = (np.zeros(2), np.full(2, 0.5), np.zeros(2))
+LEAD = 0.02
 
 
 def rejected(function: object, *arguments: object, **options: object) -> Rejected:
@@ -30,24 +31,66 @@ def rejected(function: object, *arguments: object, **options: object) -> Rejecte
 
 @pytest.mark.parametrize("space", HELD)
 def test_every_action_is_executed_and_has_a_point_at_its_end(space: ControlSpace) -> None:
-    node = SimulatedNode(publish__end="as_planned")
-    trajectory = node.send(np.full((5, 2), 0.01), space=space, start=MOVING, dt=0.02)
-    assert trajectory.points.time_ns.tolist() == [20_000_000 * k for k in range(1, 6)]
-    assert trajectory.motion.duration == pytest.approx(0.1)
+    node = SimulatedNode(publish__end="as_planned", publish__lead_time=0.0)
+    trajectory = node.send_from(MOVING, np.full((5, 2), 0.01), space=space, dt=0.02)
+    ends = [20_000_000 * k for k in range(6)]
+    assert set(ends) <= set(trajectory.points.time_ns.tolist()) and trajectory.points.time_ns[-1] == ends[-1]
 
 
-def test_a_trajectory_that_starts_on_arrival_has_no_point_at_its_start() -> None:
+@pytest.mark.parametrize("space", HELD)
+@pytest.mark.parametrize("start_from", ["measured", "previous"])
+def test_a_trajectory_begins_with_the_present_command_and_the_plan_is_taken_up_later(
+    space: ControlSpace, start_from: str
+) -> None:
+    node = SimulatedNode(start_from=start_from)
+    node.measure(0.1)
+    node.execute([0.1, 0.2], [0.3, -0.4], [0.5, 0.6])
+    before = [node.commanded(NOW_S + time) for time in (0.0, 0.01, 0.0199)]
+    trajectory = node.send(np.full((6, 2), 0.1), space=space, dt=0.1)
+    assert trajectory.stamp_ns == trajectory.start_ns == ns(NOW_S) and trajectory.due_ns == ns(NOW_S + LEAD)
+    assert trajectory.points.time_ns[0] == 0 and ns(LEAD) in trajectory.points.time_ns
+    known = 2 if space is ControlSpace.ACCELERATION else 3
+    for time, expected in zip((0.0, 0.01, 0.0199), before, strict=True):
+        assert np.allclose(at(trajectory, NOW_S + time)[:known], expected[:known], atol=1e-9)
+
+
+def test_one_point_at_time_zero_is_a_goal_that_is_reached_within_the_limits() -> None:
+    node = SimulatedNode(limits__velocity=[0.5] * 2, limits__acceleration=[2.0] * 2, limits__jerk=[50.0] * 2)
+    node.report(0.0)
+    motion = node.plan([0.0], [[0.1, 0.2]]).motion
+    assert np.allclose(motion.end.position, [0.1, 0.2]) and motion.ends_at_rest
+    assert (np.abs(extremes(motion)).max(axis=(0, 2))[1:] <= np.array([0.5, 2.0, 50.0]) * 1.001).all()
+
+
+@pytest.mark.parametrize("times", [[0.4], [0.0, 0.4]])
+def test_a_single_position_is_a_goal_at_which_the_robot_rests(times: list[float]) -> None:
     node = SimulatedNode()
-    trajectory = node.send(LINE, start=MOVING)
-    assert trajectory.stamp_ns == 0 and trajectory.points.time_ns[0] == 20_000_000
+    node.report(0.0)
+    trajectory = node.plan(times, [[0.0, 0.0], [0.1, -0.1]][-len(times) :])
+    assert np.allclose(trajectory.motion.end.position, [0.1, -0.1])
+    least, most = extremes(trajectory.motion)
+    assert most[0, 0] <= 0.1 + 1e-9 and least[0, 1] >= -0.1 - 1e-9, "no overshoot"
+    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(0.4 + LEAD)
 
 
-def test_one_point_at_time_zero_is_kept() -> None:
-    node = SimulatedNode(limits__start_deviation=0.0)
+@pytest.mark.parametrize("count", [1, 10])
+def test_velocities_of_zero_are_the_fastest_stop(count: int) -> None:
+    node = SimulatedNode(limits__velocity=[2.0] * 2, limits__acceleration=[5.0] * 2, limits__jerk=[100.0] * 2)
     node.measure(0.0)
-    trajectory = node.plan([0.0], [[0.1, 0.2]])
-    assert trajectory.points.time_ns.tolist() == [0]
-    assert trajectory.points.position.tolist() == [[0.1, 0.2]] and not trajectory.points.velocity.any()
+    node.execute(0.0, [1.0, -0.5], at=NOW_S + LEAD)
+    trajectory = node.send(np.zeros((count, 2)), space=ControlSpace.VELOCITY)
+    assert not trajectory.points.velocity[-1].any()
+    stop = 1.0 / 5 + 5 / 100
+    assert trajectory.motion.state_at(LEAD + stop - 1e-4).velocity[0] > 0
+    way = [stop / 2, -(0.5 / 5 + 5 / 100) / 4]
+    assert np.allclose(trajectory.motion.state_at(LEAD + stop).position, way, atol=1e-4)
+
+
+def test_nothing_is_published_without_a_limit_of_velocity() -> None:
+    node = SimulatedNode(limits__assumed_velocity=0.0, limits__velocity=[1.0, np.inf])
+    node.measure(0.0)
+    refused = rejected(node.send, LINE)
+    assert refused.reason is RejectionReason.NO_LIMITS and "got none for b" in refused.message
 
 
 @pytest.mark.parametrize("space", HELD)
@@ -55,24 +98,15 @@ def test_one_point_at_time_zero_is_kept() -> None:
 def test_the_motion_passes_through_the_rows_of_the_map(space: ControlSpace, finite_difference: str) -> None:
     rng = np.random.default_rng(0)
     actions, start = rng.normal(scale=0.1, size=(8, 2)), rng.normal(scale=0.1, size=(3, 2))
-    if space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
-        start = start[:2]  # a known acceleration fades over the first rows
-    node = SimulatedNode(finite_difference=finite_difference)
-    trajectory = node.send(actions, space=space, start=tuple(start), dt=0.1)
+    faded = 4 if space in (ControlSpace.POSITION, ControlSpace.VELOCITY) else 0  # the start's acceleration
+    node = SimulatedNode(finite_difference=finite_difference, publish__lead_time=0.0)
+    trajectory = node.send_from(start, actions, space=space, dt=0.1)
     engine = node.pipeline.engine.with_changes(control_space=space, finite_difference=finite_difference)
     float32 = [row[None].astype(np.float32) for row in start]
     rows = engine.integrate_array(StartState(*float32), actions[None].astype(np.float32), 0.1)[0, 0]
     first = engine.control_map().start_row
-    planned = rows[first : first + 8]
-    assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(8))[0], planned, atol=1e-6)
-
-
-@pytest.mark.parametrize("space", HELD)
-def test_the_motion_starts_with_the_start_state(space: ControlSpace) -> None:
-    start = np.array([[0.1, 0.2], [0.3, -0.4], [0.5, 0.6]], np.float32)
-    trajectory = SimulatedNode().send(np.full((6, 2), 0.1), space=space, start=tuple(start), dt=0.1)
-    known = 2 if space is ControlSpace.ACCELERATION else 3
-    assert np.allclose(np.stack(trajectory.motion.state_at(0.0))[:known], start[:known])
+    planned = rows[first + faded : first + 8]
+    assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
 
 
 @pytest.mark.parametrize("space", HELD)
@@ -84,7 +118,7 @@ def test_a_controller_repeats_the_motion_exactly(space: ControlSpace, start_from
     for k in range(2):  # the second one takes over from the first
         scale = 0.02 if space is ControlSpace.POSITION else 0.5
         actions = rng.normal(scale=scale, size=(7, 2))
-        trajectory = node.send(actions, space=space, dt=0.05, now=NOW_S + 0.13 * k, took=0.001)
+        trajectory = node.send(actions, space=space, dt=0.05, now=NOW_S + 0.33 * k, took=0.001)
     points = trajectory.points
     played = motion_of_points(points)
     begin = points.time_ns[0] * 1e-9
@@ -99,15 +133,15 @@ def test_a_controller_repeats_the_motion_exactly(space: ControlSpace, start_from
 def test_times_increase_by_whole_nanoseconds_for_any_steps(
     steps: list[float], velocity: float, end: str, space: ControlSpace
 ) -> None:
-    node = SimulatedNode(publish__end=end)
+    node = SimulatedNode(publish__end=end, publish__lead_time=0.0)
     dt = steps * 2 if len(steps) == 1 else steps
     try:
-        trajectory = node.send(np.full((len(dt), 2), velocity), space=space, start=MOVING, dt=dt)
+        trajectory = node.send_from(MOVING, np.full((len(dt), 2), velocity), space=space, dt=dt)
     except Rejected as refused:
         assert refused.reason in (RejectionReason.BRAKE_IMPOSSIBLE, RejectionReason.NON_FINITE_RESULT)
         return
     time_ns = trajectory.points.time_ns
-    assert time_ns.dtype == np.int64 and (np.diff(time_ns) > 0).all() and time_ns[0] > 0
+    assert time_ns.dtype == np.int64 and (np.diff(time_ns) > 0).all() and time_ns[0] == 0
     assert np.isfinite(trajectory.points.position).all()
     assert end == "as_planned" or not trajectory.points.velocity[-1].any()
 
@@ -120,8 +154,8 @@ def test_what_no_message_can_tell_is_rejected() -> None:
 
 
 def test_uneven_positions_of_some_joints_pass_through_their_points_and_the_others_hold() -> None:
-    node = SimulatedNode(3, limits__start_deviation=0.0)
-    node.measure([1.0, 2.0, 3.0], [0.2, 0.0, 0.0])
+    node = SimulatedNode(3, limits__start_deviation=0.0, publish__lead_time=0.0)
+    node.execute([1.0, 2.0, 3.0], [0.2, 0.0, 0.0])
     times = np.array([0.1, 0.25, 0.3, 0.6])
     trajectory = node.plan(times, 1.0 + 0.2 * times[:, None], names="a")
     state = trajectory.motion.states_at(times)
@@ -130,9 +164,9 @@ def test_uneven_positions_of_some_joints_pass_through_their_points_and_the_other
 
 
 def test_a_step_in_the_plan_overshoots_by_at_most_15_percent_and_is_gone_after_6_rows() -> None:
-    node = SimulatedNode(publish__end="as_planned")
+    node = SimulatedNode(publish__end="as_planned", publish__lead_time=0.0)
     positions = np.where(np.arange(40) < 20, 0.0, 0.1)[:, None] * np.ones(2)
-    motion = node.send(positions, start=(np.zeros(2),)).motion
+    motion = node.send_from((np.zeros(2),), positions).motion
     times = np.linspace(0, motion.duration, 4001)
     path = motion.states_at(times)[0, :-1, 0]
     beyond = np.maximum(path - 0.1, -path)
@@ -148,18 +182,18 @@ def test_a_step_in_the_plan_overshoots_by_at_most_15_percent_and_is_gone_after_6
 def test_a_plan_that_rests_at_its_end_is_clamped_to_rest_and_gets_no_brake(space: ControlSpace) -> None:
     positions = 0.01 * np.minimum(np.arange(1, 11), 7)[:, None] * np.ones(2)
     actions = positions if space is ControlSpace.POSITION else np.diff(positions, axis=0, prepend=0.0) / 0.02
-    trajectory = SimulatedNode().send(actions, space=space, start=MOVING)
-    assert trajectory.brakes_at is None and len(trajectory.points.time_ns) == 10
+    trajectory = SimulatedNode(publish__lead_time=0.0).send_from(MOVING, actions, space=space)
+    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(0.2)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], 0.07)
 
 
 @pytest.mark.parametrize("space", [ControlSpace.ACCELERATION, ControlSpace.JERK])
 def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space: ControlSpace) -> None:
-    node = SimulatedNode(publish__rest_tolerance=0.01)
+    node = SimulatedNode(publish__rest_tolerance=0.01, publish__lead_time=0.0)
     start = (np.zeros(2), np.array([0.009, -0.005]), np.zeros(2))
-    trajectory = node.send(np.zeros((50, 2)), space=space, start=start)
-    assert trajectory.brakes_at is None and len(trajectory.points.time_ns) == 50
+    trajectory = node.send_from(start, np.zeros((50, 2)), space=space)
+    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(1.0)
     assert not trajectory.points.velocity[-1].any()
     assert np.allclose(trajectory.points.position[-1], [0.009, -0.005])
     assert np.abs(extremes(trajectory.motion)[:, 2]).max() < 0.3
@@ -168,7 +202,7 @@ def test_a_residual_end_velocity_is_taken_away_smoothly_and_the_end_stays(space:
 @pytest.mark.parametrize("space", HELD)
 def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> None:
     acceleration, jerk = [4.0, 6.0], [60.0, 90.0]
-    node = SimulatedNode(limits__acceleration=acceleration, limits__jerk=jerk)
+    node = SimulatedNode(limits__acceleration=acceleration, limits__jerk=jerk, publish__lead_time=0.0)
     velocity = np.array([1.0, -0.7])
     actions = {
         ControlSpace.POSITION: 0.02 * np.arange(1, 21)[:, None] * velocity,
@@ -176,7 +210,7 @@ def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> No
         ControlSpace.ACCELERATION: np.zeros((20, 2)),
         ControlSpace.JERK: np.zeros((20, 2)),
     }[space]
-    trajectory = node.send(actions, space=space, start=(np.zeros(2), velocity, np.zeros(2)))
+    trajectory = node.send_from((np.zeros(2), velocity, np.zeros(2)), actions, space=space)
     assert not node.warnings
     assert trajectory.brakes_at == pytest.approx(0.4, abs=1e-6)
     assert not trajectory.points.velocity[-1].any()
@@ -186,21 +220,22 @@ def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> No
     assert (least[1] >= [-1e-6, -0.7001]).all() and (most[1] <= [1.0001, 1e-6]).all(), "no joint turns back"
 
 
-def test_without_limits_the_brake_takes_its_time() -> None:
-    trajectory = SimulatedNode(publish__brake_time=0.5).send(LINE, start=MOVING)
-    assert trajectory.motion.duration - trajectory.brakes_at == pytest.approx(0.5, abs=0.021)
+def test_without_limits_a_brake_from_the_assumed_velocity_takes_its_time() -> None:
+    node = SimulatedNode(publish__brake_time=0.5, limits__assumed_velocity=0.5)
+    trajectory = node.send_from(MOVING, LINE)
+    assert trajectory.motion.duration - trajectory.brakes_at == pytest.approx(0.5, abs=1e-3)
 
 
 def test_as_planned_leaves_the_end_alone() -> None:
-    trajectory = SimulatedNode(publish__end="as_planned").send(LINE, start=MOVING)
-    assert trajectory.brakes_at is None and len(trajectory.points.time_ns) == 10
+    trajectory = SimulatedNode(publish__end="as_planned").send_from(MOVING, LINE)
+    assert trajectory.brakes_at is None and trajectory.motion.duration == pytest.approx(LEAD + 0.2)
     assert np.allclose(trajectory.points.velocity[-1], 0.5, atol=1e-4)
 
 
 @pytest.mark.parametrize("action", ["warn", "reject"])
 def test_a_brake_that_takes_minutes_is_refused(action: str) -> None:
     node = SimulatedNode(limits__jerk=[1e-6, 1e-6], limits__action=action)
-    refused = rejected(node.send, LINE, start=MOVING)
+    refused = rejected(node.send_from, MOVING, LINE)
     assert refused.reason is (RejectionReason.BRAKE_IMPOSSIBLE)
     assert "a moves at 0.5" in refused.message
 
@@ -213,18 +248,23 @@ def test_a_limit_that_is_exceeded_between_points_is_found_with_time_joint_and_va
     rows = np.zeros((10, 2))
     rows[3:, 1] = 0.1
     node = SimulatedNode(limits__position_max=[1.0, 0.1005], limits__action="reject")
-    refused = rejected(node.send, rows, start=(np.zeros(2),), dt=0.1)
+    refused = rejected(node.send_from, (np.zeros(2),), rows, dt=0.1)
     assert refused.reason is RejectionReason.LIMITS
     assert refused.message.startswith("position of b: limit 0.1005, got 0.11") and refused.message.endswith("s")
     assert 0.4 < float(refused.message.split()[-2]) < 0.5
 
 
-def test_a_brake_that_would_leave_the_position_limits_says_so() -> None:
-    node = SimulatedNode(limits__position_max=[0.12, 1.0], limits__action="reject")
-    refused = rejected(node.send, LINE, start=MOVING)
-    assert refused.reason is RejectionReason.LIMITS
-    assert "position of a: limit 0.12" in refused.message
-    assert "while braking from the end of the plan at 0.200 s" in refused.message
+def test_a_joint_brakes_earlier_where_its_brake_would_pass_a_position_limit() -> None:
+    gentle = {"limits__acceleration": [2.0] * 2, "limits__jerk": [100.0] * 2, "publish__lead_time": 0.0}
+    node = SimulatedNode(limits__position_max=[0.12, 1.0], **gentle)
+    motion = node.send_from(MOVING, LINE).motion
+    least, most = extremes(motion)
+    assert 0.115 < most[0, 0] <= 0.12 + 1e-5 and motion.ends_at_rest and least[1].min() > -1e-6
+    assert np.allclose(motion.state_at(0.2)[:2], [[motion.state_at(0.2).position[0], 0.1], [0.4, 0.5]], atol=0.11)
+    assert motion.state_at(0.2).position[1] == pytest.approx(0.1, abs=1e-6), "the other joint follows its plan"
+    node = SimulatedNode(limits__position_max=[0.06, 1.0], **gentle)
+    refused = rejected(node.send_from, (np.full(2, 0.05), *MOVING[1:]), 0.05 + LINE)
+    assert refused.reason is RejectionReason.LIMITS and "position of a: limit 0.06" in refused.message
 
 
 def test_a_gentle_central_difference_keeps_its_limits() -> None:
@@ -232,14 +272,15 @@ def test_a_gentle_central_difference_keeps_its_limits() -> None:
     node = SimulatedNode(
         finite_difference="central", limits__action="reject", limits__acceleration=[5.0, 5.0], limits__jerk=[100.0] * 2
     )
-    assert node.send(LINE, start=MOVING).brakes_at == pytest.approx(0.2)
+    assert node.send_from(MOVING, LINE).brakes_at == pytest.approx(0.2 + LEAD)
 
 
 def test_a_joint_that_begins_outside_a_limit_may_come_back() -> None:
     node = SimulatedNode(limits__position_max=[0.0, 1.0], limits__velocity=[0.4, 1.0], limits__action="reject")
     back = np.linspace(0, -0.01, 10)[:, None] * np.ones(2)
-    node.send(back, start=(np.array([0.0005, 0.0]), np.zeros(2)))
-    refused = rejected(node.send, -back, start=(np.array([0.0005, 0.0]), np.zeros(2)))
+    outside = (np.array([0.0005, 0.0]), np.zeros(2))
+    node.send_from(outside, back)
+    refused = rejected(node.send_from, outside, -back)
     assert refused.message.startswith("position of a")
 
 
@@ -247,15 +288,15 @@ def test_held_accelerations_keep_the_jerk_limit_step_by_step() -> None:
     node = SimulatedNode(limits__jerk=[100.0, 100.0], limits__action="reject")
     actions = np.zeros((10, 2))
     actions[4:, 1] = 3.0
-    refused = rejected(node.send, actions, space=ControlSpace.ACCELERATION, start=(np.zeros(2),))
+    refused = rejected(node.send_from, (np.zeros(2),), actions, space=ControlSpace.ACCELERATION)
     assert refused.message.startswith("jerk of b: limit 100, got 150 (a step of acceleration) at 0.080 s")
     actions[4:, 1] = 1.9
-    node.send(actions, space=ControlSpace.ACCELERATION, start=(np.zeros(2),))
+    node.send_from((np.zeros(2),), actions, space=ControlSpace.ACCELERATION)
 
 
 def test_with_warn_a_violation_is_published_nevertheless() -> None:
     node = SimulatedNode(limits__velocity=[0.1, 0.1], limits__action="warn")
-    node.send(LINE, start=MOVING)
+    node.send_from(MOVING, LINE)
     assert [finding.reason for finding in node.warnings] == [RejectionReason.LIMITS]
 
 
@@ -271,9 +312,10 @@ def test_a_start_away_from_the_robot_is_refused() -> None:
 
 
 def test_a_start_that_the_robot_will_have_reached_by_then_is_none_away() -> None:
-    node = SimulatedNode(start_from="previous", limits__action="reject", publish__lead_time=0.2)
+    node = SimulatedNode(start_from="previous")
+    options = {"start": (np.full(2, 0.15), np.ones(2)), "stamp": NOW_S + 0.15}
+    node.execute(0.0, 1.0)
     node.measure(0.0, 1.0)
-    node.send(0.02 * np.arange(1, 40)[:, None] * np.ones(2), start=(np.full(2, 0.15), np.ones(2)))
-    node.measure(0.0, 0.0)
-    start = (np.full(2, 0.15), np.ones(2))
-    assert rejected(node.send, LINE, start=start).reason is RejectionReason.START_MISMATCH
+    assert node.send(0.15 + 2 * LINE, **options) is not None
+    node.measure(0.0, 0.0, now=NOW_S + 0.001)
+    assert rejected(node.send, 0.15 + 2 * LINE, now=NOW_S + 0.001, **options).reason is RejectionReason.START_MISMATCH
