@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, ns
 
 from traj_integrator_ros.execution.limits import Limits, first_violation
-from traj_integrator_ros.handling.published import SETTLING_S
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -17,20 +16,14 @@ LEAD = 0.02
 
 
 def moving_node(**parameters: object) -> SimulatedNode:
-    """A node whose robot moves at 1 rad/s, from 0 at NOW_S, for 2 s; trajectories start where they take over."""
-    settings = {"start_from": "previous", "publish__lead_in": False, "limits__start_deviation": 0.0}
+    """A node whose robot moves at 1 rad/s, from 0 at NOW_S, for 2 s; joint states do not age."""
+    settings = {"start_from": "previous", "limits__start_deviation": 0.0, "state_timeout": 0.0}
     node = SimulatedNode(**settings | parameters)
     node.measure(0.0, 1.0)
     lead = node.parameters.publish_lead_time
-    start = (np.full(2, lead), np.ones(2))
-    node.send(np.ones((40, 2)), space=ControlSpace.VELOCITY, dt=0.05, start=start, took=0.001)
-    assert np.allclose(at_time(node, NOW_S + 1.0), [[1.0], [1.0], [0.0]], atol=1e-6)
+    node.send_from((np.full(2, lead), np.ones(2)), np.ones((40, 2)), space=ControlSpace.VELOCITY, dt=0.05, took=0.001)
+    assert np.allclose(node.commanded(NOW_S + 1.0), [[1.0], [1.0], [0.0]], atol=1e-6)
     return node
-
-
-def at_time(node: SimulatedNode, time_s: float) -> np.ndarray:
-    """What the robot is commanded at a time, `[3, dof]`."""
-    return np.stack(node.published.state_at(ns(time_s)))
 
 
 def positions(begin: float, count: int, dt: float = 0.05, velocity: float = 1.0) -> np.ndarray:
@@ -39,67 +32,85 @@ def positions(begin: float, count: int, dt: float = 0.05, velocity: float = 1.0)
 
 
 def refused(reason: RejectionReason, node: SimulatedNode, *arguments: object, **options: object) -> str:
-    before = at_time(node, NOW_S + 0.5)
+    before = node.commanded(NOW_S + 0.5)
     with pytest.raises(Rejected) as caught:
         node.send(*arguments, **options)
     assert caught.value.reason is reason, caught.value
-    assert (at_time(node, NOW_S + 0.5) == before).all(), "what was published goes on"
+    assert (node.commanded(NOW_S + 0.5) == before).all(), "what was published goes on"
     return caught.value.message
 
 
 # The schedule
 
 
-def test_a_trajectory_starts_in_the_near_future_where_the_one_before_will_be() -> None:
-    node = moving_node()
-    expected = at_time(node, NOW_S + 0.5 + LEAD)
+def test_without_lead_in_a_trajectory_starts_in_the_near_future_where_the_one_before_will_be() -> None:
+    node = moving_node(publish__lead_in=False)
+    expected = node.commanded(NOW_S + 0.5 + LEAD)
     trajectory = node.send(positions(0.52, 8), dt=0.05, now=NOW_S + 0.5)
-    assert trajectory.start_ns == trajectory.stamp_ns == ns(NOW_S + 0.5 + LEAD)
-    assert trajectory.points.time_ns[0] == 0
+    assert trajectory.start_ns == trajectory.stamp_ns == trajectory.due_ns == ns(NOW_S + 0.5 + LEAD)
     assert np.allclose(at(trajectory, NOW_S + 0.5 + LEAD), expected, atol=1e-9)
-
-
-def test_without_lead_time_it_starts_on_arrival() -> None:
-    node = moving_node(publish__lead_time=0.0)
-    trajectory = node.send(positions(0.5, 8), dt=0.05, now=NOW_S + 0.5)
-    assert trajectory.stamp_ns == 0 and trajectory.points.time_ns[0] > 0
 
 
 @pytest.mark.parametrize("space", HELD)
 def test_state_and_motion_are_continuous_at_every_seam(space: ControlSpace) -> None:
     rng = np.random.default_rng(space.value)
-    node = SimulatedNode(start_from="previous")
+    node = SimulatedNode(start_from="previous", state_timeout=0.0)
+    node.execute(0.0)
     node.measure(0.0)
     scale = 0.01 if space is ControlSpace.POSITION else 0.3
     for k in range(6):
         now = NOW_S + 0.1 * k + rng.uniform(0, 0.015)
         stamp = now - rng.uniform(0, 0.15) if k % 2 else 0.0
-        if k:
-            expected = at_time(node, now + LEAD)
+        expected = [node.commanded(now + ahead) for ahead in (0.0, LEAD)]
         trajectory = node.send(rng.normal(scale=scale, size=(16, 2)), space=space, dt=0.05, now=now, stamp=stamp)
-        if k:
-            kept = 2 if space is ControlSpace.ACCELERATION else 3
-            assert np.allclose(at(trajectory, now + LEAD)[:kept], expected[:kept], atol=1e-8)
+        kept = 2 if space is ControlSpace.ACCELERATION else 3
+        seam = [at(trajectory, now + ahead) for ahead in (0.0, LEAD)]
+        apart = np.abs(np.array(seam) - expected).max(axis=(0, 2))[:kept]
+        assert (apart < [1e-9, 1e-7, 1e-5][:kept]).all(), "but for times in whole nanoseconds"
 
 
-def test_the_first_trajectory_and_one_after_a_gap_start_where_the_robot_was_measured() -> None:
-    node = SimulatedNode(start_from="previous")
+def test_the_first_trajectory_lets_the_controller_come_to_the_measured_state_and_the_next_ones_wait_for_it() -> None:
+    node = SimulatedNode(publish__bridge_time=0.3)
     node.measure(0.3)
     first = node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
-    assert np.allclose(first.motion.state_at(0.0).position, 0.3)
-    later = NOW_S + first.motion.duration + SETTLING_S + 0.1
-    node.measure(0.7, now=later)
-    second = node.send(positions(0.7, 8, velocity=0.1), dt=0.05, now=later)
-    assert np.allclose(second.motion.state_at(0.0).position, 0.7)
+    assert first.stamp_ns == first.start_ns == ns(NOW_S + 0.3)
+    assert np.allclose(np.stack(first.motion.begin)[:2], [[0.3], [0.0]])
+    assert node.send(positions(0.3, 8, velocity=0.2), dt=0.05, now=NOW_S + 0.1) is None
+    assert node.send(positions(0.3, 8, velocity=-0.1), dt=0.05, now=NOW_S + 0.2) is None
+    assert [warning.reason for warning in node.warnings] == [RejectionReason.SUPERSEDED]
+    assert node.tick(NOW_S + 0.299) is None
+    expected = node.commanded(NOW_S + 0.301)
+    second = node.tick(NOW_S + 0.301)
+    assert np.allclose(at(second, NOW_S + 0.301), expected, atol=1e-9) and second.motion.end.position.max() < 0.3
+    assert node.tick(NOW_S + 0.31) is None
+
+
+def test_with_a_controller_that_reports_the_first_trajectory_begins_at_once_at_its_command() -> None:
+    node = SimulatedNode()
+    node.measure(0.28)
+    node.report(0.3)
+    trajectory = node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
+    assert trajectory.stamp_ns == ns(NOW_S) and np.allclose(trajectory.motion.begin.position, 0.3)
+
+
+@pytest.mark.xfail(strict=True, reason="without reports, nobody looks at joints that rest")
+def test_a_robot_that_was_moved_while_nothing_was_executed_starts_where_it_is() -> None:
+    node = SimulatedNode()
+    node.execute(0.3, at=NOW_S - 1)
+    for k in range(30):
+        node.measure(0.7, now=NOW_S + 0.01 * k)
+        assert node.tick(NOW_S + 0.01 * k) is None
+    trajectory = node.send(positions(0.7, 8, velocity=0.1), dt=0.05, now=NOW_S + 0.3)
+    assert np.allclose(trajectory.motion.begin.position, 0.7) and trajectory.start_ns > ns(NOW_S + 0.3)
 
 
 def test_right_after_an_end_at_rest_commands_go_on_from_there_although_the_joints_lag() -> None:
     node = moving_node()
     end = NOW_S + LEAD + 2.0 + 0.25
-    rest = at_time(node, end)
+    rest = node.commanded(end)
     node.measure(rest[0] - 0.01, 0.2, now=end + 0.01)
     trajectory = node.send(positions(rest[0, 0], 8, velocity=0.1), dt=0.05, now=end + 0.01)
-    assert np.allclose(trajectory.motion.state_at(0.0).position, rest[0])
+    assert np.allclose(trajectory.motion.begin.position, rest[0])
 
 
 # Alignment by the sequence's stamp
@@ -110,9 +121,10 @@ def test_steps_that_are_over_are_dropped_and_the_rest_of_one_counts() -> None:
     stamp = NOW_S + 0.37
     trajectory = node.send(positions(0.37, 16), dt=0.05, now=NOW_S + 0.5, stamp=stamp)
     assert trajectory.dropped == 3, "0.15 s of steps are over 0.15 s after the stamp"
-    assert trajectory.points.time_ns[:3].tolist() == [0, 50_000_000, 100_000_000]
     trajectory = node.send(positions(0.38, 16), dt=0.05, now=NOW_S + 0.51, stamp=NOW_S + 0.39)
-    assert trajectory.dropped == 2 and trajectory.points.time_ns[1] == pytest.approx(10_000_000, abs=10)
+    assert trajectory.dropped == 2
+    rest = trajectory.points.time_ns - ns(LEAD + 0.01)
+    assert np.abs(rest).min() <= 10, "of the third step"
 
 
 def test_a_sequence_that_is_on_time_is_followed_as_if_it_had_been_there_from_its_stamp() -> None:
@@ -130,11 +142,12 @@ def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace
     fresh, late = (SimulatedNode(start_from="previous", limits__start_deviation=0.0) for _ in range(2))
     for node, now in ((fresh, NOW_S - LEAD), (late, NOW_S + 0.23)):
         node.measure(start[0], start[1], now=now)
+        node.execute(*start, at=now + LEAD)
     options = {"space": space, "dt": 0.05, "start": tuple(start), "stamp": NOW_S}
     whole = fresh.send(actions, now=NOW_S - LEAD, **options)
     rest = late.send(actions, now=NOW_S + 0.23, **options)
     assert rest.dropped == 5
-    for time_s in (0.5, 0.61, 0.79):
+    for time_s in (0.6, 0.61, 0.79):
         assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), atol=1e-6)
 
 
@@ -163,9 +176,8 @@ def test_a_stamp_too_far_ahead_is_refused() -> None:
 
 def test_until_a_stamp_in_the_future_the_robot_continues_as_before() -> None:
     node = moving_node()
-    before = [at_time(node, NOW_S + t) for t in (0.55, 0.7, 0.79)]
+    before = [node.commanded(NOW_S + t) for t in (0.55, 0.7, 0.79)]
     trajectory = node.send(positions(0.8, 8), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.8)
-    assert trajectory.stamp_ns == ns(NOW_S + 0.5 + LEAD)
     for time_s, state in zip((0.55, 0.7, 0.79), before, strict=True):
         assert np.allclose(at(trajectory, NOW_S + time_s), state, atol=1e-8)
     assert np.allclose(at(trajectory, NOW_S + 1.0)[0], 1.0, atol=1e-5)
@@ -175,32 +187,25 @@ def test_a_robot_at_rest_waits_for_a_stamp_in_the_future() -> None:
     node = SimulatedNode(start_from="previous")
     node.measure(0.0)
     trajectory = node.send(positions(0.0, 8, velocity=0.2), dt=0.05, stamp=NOW_S + 0.5)
-    assert trajectory.stamp_ns == ns(NOW_S + 0.5) and trajectory.points.time_ns[0] == 0
+    assert not at(trajectory, NOW_S + 0.49).any() and at(trajectory, NOW_S + 0.6)[0].min() > 0.005
 
 
-def test_a_robot_that_moves_unguided_cannot_wait() -> None:
-    node = SimulatedNode(start_from="previous")
-    node.measure(0.0, 0.5)
-    with pytest.raises(Rejected, match=r"future_sequence.*motion is unknown"):
-        node.send(positions(0.0, 8), dt=0.05, stamp=NOW_S + 0.5)
-
-
-def test_a_chunk_that_overlaps_the_wrong_way_replaces_what_was_to_come() -> None:
-    """An older observation, sent later: it is followed from where the robot is by then, not backwards."""
+def test_a_chunk_that_began_before_the_one_in_execution_is_refused_and_counted() -> None:
     node = moving_node()
     node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4)
-    assert node.published.report().out_of_order == 0
-    trajectory = node.send(positions(0.3, 16), dt=0.05, now=NOW_S + 0.52, stamp=NOW_S + 0.3)
+    message = refused(
+        RejectionReason.STALE_SEQUENCE, node, positions(0.3, 16), dt=0.05, now=NOW_S + 0.52, stamp=NOW_S + 0.3
+    )
+    assert "it began 0.220 s ago, before the sequence in execution" in message
     assert node.published.report().out_of_order == 1
-    assert np.allclose(at(trajectory, NOW_S + 0.9)[0], 0.9, atol=1e-5)
-    assert trajectory.motion.states_at(np.linspace(0, 0.5, 500))[1].min() > 0.9
+    assert node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.53, stamp=NOW_S + 0.4) is not None, "the same one again"
 
 
 def test_a_trajectory_whose_start_has_passed_while_it_was_made_is_made_anew() -> None:
     node = moving_node()
-    expected = at_time(node, NOW_S + 0.6 + LEAD)
+    expected = node.commanded(NOW_S + 0.6 + LEAD)
     trajectory = node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.4, delay=0.1)
-    assert trajectory.stamp_ns == ns(NOW_S + 0.6 + LEAD) and trajectory.dropped == 4
+    assert trajectory.due_ns == ns(NOW_S + 0.6 + LEAD) and trajectory.dropped == 4
     assert np.allclose(at(trajectory, NOW_S + 0.6 + LEAD), expected, atol=1e-9)
     assert node.published.report().late == 0
 
@@ -217,20 +222,20 @@ def test_a_sequence_that_is_over_once_its_trajectory_is_made_is_refused() -> Non
 
 
 @pytest.mark.parametrize("dt", [0.02, 0.05, 0.1])
-def test_a_difference_is_carried_over_and_gone_after_the_fade_time(dt: float) -> None:
+def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the_fade_time(dt: float) -> None:
     node = moving_node()
-    behind = 0.04
-    stamp = NOW_S + 0.5
-    trajectory = node.send(positions(0.5 - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
+    behind, ago = 0.04, 2 * dt
+    stamp = NOW_S + 0.5 - ago
+    trajectory = node.send(positions(0.5 - ago - behind, round(0.8 / dt), dt), dt=dt, now=NOW_S + 0.5, stamp=stamp)
     assert np.allclose(at(trajectory, NOW_S + 0.52), [[0.52], [1.0], [0.0]], atol=1e-5)
     assert np.allclose(trajectory.seam.position, behind, atol=1e-5)
-    faded = NOW_S + 0.52 + 0.2 + dt
+    faded = NOW_S + 0.52 + 0.2
     assert np.allclose(at(trajectory, faded)[0], faded - NOW_S - behind, atol=1e-5)
     speed = trajectory.motion.states_at(np.linspace(0, 0.5, 1000))[1]
     assert speed.min() > 0.5, "slower, but never backwards"
 
 
-@given(behind=st.floats(0.0, 0.3), inference=st.floats(0.0, 0.15))
+@given(behind=st.floats(0.0, 0.3), inference=st.floats(0.05, 0.15))
 def test_a_motion_never_turns_back_to_meet_an_old_plan(behind: float, inference: float) -> None:
     node = moving_node()
     stamp = NOW_S + 0.5 - inference
@@ -239,21 +244,17 @@ def test_a_motion_never_turns_back_to_meet_an_old_plan(behind: float, inference:
     assert begin[1].min() >= -1e-6
 
 
-def test_without_fade_time_the_new_plan_is_taken_as_it_is() -> None:
-    node = moving_node(publish__fade_time=0.0)
-    trajectory = node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5)
-    assert np.allclose(at(trajectory, NOW_S + 0.52)[0], 0.42, atol=1e-5)
-
-
-def test_a_fade_that_would_leave_the_limits_takes_longer() -> None:
+@pytest.mark.parametrize(("fade_time", "acceleration"), [(0.2, 25.0), (0.2, 5.0), (0.0, 25.0)])
+def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
+    fade_time: float, acceleration: float
+) -> None:
+    limits = {"limits__velocity": [4.0] * 2, "limits__acceleration": [acceleration] * 2, "limits__jerk": [500.0] * 2}
+    node = moving_node(publish__fade_time=fade_time, **limits)
     faster = positions(0.52, 30, velocity=3.0)  # to take up 2 rad/s in 0.2 s needs 39 rad/s^2
-    node = moving_node(limits__acceleration=[25.0] * 2)
     trajectory = node.send(faster, dt=0.05, now=NOW_S + 0.5)
-    assert first_violation(trajectory.motion, Limits(acceleration=np.full(2, 25.0))) is None
-    assert np.allclose(at(trajectory, NOW_S + 1.72)[0], faster[23], atol=1e-5), "then the plan is followed"
-    node = moving_node(limits__acceleration=[5.0] * 2)
-    message = refused(RejectionReason.LIMITS, node, faster, dt=0.05, now=NOW_S + 0.5)
-    assert "got 39.4" in message, "what the parameters ask for is told"
+    bounds = Limits(**{name.removeprefix("limits__"): np.array(values) for name, values in limits.items()})
+    assert first_violation(trajectory.motion, bounds) is None
+    assert np.allclose(at(trajectory, NOW_S + 0.52 + 29 * 0.05)[0], faster[28], atol=1e-5), "then the plan is followed"
 
 
 def test_a_fade_longer_than_a_plan_that_rests_continues_at_its_end() -> None:
@@ -269,11 +270,12 @@ def test_a_fade_longer_than_a_plan_that_rests_continues_at_its_end() -> None:
 def test_what_happens_at_replacements_is_reported() -> None:
     node = moving_node()
     node.published.report()
-    node.send(positions(0.45, 16), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5, took=0.005)
-    node.send(positions(0.45, 16), dt=0.05, now=NOW_S + 0.6, stamp=NOW_S + 0.45, took=0.030)
+    chunk = positions(0.4, 16), NOW_S + 0.45
+    node.send(chunk[0], dt=0.05, now=NOW_S + 0.5, stamp=chunk[1], took=0.005)
+    node.send(chunk[0], dt=0.05, now=NOW_S + 0.6, stamp=chunk[1], took=0.030)
     report = node.published.report()
     assert report.seam_offset[0] == pytest.approx(0.05, abs=1e-3)
-    assert (report.late, report.starved, report.brakes, report.dropped_steps) == (1, 0, 0, 3)
+    assert (report.late, report.starved, report.brakes, report.dropped_steps) == (1, 0, 0, 4)
     assert report.lead_margin_least_s == pytest.approx(-0.010) and report.lead_margin_median_s == pytest.approx(0.0025)
     assert node.published.report().seam_offset == (0.0, 0.0, 0.0), "since the report before"
 
@@ -282,11 +284,11 @@ def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
     node = moving_node()
     node.published.observe(ns(NOW_S + 1.9))
     assert node.published.report().brakes == 0
-    node.published.observe(ns(NOW_S + 2.1))
+    node.published.observe(ns(NOW_S + 2.06))
     assert (node.published.report().brakes, node.published.report().starved) == (1, 0)
-    trajectory = node.send(positions(2.1, 8), dt=0.05, now=NOW_S + 2.1)
+    trajectory = node.send(positions(2.08, 8), dt=0.05, now=NOW_S + 2.06)
     assert (node.published.report().brakes, node.published.report().starved) == (1, 1)
-    assert trajectory.motion.state_at(0.0).velocity.min() > 0.1, "the brake is taken back where it has come to"
+    assert trajectory.motion.begin.velocity.min() > 0.1, "the brake is taken back where it has come to"
 
 
 # Clocks
@@ -300,7 +302,7 @@ def test_a_clock_that_jumps_back_forgets_the_motion() -> None:
     assert caught.value.reason is RejectionReason.CLOCK_JUMPED_BACK
     node.measure(5.0, now=NOW_S - 99.0)
     trajectory = node.send(positions(5.0, 8), dt=0.05, now=NOW_S - 99.0)
-    assert np.allclose(trajectory.motion.state_at(0.0).position, 5.0)
+    assert np.allclose(trajectory.motion.begin.position, 5.0)
 
 
 @pytest.mark.parametrize("back", [0.001, 0.05, 0.3])
@@ -314,18 +316,7 @@ def test_a_clock_that_jumps_back_a_little_is_reported_too(back: float) -> None:
     assert caught.value.reason is RejectionReason.CLOCK_JUMPED_BACK
     node.measure(0.5, 1.0, now=NOW_S + 0.5 - back)
     trajectory = node.send(positions(0.52, 16), dt=0.05, now=NOW_S + 0.5 - back)
-    assert np.allclose(trajectory.motion.state_at(0.0)[:2], [[0.5 + LEAD], [1.0]])
-
-
-def test_after_a_clock_jumped_forward_over_the_end_trajectories_start_where_the_robot_is_measured() -> None:
-    node = moving_node(state_timeout=0.5)
-    with pytest.raises(Rejected) as caught:
-        node.send(positions(0.0, 8), dt=0.05, now=NOW_S + 100.0)
-    assert caught.value.reason is RejectionReason.STATE_TOO_OLD
-    node.measure(2.2, now=NOW_S + 100.0)
-    trajectory = node.send(positions(2.2, 8, velocity=0.1), dt=0.05, now=NOW_S + 100.0)
-    assert np.allclose(trajectory.motion.state_at(0.0).position, 2.2)
-    assert not trajectory.points.velocity[-1].any()
+    assert np.allclose(np.stack(trajectory.motion.begin)[:2], [[0.5 + 0.2], [1.0]]), "where it will be"
 
 
 @given(jumps=st.lists(st.floats(-0.5, 1.0), min_size=1, max_size=6))
@@ -334,13 +325,15 @@ def test_for_any_jump_of_the_clock_the_last_trajectory_ends_at_rest(jumps: list[
     now = NOW_S + 0.3
     for jump in jumps:
         now += jump
-        node_state = node.published.state_at(ns(now))
-        position = 0.0 if node_state is None else node_state.position
+        state = node.published.present.commanded(ns(now))
+        position = 0.0 if state is None else state.position
         try:
             node.measure(position, now=now)
             trajectory = node.send(positions(float(np.max(position)), 8), dt=0.05, now=now, stamp=now - 0.1)
         except Rejected as refusal:
             assert refusal.reason in (RejectionReason.CLOCK_JUMPED_BACK, RejectionReason.STALE_SEQUENCE)
+            continue
+        if trajectory is None:  # the controller is on its way to the first point
             continue
         assert not trajectory.points.velocity[-1].any()
         assert trajectory.start_ns >= ns(now)
@@ -353,15 +346,17 @@ def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(infere
     node.measure(velocity * inference, velocity)
     positions = 0.02 * np.arange(1, 31)[:, None] * velocity
     trajectory = node.send(positions, stamp=NOW_S - inference)
-    times = trajectory.start_ns * 1e-9 + np.linspace(0, 0.4, 50)
-    states = trajectory.motion.states_at(times - trajectory.start_ns * 1e-9)
-    assert np.allclose(states[0], (times - NOW_S + inference)[:, None] * velocity, atol=1e-5)
-    assert np.abs(states[2]).max() < 0.05
+    bridged = NOW_S + 0.2
+    assert trajectory.start_ns == ns(bridged)
+    for time in bridged + np.linspace(0, 0.2, 20):
+        expected = (time - NOW_S + inference) * velocity, velocity
+        assert np.allclose(at(trajectory, time)[:2], expected, atol=1e-5)
 
 
 def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:
     """A receding horizon: each plan begins where one before has a row, to within the rounding of float32."""
-    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0)
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, state_timeout=0.0)
+    node.execute(0.0)
     node.measure(0.0)
     random = np.random.default_rng(4)
     state = np.zeros((3, 2))
@@ -372,5 +367,5 @@ def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:
         trajectory = node.send(
             velocities, space=ControlSpace.VELOCITY, dt=0.05, now=now, stamp=stamp, start=tuple(state)
         )
-        assert np.diff(trajectory.points.time_ns).min() > 1000
+        assert np.diff(trajectory.points.time_ns).min() >= 999
         state = np.array(at(trajectory, stamp + 0.05)[:3])

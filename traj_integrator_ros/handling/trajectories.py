@@ -435,7 +435,8 @@ class TrajectoryMaker:
 
         """
         allowed = self._parameters.supervision_deviation
-        if present.follows or allowed <= 0 or self._joint_states.age_s(now_ns) is None:
+        bridges = present.known_from_ns > now_ns  # from the measured state
+        if present.follows or bridges or allowed <= 0 or self._joint_states.age_s(now_ns) is None:
             return
         measured = self._measured(now_ns)
         if measured is None:
