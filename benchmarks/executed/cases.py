@@ -56,6 +56,8 @@ _JOINED_ELSEWHERE = {
     "both": {"from_desired": True, "lag": _LAG_S},
 }
 """Settings with which the controller joins trajectories from states other than the command."""
+_GENTLE = 0.75
+"""Assumed limit of velocity with which stops are as gentle as the motions: acceleration 6 rad/s^2, jerk 48 rad/s^3."""
 _BRAKE_ACCELERATION, _BRAKE_JERK = 10.0, 100.0
 _START_S = 0.25
 """In which a robot that moves already, as in the middle of a recording, is taken over: its acceleration is unknown."""
@@ -147,9 +149,9 @@ def _alone(space: ControlSpace, dt: float, seeds: range, order: int, meant: floa
     worst = 0.0
     for seed in seeds:
         states = jerk_limited(seed, dt)
-        start = State(*states[:, 0])
-        node = sender(states.shape[2], publish__rest_tolerance=0.01)
-        node.measure(start, _BEGIN_NS)
+        start = State(*states[:, 0].astype(np.float32).astype(float))
+        node = sender(states.shape[2], publish__lead_time=0.0, limits__assumed_velocity=_GENTLE)
+        node.begin(start, _BEGIN_NS)
         message = node.send(actions_of(states, space, dt), dt=dt, now_ns=_BEGIN_NS, space=space, start=start)
         command = _played(message, start)
         values = command.acceleration if order == 2 else command.jerk
@@ -169,10 +171,10 @@ def _cut(seeds: range, sender: Sender) -> float:
     worst = 0.0
     for seed, count in product(seeds, (4, 9, 17, 25, 33)):
         space, states = ControlSpace.JERK, jerk_limited(seed, 0.02)[:, : count + 1]
-        start, end = State(*states[:, 0]), states[:, -1]
+        start, end = State(*states[:, 0].astype(np.float32).astype(float)), states[:, -1]
         limits = {"limits__acceleration": [2 * ACCELERATION] * 7, "limits__jerk": [JERK] * 7, "limits__action": "warn"}
-        node = sender(7, **limits)
-        node.measure(start, _BEGIN_NS)
+        node = sender(7, publish__lead_time=0.0, **limits)
+        node.begin(start, _BEGIN_NS)
         message = node.send(actions_of(states, space, 0.02), dt=0.02, now_ns=_BEGIN_NS, space=space, start=start)
         velocity = _played(message, start).velocity[round(1000 * 0.02 * count) :]
         direction = np.sign(end[1])
@@ -190,8 +192,8 @@ def _noise(seeds: range, sender: Sender) -> float:
         states = states[:, : 2 + states.shape[1] // 2]
         noisy = (states[0] + random.normal(scale=1e-4, size=states[0].shape)).astype(np.float32).astype(float)
         start = State(noisy[0], *states[1:, 0])
-        node = sender(7, publish__end="as_planned")
-        node.measure(start, _BEGIN_NS)
+        node = sender(7, publish__end="as_planned", publish__lead_time=0.0)
+        node.begin(start, _BEGIN_NS)
         message = node.send(noisy[1:], dt=0.02, now_ns=_BEGIN_NS, start=start._replace(acceleration=None))
         times = 0.02 * np.arange(len(noisy))
         spline = CubicSpline(times, noisy, bc_type=((1, start.velocity), (2, np.zeros(7))))
@@ -208,8 +210,8 @@ def _step(kind: str, rows_later: float, sender: Sender) -> float:
     else:
         positions, step = np.maximum(rows - 20, 0) * dt * 0.5, 0.5
     start = State(*np.zeros((3, 2)))
-    node = sender(2, publish__end="as_planned")
-    node.measure(start, _BEGIN_NS)
+    node = sender(2, publish__end="as_planned", publish__lead_time=0.0)
+    node.begin(start, _BEGIN_NS)
     message = node.send(positions[:, None] * np.ones(2), dt=dt, now_ns=_BEGIN_NS, start=start)
     command = _played(message, start)
     values = (command.position if kind == "position" else command.velocity)[:, 0]
@@ -239,7 +241,10 @@ def _recording(step: float, rows: np.ndarray, sender: Sender) -> float:
     for first in range(0, len(rows) - _SHORTEST, stride):
         stamp_ns = _BEGIN_NS + round(first * step * 1e9)
         into = first * step
-        node.measure(start if first == 0 else State(*(spline(max(into - _LAG_S, 0), k) for k in range(3))), stamp_ns)
+        if first == 0:
+            node.begin(start, stamp_ns)
+        else:
+            node.measure(State(*(spline(max(into - _LAG_S, 0), order) for order in range(3))), stamp_ns)
         message = node.send(rows[first + 1 : first + 1 + _HORIZON], dt=step, now_ns=stamp_ns, stamp_ns=stamp_ns)
         controller.receive(message, stamp_ns + 1_000_000 * (first > 0))
     end = (len(rows) - 1) * step
@@ -273,7 +278,7 @@ def _stream(
         stamp = index * period
         now = stamp + (inference + random.uniform(0, jitter)) * (index > 0)
         observed = plan_state(now - _LAG_S * (index > 0))
-        node.measure(observed, _ns(begin_s + now))
+        (node.measure if index else node.begin)(observed, _ns(begin_s + now))
         rows = plan(stamp + dt * np.arange(1, horizon + 1))
         message = node.send(rows, dt=dt, now_ns=_ns(begin_s + now), stamp_ns=_ns(begin_s + stamp))
         arrival = max(arrival, now + random.uniform(0.0005, max(jitter, 0.001)) * (index > 0))

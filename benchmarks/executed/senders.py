@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.position_trajectory import PositionFields
@@ -32,12 +33,21 @@ class Node:
 
     def __init__(self, dof: int, **parameters: object) -> None:
         values = default_values() | {"joint_names": [f"joint{i}" for i in range(dof)], "device": "cpu"}
+        values["limits.assumed_velocity"] = 10.0
         values |= {name.replace("__", "."): value for name, value in parameters.items()}
         self._parameters = NodeParameters.from_values(values)
         self._published = PublishedMotion()
         self.warnings: list[Rejected] = []
         engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
         self._pipeline = Pipeline(self._parameters, engine, self._published, self.warnings.append)
+
+    def begin(self, state: State, now_ns: int) -> None:
+        """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""
+        self.measure(state, now_ns)
+        p, v, a = (np.zeros_like(state.position) if part is None else part for part in state)
+        motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
+        since_ns = now_ns - 10**9
+        self._published.present.published(Course(since_ns, motion), since_ns, since_ns)
 
     def measure(self, state: State, now_ns: int) -> None:
         """A joint state."""
@@ -86,6 +96,10 @@ class RowsAsPoints:
         self._dof = dof
         self._measured: State | None = None
         self._last: tuple[int, Points] | None = None
+
+    def begin(self, state: State, now_ns: int) -> None:
+        """As `measure`."""
+        self._measured = state
 
     def measure(self, state: State, now_ns: int) -> None:
         """A joint state."""

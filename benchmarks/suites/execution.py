@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
-from traj_integrator_ros.execution.brake import brake
-from traj_integrator_ros.execution.fade import join
+from traj_integrator_ros.execution.join import Bounds, Joining, join
 from traj_integrator_ros.execution.limits import Limits, first_violation
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import points_of
+from traj_integrator_ros.execution.profiles import fastest_stop
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions
 from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.published import PublishedMotion
@@ -30,7 +31,7 @@ MOST_US = 20.0
 """Most that the spline may take for 32 x 7, with its values at all points."""
 ADDED_US = {"at rest": 100.0, "with a brake": 200.0}
 """Most that the trajectory may add to a sequence of 32 x 7 that is integrated, by its end."""
-NOW_NS, CYCLE_NS = 10**12, 10**8
+NOW_NS = 10**12
 
 
 @suite("execution")
@@ -49,6 +50,7 @@ def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
     limits = Limits(-high, high, high, high, high)
     spline = cubic_spline(steps, rows, begin.velocity)
     moved = State(rows[0] + 0.01, begin.velocity + 0.1, np.ones(dof))
+    bounds, joining = Bounds(-high, high, high, high, 10 * high), Joining((0.2, 0.1, 0.05), 1.5)
 
     def solved() -> np.ndarray:
         system = np.diag(np.full(horizon + 1, 4.0)) + np.eye(horizon + 1, k=1) + np.eye(horizon + 1, k=-1)
@@ -80,12 +82,12 @@ def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
         most_us=MOST_US if horizon == 32 else None,
     )
     yield case("spline, points, limits", lambda: _published(cubic_spline(steps, rows, begin.velocity), limits))
-    yield case("replacement: fade of p, v, a", lambda: join(spline, moved, 0.2).coefficients[:, 0])
+    yield case("replacement: fade of p, v, a", lambda: join(moved, spline, bounds, joining)[0].coefficients[:, 0])
     yield case(
         "position actions to points",
         lambda: _published(motion_of_actions(Hold.POSITION, steps, rows[1:], begin), limits),
     )
-    yield case("brake", lambda: brake(spline.end, DT, acceleration=high / 10, jerk=high).coefficients[:, 0])
+    yield case("brake", lambda: fastest_stop(spline.end, high / 10, high).coefficients[:, 0])
 
 
 def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
@@ -98,24 +100,22 @@ def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
     kinds = (
         ("at rest", stopping, False),
         ("with a brake", moving, False),
-        ("with a brake, replacing", np.sin((times + CYCLE_NS * 1e-9 + DT) * rates) + 1e-3, True),
+        ("with a brake, joined", moving + 1e-3, True),
     )
-    for name, rows, replaces in kinds:
-        pipeline = _pipeline(dof, "previous" if replaces else "measured")
+    for name, rows, joined in kinds:
+        pipeline = _pipeline(dof, "previous" if joined else "measured")
         pipeline.take_joint_state(pipeline.parameters.joint_names, np.zeros(dof), rates, NOW_NS, NOW_NS)
-        now_ns = NOW_NS
-        if replaces:
-            first = _sequence(np.sin((times + pipeline.parameters.publish_lead_time) * rates))
-            before = pipeline.trajectory(pipeline.integrate(first, NOW_NS), 0, NOW_NS)
-            pipeline.published.record(before, NOW_NS)
-            now_ns += CYCLE_NS
+        # In execution since a second: a motion that is in the plan's start when the plan is taken up.
+        since = 1.0 + pipeline.parameters.publish_lead_time
+        motion = Motion(np.array([0.0, 2.0]), np.stack([-rates * since, rates])[None])
+        pipeline.published.present.published(Course(NOW_NS - 10**9, motion), NOW_NS - 10**9, NOW_NS - 10**9)
         fields = _sequence(rows)
 
-        def integrated(pipeline=pipeline, fields=fields, now_ns=now_ns) -> np.ndarray:
-            return pipeline.integrate(fields, now_ns).trajectories
+        def integrated(pipeline=pipeline, fields=fields) -> np.ndarray:
+            return pipeline.integrate(fields, NOW_NS).trajectories
 
-        def ours(pipeline=pipeline, fields=fields, now_ns=now_ns) -> np.ndarray:
-            return pipeline.trajectory(pipeline.integrate(fields, now_ns), 0, now_ns).points.position
+        def ours(pipeline=pipeline, fields=fields) -> np.ndarray:
+            return pipeline.trajectory(pipeline.integrate(fields, NOW_NS), 0, NOW_NS).points.position
 
         alone = Contender("integrate alone", integrated, is_close_to(torch.from_numpy(integrated().copy())))
         yield Case(

@@ -15,7 +15,7 @@ from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline
 
 pytestmark = pytest.mark.skipif(native._native is None, reason="the compiled steps of motions are not built")
-COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "_all_finite")
+COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "extremes", "place", "_all_finite")
 
 
 @pytest.fixture

@@ -93,7 +93,6 @@ def test_with_a_controller_that_reports_the_first_trajectory_begins_at_once_at_i
     assert trajectory.stamp_ns == ns(NOW_S) and np.allclose(trajectory.motion.begin.position, 0.3)
 
 
-@pytest.mark.xfail(strict=True, reason="without reports, nobody looks at joints that rest")
 def test_a_robot_that_was_moved_while_nothing_was_executed_starts_where_it_is() -> None:
     node = SimulatedNode()
     node.execute(0.3, at=NOW_S - 1)
@@ -235,7 +234,7 @@ def test_a_difference_from_rows_that_are_over_is_carried_over_and_gone_after_the
     assert speed.min() > 0.5, "slower, but never backwards"
 
 
-@given(behind=st.floats(0.0, 0.3), inference=st.floats(0.05, 0.15))
+@given(behind=st.floats(0.0, 0.3), inference=st.floats(0.0, 0.15))
 def test_a_motion_never_turns_back_to_meet_an_old_plan(behind: float, inference: float) -> None:
     node = moving_node()
     stamp = NOW_S + 0.5 - inference
