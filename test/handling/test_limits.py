@@ -69,12 +69,12 @@ def test_values_at_the_limits_and_joints_without_one_pass() -> None:
 def test_it_agrees_with_looking_at_every_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     trajectory = Trajectory(*(rng.normal(scale=0.7, size=(2, 3, 2)).astype(np.float32) for _ in range(4)))
-    any_beyond = (
-        (trajectory.position[:, 1:] > LIMITS.position_max).any()
-        or (trajectory.position[:, 1:] < LIMITS.position_min).any()
-        or any((np.abs(getattr(trajectory, q)[:, 1:]) > getattr(LIMITS, q)).any()
-               for q in ("velocity", "acceleration", "jerk"))
-    )  # fmt: skip
+    bounds = [(LIMITS.position_min, LIMITS.position_max)]
+    bounds += [(-getattr(LIMITS, name), getattr(LIMITS, name)) for name in ("velocity", "acceleration", "jerk")]
+    any_beyond = any(
+        (part[:, 1:] > high + 1e-3 * np.abs(high)).any() or (part[:, 1:] < low - 1e-3 * np.abs(low)).any()
+        for part, (low, high) in zip(trajectory, bounds, strict=True)
+    )
     found = find_violation(trajectory, LIMITS)
     assert (found is not None) == any_beyond
     if found is not None:

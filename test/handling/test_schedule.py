@@ -147,7 +147,7 @@ def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace
     rest = late.send(actions, now=NOW_S + 0.23, **options)
     assert rest.dropped == 5
     for time_s in (0.6, 0.61, 0.79):
-        assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), atol=1e-6)
+        assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), rtol=1e-4, atol=1e-6)
 
 
 def test_a_sequence_that_is_over_is_refused_with_its_ages() -> None:
@@ -195,7 +195,7 @@ def test_a_chunk_that_began_before_the_one_in_execution_is_refused_and_counted()
     message = refused(
         RejectionReason.STALE_SEQUENCE, node, positions(0.3, 16), dt=0.05, now=NOW_S + 0.52, stamp=NOW_S + 0.3
     )
-    assert "it began 0.220 s ago, before the sequence in execution" in message
+    assert "began 0.220 s ago, before the sequence in execution" in message
     assert node.published.report().out_of_order == 1
     assert node.send(positions(0.4, 16), dt=0.05, now=NOW_S + 0.53, stamp=NOW_S + 0.4) is not None, "the same one again"
 

@@ -29,11 +29,11 @@ def control_points(count: int = 6) -> np.ndarray:
 def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
     degree: int, steps: int, layout: str, goal: dict
 ) -> None:
-    node = SimulatedNode(bspline__layout=layout)
+    node = SimulatedNode(bspline__layout=layout, publish__lead_time=0.0)
     points = control_points()
-    trajectory = node.send(points, space=ControlSpace.BSPLINE, dt=0.05, start=START, degree=degree, steps=steps, **goal)
+    trajectory = node.send_from(START, points, space=ControlSpace.BSPLINE, dt=0.05, degree=degree, steps=steps, **goal)
     segments = len(points) + degree + (layout == "curobo")
-    assert trajectory.points.time_ns.tolist() == [round(k * steps * 0.05e9) for k in range(1, segments + 1)]
+    assert trajectory.points.time_ns.tolist() == [round(k * steps * 0.05e9) for k in range(segments + 1)]
     exact = bspline_segments(
         points.astype(np.float32)[None],
         *(row[None] for row in START),
@@ -43,19 +43,19 @@ def test_the_points_are_the_ends_of_the_segments_and_give_back_the_spline(
         steps=steps,
         layout=layout,
     )
-    np.testing.assert_allclose(trajectory.points.position, exact.position[0, 1:], atol=1e-12)
-    np.testing.assert_allclose(trajectory.points.velocity, exact.velocity[0, 1:], atol=1e-12)
+    np.testing.assert_allclose(trajectory.points.position[1:], exact.position[0, 1:], atol=1e-12)
+    np.testing.assert_allclose(trajectory.points.velocity[1:], exact.velocity[0, 1:], atol=1e-12)
     assert not trajectory.points.velocity[-1].any()
     commanded = motion_of_points(trajectory.points)
     times = np.linspace(0, commanded.duration, 301)[:-1]
-    meant = trajectory.motion.states_at(times + steps * 0.05)
+    meant = trajectory.motion.states_at(times)
     np.testing.assert_allclose(commanded.states_at(times)[:3], meant[:3], atol=1e-9)
 
 
 def test_a_goal_in_motion_is_braked_after_it() -> None:
-    node = SimulatedNode()
+    node = SimulatedNode(publish__lead_time=0.0)
     goal = {**GOAL, "goal_velocity": np.array([0.3, 0.2], np.float32), "goal_acceleration": np.zeros(2, np.float32)}
-    trajectory = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, start=START, **goal)
+    trajectory = node.send_from(START, control_points(), space=ControlSpace.BSPLINE, dt=0.05, **goal)
     reached = trajectory.motion.state_at((6 + 3) * 4 * 0.05)
     np.testing.assert_allclose(reached.position, GOAL["goal_position"], atol=1e-9)
     np.testing.assert_allclose(reached.velocity, goal["goal_velocity"], atol=1e-9)
@@ -63,9 +63,9 @@ def test_a_goal_in_motion_is_braked_after_it() -> None:
 
 
 def test_a_goal_that_accelerates_is_left_again_where_the_layout_goes_on_behind_it_and_then_braked() -> None:
-    node = SimulatedNode(bspline__layout="curobo")
+    node = SimulatedNode(bspline__layout="curobo", publish__lead_time=0.0)
     goal = {**GOAL, "goal_velocity": np.zeros(2, np.float32), "goal_acceleration": np.array([1.0, 2.0], np.float32)}
-    trajectory = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, start=START, **goal)
+    trajectory = node.send_from(START, control_points(), space=ControlSpace.BSPLINE, dt=0.05, **goal)
     length, segments = 4 * 0.05, 6 + 3 + 1
     np.testing.assert_allclose(trajectory.motion.state_at((segments - 1) * length).velocity, 0, atol=1e-9)
     behind = trajectory.points.velocity[trajectory.points.time_ns == round(segments * length * 1e9)]
@@ -76,7 +76,7 @@ def test_a_goal_that_accelerates_is_left_again_where_the_layout_goes_on_behind_i
 def test_positions_with_a_goal_end_there() -> None:
     node = SimulatedNode()
     way = START[0] + np.linspace(0, 1, 9)[1:, None] * np.array([0.05, 0.05])
-    trajectory = node.send(way, start=START[:2], goal_position=np.array([0.16, -0.14], np.float32))
+    trajectory = node.send_from(START[:2], way, goal_position=np.array([0.16, -0.14], np.float32))
     np.testing.assert_allclose(trajectory.motion.end.position, [0.16, -0.14], atol=1e-7)
     assert trajectory.brakes_at is None
 
@@ -84,6 +84,7 @@ def test_positions_with_a_goal_end_there() -> None:
 def test_a_spline_replaces_a_running_motion_without_a_seam() -> None:
     node = SimulatedNode(start_from="previous")
     node.measure(START[0], START[1])
+    node.execute(*START[:2], at=NOW_S + 0.02)
     first = node.send(control_points(), space=ControlSpace.BSPLINE, dt=0.05, **GOAL)
     now = NOW_S + 0.5
     second = node.send(control_points(8), space=ControlSpace.BSPLINE, dt=0.05, now=now, **GOAL)
@@ -94,9 +95,8 @@ def test_a_spline_replaces_a_running_motion_without_a_seam() -> None:
 
 @pytest.mark.parametrize("degree", [3, 4, 5])
 def test_a_controller_plays_an_optimized_spline_with_its_own_peaks(jtc, degree: int) -> None:
-    node = SimulatedNode(start_from="previous", publish__lead_time=0.02)
-    node.measure(START[0], START[1])
-    trajectory = node.send(control_points(16), space=ControlSpace.BSPLINE, dt=0.02, start=START, degree=degree, **GOAL)
+    node = SimulatedNode(start_from="previous", publish__lead_time=0.0)
+    trajectory = node.send_from(START, control_points(16), space=ControlSpace.BSPLINE, dt=0.02, degree=degree, **GOAL)
     joints, motion = list(node.parameters.joint_names), trajectory.motion
     controller = jtc.Controller(joints, rate=1000, hard_replacement=True)
     begin = trajectory.start_ns * 1e-9
@@ -105,8 +105,7 @@ def test_a_controller_plays_an_optimized_spline_with_its_own_peaks(jtc, degree: 
     assert controller.receive(
         joints, points.time_ns, points.position, points.velocity, points.acceleration, now=begin, stamp=begin
     ), controller.refusal
-    first = points.time_ns[0] * 1e-9
-    time, *_, acceleration = controller.run(begin + first, begin + motion.duration - 0.001)
+    time, *_, acceleration = controller.run(begin, begin + motion.duration - 0.001)
     _, _, meant, jerk = motion.states_at(time - begin)
     assert np.abs(acceleration).max() == pytest.approx(np.abs(meant).max(), rel=1e-3)
     commanded_jerk = np.diff(acceleration, axis=0) * 1000
