@@ -1,0 +1,136 @@
+"""Joins: from any state to any plan, within limits, without a seam and without a way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from execution_cases import bounds, largest_jumps
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.join import Joining, join
+from traj_integrator_ros.execution.motion import Motion, State, resting
+from traj_integrator_ros.execution.spline import cubic_spline
+
+JOINING = Joining((0.2, 0.1, 0.05), 1.5)
+BOUNDS = bounds(2, velocity=2.0, acceleration=10.0, jerk=500.0)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def a_plan(random: np.random.Generator, *, forward: bool = False) -> Motion:
+    """A smooth plan of two joints within the limits, that ends at rest."""
+    step = float(random.choice([0.02, 0.05]))
+    count = round(random.uniform(1, 3) / step)
+    u = np.linspace(random.uniform(0, 0.4), 1, count + 1)[:, None]
+    rows = random.normal(size=2) + random.uniform(0.2, 0.5, 2) * count * step * u**3 * (10 - 15 * u + 6 * u**2)
+    if not forward:
+        rows += 0.1 * np.sin(6 * u) * (1 - u) ** 3
+    plan = cubic_spline(np.full(count, step), rows, (rows[1] - rows[0]) / step, ends_at_rest=True)
+    largest = np.abs(extremes(plan)).max(axis=(0, 2))
+    assert (largest[1:] < [2.0, 10.0, 500.0]).all()
+    return plan
+
+
+def away_from(plan: Motion, random: np.random.Generator, scale: float) -> State:
+    """A state near the beginning of a plan, from which a joint can stop within its velocity limit."""
+    begin = plan.begin
+    velocity = np.clip(begin.velocity + scale * random.normal(size=2), -1.8, 1.8)
+    return State(begin.position + 0.1 * scale * random.normal(size=2), velocity, 3 * scale * random.normal(size=2))
+
+
+@settings(max_examples=60)
+@given(SEEDS, st.sampled_from([1e-6, 1e-3, 0.1, 1.0]))
+def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, scale):
+    random = np.random.default_rng(seed)
+    plan = a_plan(random)
+    state = away_from(plan, random, scale)
+    joined, shift = join(state, plan, BOUNDS, JOINING)
+    assert not shift.any()
+    for part, expected in zip(joined.begin, state, strict=True):
+        np.testing.assert_allclose(part, expected, atol=1e-9)
+    assert (largest_jumps(joined) <= [1e-9, 1e-7, 2e-3]).all(), "C2; knots within a microsecond are one"
+    least, most = extremes(joined)
+    assert (np.maximum(-least, most)[1:] <= np.array([[2.0], [10.0], [500.0]]) * (1 + 1e-6) + 1e-6).all()
+    times = np.linspace(0, max(joined.duration, plan.duration) + 0.01, 400)
+    apart = np.abs(joined.states_at(times)[:2] - plan.states_at(times)[:2]).max(axis=0)
+    for joint in range(2):
+        first = int(np.flatnonzero(apart[:, joint] > 1e-6)[-1:].sum())
+        assert times[first] < times[-1] - 0.005, "it ends on the plan"
+        assert scale > 1e-5 or times[first] <= 0.21, "small differences fade"
+
+
+def test_a_joint_that_is_on_its_plan_keeps_it():
+    plan = a_plan(np.random.default_rng(1))
+    assert join(plan.begin, plan, BOUNDS, JOINING)[0] is plan
+    state = plan.begin._replace(position=plan.begin.position + np.array([0.0, 0.05]))
+    joined, _ = join(state, plan, BOUNDS, JOINING)
+    times = np.linspace(0, plan.duration, 200)
+    np.testing.assert_allclose(joined.states_at(times)[0, :, 0], plan.states_at(times)[0, :, 0], rtol=0, atol=1e-12)
+
+
+@settings(max_examples=60)
+@given(SEEDS, st.floats(0.0, 0.3), st.floats(0.0, 1.0))
+def test_a_forward_plan_is_joined_without_a_way_back_and_without_haste(seed, ahead, speed):
+    """The robot is ahead of, or behind, a plan that goes forward, and does not move backwards itself."""
+    random = np.random.default_rng(seed)
+    plan = a_plan(random, forward=True)
+    begin = plan.begin
+    position = begin.position + ahead * random.choice([-1.0, 1.0], 2)
+    assume((position < plan.end.position - 0.02).all())
+    state = State(position, speed * begin.velocity, np.zeros(2))
+    joined, _ = join(state, plan, BOUNDS, JOINING)
+    path = joined.states_at(np.linspace(0, joined.duration, 2000, endpoint=False))
+    own = plan.states_at(np.linspace(0, plan.duration, 2000, endpoint=False))
+    retreats = [(np.maximum.accumulate(part[0]) - part[0]).max(axis=0) for part in (path, own)]
+    assert (retreats[0] <= 1.5 * retreats[1] + 3e-5).all()
+    closing = np.maximum(np.abs(position - begin.position) / 2.0, np.abs(state.velocity))
+    assert (path[1].max(axis=0) <= np.maximum(1.5 * own[1].max(axis=0), closing) * 1.01).all()
+
+
+@settings(max_examples=30)
+@given(SEEDS)
+def test_positions_stay_within_their_limits_while_joining(seed):
+    random = np.random.default_rng(seed)
+    plan = resting(np.zeros(2), 1.0)
+    state = State(random.uniform(0.0, 0.08, 2), random.uniform(0.0, 0.6, 2), np.zeros(2))
+    within = bounds(2, velocity=2.0, acceleration=10.0, jerk=500.0, position=0.15)
+    joined, _ = join(state, plan, within, JOINING)
+    least, most = extremes(joined)
+    assert most[0].max() <= 0.15 + 1e-6 and least[0].min() >= -0.15 - 1e-6
+    np.testing.assert_allclose(joined.end.position, 0.0, atol=1e-9)
+
+
+def test_a_plan_that_holds_from_later_on_is_not_joined_before():
+    plan = a_plan(np.random.default_rng(3))
+    joined, _ = join(plan.begin, plan, BOUNDS, JOINING, earliest=0.15)
+    times = np.linspace(0.16, plan.duration, 100)
+    np.testing.assert_allclose(joined.states_at(times)[0], plan.states_at(times)[0], atol=1e-6)
+
+
+def test_floating_joints_reach_the_velocity_of_their_plan_and_shift_it():
+    plan = cubic_spline(np.full(50, 0.02), np.linspace(0, 0.5, 51)[:, None] * np.ones(2), np.full(2, 0.5))
+    plan = plan.then(resting(plan.end.position, 0.1))
+    plan = Motion(plan.knots, plan.coefficients, True, True)
+    floating = np.array([True, False])
+    joined, shift = join(State(*np.zeros((3, 2))), plan, BOUNDS, JOINING, floating=floating)
+    assert shift[0] < -1e-3 and shift[1] == 0.0
+    at = joined.states_at(np.array([0.8]))[:2, 0]
+    np.testing.assert_allclose(at, [[0.4 + shift[0], 0.4], [0.5, 0.5]], atol=1e-6)
+    assert joined.states_at(np.linspace(0, 0.8, 300))[1, :, 0].max() <= 0.5 + 1e-6, "it does not catch up"
+
+
+def test_a_plan_that_cannot_be_reached_is_none():
+    step = cubic_spline(np.full(2, 0.01), np.array([[0.0], [0.015], [0.03]]), np.full(1, 1.5))
+    assert join(State(np.ones(1), np.zeros(1), np.zeros(1)), step, bounds(1), JOINING) is None
+
+
+@pytest.mark.parametrize("fades", [(), (0.2, 0.1, 0.05)])
+def test_plans_of_held_accelerations_are_joined_as_cubics(fades):
+    knots = np.array([0.0, 0.5, 1.0])
+    coefficients = np.zeros((2, 3, 2))
+    coefficients[0, 2], coefficients[1] = 0.5, [[0.125] * 2, [0.5] * 2, [-0.5] * 2]
+    plan = Motion(knots, coefficients, with_accelerations=False, ends_at_rest=True)
+    joined, _ = join(State(np.full(2, 0.01), np.zeros(2), np.zeros(2)), plan, BOUNDS, Joining(fades, 1.5))
+    assert not joined.with_accelerations and (largest_jumps(joined)[:2] <= [1e-9, 1e-6]).all()
+    np.testing.assert_allclose(joined.end.position, plan.end.position, atol=1e-9)
