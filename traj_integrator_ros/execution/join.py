@@ -32,6 +32,8 @@ _MOST_TRIES = 40
 _SAMPLES = 65
 _CLOSING_S = 5.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
+_SHARE = 0.7
+"""Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
 _SLOW = 1e-6
 _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
@@ -127,9 +129,8 @@ def join(
     if not pending.any():
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    problem = _Problem(
-        plan, present, a, lack, bounds, _speed_caps(plan, lack, present, bounds, joining.catch_up), floats
-    )
+    caps, moves = _speed_caps(_from(plan, earliest), lack, present, bounds, joining.catch_up)
+    problem = _Problem(plan, present, a, lack, bounds, caps, floats, moves)
     joined = plan
     if plan.with_accelerations:
         longest = max(joining.fade_times, default=0.0)
@@ -168,6 +169,8 @@ class _Problem:
     bounds: Bounds
     caps: np.ndarray
     floats: np.ndarray
+    moves: np.ndarray
+    """Whether the plan of a joint moves."""
 
     def start(self, joint: int) -> JointState:
         """The present state of one joint."""
@@ -179,13 +182,21 @@ class _Problem:
         return self.bounds.of_joint(joint)._replace(velocity=float(self.caps[joint]))
 
 
-def _speed_caps(plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float) -> np.ndarray:
-    """Largest speed of each joint while it joins."""
+def _speed_caps(
+    plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest speed of each joint while it joins, and whether its plan moves."""
     least, most = extremes(plan)
     own = np.maximum(most[1], -least[1])
     closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, np.abs(present.velocity))
-    caps = np.where(own > _SLOW, np.maximum(catch_up * own, closing), bounds.velocity)
-    return np.minimum(caps, bounds.velocity)
+    moves = own > _SLOW
+    caps = np.where(moves, np.maximum(catch_up * own, closing), bounds.velocity)
+    return np.minimum(caps, bounds.velocity), moves
+
+
+def _from(motion: Motion, time: float) -> Motion:
+    """The motion from a time on, s; all of it if that is not before its end."""
+    return motion.from_time(time) if 0 < time < motion.duration else motion
 
 
 # Fading
@@ -270,8 +281,21 @@ def _keeps(
 
 
 def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, float] | None:
-    """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on."""
-    plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
+    """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
+
+    To a plan that moves, a share of the bounds is kept for the next plan, which may slow down earlier than this one.
+    """
+    bounds = problem.bounds_of(joint)
+    if problem.moves[joint]:
+        gentle = bounds._replace(acceleration=_SHARE * bounds.acceleration, jerk=_SHARE * bounds.jerk)
+        found = _reaching_within(problem, joint, earliest, gentle)
+        if found is not None:
+            return found
+    return _reaching_within(problem, joint, earliest, bounds)
+
+
+def _reaching_within(problem: _Problem, joint: int, earliest: float, bounds: JointBounds) -> tuple[Track, float] | None:
+    plan = track_of(problem.plan, joint)
     reach = Reach(problem.start(joint), bounds)
     at, whole = _Evaluated(plan), _columns(problem.plan, np.array([joint]))
     latest = float(plan.knots[-1])

@@ -13,7 +13,8 @@ from .motion import Motion
 
 RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
-_POSITION_SLACK = 1e-5
+POSITION_SLACK = 1e-5
+"""Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Limits:
             for side, off in enumerate((-np.inf, np.inf))
         )
         # Positions end where the joint ends, wherever its 0 is.
-        relative = np.array([min(slack, _POSITION_SLACK), slack, slack, slack])[:, None]
+        relative = np.array([min(slack, POSITION_SLACK), slack, slack, slack])[:, None]
         return low - relative * np.abs(low), high + relative * np.abs(high)
 
     def containing(self, position: np.ndarray) -> Limits:

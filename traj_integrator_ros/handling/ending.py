@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
     A last velocity up to the tolerance is removed within the plan. A joint whose stop would pass a position limit
-    leaves its plan earlier, if it can still stop before the limit then.
+    leaves its plan earlier, if it can still stop before the limit then; and so where its stop would be too fast.
 
     Args:
         motion: a plan.
@@ -43,6 +44,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
         return brought_to_rest(motion, _SETTLING_S)
+    bounds = _not_faster(bounds, end)
     tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)
     stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
     if not stop.duration <= LONGEST_BRAKE_S:
@@ -54,13 +56,29 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {stop.duration:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     whole = motion.then(stop)
-    if not (np.isfinite(bounds.position_min).any() or np.isfinite(bounds.position_max).any()):
-        return whole
-    least, most = (side[0] for side in extremes(stop))
-    beyond = (least < bounds.position_min - _INSIDE) | (most > bounds.position_max + _INSIDE)
+    beyond = ~_keeps(stop, bounds)
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     early = np.flatnonzero(beyond & inside)
     return _stopped_early(motion, whole, early, bounds) if len(early) else whole
+
+
+def _not_faster(bounds: Bounds, end: State) -> Bounds:
+    """Bounds with a jerk, where it is assumed, that takes an acceleration back before it exceeds the velocity."""
+    room = bounds.velocity - np.abs(end.velocity)
+    gains = (end.velocity * end.acceleration > 0) & (room > 0)
+    needed = np.where(gains, end.acceleration**2 / (2 * np.where(gains, room, 1.0)), 0.0)
+    return replace(
+        bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, np.broadcast_to(bounds.most, (3, len(needed)))[2]))
+    )
+
+
+def _keeps(stop: Motion, bounds: Bounds) -> np.ndarray:
+    """Which joints keep their positions and velocities during a stop, bool `[dof]`."""
+    least, most = extremes(stop)
+    high = np.maximum(bounds.velocity, np.broadcast_to(bounds.most, (3, stop.dof))[0]) * (1 + _INSIDE)
+    high = np.where(np.isfinite(high), high, np.inf)
+    inside = (least[0] >= bounds.position_min - _INSIDE) & (most[0] <= bounds.position_max + _INSIDE)
+    return inside & (np.maximum(most[1], -least[1]) <= high)
 
 
 def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
@@ -73,8 +91,7 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
             state = motion.state_at(middle)
             one = State(*(part[joint : joint + 1] for part in state))
             (track,) = stop_tracks(one, bounds.acceleration[joint : joint + 1], bounds.jerk[joint : joint + 1])
-            least, most = (side[0, 0] for side in extremes(united({0: track})))
-            if bounds.position_min[joint] <= least and most <= bounds.position_max[joint]:
+            if _keeps(united({0: track}), _of_joint(bounds, joint))[0]:
                 low, begun = middle, track
             else:
                 high = middle
@@ -83,6 +100,14 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
             knots = np.concatenate([plan.knots, low + begun.knots[1:]])
             tracks[joint] = Track(knots, np.concatenate([plan.coefficients, begun.coefficients]))
     return united(tracks, whole, with_accelerations=motion.with_accelerations)
+
+
+def _of_joint(bounds: Bounds, joint: int) -> Bounds:
+    one = slice(joint, joint + 1)
+    parts = (
+        getattr(bounds, name)[one] for name in ("position_min", "position_max", "velocity", "acceleration", "jerk")
+    )
+    return Bounds(*parts, np.broadcast_to(bounds.most, (3, len(bounds.jerk)))[:, one])
 
 
 def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:

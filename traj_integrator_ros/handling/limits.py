@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import RELATIVE_SLACK, Limits, first_violation
+from ..execution.limits import POSITION_SLACK, RELATIVE_SLACK, Limits, first_violation
 from ..execution.motion import Motion
 
 if TYPE_CHECKING:  # brings torch with it
@@ -88,9 +88,9 @@ class LimitViolation:
         )
 
 
-def excess(value: np.ndarray | float, highest: np.ndarray | float) -> np.ndarray | float:
-    """By how much a value exceeds its limit beyond rounding; 0 or less if it does not. Infinity means no limit."""
-    return value - highest - RELATIVE_SLACK * np.abs(highest)
+def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
+    """By how much a value exceeds its limit beyond a relative slack; 0 or less if it does not. Infinity: no limit."""
+    return value - highest - slack * np.abs(highest)
 
 
 def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int = 0) -> LimitViolation | None:
@@ -127,7 +127,7 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
         else:
             worst = _over_batch(np.max, planned) if sign > 0 else -_over_batch(np.min, planned)
             bound = sign * limit
-        beyond = excess(worst, bound)
+        beyond = excess(worst, bound, limits.slack if sign is None else min(limits.slack, POSITION_SLACK))
         joint = int(beyond.argmax())
         if not beyond[joint] > 0:
             continue
@@ -175,7 +175,7 @@ def _steps_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) 
     if len(accelerations) < 2:
         return ""
     jerk = np.diff(accelerations, axis=0) / np.diff(motion.knots[1 : len(accelerations) + 1])[:, None]
-    beyond = excess(np.abs(jerk), limits.jerk)
+    beyond = excess(np.abs(jerk), limits.jerk, limits.slack)
     step, joint = np.unravel_index(int(beyond.argmax()), beyond.shape)
     if not beyond[step, joint] > 0:
         return ""

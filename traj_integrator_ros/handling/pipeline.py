@@ -28,14 +28,14 @@ from .parameter_table import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, 
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
-from .present import ControllerReport, ControllerStatus
+from .present import ControllerReport, ControllerStatus, NotYet
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .start_states import JointStates
 from .time_grid import TimeGrid
-from .trajectories import NotYet, TrajectoryMaker
+from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn), or with plans that were refused while waiting."""
@@ -345,9 +345,7 @@ class Pipeline:
         """
         self._check_clock(now_ns)
         published = self.published
-        return committed_rows(
-            fields, self.parameters, published.present, published.history, self.joint_states, now_ns
-        )
+        return committed_rows(fields, self.parameters, published.present, published.history, self.joint_states, now_ns)
 
     @property
     def assumed(self) -> AssumedLimits:

@@ -24,6 +24,8 @@ _REMEMBERED_S = 0.5
 _MOMENT_S = 1e-3
 _SILENT_S = 0.05
 _SILENT_PERIODS = 6.0
+_OVERDUE_PERIODS = 1.2
+_OVERDUE_S = 4e-3
 
 
 class ControllerStatus(Enum):
@@ -57,6 +59,10 @@ class ControllerReport:
     stamp_ns: int
     reference: State
     speed_scaling: float = 1.0
+
+
+class NotYet(Exception):
+    """A trajectory can be made only later, because it is not known yet what the controller does."""
 
 
 class Present(NamedTuple):
@@ -144,25 +150,42 @@ class PresentCommand:
         """Whether the controller reported and no longer does."""
         if self._report is None:
             return False
-        silent = (now_ns - self._received_ns) * 1e-9 > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
+        silent = self._quiet_s(now_ns) > max(_SILENT_S, _SILENT_PERIODS * self._period_s)
         if silent:
             self.status = ControllerStatus.SILENT
         return silent
 
-    def at(self, now_ns: int) -> Present | None:
+    def _quiet_s(self, now_ns: int) -> float:
+        return (now_ns - self._received_ns) * 1e-9
+
+    def _is_overdue(self, now_ns: int) -> bool:
+        """Whether the next report should have come: the controller may have stopped."""
+        if self._report is None or not self._period_s:
+            return False
+        ages = sorted(self.transport)
+        jitter = ages[int(0.95 * (len(ages) - 1))] - ages[0]
+        return self._quiet_s(now_ns) > _OVERDUE_PERIODS * self._period_s + jitter + _OVERDUE_S
+
+    def at(self, now_ns: int, *, waits: bool = True) -> Present | None:
         """Return what the controller does from now on; None if that is not known.
 
+        Args:
+            now_ns: the time.
+            waits: whether a report that is overdue is waited for.
+
         Raises:
+            NotYet: a report is overdue.
             Rejected: controller_unavailable, if it reports something that cannot be continued.
 
         """
         if self.is_silent(now_ns):
-            age = (now_ns - self._received_ns) * 1e-9
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,
-                f"controller_state: expected reports of the controller, got none for {age:.3f} s; "
-                "it is off, and would not take a trajectory",
+                "controller_state: expected reports of the controller, got none for "
+                f"{self._quiet_s(now_ns):.3f} s; it is off, and would not take a trajectory",
             )
+        if waits and self._is_overdue(now_ns):
+            raise NotYet
         if self.status is ControllerStatus.SCALED:
             raise Rejected(
                 RejectionReason.CONTROLLER_UNAVAILABLE,

@@ -24,7 +24,7 @@ from .limits import JointLimits, find_motion_violation
 from .parameter_table import ACTION_REJECT, END_STOP, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan
-from .present import Present
+from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .schedule import Schedule, schedule
@@ -37,14 +37,6 @@ _QUINTIC_PEAKS = (1.875, 5.78, 60.0)
 """Largest velocity, acceleration and jerk of the quintic from rest to rest, over a way of 1 in a time of 1."""
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
-
-
-class NotYet(Exception):
-    """A trajectory can be made only later: the controller is on its way to the first point of the one before."""
-
-    def __init__(self, until_ns: int) -> None:
-        super().__init__(f"not before {until_ns} ns")
-        self.until_ns = until_ns
 
 
 class _Way(NamedTuple):
@@ -108,7 +100,7 @@ class TrajectoryMaker:
         if not self._on_schedule:
             return None
         try:
-            present = self._published.present.at(now_ns)
+            present = self._published.present.at(now_ns, waits=False)
         except Rejected:
             return None
         if present is None or not present.follows:
@@ -126,7 +118,7 @@ class TrajectoryMaker:
         self._require_limits()
         present = self._present(plan, now_ns)
         if present.follows and present.known_from_ns > now_ns:
-            raise NotYet(present.known_from_ns)
+            raise NotYet
         plan = self._complete(plan, present.course.motion.end.position)
         self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns)
@@ -159,7 +151,7 @@ class TrajectoryMaker:
         if present is None:
             return None
         if present.follows and present.known_from_ns > now_ns:
-            raise NotYet(present.known_from_ns)
+            raise NotYet
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.rest_from(join_ns))
@@ -215,7 +207,7 @@ class TrajectoryMaker:
 
     def _to_stop(self, now_ns: int) -> Present | None:
         try:
-            return self._published.present.at(now_ns)
+            return self._published.present.at(now_ns, waits=False)
         except Rejected:
             reference = self._published.present.moving_reference()
             if reference is None:
