@@ -1,0 +1,66 @@
+"""How plans are read: on from the previous plan, by their rows alone, or with their noise taken out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.rows import Hold
+from traj_integrator_ros.handling.courses import Reading, courses_of
+from traj_integrator_ros.handling.plan import Plan
+
+DT, ORIGIN_NS = 0.02, 10**12
+READING = Reading(0.01, 0.2, np.full(1, 500.0))
+
+
+def previous(time_ns: int) -> State:
+    """A plan at 0.5 rad/s."""
+    return State(np.array([0.5 * (time_ns - ORIGIN_NS) * 1e-9]), np.array([0.5]), np.zeros(1))
+
+
+def read(rows: np.ndarray, at_s: float = 0.01, **changes: object) -> list:
+    plan = Plan(Hold.POSITION, np.full(len(rows), DT), rows[:, None], None, ORIGIN_NS)
+    plan = Plan(**{**plan.__dict__, **changes}) if changes else plan
+    return list(courses_of(plan, ORIGIN_NS, ORIGIN_NS + round(at_s * 1e9), previous, READING))
+
+
+LINE = 0.5 * DT * np.arange(1, 33)
+
+
+def test_rows_that_are_still_ahead_continue_the_previous_plan():
+    course = read(LINE)[0]
+    assert course.start_ns == ORIGIN_NS and course.valid_from_ns <= ORIGIN_NS
+    np.testing.assert_allclose(course.motion.states_at(np.linspace(0, 0.6, 50))[1], 0.5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("off", "continues"), [(0.0, True), (1e-6, True), (1e-3, False)])
+def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_alone(off, continues):
+    course = read(LINE + off, at_s=0.05)[0]
+    assert (course.valid_from_ns <= ORIGIN_NS) == continues
+    times = ORIGIN_NS + np.rint(DT * 1e9 * np.arange(3, 30)).astype(int)
+    np.testing.assert_allclose([course.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
+
+
+def test_a_start_is_where_the_plan_begins():
+    start = State(np.array([0.003]), np.array([0.4]), None)
+    course = read(LINE, start=start)[0]
+    np.testing.assert_allclose(np.ravel(course.state_at(ORIGIN_NS)[:2]), [0.003, 0.4], atol=1e-12)
+
+
+def test_noise_is_taken_out_step_by_step_and_no_row_moves_by_more_than_2_mrad():
+    noisy = LINE + np.random.default_rng(0).normal(scale=1e-4, size=len(LINE))
+    courses = read(noisy)
+    accelerations = [np.abs(extremes(course.motion)[:, 2]).max() for course in courses[1:]]
+    assert len(courses) > 3 and accelerations[-1] < 0.2 * accelerations[0]
+    for course in courses:
+        passed = [course.state_at(ORIGIN_NS + round(DT * 1e9) * k).position[0] for k in range(1, len(noisy))]
+        assert np.abs(np.array(passed) - noisy[:-1]).max() <= 2e-3
+    rough = LINE + np.random.default_rng(0).normal(scale=1e-2, size=len(LINE))
+    assert len(read(rough)) == 2, "what would move further is not noise"
+
+
+def test_a_single_position_is_a_goal_at_rest():
+    course = read(np.array([0.1]), at_s=0.0)[0]
+    assert course.motion.ends_at_rest and course.motion.end.position == pytest.approx(0.1)

@@ -1,0 +1,54 @@
+"""The end of a motion: a stop within limits, that adds no way and no speed to a joint that rests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.join import Bounds
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.rows import Hold, motion_of_actions
+from traj_integrator_ros.handling.ending import stopped_at_end
+
+
+def limits(dof: int, position: float = np.inf) -> Bounds:
+    return Bounds(*(np.full(dof, value) for value in (-position, position, 2.0, 5.0, 100.0)))
+
+
+def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays():
+    """Jerks that change their sign at random, joint 0 at rest; 500 of them, each cut while it moves."""
+    random = np.random.default_rng(0)
+    bounds = limits(3)
+    for _ in range(500):
+        jerks = random.choice([-100.0, 0.0, 100.0], (int(random.integers(1, 12)), 3))
+        jerks[:, 0] = 0.0
+        plan = motion_of_actions(Hold.JERK, np.full(len(jerks), 0.01), jerks, State(*np.zeros((3, 3))))
+        motion = stopped_at_end(plan, bounds, 0.0)
+        least, most = extremes(motion)
+        assert np.isfinite(motion.coefficients).all() and motion.ends_at_rest
+        assert not most[:, 0].any() and not least[:, 0].any()
+        own = np.abs(extremes(plan)).max(axis=0)
+        largest = np.maximum(np.abs(least), np.abs(most))
+        assert (largest[2:] <= np.maximum(own[2:], [[5.0], [100.0]]) * (1 + 1e-6) + 1e-6).all()
+        end = plan.end
+        led = np.abs(end.velocity + end.acceleration * np.abs(end.acceleration) / 200)
+        assert (largest[1] <= np.maximum(own[1], led) * (1 + 1e-6) + 1e-6).all(), "no speed beyond what the end demands"
+
+
+def test_a_plan_that_rests_is_left_alone():
+    rows = np.linspace(0, 0.1, 6)[1:, None] * np.ones(2)
+    rows[-1] = rows[-2]
+    plan = motion_of_actions(Hold.POSITION, np.full(5, 0.1), rows, State(*np.zeros((3, 2))), rest_tolerance=0.01)
+    assert stopped_at_end(plan, limits(2), 0.01) is plan
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_joint_leaves_its_plan_as_late_as_it_can_to_stop_before_a_position_limit(side):
+    start = State(np.zeros(2), np.array([side, 0.2]), np.zeros(2))
+    plan = motion_of_actions(Hold.VELOCITY, np.full(10, 0.05), np.tile(start.velocity, (10, 1)), start)
+    assert abs(stopped_at_end(plan, limits(2), 0.01).end.position[0]) > 0.6
+    motion = stopped_at_end(plan, limits(2, position=0.55), 0.01)
+    assert abs(motion.end.position[0]) == pytest.approx(0.55, abs=1e-5)
+    assert np.abs(extremes(motion)[:, 0]).max() <= 0.55 + 1e-6
+    np.testing.assert_allclose(motion.states_at(np.array([0.2, 0.499]))[1, :, 1], 0.2, atol=1e-9)

@@ -1,0 +1,99 @@
+"""What the controller does, as it reports it: restarts, late messages, silence, other speeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode, ns
+
+from traj_integrator_ros.handling.present import ControllerStatus
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+
+LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.25 rad/s."""
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    """A node whose controller reports; it executes a line from 0 since NOW_S."""
+    node = SimulatedNode()
+    node.measure(0.0)
+    node.report(0.0)
+    assert status(node) is ControllerStatus.HOLDING
+    node.send(LINE)
+    return node
+
+
+def status(node: SimulatedNode) -> ControllerStatus:
+    return node.published.present.status
+
+
+def follow(node: SimulatedNode, begin: float, end: float, late: float = 0.0) -> None:
+    """Joint states and reports at 100 Hz of a controller that executes what was published."""
+    for time in np.arange(begin, end, 0.01):
+        position, velocity, _ = node.commanded(NOW_S + time - late)
+        node.measure(position, velocity, now=NOW_S + time)
+        node.report(position, velocity, now=NOW_S + time)
+
+
+def refused(node: SimulatedNode, now: float) -> str:
+    with pytest.raises(Rejected) as caught:
+        node.send(LINE, now=NOW_S + now)
+    assert caught.value.reason is RejectionReason.CONTROLLER_UNAVAILABLE
+    return caught.value.message
+
+
+def test_a_controller_that_executes_what_was_published_is_executing(node):
+    follow(node, 0.03, 0.5)
+    assert status(node) is ControllerStatus.EXECUTING
+    present = node.published.present.at(ns(NOW_S + 0.5))
+    assert present.follows and present.known_from_ns == ns(NOW_S + 0.5)
+
+
+def test_a_few_milliseconds_late_is_blending(node):
+    follow(node, 0.1, 0.5, late=0.0025)
+    assert status(node) is ControllerStatus.BLENDING and node.published.present.at(ns(NOW_S + 0.5)).follows
+
+
+def test_a_restart_is_seen_and_the_next_trajectory_begins_at_the_new_reference(node):
+    follow(node, 0.03, 0.5)
+    node.report(0.1, now=NOW_S + 0.5)
+    assert status(node) is ControllerStatus.RESTARTED
+    trajectory = node.send(0.1 + LINE, now=NOW_S + 0.505)
+    np.testing.assert_allclose(trajectory.motion.begin.position, 0.1)
+    assert not trajectory.motion.begin.velocity.any() and trajectory.stamp_ns == ns(NOW_S + 0.505)
+
+
+def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(node):
+    follow(node, 0.03, 0.5)
+    before = node.published.present.at(ns(NOW_S + 0.5)).course
+    node.send(LINE[::-1] * 0.2, now=NOW_S + 0.5)
+    for time, expected in ((0.7, ControllerStatus.LATE), (1.1, ControllerStatus.LATE)):
+        state = before.state_at(ns(NOW_S + time))
+        node.report(state.position, state.velocity, now=NOW_S + time)
+        assert status(node) is expected
+    node.measure(5.0, 0.3, now=NOW_S + 1.2)
+    node.report(5.0, 0.3, now=NOW_S + 1.2)
+    assert status(node) is ControllerStatus.OTHER
+    assert "expected it at rest" in refused(node, 1.2)
+
+
+def test_a_silent_controller_refuses_until_it_reports_again(node):
+    follow(node, 0.03, 0.5)
+    assert "got none for 0.3" in refused(node, 0.8)
+    assert status(node) is ControllerStatus.SILENT
+    follow(node, 0.8, 0.82)
+    assert node.send(LINE + 0.2, now=NOW_S + 0.82) is not None
+
+
+def test_another_speed_is_refused(node):
+    follow(node, 0.03, 0.5)
+    position, velocity, _ = node.commanded(NOW_S + 0.5)
+    node.report(position, velocity, now=NOW_S + 0.5, speed_scaling=0.5)
+    assert status(node) is ControllerStatus.SCALED and "expected 1, got 0.5" in refused(node, 0.5)
+
+
+def test_reports_out_of_order_are_ignored(node):
+    follow(node, 0.03, 0.5)
+    node.report(3.0, now=NOW_S + 0.2)
+    assert status(node) is ControllerStatus.EXECUTING

@@ -1,0 +1,96 @@
+"""Whether the robot follows: a lag does, a robot that is held does not; then it is braked until it rests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pipelines import NOW_S, SimulatedNode
+
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+
+LINE = 0.01 * np.arange(1, 101)[:, None] * np.ones(2)
+"""Positions every 20 ms at 0.5 rad/s, for 2 s."""
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    """A node whose robot is at 0.5 rad/s from NOW_S on."""
+    node = SimulatedNode()
+    node.measure(0.0, 0.5)
+    node.execute(0.0, 0.5, at=NOW_S + 0.02)
+    node.send(LINE)
+    return node
+
+
+def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_at: float | None = None) -> list:
+    """Joint states at 100 Hz of a robot that lags, or is held; what was published meanwhile."""
+    published = []
+    for time in np.arange(begin, end, 0.01):
+        state = (held_at, 0.0) if held_at is not None else node.commanded(NOW_S + max(time - lag, 0.0))[:2]
+        node.measure(*state, now=NOW_S + time)
+        trajectory = node.tick(NOW_S + time)
+        if trajectory is not None:
+            published.append((time, trajectory))
+    return published
+
+
+def refused(node: SimulatedNode, now: float) -> Rejected:
+    with pytest.raises(Rejected) as caught:
+        node.send(LINE, now=NOW_S + now)
+    return caught.value
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.06, 0.1])
+def test_a_lag_is_no_deviation_and_is_estimated_where_the_speed_changes(node, lag):
+    assert not move(node, 0.0, 2.5, lag=lag)
+    guard = node.published.guard
+    assert guard.deviation.max() < 1e-3 and not guard.reason
+    assert guard.lag_s == pytest.approx(lag, abs=0.015)
+
+
+def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_is_once_it_rests(node):
+    assert not move(node, 0.0, 0.5)
+    ((time, brake),) = move(node, 0.5, 1.5, held_at=0.24)
+    assert 0.6 < time < 0.8, "0.05 rad and the longest lag at 0.5 rad/s"
+    assert brake.motion.duration < 0.3 and not brake.points.velocity[-1].any()
+    assert node.published.guard.brakes == 1 and not node.published.guard.reason, "it rests"
+    trajectory = node.send(0.24 + LINE, now=NOW_S + 1.5)
+    np.testing.assert_allclose(trajectory.motion.begin.position, 0.24)
+
+
+def test_while_it_moves_after_a_deviation_sequences_are_refused_with_the_joint(node):
+    move(node, 0.0, 0.5)
+    held = np.array([node.commanded(NOW_S + 0.5)[0, 0], 0.24])
+    for time in np.arange(0.5, 0.8, 0.01):
+        own = node.commanded(NOW_S + time)[0]
+        node.measure([own[0], held[1]], [0.3, 0.0], now=NOW_S + time)
+        node.tick(NOW_S + time)
+    error = refused(node, 0.8)
+    assert error.reason is RejectionReason.DEVIATION and "b is 0.05" in error.message
+
+
+def test_joint_states_that_end_brake_the_robot(node):
+    move(node, 0.0, 0.5)
+    assert node.tick(NOW_S + 0.9) is None
+    brake = node.tick(NOW_S + 1.02)
+    assert brake is not None and not brake.points.velocity[-1].any() and brake.motion.duration < 0.3
+    assert refused(node, 1.03).reason is RejectionReason.STATE_TOO_OLD
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(node, hold):
+    move(node, 0.0, 0.5)
+    brake = node.stop(NOW_S + 0.5, hold=hold)
+    assert not brake.points.velocity[-1].any() and brake.motion.duration < 0.2
+    assert refused(node, 0.52).reason is RejectionReason.STOPPED
+    move(node, 0.51, 0.8)
+    if hold:
+        assert "until it is released" in refused(node, 0.8).message
+        node.pipeline.release()
+    assert node.send(LINE, now=NOW_S + 0.8) is not None
+
+
+def test_nothing_to_stop_is_no_trajectory():
+    node = SimulatedNode()
+    node.measure(0.0)
+    assert node.stop(NOW_S) is None
