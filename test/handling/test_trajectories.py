@@ -32,7 +32,8 @@ def rejected(function: object, *arguments: object, **options: object) -> Rejecte
 @pytest.mark.parametrize("space", HELD)
 def test_every_action_is_executed_and_has_a_point_at_its_end(space: ControlSpace) -> None:
     node = SimulatedNode(publish__end="as_planned", publish__lead_time=0.0)
-    trajectory = node.send_from(MOVING, np.full((5, 2), 0.01), space=space, dt=0.02)
+    actions = {ControlSpace.POSITION: LINE[:5], ControlSpace.VELOCITY: np.full((5, 2), 0.5)}
+    trajectory = node.send_from(MOVING, actions.get(space, np.zeros((5, 2))), space=space, dt=0.02)
     ends = [20_000_000 * k for k in range(6)]
     assert set(ends) <= set(trajectory.points.time_ns.tolist()) and trajectory.points.time_ns[-1] == ends[-1]
 

@@ -343,7 +343,7 @@ class TrajectoryMaker:
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
             most = bounds.raised_to(valid).with_positions_of(bounds)
-            whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance)
+            whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
         if stops.any():
@@ -495,7 +495,9 @@ def _left_of(course: Course, join_ns: int) -> _Left:
 
 
 def _from(motion: Motion, time: float) -> Motion:
-    return motion if time <= 0 else motion.from_time(min(time, motion.duration - _MOMENT_S / 10))
+    """The motion from a time on, or its last moment."""
+    last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
+    return motion if time <= 0 else motion.from_time(min(time, last))
 
 
 def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
