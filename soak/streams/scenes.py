@@ -249,7 +249,7 @@ def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
     choice = "course" if form.space == JERK else choice
     direction = random.choice([-1.0, 1.0], dof)
     slowest = 0.02 + sending.inference[1] + scene.lead_time + scene.lag + 0.1
-    patience = 0.1 + float(meant.velocity.max()) * slowest
+    patience = np.inf if form.space == JERK else 0.1 + float(meant.velocity.max()) * slowest
     scene = replace(scene, form=form, sending=sending, forward=direction if choice == "forward" else None)
     if choice in ("course", "forward"):
         forward = direction if choice == "forward" else None
