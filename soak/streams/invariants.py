@@ -94,7 +94,7 @@ class _Judge:
         if fastest is not None:
             for low, high in self.segments:
                 speed = np.abs(self.run.commands[1, low:high])
-                self._below("catch_up", speed, 1.5 * fastest + 0.05, low, "1.5 times the plan's speed")
+                self._below("catch_up", speed, 1.5 * _MORE * fastest + 0.05, low, "1.5 times the plan's speed")
 
     def forward(self) -> None:
         """A forward stream does not go back, but for what its own spline does and what its beginnings are off by."""
@@ -140,7 +140,8 @@ class _Judge:
         cycles = np.arange(begin, end)
         meant = self.run.policy.motion_at((self.run.begin_ns + (cycles + 1) * self.run.period_ns) / SECOND)
         off = np.abs(self.run.commands[0, begin:end] - meant)
-        self._below("follows", off, np.full(scene.dof, 5e-3), begin, "from the plan at this time")
+        between_rows = self._meant().acceleration * form.dt**2 / 6  # a spline through rows is not what they are from
+        self._below("follows", off, 2e-3 + between_rows, begin, "from the plan at this time")
 
     def notices(self) -> None:
         """Where nothing is measured, or the robot does not follow, it does not go on."""
