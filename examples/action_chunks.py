@@ -2,7 +2,8 @@
 
 Start a robot (examples/simulated_robot.py), the node with the parameter start_from = previous, then `python
 examples/action_chunks.py`. Each chunk has the stamp of its observation: the node drops the actions whose time passed
-during inference, and continues from the robot's motion at that time.
+during inference, and continues from the robot's motion at that time. With --keep-prefix the policy is told what the
+robot will do until its chunk can take effect (~/committed), and begins its chunk with that: real-time chunking.
 """
 
 import argparse
@@ -18,15 +19,16 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_interfaces.srv import Committed
 
 HORIZON, STEP, PERIOD = 16, 0.05, 0.3  # actions in a chunk, s for each, s between two observations
 REACH, PACE, SWITCH = 0.15, 3.0, 3.0  # rad, 1/s, s between two goals
 PANDA = ",".join(f"panda_joint{i}" for i in range(1, 8))
 
 
-def policy(position: np.ndarray, velocity: np.ndarray, goal: np.ndarray) -> np.ndarray:
+def policy(position: np.ndarray, velocity: np.ndarray, goal: np.ndarray, horizon: int = HORIZON) -> np.ndarray:
     """Takes the place of a network: joint positions `[horizon, dof]` from the observed position to the goal."""
-    time = STEP * np.arange(1, HORIZON + 1)[:, None]
+    time = STEP * np.arange(1, horizon + 1)[:, None]
     away = position - goal
     return goal + (away + (velocity + PACE * away) * time) * np.exp(-PACE * time)
 
@@ -43,6 +45,7 @@ class ActionChunks(Node):
         self.home = np.zeros(0)
         self.observed = self.sent = self.executed = 0
         self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
+        self.committed = self.create_client(Committed, "traj_integrator/committed")
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.on_trajectory, 1)
         self.create_timer(PERIOD, self.observe)
@@ -66,10 +69,34 @@ class ActionChunks(Node):
             self.get_logger().info("waiting for joint_states", throttle_duration_sec=2.0)
             return
         state = self.state
+        if not self.options.keep_prefix:
+            self.plan(state, None)
+        elif self.committed.service_is_ready():
+            # Rows from the observation on: row k is where action k - 1 leads to.
+            request = Committed.Request(stamp=state.header.stamp, dt=STEP, rows=HORIZON + 1)
+            self.committed.call_async(request).add_done_callback(lambda answer: self.plan(state, answer.result()))
+
+    def plan(self, state: JointState, committed: Committed.Response | None) -> None:
+        """Run the policy; its output is sent after the inference time."""
         position, velocity = self.of_policy(state, state.position), self.of_policy(state, state.velocity)
         to_goal = int(self.observed * PERIOD / SWITCH) % 2 == 0
         self.observed += 1
-        chunk = policy(position, velocity, self.home + REACH * to_goal)
+        goal = self.home + REACH * to_goal
+        if committed is None:
+            chunk = policy(position, velocity, goal)
+        elif not committed.success:
+            self.get_logger().warning(committed.message, throttle_duration_sec=2.0)
+            return
+        else:
+            columns = [committed.joint_names.index(name) for name in self.joints]
+            rows, speeds = (
+                np.reshape(values, (HORIZON + 1, -1))[:, columns] for values in (committed.position, committed.velocity)
+            )
+            # What cannot be changed now, and what cannot be when the chunk is there.
+            inference = (self.options.inference + self.options.jitter) / STEP
+            kept = min(committed.committed + int(np.ceil(inference)), HORIZON + 1)
+            ahead = policy(rows[kept - 1], speeds[kept - 1], goal, HORIZON + 1 - kept)
+            chunk = np.vstack([rows[1:kept], ahead])
         if self.options.kind == "position":
             space, data = ActionSequence.POSITION, chunk
         else:  # increments per step are velocities, and are summed from the previous motion
@@ -116,6 +143,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=("position", "increment"), default="position", help="what an action is")
     parser.add_argument("--inference", type=float, default=0.1, help="s that the policy thinks (default: 0.1)")
     parser.add_argument("--jitter", type=float, default=0.03, help="most that it thinks longer, s (default: 0.03)")
+    parser.add_argument("--keep-prefix", action="store_true", help="begin chunks with what cannot be changed any more")
     parser.add_argument(
         "--joints", default=PANDA, help="that the policy moves, with commas (default: those of a Panda)"
     )

@@ -60,7 +60,6 @@ def outcome() -> Outcome:
         faults={},
         joint_states=500,
         joint_trajectories=100,
-        unmatched_starts=0,
         restarts=0,
         node={"lifecycle_state": "active", "rejected.not_finite": "1"},
         optimized=optimized(),
@@ -94,7 +93,6 @@ def test_good_run_has_no_failures(outcome):
         ({"unknown_answers": 3}, "3 trajectory batches that answer no sequence of ours"),
         ({"faults": {"joint trajectory: does not end at rest": 2}}, "does not end at rest (2 times)"),
         ({"joint_trajectories": 99}, "99 joint trajectories for 100 answered sequences"),
-        ({"unmatched_starts": 1}, "1 joint trajectories do not begin in a row of their sequence"),
     ],
 )
 def test_every_fault_fails_the_run_by_name(outcome, changes, message):

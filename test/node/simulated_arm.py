@@ -1,29 +1,32 @@
-"""A robot with a controller in real time, behind the topics of a node: what is commanded to its joints, cycle by cycle.
+"""A robot with a controller behind the topics of a node: what is commanded to its joints, cycle by cycle.
 
-The controller and the arm are the models of ../shared/jtc. A machine that stops this process for a while changes
-nothing for the controller: its cycles are made up for, and messages take effect in the cycle in which they arrived.
+The controller and the arm are the models of ../shared/jtc. Their time, and that of the node (use_sim_time), passes on
+/clock, at most as fast as real time, and not while this process waits for something.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 from ros_client import RosClient
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_ros.tools.checker import planned_trajectory
 from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
-from traj_integrator_ros.traffic.participant import received_ns
 
 RATE = 500
 _CYCLE_NS = 1_000_000_000 // RATE
+_SPEED = float(os.environ.get("SIMULATED_ARM_SPEED", "1"))
+"""Of the simulated time relative to real time: less on a machine that is busy with something else."""
 _STATES_EVERY, _REPORTS_EVERY = 5, 10
 """Cycles: joint states at 100 Hz, reports at 50 Hz, which is what joint_trajectory_controller does by default."""
 
@@ -36,11 +39,27 @@ class Limits(NamedTuple):
     jerk: float
 
 
+class SimulatedClock:
+    """The time of the arm and of the node."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.now_ns = 1_000_000_000_000
+        self._clock = client.publisher(Clock, "/clock")
+
+    def tick(self) -> None:
+        """Pass one cycle."""
+        self.now_ns += _CYCLE_NS
+        message = Clock()
+        message.clock.sec, message.clock.nanosec = divmod(self.now_ns, 1_000_000_000)
+        self._clock.publish(message)
+
+
 class SimulatedArm:
     """A controller that replaces trajectories at once, and the arm that it moves.
 
     Args:
         client: of the node.
+        clock: of both.
         plant: the module `plant` of ../shared/jtc.
         report_type: control_msgs' JointTrajectoryControllerState; None: the controller does not report.
         options: of `plant.Robot`.
@@ -48,22 +67,29 @@ class SimulatedArm:
     """
 
     def __init__(
-        self, client: RosClient, plant: ModuleType, report_type: type | None = None, **options: object
+        self,
+        client: RosClient,
+        clock: SimulatedClock,
+        plant: ModuleType,
+        report_type: type | None = None,
+        **options: object,
     ) -> None:
-        self.client = client
+        self.client, self.clock = client, clock
         self.robot = plant.Robot(
             client.joint_names, rate=RATE, hard_replacement=True, interpolate_from_desired_state=True, **options
         )
         self.robot.set_state(np.zeros(len(client.joint_names)))
         self.refused: list[str] = []
+        self.latest_s = 0.0
+        """Longest time from a trajectory's stamp to its arrival, s."""
         self.trajectories: list[JointTrajectory] = []
         self._report_type = report_type
         self._reports = None if report_type is None else client.publisher(report_type, "controller_state")
-        self._begin_ns = time.time_ns()
-        self._cycle = 0
+        self.begin_ns = clock.now_ns
+        """Time of the first cycle."""
         self._off_until_ns = 0
         self._commands: list[np.ndarray] = []
-        self._arrived: deque[tuple[int, JointTrajectory]] = deque()
+        self._arrived: deque[JointTrajectory] = deque()
         self._subscription = client.subscribe(JointTrajectory, "~/joint_trajectory", self._keep)
 
     def close(self) -> None:
@@ -87,18 +113,20 @@ class SimulatedArm:
 
     def run(self, duration_s: float, period_s: float = 0.0, send: Callable[[float], None] | None = None) -> None:
         """Let the time pass; call `send` with the time since the beginning of this, s, once, or at a period."""
-        begin = time.monotonic()
-        due = 0.0
-        while (into := time.monotonic() - begin) < duration_s:
+        begin_ns, due = self.clock.now_ns, 0.0
+        while (into := (self.clock.now_ns - begin_ns) * 1e-9) < duration_s:
+            begin = time.monotonic()
             if send is not None and into >= due:
                 send(into)
                 due = due + period_s if period_s else np.inf
-            self.client.spin_once(0.001)
-            self._advance(time.time_ns())
+            self._pass_cycle()
+            while (left := begin + _CYCLE_NS * 1e-9 / _SPEED - time.monotonic()) > 0:
+                self.client.spin_once(left)
+            self.client.spin_once(0.0)
 
     def switch_off(self, duration_s: float) -> None:
         """Stop the controller; when it starts again, it holds what is measured."""
-        self._off_until_ns = time.time_ns() + round(duration_s * 1e9)
+        self._off_until_ns = self.clock.now_ns + round(duration_s * 1e9)
 
     @property
     def position(self) -> np.ndarray:
@@ -135,39 +163,39 @@ class SimulatedArm:
             largest = change.max()
             assert largest <= slack * limit + 1e-6, (
                 f"{('velocity', 'acceleration', 'jerk')[order]} {largest:.4g}, expected at most {limit:g}, in cycle "
-                f"{cycle} of {len(change)}: {commands[max(cycle - 2, 0) : cycle + 4, order]}"
+                f"{cycle} of {len(change)}: {commands[max(cycle - 2, 0) : cycle + 4, order]}; trajectories came up to "
+                f"{1e3 * self.latest_s:.0f} ms after they began"
             )
         assert np.abs(commands[:, 1]).max() <= limits.velocity * 1.002
         assert np.abs(commands[:, 2]).max() <= limits.acceleration * 1.01
 
     def assert_at_rest(self) -> None:
         """It is commanded to stand still."""
-        assert np.abs(self._commands[-1][1:]).max() < 1e-9, self._commands[-1]
+        velocity, acceleration = np.abs(self._commands[-1][1:]).max(axis=1)
+        assert velocity < 1e-9 and acceleration < 1e-4, self._commands[-1]
 
-    def _keep(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
+    def _keep(self, message: JointTrajectory) -> None:
         self.trajectories.append(message)
-        self._arrived.append((received_ns(info), message))
+        self._arrived.append(message)
 
-    def _advance(self, until_ns: int) -> None:
-        """All cycles that are due."""
-        # What arrived in the meantime may still be waiting to be handled: the last moments come next time.
-        while (now_ns := self._begin_ns + self._cycle * _CYCLE_NS) <= until_ns - 3 * _CYCLE_NS:
-            self._cycle += 1
-            now = (now_ns - self._begin_ns) * 1e-9
-            if self._off_until_ns:
-                if now_ns < self._off_until_ns:
-                    self._arrived.clear()
-                    self._commands.append(np.array([self.robot.measured()[0], *np.zeros((2, len(self.robot.joints)))]))
-                    self._publish_state(now_ns)
-                    continue
-                self._off_until_ns = 0
-                self.robot.restart()
-            while self._arrived and self._arrived[0][0] <= now_ns:
-                self._receive(self._arrived.popleft()[1], now)
-            self._commands.append(np.array(self.robot.update(now)))
+    def _pass_cycle(self) -> None:
+        self.clock.tick()
+        now_ns = self.clock.now_ns
+        now = (now_ns - self.begin_ns) * 1e-9
+        if now_ns < self._off_until_ns:
+            self._arrived.clear()
+            self._commands.append(np.array([self.robot.measured()[0], *np.zeros((2, len(self.robot.joints)))]))
             self._publish_state(now_ns)
-            if self._reports is not None and self._cycle % _REPORTS_EVERY == 0:
-                self._reports.publish(self._report(now_ns))
+            return
+        if self._off_until_ns:
+            self._off_until_ns = 0
+            self.robot.restart()
+        while self._arrived:
+            self._receive(self._arrived.popleft(), now)
+        self._commands.append(np.array(self.robot.update(now)))
+        self._publish_state(now_ns)
+        if self._reports is not None and self.cycles % _REPORTS_EVERY == 0:
+            self._reports.publish(self._report(now_ns))
 
     def _receive(self, message: JointTrajectory, now: float) -> None:
         points = message.points
@@ -175,12 +203,13 @@ class SimulatedArm:
         fields = [np.array([getattr(one, name) for one in points]) for name in ("positions", "velocities")]
         accelerations = np.array([one.accelerations for one in points])
         fields.append(accelerations if accelerations.size else None)
-        stamp = (stamp_of(message) - self._begin_ns) * 1e-9 if stamp_of(message) else 0.0
+        stamp = (stamp_of(message) - self.begin_ns) * 1e-9
+        self.latest_s = max(self.latest_s, now - stamp)
         if not self.robot.receive(message.joint_names, time_ns, *fields, now=now, stamp=stamp):
             self.refused.append(self.robot.refusal)
 
     def _publish_state(self, now_ns: int) -> None:
-        if not self.robot.reading or self._cycle % _STATES_EVERY:
+        if not self.robot.reading or self.cycles % _STATES_EVERY:
             return
         position, velocity = self.robot.measured()
         message = JointState(name=self.client.joint_names)

@@ -32,8 +32,6 @@ BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
 JOINT_TRAJECTORY = "~/joint_trajectory"
 """Where start-up accelerations of joint trajectories are reported."""
-SAME_POSITION = 5e-3
-"""The difference from the start's acceleration fades in the joint trajectory, but not in the batch; tolerance, rad."""
 DRAIN_WITHIN_S = 2.0
 SET_WITHIN_S = 2.0
 RESTART_POLL_S = 0.25
@@ -66,8 +64,6 @@ class DemoPlanner:
         self._participant, self._paths, self._batch = participant, paths, batch
         self._player: MotionPlayer | None = None
         self._random = np.random.default_rng(1)
-        self._unmatched_rows: list[np.ndarray] = []
-        self._unmatched_points: list[np.ndarray] = []
         self._publishers_seen: set[bytes] = set()
         self._set_parameters = participant.client(SetParameters, "set_parameters")
         participant.node.create_timer(RESTART_POLL_S, self._watch_for_restart)
@@ -87,11 +83,6 @@ class DemoPlanner:
     def faults(self) -> dict[str, int]:
         """Faults of trajectories, with counts."""
         return dict(self.planner.faults + self.controller.faults)
-
-    @property
-    def unmatched_starts(self) -> int:
-        """Number of joint trajectories whose first point matches no trajectory batch."""
-        return len(self._unmatched_points)
 
     def run(self, player: MotionPlayer, show: Callable[[], None]) -> None:
         """Send windows that start where the player is, for as long as it plays; calls `show` between them."""
@@ -177,7 +168,6 @@ class DemoPlanner:
             return "trajectory batch of other joints or size"
         self.measured.add(window, batch)
         row = start_row(window, batch.horizon)
-        _match(batch.position[0, row + 1], self._unmatched_points, self._unmatched_rows)
         self.kept.append(Kept(window, _first_rows(batch)))
         return self._start_fault(window, batch.position[:, row])
 
@@ -190,16 +180,6 @@ class DemoPlanner:
     def _on_joint_trajectory(self, message: JointTrajectory) -> None:
         self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[:3]])
         self.measured.commanded.add(message)
-        _match(np.array(message.points[0].positions), self._unmatched_rows, self._unmatched_points)
-
-
-def _match(position: np.ndarray, others: list[np.ndarray], own: list[np.ndarray]) -> None:
-    """Remove the match of a position `[dof]` from the others, or keep it until one arrives: topics are not ordered."""
-    for index, other in enumerate(others):
-        if np.abs(position - other).max() <= SAME_POSITION:
-            del others[index]
-            return
-    own.append(position)
 
 
 def _message(window: Window) -> ActionSequence:

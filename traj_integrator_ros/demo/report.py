@@ -51,7 +51,6 @@ class Outcome:
     faults: dict[str, int]
     joint_states: int
     joint_trajectories: int
-    unmatched_starts: int
     restarts: int
     node: dict[str, str]
     optimized: dict[Steering, OptimizerResult]
@@ -131,8 +130,6 @@ def failures(outcome: Outcome) -> list[str]:
     if outcome.measured.not_finite:
         found.append(f"{outcome.measured.not_finite} trajectory batches with NaN or Inf")
     found += [f"{fault} ({count} times)" for fault, count in sorted(outcome.faults.items())]
-    if outcome.unmatched_starts and not outcome.restarts:
-        found.append(f"{outcome.unmatched_starts} joint trajectories do not begin in a row of their sequence")
     return found
 
 

@@ -157,7 +157,6 @@ def _outcome(
         faults=planner.faults,
         joint_states=states.messages,
         joint_trajectories=planner.controller.received,
-        unmatched_starts=planner.unmatched_starts,
         restarts=planner.restarts,
         node=planner.status.values,
         optimized=optimized,

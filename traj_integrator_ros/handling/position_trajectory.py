@@ -85,7 +85,7 @@ def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_
     start = None
     if time_ns[0] == 0:
         unknown = np.full(len(joint_names), np.nan)
-        start, rows, time_ns = State(rows[0], unknown, unknown), rows[1:], time_ns[1:]
+        start, rows, time_ns = State(rows[0], unknown), rows[1:], time_ns[1:]
     steps = np.diff(time_ns, prepend=0) * _NANOSECOND_S
     left_out = None
     if len(columns) < len(joint_names):
