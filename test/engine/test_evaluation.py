@@ -51,6 +51,8 @@ def test_costs_and_gradients_are_those_of_the_public_function(space, difference,
     engine = engine_of(difference, staged)
     kernel = engine.control_map(space, form)
     cost = cost_of(kernel.output_horizon(HORIZON))
+    if not pooled:
+        cost = cost._replace(duration_weight=np.linspace(0.0, 1.0, BATCH))
     actions = np.random.default_rng(0).standard_normal((BATCH, HORIZON, DOF))
     start, goal = states(2 if pooled else 1), states(3 if pooled else BATCH, len(kernel.goal)) if kernel.goal else None
     start_index = np.array([1, 0, 0, 1, 1]) if pooled else None
@@ -68,7 +70,7 @@ def test_costs_and_gradients_are_those_of_the_public_function(space, difference,
     }
     terms = QuadraticCost(
         *(CostTerm(*(x if x is None else torch.tensor(x) for x in term)) for term in cost.outputs),
-        duration_weight=cost.duration_weight,
+        duration_weight=torch.as_tensor(cost.duration_weight, dtype=torch.float64),
     )
     expected = quadratic_cost(**leaves, cost=terms, control_map=kernel, **indices)
     found = dict(zip(leaves, torch.autograd.grad(expected.sum(), list(leaves.values())), strict=True))

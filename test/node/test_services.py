@@ -289,6 +289,46 @@ def test_evaluate_takes_the_limits_that_the_node_knows(client: RosClient) -> Non
     assert np.asarray(own.cost).tolist() == [0.75]
 
 
+def test_evaluate_says_by_how_much_limits_are_exceeded(client: RosClient) -> None:
+    rng = np.random.default_rng(5)
+    batch, horizon, order = 3, 5, ["joint_b", "joint_c", "joint_a"]
+    space = ControlSpace.ACCELERATION
+    request = Evaluate.Request(want_limit_violations=True)
+    request.actions = sequence(
+        rng.normal(size=(batch, horizon, DOF)), dt=[0.1], control_space=space.value, joint_names=order,
+        position=rng.normal(size=DOF), velocity=rng.normal(size=DOF),
+    )  # fmt: skip
+    lower, upper = np.array([-math.inf, -0.1, -0.2]), np.array([math.inf, 0.1, math.inf])
+    request.cost.velocity.lower, request.cost.velocity.upper = floats(lower), floats(upper)
+    request.cost.duration_weight = floats([2.0])
+    client.set_parameters(limits__acceleration=[0.5, 0.6, 0.7])  # of joint_a, joint_b and joint_c
+    try:
+        everything = client.evaluate(request)
+        request.violation_fields = TrajectoryBatch.VELOCITY
+        of_velocity = client.evaluate(request)
+        request.violation_fields = TrajectoryBatch.VELOCITY | TrajectoryBatch.JERK
+        refused = client.evaluate(request)
+        request.want_limit_violations = False
+        request.cost.velocity.lower = request.cost.velocity.upper = floats([])
+        none = client.evaluate(request)
+        trajectory = client.integrate(request.actions).trajectory
+    finally:
+        client.set_parameters(limits__acceleration=Parameter("limits.acceleration", Parameter.Type.DOUBLE_ARRAY, []))
+    velocity, acceleration = (table(x, batch, DOF) for x in (trajectory.velocity, trajectory.acceleration))
+    of_acceleration = np.abs(acceleration) - np.array([0.6, 0.7, 0.5])
+    expected = np.maximum(velocity - upper, lower - velocity)
+    assert (expected[..., 1:] > 0).any() and (expected[..., 1:] < 0).any()
+    assert everything.success, everything.message
+    np.testing.assert_allclose(table(everything.violation_velocity, batch, DOF), expected, atol=1e-6)
+    np.testing.assert_allclose(table(everything.violation_acceleration, batch, DOF), of_acceleration, atol=1e-6)
+    assert not everything.violation_position and not everything.violation_jerk, "nobody gave limits of them"
+    np.testing.assert_allclose(everything.cost, 2.0 * 0.1 * (horizon - 1), rtol=1e-6)
+    assert everything.trajectory.batch == 0
+    assert of_velocity.violation_velocity == everything.violation_velocity and not of_velocity.violation_acceleration
+    assert refused.message.startswith("invalid_cost: cost.jerk.lower: expected limits, because violations"), refused
+    assert none.success and not none.violation_velocity and not none.violation_acceleration
+
+
 def test_evaluate_without_a_start_begins_at_the_joint_states(client: RosClient) -> None:
     client.settle_state([0.5, 0.0, 0.0])
     request = Evaluate.Request(actions=sequence(np.zeros((2, 3, DOF)), control_space=ActionSequence.VELOCITY))
@@ -328,13 +368,15 @@ def test_integrate_answers_the_fields_that_are_asked_for(client: RosClient) -> N
         ),
         ({"trajectory_rows": array("I", [2])}, "row_out_of_range: trajectory_rows: expected 0 to 1 (batch 2), got 2"),
         ({"trajectory_fields": 16}, "invalid_fields: trajectory_fields"),
+        ({"violation_fields": 16}, "invalid_fields: violation_fields"),
+        ({"want_limit_violations": True}, "invalid_cost: want_limit_violations: expected limits in the cost"),
         ({"weight": np.full(DOF, 3e38), "target": np.full(DOF, 3e38)}, "non_finite_result: cost"),
     ],
 )
 def test_a_cost_that_cannot_be_is_refused_by_name(client: RosClient, changes: dict, reason: str) -> None:
     request = Evaluate.Request(actions=sequence(np.zeros((2, 4, DOF)), dt=[0.1], position=np.zeros(DOF)))
     for name, values in changes.items():
-        if name.startswith("trajectory"):
+        if hasattr(request, name):
             setattr(request, name, values)
         else:
             setattr(request.cost.position, name, floats(values))

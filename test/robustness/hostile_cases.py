@@ -37,7 +37,10 @@ def good_evaluation(**changes: object) -> Evaluate.Request:
     request = Evaluate.Request(actions=good_sequence())
     request.cost.position = cost_term(weight=np.ones(NODE.dof))
     for name, value in changes.items():
-        setattr(request.cost if name in OUTPUTS else request, name, value)
+        if name == "duration_weight":
+            request.cost.duration_weight = floats(value)
+        else:
+            setattr(request.cost if name in OUTPUTS else request, name, value)
     return request
 
 
@@ -196,4 +199,21 @@ EVALUATIONS: dict[str, tuple[str, Evaluate.Request]] = {
     "too many rows": ("size_out_of_range", good_evaluation(trajectory_rows=array("I", [0, 1, 0]))),
     "fields 16": ("invalid_fields", good_evaluation(trajectory_fields=16)),
     "fields 255": ("invalid_fields", good_evaluation(trajectory_fields=255)),
+    "violations of 16": ("invalid_fields", good_evaluation(violation_fields=16)),
+    "violations without limits": ("invalid_cost", good_evaluation(want_limit_violations=True)),
+    "violations of what has no limits": (
+        "invalid_cost",
+        good_evaluation(jerk=cost_term(upper=np.ones(3)), want_limit_violations=True, violation_fields=9),
+    ),
+    "violations of others than the limits": (
+        "invalid_cost",
+        good_evaluation(
+            jerk=cost_term(upper=np.ones(3)),
+            position=cost_term(upper=np.ones(3)),
+            want_limit_violations=True,
+            violation_fields=8,
+        ),
+    ),
+    "weight of two durations of three": ("size_mismatch", good_evaluation(duration_weight=np.ones(3))),
+    "weight of a duration NaN": ("not_finite", good_evaluation(duration_weight=[math.nan])),
 }

@@ -64,6 +64,8 @@ def evaluation_requests(draw: Draw) -> Evaluate.Request:
             setattr(term, field, _tame(draw, NODE.dof))
     for wanted in ("action", "start", "goal", "dt"):
         setattr(request, f"want_grad_{wanted}", draw(st.booleans()))
+    request.want_limit_violations = draw(st.booleans())
+    request.cost.duration_weight = _tame(draw, draw(st.sampled_from((0, 1, request.actions.batch))))
     for spoil in draw(st.lists(st.sampled_from((*SPOIL_SEQUENCE, _cost)), min_size=draw(AT_LEAST), max_size=3)):
         spoil(draw, request if spoil is _cost else request.actions)
     return request
@@ -203,9 +205,13 @@ def _upstream(draw: Draw, request: ComputeGradient.Request) -> None:
 
 
 def _cost(draw: Draw, request: Evaluate.Request) -> None:
-    kind = draw(st.sampled_from(("term", "term", "rows", "fields")))
+    kind = draw(st.sampled_from(("term", "term", "rows", "fields", "violations", "duration")))
     if kind == "term":
         _spoil_array(draw, getattr(request.cost, draw(st.sampled_from(OUTPUTS))), draw(st.sampled_from(TERM_FIELDS)))
+    elif kind == "duration":
+        _spoil_array(draw, request.cost, "duration_weight")
+    elif kind == "violations":
+        request.violation_fields = draw(st.integers(0, 31))
     elif kind == "rows":
         request.trajectory_rows = array("I", draw(st.lists(UINT32, min_size=1, max_size=5)))
     else:

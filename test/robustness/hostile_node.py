@@ -167,6 +167,9 @@ class HostileNode:
         if response.success:
             assert all(np.isfinite(getattr(response, name)).all() for name in fields), response
             assert len(response.cost) == request.actions.batch
+            violations = [np.asarray(getattr(response, f"violation_{name}")) for name in OUTPUTS]
+            assert any(some.size for some in violations) == request.want_limit_violations
+            assert all((some < np.inf).all() for some in violations), "NaN or infinite"
             assert response.trajectory.batch == len(request.trajectory_rows)
         self._conclude_call(EVALUATE, request, verdict, response, any(len(getattr(response, name)) for name in fields))
         if not self.serves:

@@ -108,8 +108,24 @@ def judge_evaluation(request: Evaluate.Request, node: Settings) -> Verdict:
     """Judge a request for what a sequence costs; the node knows no limits of its own."""
     actions, rows = request.actions, np.asarray(request.trajectory_rows, np.int64)
     faults = _sequence_faults(actions, node)
-    for name in OUTPUTS:
-        faults |= _term_faults(f"cost.{name}", getattr(request.cost, name), actions, node)
+    limited = False
+    for bit, name in enumerate(OUTPUTS):
+        term = getattr(request.cost, name)
+        asked = request.want_limit_violations and bool((request.violation_fields or 15) >> bit & 1)
+        faults |= _term_faults(f"cost.{name}", term, actions, node, weightless=asked)
+        has_limits = bool(term.lower or term.upper)
+        limited |= asked and has_limits
+        if asked and request.violation_fields and not has_limits:
+            faults.add(("invalid_cost", f"cost.{name}.lower"))
+    if request.want_limit_violations and not limited:
+        faults.add(("invalid_cost", "want_limit_violations"))
+    if request.violation_fields > 15:
+        faults.add(("invalid_fields", "violation_fields"))
+    durations = np.asarray(request.cost.duration_weight)
+    if durations.size not in (0, 1, actions.batch):
+        faults.add(("size_mismatch", "cost.duration_weight"))
+    if not np.isfinite(durations).all():
+        faults.add(("not_finite", "cost.duration_weight"))
     if rows.size > actions.batch:
         faults.add(("size_out_of_range", "trajectory_rows"))
     if (rows >= actions.batch).any():
@@ -122,11 +138,15 @@ def judge_evaluation(request: Evaluate.Request, node: Settings) -> Verdict:
     if faults:
         return Verdict(frozenset(faults), may_pass=False)
     outputs = {("non_finite_result", name) for name in ("cost", "grad_action", "grad_dt", *OUTPUTS)}
+    outputs |= {("non_finite_result", f"violation_{name}") for name in OUTPUTS}
     outputs |= {("non_finite_result", f"grad_{end}_{name}") for end in ("start", "goal") for name in OUTPUTS[:3]}
     terms = [getattr(request.cost, name) for name in OUTPUTS]
     weight = max(_largest(getattr(term, field)) for term in terms for field in TERM_FIELDS if "weight" in field)
+    weight = max(weight, _largest(durations) * max(1.0, node.dt_s, _largest(actions.dt)))
     values = [np.asarray(getattr(term, field)) for term in terms for field in ("target", "lower", "upper")]
     aims = max(_largest(some[np.isfinite(some)]) for some in values)
+    if any(math.inf in term.lower or -math.inf in term.upper for term in terms):
+        aims = math.inf  # limits that nothing keeps
     _, largest = _smallest_and_largest_result(actions, node)
     size = actions.batch * _rows(actions) * node.dof
     bound = 100 * max(1.0, weight) * size * (1 + largest + aims) ** 2 * _gain(actions, node) ** 2
@@ -218,8 +238,10 @@ def _sequence_faults(message: ActionSequence, node: Settings, data_optional: boo
     return faults
 
 
-def _term_faults(field: str, term: CostTerm, actions: ActionSequence, node: Settings) -> set[tuple[str, str]]:
-    """What is wrong with what one output costs."""
+def _term_faults(
+    field: str, term: CostTerm, actions: ActionSequence, node: Settings, *, weightless: bool
+) -> set[tuple[str, str]]:
+    """What is wrong with what one output costs; `weightless`: limits need no weight."""
     batch, rows, dof = actions.batch, _rows(actions), node.dof
     several = (0, dof, rows * dof, batch * rows * dof)
     sizes = {"weight": several, "target": several, "terminal_weight": (0, dof, batch * dof)}
@@ -233,7 +255,7 @@ def _term_faults(field: str, term: CostTerm, actions: ActionSequence, node: Sett
     if term.target and not (term.weight or term.terminal_weight):
         faults.add(("invalid_cost", f"{field}.target"))
     limited = bool(term.lower or term.upper)
-    if limited and not term.limit_weight:
+    if limited and not term.limit_weight and not weightless:
         faults.add(("invalid_cost", f"{field}.limit_weight"))
     if term.limit_weight and not limited:
         faults.add(("invalid_cost", f"{field}.lower"))

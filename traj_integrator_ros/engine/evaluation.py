@@ -49,6 +49,8 @@ def composed_evaluation(
             for place, term in enumerate(cost.outputs)
             for name, value in term._asdict().items()
         }
+        weight = cost.duration_weight
+        terms["duration_weight"] = weight[begin:end] if np.ndim(weight) else None
         given = to_device({**variables, **indices, **terms}, buffers, device)
         variables = {name: None if given[name] is None else given[name].detach() for name in variables}
         asked = [name for name, value in variables.items() if value is not None and _is_wanted(name, wanted)]
@@ -59,7 +61,7 @@ def composed_evaluation(
                 CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields))
                 for place in range(len(cost.outputs))
             ),
-            duration_weight=cost.duration_weight,
+            duration_weight=given["duration_weight"] if np.ndim(weight) else weight,
         )
         given_indices = {name: given[name] for name in indices if given[name] is not None}
         with torch.enable_grad():

@@ -51,7 +51,8 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         shapes = [None if rows is None else list(rows.shape) for rows in call.inputs.values()]
         raise ValueError(f"arrays: expected real numbers in shapes that belong together, got {shapes}")
     if cost.duration_weight is not None:
-        results.cost[:] += cost.duration_weight * kernel.duration(call.dt, shape[1])
+        with np.errstate(over="ignore"):  # as in the loops, what is too large becomes infinite
+            results.cost[:] += cost.duration_weight * kernel.duration(call.dt, shape[1])
     of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[_KINDS : _KINDS + goals]) if goals else None
     if replaces and wanted.goal:
         row = torch.empty(goal.count, dof, dtype=buffers.dtype)

@@ -272,7 +272,8 @@ class TrajectoryIntegrator:
         Args:
             start: as for `integrate_array`, like all arguments whose shape is not given here.
             actions: `[B, Ha, dof]`.
-            cost: as for `kernels.quadratic_cost`, with arrays; limit_weight, lower and upper are given together.
+            cost: as for `kernels.quadratic_cost`, with arrays; limit_weight, lower and upper are given together, and
+                duration_weight is a number or an array `[B]`.
             dt: step lengths, s.
             control_space: None for the configured one.
             start_index: `[B]` integers.

@@ -22,12 +22,13 @@ _NO_TERM = CostTerm()
 
 
 class CostFields(NamedTuple):
-    """The four terms of a QuadraticCost; flat views of the message."""
+    """The fields of a QuadraticCost; flat views of the message."""
 
     position: CostTerm
     velocity: CostTerm
     acceleration: CostTerm
     jerk: CostTerm
+    duration_weight: np.ndarray
 
 
 class EvaluationFields(NamedTuple):
@@ -37,6 +38,16 @@ class EvaluationFields(NamedTuple):
     wanted: Wanted
     rows: np.ndarray
     fields: int
+    want_violations: bool = False
+    violation_fields: int = 0
+
+
+class CheckedCost(NamedTuple):
+    """The cost of a request in the node's joint order, and the limits whose violations are wanted."""
+
+    cost: QuadraticCost
+    limits: QuadraticCost | None
+    """Terms of lower and upper alone; None if no violations are wanted."""
 
 
 def check_fields(value: int, name: str) -> int:
@@ -55,8 +66,13 @@ def check_fields(value: int, name: str) -> int:
     return value or ALL_FIELDS
 
 
-def check_rows_wanted(rows: np.ndarray, request: ActionRequest) -> np.ndarray:
+def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: QuadraticCost | None = None) -> np.ndarray:
     """Return the indices of the trajectories to return, int64.
+
+    Args:
+        rows: as in the message.
+        request: the checked sequences.
+        limits: those whose violations the answer has, too.
 
     Raises:
         Rejected: row_out_of_range, or size_out_of_range.
@@ -74,32 +90,56 @@ def check_rows_wanted(rows: np.ndarray, request: ActionRequest) -> np.ndarray:
             RejectionReason.ROW_OUT_OF_RANGE,
             f"trajectory_rows: expected 0 to {batch - 1} (batch {batch}), got {rows[at]} at [{at}]",
         )
-    # Size of gradients, four outputs and times, all float32.
-    size = 4 * ((batch * request.horizon + 4 * rows.size * request.output_horizon) * (dof + 1) + 6 * batch * dof)
-    if rows.size and size > LARGEST_RESULT_BYTES:
+    violations = 0 if limits is None else sum(term.lower is not None for term in limits.outputs)
+    # Size of gradients, four outputs and times, and violations, all float32.
+    points = batch * request.horizon + (4 * rows.size + violations * batch) * request.output_horizon
+    size = 4 * (points * (dof + 1) + 6 * batch * dof)
+    if (rows.size or violations) and size > LARGEST_RESULT_BYTES:
         raise Rejected(
             RejectionReason.SIZE_OUT_OF_RANGE,
-            f"trajectory_rows: expected an answer of at most {LARGEST_RESULT_BYTES} bytes, the most that a message "
-            f"carries, got {size} with {rows.size} trajectories",
+            f"{'trajectory_rows' if rows.size else 'violation_fields'}: expected an answer of at most "
+            f"{LARGEST_RESULT_BYTES} bytes, the most that a message carries, got {size} with {rows.size} trajectories "
+            f"and the violations of {violations} outputs",
         )
     return rows.astype(np.int64)
 
 
-def check_cost(fields: CostFields, request: ActionRequest, limits: JointLimits) -> QuadraticCost:
-    """Check the cost of a request and arrange it in the node's joint order.
+def check_cost(asked: EvaluationFields, request: ActionRequest, limits: JointLimits) -> CheckedCost:
+    """Check the cost of a request, and which violations it asks for, and arrange both in the node's joint order.
 
     Args:
-        fields: the cost.
+        asked: the cost, and whether violations of limits are wanted.
         request: the checked sequences.
-        limits: those of the node, for terms with a limit_weight but no limits.
+        limits: those of the node, for terms that need limits and have none.
 
     Raises:
-        Rejected: size_mismatch, not_finite or invalid_cost, naming the field.
+        Rejected: size_mismatch, not_finite, invalid_cost or invalid_fields, naming the field.
 
     """
-    return QuadraticCost(
-        *(_check_term(name, term, request, limits) for name, term in zip(OUTPUTS, fields, strict=True))
+    outputs = check_fields(asked.violation_fields, "violation_fields")
+    violated = [bool(asked.want_violations and outputs >> bit & 1) for bit in range(len(OUTPUTS))]
+    terms = [
+        _check_term(name, term, request, limits, wants_violations=wanted)
+        for name, term, wanted in zip(OUTPUTS, asked.cost, violated, strict=False)
+    ]
+    for name, term, wanted in zip(OUTPUTS, terms, violated, strict=True):
+        if wanted and asked.violation_fields and term.lower is None:
+            raise _invalid(f"cost.{name}.lower", "limits, because violations of them are wanted, got none")
+    cost = QuadraticCost(
+        *(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms),
+        duration_weight=_check_duration_weight(asked.cost.duration_weight, request.batch),
     )
+    if not asked.want_violations:
+        return CheckedCost(cost, None)
+    wanted_limits = QuadraticCost(
+        *(
+            CostTerm(lower=term.lower, upper=term.upper) if wanted else _NO_TERM
+            for term, wanted in zip(terms, violated, strict=True)
+        )
+    )
+    if all(term.lower is None for term in wanted_limits.outputs):
+        raise _invalid("want_limit_violations", "limits in the cost, because the node has none of its own, got none")
+    return CheckedCost(cost, wanted_limits)
 
 
 def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
@@ -126,17 +166,31 @@ def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
     )
 
 
-def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: JointLimits) -> CostTerm:
+def _check_duration_weight(values: np.ndarray, batch: int) -> float | np.ndarray | None:
+    if not values.size:
+        return None
+    if values.size not in (1, batch):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"cost.duration_weight: expected 0, 1 or {batch} (batch) values, got {values.size}",
+        )
+    require_finite("cost.duration_weight", values)
+    return float(values[0]) if values.size == 1 else values
+
+
+def _check_term(
+    name: str, term: CostTerm, request: ActionRequest, limits: JointLimits, *, wants_violations: bool
+) -> CostTerm:
     given = {}
     for field, values in zip(term._fields, term, strict=True):
         if values.size:
             given[field] = _check_array(name, field, values, request)
-    if not given:
+    if not given and not wants_violations:
         return _NO_TERM
     checked = CostTerm(**given)
     if checked.target is not None and checked.weight is None and checked.terminal_weight is None:
         raise _invalid(f"cost.{name}.target", "a weight or a terminal_weight with it, got neither")
-    if checked.limit_weight is None:
+    if checked.limit_weight is None and not wants_violations:
         if checked.lower is not None or checked.upper is not None:
             raise _invalid(f"cost.{name}.limit_weight", "a limit_weight with the limits, got none")
         return checked
@@ -145,6 +199,8 @@ def _check_term(name: str, term: CostTerm, request: ActionRequest, limits: Joint
         for bound, own in zip((checked.lower, checked.upper), limits.bounds(name), strict=True)
     )
     if lower is None and upper is None:
+        if checked.limit_weight is None:
+            return checked
         raise _invalid(f"cost.{name}.lower", "limits with limit_weight, because the node has none of its own, got none")
     dof = len(request.columns.names)
     lower = np.full(dof, -np.inf, np.float32) if lower is None else lower

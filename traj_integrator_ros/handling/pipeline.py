@@ -10,12 +10,14 @@ from functools import lru_cache
 import numpy as np
 
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
-from ..kernels import SplineForm, Trajectory
+from ..engine.violations import violations_of
+from ..kernels import QuadraticCost, SplineForm, Trajectory
 from .assumed import AssumedLimits
 from .chunks import Weighing
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReports
 from .evaluation import (
+    OUTPUTS,
     EvaluationFields,
     check_cost,
     check_fields,
@@ -440,8 +442,8 @@ class Pipeline:
 
         """
         request = check_sequence(fields, self._rules)
-        cost = check_cost(asked.cost, request, self._limits)
-        rows = check_rows_wanted(asked.rows, request)
+        cost, limits = check_cost(asked, request, self._limits)
+        rows = check_rows_wanted(asked.rows, request, limits)
         outputs = check_fields(asked.fields, "trajectory_fields")
         wanted = asked.wanted
         if wanted.dt and request.dt is None:
@@ -470,12 +472,33 @@ class Pipeline:
                 narrowed = _narrowed(part)
                 require_finite(f"grad_{name}", narrowed, RejectionReason.NON_FINITE_RESULT)
                 found[name] = narrowed if name == "dt" else request.columns.out_of_node(narrowed)
+        violations = ()
+        if limits is not None:
+            violations = self._violations(request, start, limits)
         trajectories = None
         if rows.size:
             some = rows_of_request(request, rows)
             result = self._integrated(some, start if some.start is None else some.start)
             trajectories = self._batch(some, result, outputs)
-        return EvaluatedBatch(values, BatchGradient(**found), trajectories)
+        return EvaluatedBatch(values, BatchGradient(**found), trajectories, violations)
+
+    def _violations(
+        self, request: ActionRequest, start: StartState, limits: QuadraticCost
+    ) -> tuple[np.ndarray | None, ...]:
+        """By how much all trajectories exceed limits. Raises Rejected: non_finite_result."""
+        found = violations_of(self._integrated(request, start), limits)
+        arranged = []
+        for name, values, term in zip(OUTPUTS, found, limits.outputs, strict=True):
+            if values is None:
+                arranged.append(None)
+                continue
+            narrowed = _narrowed(values)
+            if not all_finite(narrowed):
+                unlimited = np.isinf(term.lower) & np.isinf(term.upper) & np.isneginf(narrowed)
+                checked = np.where(unlimited, 0, narrowed)
+                require_finite(f"violation_{name}", checked, RejectionReason.NON_FINITE_RESULT)
+            arranged.append(request.columns.out_of_node(narrowed))
+        return tuple(arranged)
 
     def start(self, now_ns: int) -> StartState:
         """Return the start state for input without one, rows `[1, dof]`.

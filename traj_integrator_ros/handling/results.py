@@ -47,3 +47,5 @@ class EvaluatedBatch(NamedTuple):
     cost: np.ndarray
     gradient: BatchGradient
     trajectories: IntegratedBatch | None
+    violations: tuple[np.ndarray | None, ...] = ()
+    """For position to jerk, `[batch, output horizon, dof]` in the request's order, float32; None: not wanted."""

@@ -59,8 +59,14 @@ def upstream_fields(request: ComputeGradient.Request) -> UpstreamFields:
 def evaluation_fields(request: Evaluate.Request) -> EvaluationFields:
     """Return views of the cost of a request, and its other fields."""
     wanted = Wanted(request.want_grad_action, request.want_grad_start, request.want_grad_goal, request.want_grad_dt)
-    rows = _view(request.trajectory_rows)
-    return EvaluationFields(_cost_fields(request.cost), wanted, rows, request.trajectory_fields)
+    return EvaluationFields(
+        _cost_fields(request.cost),
+        wanted,
+        _view(request.trajectory_rows),
+        request.trajectory_fields,
+        request.want_limit_violations,
+        request.violation_fields,
+    )
 
 
 def committed_fields(request: Committed.Request) -> committed.CommittedFields:
@@ -79,7 +85,8 @@ def fill_committed(response: Committed.Response, found: committed.Committed, joi
 
 
 def _cost_fields(cost: QuadraticCost) -> CostFields:
-    return CostFields(*[CostTerm(*map(_view, _fields_of_term(term))) for term in _terms_of(cost)])
+    terms = [CostTerm(*map(_view, _fields_of_term(term))) for term in _terms_of(cost)]
+    return CostFields(*terms, _view(cost.duration_weight))
 
 
 def _view(values: array.array) -> np.ndarray:
@@ -102,9 +109,12 @@ def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: T
 
 
 def fill_evaluation(response: Evaluate.Response, evaluated: EvaluatedBatch, stamp: Time) -> None:
-    """Fill in costs, gradients and the requested trajectories."""
+    """Fill in costs, gradients, violations and the requested trajectories."""
     _put(response, "cost", evaluated.cost)
     fill_gradient(response, evaluated.gradient)
+    for name, values in zip(OUTPUTS, evaluated.violations, strict=False):
+        if values is not None:
+            _put(response, f"violation_{name}", values)
     if evaluated.trajectories is not None:
         fill_trajectories(response.trajectory, evaluated.trajectories, stamp)
 
