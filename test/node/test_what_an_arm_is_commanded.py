@@ -40,7 +40,7 @@ USUAL = {
     "limits.continuous": ["joint_c"],  # rclpy cannot set an empty list: none that any test moves by a turn but that one
     "limits.action": "reject",
     "publish.bridge_time": 0.2,
-    "publish.lead_time": 0.08,  # test machines are busy
+    "publish.lead_time": 0.12,  # test machines are busy
     "publish.on_reject": "continue",
 }
 POSITION, VELOCITY = ActionSequence.POSITION, ActionSequence.VELOCITY
@@ -463,7 +463,7 @@ def test_chunks_of_an_exact_plan_are_executed_as_the_plan(make_arm: MakeArm) -> 
     arm.run(4.0, 0.1, send)
     arm.assert_within(LIMITS)
     commands = arm.commands
-    times = (arm.begin_ns - begin_ns) * 1e-9 + (np.arange(len(commands)) + 1) / RATE
+    times = (arm.begin_ns - begin_ns) * 1e-9 + (np.arange(len(commands)) + 2) / RATE
     apart = np.abs(commands[:, 0, 0] - plan(times))[times > 1.5]
     assert apart.max() < 3e-3, "the plan's own spline is 2.4 mrad from it"
 
@@ -535,7 +535,7 @@ def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
     answer = arm.client.call(Committed, "committed", request)
     assert answer.success and answer.executing, answer.message
     arm.run(0.6)
-    commands, times = arm.commands, arm.begin_ns + (np.arange(arm.cycles) + 1) * 10**9 // RATE
+    commands, times = arm.commands, arm.begin_ns + (np.arange(arm.cycles) + 2) * 10**9 // RATE
     rows = np.asarray(answer.position).reshape(20, DOF)
     before = np.asarray(answer.commanded_position).reshape(10, DOF)
     for found, first in ((rows, 0), (before, -10)):
@@ -544,6 +544,6 @@ def test_committed_rows_are_what_is_commanded_then(make_arm: MakeArm) -> None:
         assert np.abs(found[:, 0] - expected).max() < 1e-4
     now_ns = answer.now.sec * 10**9 + answer.now.nanosec
     fixed = (now_ns + answer.lead * 1e9 - stamp_ns) / (dt * 1e9)
-    assert answer.committed == int(fixed) + 1 and answer.lead >= 0.08
+    assert answer.committed == int(fixed) + 1 and answer.lead >= 0.12
     measured = np.asarray(answer.measured_position).reshape(10, DOF)[:, 0]
     assert np.abs(measured - before[:, 0]).max() < 5e-3
