@@ -284,7 +284,7 @@ def _service(arm: SimulatedArm) -> None:
     [
         (_velocities_of_0(1), 0.35),
         (_velocities_of_0(10), 0.35),
-        (_hold_here, 0.35),
+        (_hold_here, 0.6),  # there and back
         (_ramp, 0.5),
         (_service, 0.35),
     ],
