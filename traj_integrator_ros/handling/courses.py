@@ -32,6 +32,8 @@ class Course(NamedTuple):
     motion: Motion
     valid_from_ns: int = 0
     """The motion is the plan's from here on only."""
+    smoothed: bool = False
+    """Whether it passes near the rows of the plan only."""
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, that of the start."""
@@ -104,8 +106,8 @@ def courses_of(
             return
     else:
         rows = np.vstack([before.position, rows])
-    for smooth in _alone(steps, rows, rests, reading):
-        yield Course(first_ns, smooth, first_ns)
+    for number, alone in enumerate(_alone(steps, rows, rests, reading)):
+        yield Course(first_ns, alone, first_ns, smoothed=number > 0)
 
 
 def stops_of(plan: Plan) -> np.ndarray:

@@ -281,6 +281,8 @@ class Pipeline:
             guard.recover()
             if not published.present.reports:
                 published.drop()
+        if published.present.is_silent(now_ns):
+            return None  # the controller is off: a message now would be executed from its middle when it is back
         if not guard.reason and (moving or published.present.reports):
             reason, joint = self._why_brake(now_ns, moving)
             if reason:

@@ -33,6 +33,8 @@ from .time_grid import LONGEST_NS
 
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
+_SMOOTHING = 2.0
+"""By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _QUINTIC_PEAKS = (1.875, 5.78, 60.0)
 """Largest velocity, acceleration and jerk of the quintic from rest to rest, over a way of 1 in a time of 1."""
 _LONGEST_OUTLOOK_S = 0.5
@@ -56,6 +58,10 @@ class _Left(NamedTuple):
     """s; before, it is not the plan's."""
     valid: Motion
     """The motion from there on."""
+    whole: Motion
+    """The course from its start on."""
+    into: float
+    """s; how much of that is over."""
 
 
 class TrajectoryMaker:
@@ -207,10 +213,10 @@ class TrajectoryMaker:
 
     def _to_stop(self, now_ns: int) -> Present | None:
         try:
-            return self._published.present.at(now_ns, waits=False)
+            return self._published.present.at(now_ns)
         except Rejected:
             reference = self._published.present.moving_reference()
-            if reference is None:
+            if reference is None or self._published.present.is_silent(now_ns):
                 return None
             stamp_ns, state = reference
             bounds = self.assumed.bounds
@@ -330,8 +336,9 @@ class TrajectoryMaker:
             if demand <= 1 + self._parameters.limits_tolerance:
                 yield left
             else:
-                # In steps of 10 %, within which the more exact one comes first.
-                wilder.append((round(np.log(demand) / np.log(1.1)), len(wilder), left))
+                # In steps of 10 %, within which the more exact one comes first; rows are left only for half of it.
+                steps = round(np.log(demand * (_SMOOTHING if course.smoothed else 1.0)) / np.log(1.1))
+                wilder.append((steps, len(wilder), left))
         for _, _, left in sorted(wilder, key=lambda it: it[:2]):
             yield left
 
@@ -339,7 +346,7 @@ class TrajectoryMaker:
         self, left: _Left, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray, bounds: Bounds
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
-        rest, earliest, valid = left
+        rest, earliest, valid = left[:3]
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
             most = bounds.raised_to(valid).with_positions_of(bounds)
@@ -357,7 +364,12 @@ class TrajectoryMaker:
         joined, shift = result
         if joined is not rest and not violation:
             violation = find_motion_violation(joined, self._limits.containing(state.position), None)
-        kept = Course(join_ns, rest.moved(shift) if shift.any() else rest, join_ns + round(earliest * 1e9))
+        kept = rest
+        begun_ns = join_ns
+        if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
+            kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
+        kept = kept.moved(shift) if shift.any() else kept
+        kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns)
         return _Way(joined, kept, brakes_at), violation
 
     # The message
@@ -491,7 +503,8 @@ def _left_of(course: Course, join_ns: int) -> _Left:
     if course.start_ns > join_ns:
         rest = rest.begun_earlier((course.start_ns - join_ns) * _NANOSECOND_S)
     earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
-    return _Left(rest, earliest, _from(rest, earliest))
+    into = max(join_ns - course.start_ns, 0) * _NANOSECOND_S
+    return _Left(rest, earliest, _from(rest, earliest), course.motion, into)
 
 
 def _from(motion: Motion, time: float) -> Motion:
