@@ -30,8 +30,6 @@ MOST_IN_FLIGHT = 6
 """Number of unanswered sequences at which the planner waits for the node, whose queue would drop further ones."""
 BLOCKS = 8
 """How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
-JOINT_TRAJECTORY = "~/joint_trajectory"
-"""Where start-up accelerations of joint trajectories are reported."""
 DRAIN_WITHIN_S = 2.0
 SET_WITHIN_S = 2.0
 RESTART_POLL_S = 0.25
@@ -178,7 +176,6 @@ class DemoPlanner:
         return "" if known else "trajectory starts from no joint state of ours"
 
     def _on_joint_trajectory(self, message: JointTrajectory) -> None:
-        self.measured.add_start_up(JOINT_TRAJECTORY, [point.accelerations for point in message.points[:3]])
         self.measured.commanded.add(message)
 
 

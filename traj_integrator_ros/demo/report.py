@@ -30,7 +30,6 @@ START_UP_RATIO_RECORDED = 1.5
 """Largest |acceleration| at the first points of a trajectory over the largest of the motion, for planned and recorded
 motions.
 """
-SPLINE_OVER_DIFFERENCES = 3.0
 """The C2 cubic spline through positions has at most this many times the acceleration of their second differences."""
 PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplotlib")
 
@@ -74,9 +73,7 @@ class Outcome:
         """
         is_exact = self.recording.velocity_bound <= EXACT_BOUND
         least = START_UP_RATIO_EXACT if is_exact else START_UP_RATIO_RECORDED
-        own = self.measured.own_start_up
-        largest = own[name] if name in own else SPLINE_OVER_DIFFERENCES * max(own.values(), default=0.0)
-        return max(least, BOUND_OVER_CONSISTENCY * largest / self.paths.largest_acceleration)
+        return max(least, BOUND_OVER_CONSISTENCY * self.measured.own_start_up[name] / self.paths.largest_acceleration)
 
     @property
     def start_up_ratios(self) -> dict[str, float]:
@@ -99,7 +96,8 @@ class Outcome:
 
 def failures(outcome: Outcome) -> list[str]:
     """The reasons for which the run fails, one sentence each; empty if it passes."""
-    trajectories = None if outcome.restarts else outcome.joint_trajectories
+    # Of sequences that waited until the controller was at the first point, the newest was made into a trajectory.
+    trajectories = None if outcome.restarts else outcome.joint_trajectories + outcome.by_reason.get("superseded", 0)
     found = violations(outcome.balance, outcome.unknown_answers, trajectories=trajectories)
     unexpected = outcome.balance.rejected - outcome.refused_on_purpose
     if unexpected > 0:

@@ -144,7 +144,9 @@ def _over_batch(reduce: Callable[..., np.ndarray], planned: np.ndarray) -> np.nd
     return reduce(reduce(planned, axis=0), axis=0)
 
 
-def find_motion_violation(motion: Motion, limits: JointLimits, brakes_at: float | None = None) -> str:
+def find_motion_violation(
+    motion: Motion, limits: JointLimits, brakes_at: float | None = None, *, steps: bool = True
+) -> str:
     """Describe where a motion exceeds its limits, between its points as well; empty if it does not.
 
     A joint that begins outside a limit may return within the first piece: the robot is there, but it was not planned.
@@ -154,6 +156,7 @@ def find_motion_violation(motion: Motion, limits: JointLimits, brakes_at: float 
         motion: what is to be commanded.
         limits: the limits to check.
         brakes_at: when the plan ends and a brake begins, s; None: no brake.
+        steps: whether held accelerations are checked, which needs the plan's own knots.
 
     """
     found = first_violation(motion, limits.of_motion)
@@ -163,7 +166,7 @@ def find_motion_violation(motion: Motion, limits: JointLimits, brakes_at: float 
         if brakes_at is not None and found.time > brakes_at:
             return f"{finding}: {place}, while braking from the end of the plan at {brakes_at:.3f} s"
         return f"{finding}: {place}"
-    if motion.with_accelerations or limits.jerk is None:
+    if motion.with_accelerations or limits.jerk is None or not steps:
         return ""
     return _steps_beyond(motion, limits, brakes_at)
 

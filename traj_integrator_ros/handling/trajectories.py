@@ -363,7 +363,7 @@ class TrajectoryMaker:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result
         if joined is not rest and not violation:
-            violation = find_motion_violation(joined, self._limits.containing(state.position), None)
+            violation = find_motion_violation(joined, self._limits.containing(state.position), steps=False)
         kept = rest
         begun_ns = join_ns
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
