@@ -44,6 +44,7 @@ def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The integrator for the Panda, active; a test that changes it must change it back."""
     log = tmp_path_factory.mktemp("panda_node") / "log"
     node = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
+    node = (*node, "-p", "supervision.deviation:=0.0")  # on most pages nobody follows what is published
     with background(*node, log=log, until="]: active"):
         yield
 
