@@ -109,16 +109,6 @@ def test_implausible_stamps_are_refused(robot: StreamedRobot, ledger: Ledger) ->
         robot.wait_until_moving()
 
 
-def test_a_stamp_ahead_of_a_robot_that_moves_unguided_is_refused(robot: StreamedRobot, ledger: Ledger) -> None:
-    """Its motion is unknown: it is not from a trajectory of this node."""
-    client = robot.client
-    for transition in ("deactivate", "activate"):  # forgets what was published
-        assert client.change_state(transition)
-    robot.unguided = 0.5
-    client.spin(0.3)
-    refuse(robot, ledger, "future_sequence", stamped(zeros(ActionSequence.VELOCITY), -0.5))
-
-
 def test_a_lead_time_longer_than_the_chunk_is_refused(robot: StreamedRobot, ledger: Ledger) -> None:
     with robot.streaming(), changed(robot, publish__lead_time=0.5):
         short = robot.chunk(time.time_ns(), horizon=8)
@@ -138,47 +128,30 @@ def changed(robot: StreamedRobot, **parameters: object) -> Iterator[None]:
         assert client.set_atomically(**before) == (True, "")
 
 
-def test_a_chunk_that_is_older_than_the_one_before_is_counted_and_nothing_runs_backwards(
+def test_a_chunk_that_is_older_than_the_one_in_execution_is_refused_and_counted(
     robot: StreamedRobot, ledger: Ledger
 ) -> None:
     client = robot.client
     with robot.streaming():
         for age_s in (0.15, 0.3, 0.5):
             before = int(client.counts()["out_of_order"])
-            message = robot.chunk(time.time_ns() - round(age_s * 1e9))
-            client.batches.clear()
-            client.sequences.publish(message)
-            client.wait_for(
-                lambda message=message: any(batch.header.stamp == message.header.stamp for batch in client.batches),
-                "an answer to the older chunk",
-                10.0,
-            )
-            client.wait_for(
-                lambda before=before: int(client.counts()["out_of_order"]) > before, "one more out of order", 10.0
-            )
-            robot.assert_guided()
-    ledger.good[CHANNEL] += 3
+            refuse(robot, ledger, "stale_sequence", robot.chunk(time.time_ns() - round(age_s * 1e9)))
+            assert int(client.counts()["out_of_order"]) > before
 
 
 # Motions that cannot be
 
 
-def jump(robot: StreamedRobot) -> ActionSequence:
-    message = robot.chunk(time.time_ns())
-    message.data = type(message.data)("f", (np.asarray(message.data) + 1.0).tolist())
-    return message
-
-
 def zigzag(robot: StreamedRobot) -> ActionSequence:
     """Every position as wanted, and between them more than the joints can do."""
-    message = robot.chunk(time.time_ns())
+    message = robot.chunk(time.time_ns() + 100 * MILLISECOND_NS)  # not older than those of the stream when it arrives
     data = np.asarray(message.data).reshape(HORIZON, 3)
     data[::2, 0] += 0.02
     message.data = type(message.data)("f", data.ravel().tolist())
     return message
 
 
-@pytest.mark.parametrize("make", [jump, zigzag])
+@pytest.mark.parametrize("make", [zigzag])
 def test_a_chunk_that_the_robot_cannot_follow_is_refused(
     robot: StreamedRobot, ledger: Ledger, make: Callable[[StreamedRobot], ActionSequence]
 ) -> None:
@@ -203,18 +176,19 @@ def test_limits_that_make_braking_impossible_refuse_every_end_in_motion(robot: S
         robot.wait_until_at_rest()
 
 
-def test_a_brake_that_would_leave_the_position_limits_is_refused(
-    robot: StreamedRobot, ledger: Ledger, process: NodeProcess
-) -> None:
+def test_a_brake_that_would_leave_the_position_limits_begins_earlier(robot: StreamedRobot) -> None:
     """The chunk keeps them; it ends on the way out, 1 mrad before them."""
     with robot.streaming():
         pass
+    robot.wait_until_at_rest()
     now_ns = time.time_ns()
     position = robot.commanded.at(now_ns).position
     drift = position + 0.3 * DT_S * np.arange(1, HORIZON + 1)[:, None]
     message = sequence(drift[None], dt=[DT_S])
     set_stamp(message, now_ns)
-    limits = {"limits__position_min": [-9.0] * 3, "limits__position_max": (drift[-1] + 1e-3).tolist()}
-    with changed(robot, **limits):
-        refuse(robot, ledger, "limits_violated", message)
-    assert "while braking from the end of the plan" in process.output
+    highest = drift[-1] + 1e-3
+    with changed(robot, limits__position_min=[-9.0] * 3, limits__position_max=highest.tolist()):
+        robot.client.sequences.publish(message)
+        robot.wait_until_moving()
+        robot.wait_until_at_rest()
+    assert (robot.commanded.at(time.time_ns()).position <= highest + 1e-5).all()

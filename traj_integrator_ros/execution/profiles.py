@@ -61,7 +61,11 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
     request.max_acceleration = acceleration.tolist()
     request.max_jerk = jerk.tolist()
     trajectory = RuckigTrajectory(dof)
-    if Ruckig(dof).calculate(request, trajectory) not in _DONE:
+    try:
+        result = Ruckig(dof).calculate(request, trajectory)
+    except Exception as error:  # ruckig reports what it cannot solve in several ways
+        raise ValueError(f"state: expected one from which joints can stop: {error}") from None
+    if result not in _DONE:
         raise ValueError("state: expected finite values from which joints can stop")
     return [_track(profile, None) for profile in trajectory.profiles[0]]
 
