@@ -75,12 +75,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, so that no worker begins one while the others are done; those that run alone at the end."""
+    unadapted = _unadapted()
     ranks: dict[Path, int] = {}
     for item in items:
+        if item.nodeid.startswith(unadapted):
+            item.add_marker(pytest.mark.xfail(reason="not adapted yet: test/unadapted.txt", run=False))
         rank = 2 if item.get_closest_marker("alone") else 0 if item.get_closest_marker("slow") else 1
         known = ranks.get(item.path, 1)
         ranks[item.path] = 2 if 2 in (known, rank) else min(known, rank)
     items.sort(key=lambda item: ranks[item.path])
+
+
+def _unadapted() -> tuple[str, ...]:
+    lines = (Path(__file__).parent / "unadapted.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting
