@@ -126,6 +126,8 @@ def _parameters(settings: list[str], chunks: bool) -> str:
         "diagnostics.period:=0.25",
         "warmup:=['16x32']",
         "device:=auto",
+        # Without chunks, the robot swings by itself, whatever is published for it.
+        *([] if chunks else ["supervision.deviation:=0.0"]),
         *settings,
     ):
         name, _, value = text.partition(":=")
