@@ -11,6 +11,8 @@ from . import native
 from .motion import Motion
 
 _NANOSECONDS = 1e9
+_ROUNDING = 1e-4
+"""Last acceleration of a motion that ends at rest, rad/s^2, which is that of rounding: a controller would hold it."""
 _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
 
@@ -35,6 +37,8 @@ def points_of(motion: Motion, first: int = 0) -> Points:
     state = np.empty((3, len(time_ns), motion.dof))
     if between or not native.states_at_knots(motion.coefficients, motion.knots, motion.ends_at_rest, state):
         _write_states(motion, time_ns, between, state)
+    if motion.ends_at_rest:
+        state[2, -1, np.abs(state[2, -1]) < _ROUNDING] = 0.0
     position, velocity, acceleration = state[:, first:]
     return Points(times, position, velocity, acceleration if motion.with_accelerations else None)
 

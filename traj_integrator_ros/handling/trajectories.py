@@ -33,7 +33,7 @@ from .time_grid import LONGEST_NS
 
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
-_SMOOTHING = 2.0
+_SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _QUINTIC_PEAKS = (1.875, 5.78, 60.0)
 """Largest velocity, acceleration and jerk of the quintic from rest to rest, over a way of 1 in a time of 1."""
