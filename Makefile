@@ -33,7 +33,7 @@ in_environment = . $(venv)/environment.sh &&
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test coverage matrix gpu offline lint clean distclean
+.PHONY: help setup demo bench soak test stranger coverage matrix gpu offline lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,11 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
 	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
+
+stranger: ## what depends on the torch, with PyPI's own, which is a CUDA build, in a checkout beside this one; downloads 3 GB
+	@rm -rf build/stranger && git clone --quiet . build/stranger && { [ ! -d ../shared ] || ln -s "$(CURDIR)/../shared" build/shared; }
+	@cd build/stranger && export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= && $(MAKE) setup demo && \
+	$(MAKE) test PYTEST_ARGS="test/examples/test_cpp.py test/packaging test/benchmarks/test_memory.py test/kernels/test_native.py"
 
 coverage: setup ## all tests, and which lines of the kernels and the package they run, in all processes
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target $(coverage)/packages coverage==7.10.7

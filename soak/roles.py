@@ -101,7 +101,7 @@ class Planner(Role):
 
 
 class Controller(Role):
-    """Checks what the node publishes for controllers; trajectories have to start where the swinging robot is."""
+    """Checks what the node publishes for controllers; the robot swings by itself, so they start elsewhere."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
         self._swing = swing
@@ -118,8 +118,7 @@ class Controller(Role):
 
     def _expectation(self, now_ns: int) -> Expectation:
         swing = self._swing
-        robot = dict(zip(swing.joint_names, swing.at(now_ns)[0].tolist(), strict=True))
-        return Expectation(swing.joint_names, complete=True, now_ns=now_ns, robot=robot, limits=swing.limits)
+        return Expectation(swing.joint_names, complete=True, now_ns=now_ns, limits=swing.limits)
 
 
 class Optimizer(Role):

@@ -45,7 +45,13 @@ DEFINITIONS = {
         ],
     ],
     "msg/QuadraticCost.msg": [
-        ["CostTerm position", "CostTerm velocity", "CostTerm acceleration", "CostTerm jerk"],
+        [
+            "CostTerm position",
+            "CostTerm velocity",
+            "CostTerm acceleration",
+            "CostTerm jerk",
+            "float32[] duration_weight",
+        ],
     ],
     "msg/TrajectoryBatch.msg": [
         [
@@ -66,7 +72,7 @@ DEFINITIONS = {
         ],
     ],
     "srv/Integrate.srv": [
-        ["ActionSequence actions", "uint8 fields"],
+        ["ActionSequence actions", "uint8 fields", "bool as_published"],
         ["bool success", "string message", "TrajectoryBatch trajectory"],
     ],
     "srv/ComputeGradient.srv": [
@@ -100,6 +106,8 @@ DEFINITIONS = {
             "bool want_grad_dt false",
             "uint32[] trajectory_rows",
             "uint8 trajectory_fields",
+            "bool want_limit_violations false",
+            "uint8 violation_fields",
         ],
         [
             "bool success",
@@ -114,6 +122,35 @@ DEFINITIONS = {
             "float32[] grad_goal_acceleration",
             "float32[] grad_dt",
             "TrajectoryBatch trajectory",
+            "float32[] violation_position",
+            "float32[] violation_velocity",
+            "float32[] violation_acceleration",
+            "float32[] violation_jerk",
+        ],
+    ],
+    "msg/Rejection.msg": [
+        ["std_msgs/Header header", "string topic", "uint32 count", "string reason", "string text"],
+    ],
+    "srv/Stop.srv": [
+        ["bool hold"],
+        ["bool success", "string message", "float64 duration", "string[] joint_names", "float64[] distance"],
+    ],
+    "srv/Committed.srv": [
+        ["builtin_interfaces/Time stamp", "float64 dt", "uint32 rows", "uint32 rows_before"],
+        [
+            "bool success",
+            "string message",
+            "builtin_interfaces/Time now",
+            "float64 lead",
+            "uint32 committed",
+            "bool executing",
+            "string[] joint_names",
+            "float64[] position",
+            "float64[] velocity",
+            "float64[] commanded_position",
+            "float64[] commanded_velocity",
+            "float64[] measured_position",
+            "float64[] measured_velocity",
         ],
     ],
 }
