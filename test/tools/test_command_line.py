@@ -19,7 +19,7 @@ TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay"
 
 def test_setup_py_makes_every_tool_an_executable() -> None:
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    assert re.search(r'f"\{tool\} = \{PACKAGE\}\.tools\.\{tool\}:main" for tool in TOOLS', setup)
+    assert re.search(r'\*\*\{tool: f"\{PACKAGE\}\.tools\.\{tool\}" for tool in TOOLS\}', setup)
     assert ast.literal_eval(re.search(r"^TOOLS = (\(.*\))$", setup, re.M)[1]) == TOOLS
     assert all(callable(importlib.import_module(f"traj_integrator_ros.tools.{tool}").main) for tool in TOOLS)
 
