@@ -62,6 +62,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     whole = motion.then(stop)
     beyond = ~_keeps(stop, bounds)
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
+    inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
     early = np.flatnonzero(beyond & inside)
     return _stopped_early(motion, whole, early, bounds) if len(early) else whole
 
