@@ -47,7 +47,8 @@ def keys() -> set[str]:
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", limits="none",
         state_age_s=0.0, state_timeout_s=0.5, sequences=1, published=1, service_calls=1, namesakes=0,
         rejected=counts, warned={}, on_schedule=False,
-        execution=ExecutionReport(), supervision=SupervisionStatus(), sequence_latency=LatencyRing(), service_latency=LatencyRing(),
+        execution=ExecutionReport(), supervision=SupervisionStatus(),
+        sequence_latency=LatencyRing(), service_latency=LatencyRing(),
     )  # fmt: skip
     return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
 
