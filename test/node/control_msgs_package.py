@@ -14,7 +14,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 _MESSAGE = """std_msgs/Header header
@@ -62,22 +65,40 @@ _FILES = {
 }
 
 
-class CannotBuild(Exception):
+class _CannotBuild(Exception):
     """The package cannot be built here; the message says why, in one line."""
 
 
-def control_msgs_environment() -> dict[str, str]:
+@pytest.fixture(scope="module")
+def report_type() -> Iterator[type]:
+    """The message of the controller's reports, for this process and those that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            environment = _environment()
+        except _CannotBuild as reason:
+            pytest.skip(str(reason))
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "path", [*environment.get("PYTHONPATH", "").split(":")[:1], *sys.path])
+        if environment:
+            _load_libraries()
+        from control_msgs.msg import JointTrajectoryControllerState
+
+        yield JointTrajectoryControllerState
+
+
+def _environment() -> dict[str, str]:
     """Variables with which processes find control_msgs; none where they find it already. Builds it if necessary.
 
     Raises:
-        CannotBuild: nothing to build it with.
+        _CannotBuild: nothing to build it with.
 
     """
     if importlib.util.find_spec("control_msgs") is not None:
         return {}
     prefix = Path(sys.prefix)
     if not (prefix / "share" / "rosidl_default_generators").is_dir():
-        raise CannotBuild("control_msgs is not installed, and there are no generators of messages to build it with")
+        raise _CannotBuild("control_msgs is not installed, and there are no generators of messages to build it with")
     folder = _folder()
     if not (folder / "complete").exists():
         _build(folder, prefix)
@@ -90,7 +111,7 @@ def control_msgs_environment() -> dict[str, str]:
     }
 
 
-def load_libraries() -> None:
+def _load_libraries() -> None:
     """Load the libraries of the package into this process, in which LD_LIBRARY_PATH has no effect any more."""
     for library in sorted((_folder() / "install" / "lib").glob("libcontrol_msgs__*.so")):
         with contextlib.suppress(OSError):  # those that nothing here uses may lack others
@@ -128,6 +149,6 @@ def _build(folder: Path, prefix: Path) -> None:
         )
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
-            raise CannotBuild(f"control_msgs cannot be built: {' '.join(map(str, command[:3]))}: {said[-1]}")
+            raise _CannotBuild(f"control_msgs cannot be built: {' '.join(map(str, command[:3]))}: {said[-1]}")
     (folder / "complete").touch()
     shutil.rmtree(work, ignore_errors=True)

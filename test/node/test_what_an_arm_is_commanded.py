@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Duration
-from control_msgs_package import CannotBuild, control_msgs_environment, load_libraries
 from node_fixtures import JOINTS, PARAMETERS
 from ros_client import RosClient, sequence
 from simulated_arm import RATE, Limits, SimulatedArm, SimulatedClock
@@ -57,24 +55,6 @@ def plant(jtc: ModuleType, project_root: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module")
-def report_type() -> Iterator[type]:
-    """The message of the controller's reports, for this process and those that it starts."""
-    with pytest.MonkeyPatch.context() as patch:
-        try:
-            environment = control_msgs_environment()
-        except CannotBuild as reason:
-            pytest.skip(str(reason))
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        patch.setattr(sys, "path", [*environment.get("PYTHONPATH", "").split(":")[:1], *sys.path])
-        if environment:
-            load_libraries()
-        from control_msgs.msg import JointTrajectoryControllerState
-
-        yield JointTrajectoryControllerState
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from keystore import make_keystore
 from policies import Grant, enclaves
 
 from traj_integrator_ros.traffic.node_process import PythonProcess
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
+from control_msgs_package import report_type
+
+__all__ = ["report_type"]
 
 WITHOUT_SECURITY = "doesn't have the security libraries"
 """What Fast DDS that was built without security says where security is asked for."""

@@ -14,8 +14,8 @@ ENCLAVE = "/traj_integrator"
 
 
 @pytest.fixture
-def running(tmp_path: Path, project_root: Path) -> Iterator[set[Grant]]:
-    """What a running node has that uses everything it can: simulated time, events of its services."""
+def running(tmp_path: Path, project_root: Path, report_type: type) -> Iterator[set[Grant]]:
+    """What a running node has that uses everything it can: simulated time, events, reports of the controller."""
     pytest.importorskip("rclpy", reason="rclpy cannot be imported: no ROS 2")
     from traj_integrator_ros.traffic.node_process import NodeProcess
     from traj_integrator_ros.traffic.participant import START_TIMEOUT_S, Participant

@@ -408,7 +408,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "service_introspection",
         ParameterKind.STRING,
         "disabled",
-        "What ros2 service echo shows of ~/integrate, ~/compute_gradient and ~/evaluate",
+        "What ros2 service echo shows of the node's own services",
         choices=("disabled", "metadata", "contents"),
     ),
     ParameterSpec(
