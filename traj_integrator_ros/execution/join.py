@@ -40,6 +40,10 @@ _SLOWEST = 0.01
 _STEPS = 3
 """Steps of the plan in which a difference of acceleration alone fades: it leads away from the rows meanwhile."""
 _SHORTEST_S = 0.01
+_WINDOW = 0.05
+"""s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
+before that, not while it brakes, and again at its end.
+"""
 _LONGEST_STOP_S = 30.0
 
 
@@ -353,7 +357,7 @@ def _earliest(
             break
         if high >= latest:
             return None
-        low, step = high, step * 1.5
+        low, step = high, min(step * 1.5, _WINDOW * max(high, 1.0))
     while high - low > _SEARCH * max(high, 0.01):
         middle = (low + high) / 2
         if reaches(at(middle), middle):
