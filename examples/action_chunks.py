@@ -13,7 +13,9 @@ import numpy as np
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
+from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
@@ -46,6 +48,7 @@ class ActionChunks(Node):
         self.observed = self.sent = self.executed = 0
         self.actions = self.create_publisher(ActionSequence, "traj_integrator/action_sequence", 1)
         self.committed = self.create_client(Committed, "traj_integrator/committed")
+        self.parameters = AsyncParameterClient(self, "traj_integrator")
         self.create_subscription(JointState, "joint_states", self.on_joint_state, qos_profile_sensor_data)
         self.create_subscription(JointTrajectory, "traj_integrator/joint_trajectory", self.on_trajectory, 1)
         self.create_timer(PERIOD, self.observe)
@@ -122,19 +125,22 @@ class ActionChunks(Node):
     def on_trajectory(self, trajectory: JointTrajectory) -> None:
         """Print how the trajectory of the chunk starts."""
         self.executed += 1
+        if self.executed == 1:
+            self.parameters.get_parameters(["start_from"], self.on_start_from)
         stamp = trajectory.header.stamp.sec * 10**9 + trajectory.header.stamp.nanosec
-        if not stamp:
-            self.get_logger().warning(
-                "trajectories start on arrival, chunks by the measured state: set the node's parameter start_from to "
-                "previous",
-                once=True,
-            )
-        ago = (self.get_clock().now().nanoseconds - stamp) * 1e-6 if stamp else 0.0
+        ago = (self.get_clock().now().nanoseconds - stamp) * 1e-6
         speed = np.abs(trajectory.points[0].velocities).max()
         self.get_logger().info(
             f"chunk {self.executed} of {self.sent}: {len(trajectory.points)} points, starts at {speed:.3f} rad/s, "
             f"{ago:.1f} ms ago"
         )
+
+    def on_start_from(self, answer: Future) -> None:
+        """Warn where the stamps of chunks mean nothing to the node."""
+        if answer.result().values[0].string_value == "measured":
+            self.get_logger().warning(
+                "chunks start when they arrive, whatever their stamps: set the node's parameter start_from to previous"
+            )
 
 
 def main() -> None:

@@ -20,7 +20,14 @@ from traj_integrator_ros.wire.transport import prepare_transport
 
 SHAPE = (1000, 32, 7)
 JOINTS = [f"joint_{i}" for i in range(SHAPE[2])]
-PARAMETERS = {"joint_names": JOINTS, "device": "cpu", "max_batch": SHAPE[0], "max_horizon": SHAPE[1], "dt": 0.02}
+PARAMETERS = {
+    "joint_names": JOINTS,
+    "device": "cpu",
+    "max_batch": SHAPE[0],
+    "max_horizon": SHAPE[1],
+    "state_timeout": 0.0,
+    "limits.assumed_velocity": 1.0,
+}
 
 
 def main() -> int:
@@ -36,6 +43,7 @@ def main() -> int:
         client = RosClient(JOINTS)
         try:
             client.wait_until_active()
+            client.settle_state(np.zeros(SHAPE[2]))
             for _ in range(3):
                 client.answer(sequence(np.zeros(SHAPE), position=np.zeros(SHAPE[2])))
             mapped = mapped_segments(node.pid)
