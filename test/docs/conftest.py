@@ -39,13 +39,26 @@ def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
     assert ended.code == 0, process.output
 
 
-@pytest.fixture(scope="module")
-def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The integrator for the Panda, active; a test that changes it must change it back."""
-    log = tmp_path_factory.mktemp("panda_node") / "log"
+@contextmanager
+def integrator(folder: Path) -> Iterator[None]:
+    """The integrator for the Panda, active."""
     node = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
     node = (*node, "-p", "supervision.deviation:=0.0")  # on most pages nobody follows what is published
-    with background(*node, log=log, until="]: active"):
+    with background(*node, log=folder / "node.log", until="]: active"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def panda_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The integrator for the Panda; a test that changes it must change it back."""
+    with integrator(tmp_path_factory.mktemp("panda_node")):
+        yield
+
+
+@pytest.fixture
+def fresh_panda_node(tmp_path: Path) -> Iterator[None]:
+    """The integrator for the Panda, which has heard of no robot yet."""
+    with integrator(tmp_path):
         yield
 
 

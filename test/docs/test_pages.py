@@ -42,7 +42,7 @@ def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: p
         runnable = [block for block in executed if block.needs == OFFLINE and block.language == "python"]
     needs = {block.needs for block in runnable}
     if needs & {NODE, ROBOT}:
-        request.getfixturevalue("panda_node")
+        request.getfixturevalue("fresh_panda_node")
     if ROBOT in needs:
         request.getfixturevalue("robot")
     for block in runnable:

@@ -114,3 +114,21 @@ def test_a_trajectory_that_has_not_begun_yet_is_led_in_with_its_beginning():
     for time in NOW_S + np.linspace(0.009, 0.0279, 20):
         np.testing.assert_allclose(at(second, time)[:2], at(first, time)[:2], rtol=0, atol=1e-9)
     assert np.abs(second.motion.states_at(np.arange(0, 1, 1e-3))[2]).max() < 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sequences_of_all_kinds_every_few_milliseconds_become_finite_motions_of_few_points(seed):
+    random = np.random.default_rng(seed)
+    node = SimulatedNode(start_from="measured", limits__start_deviation=0.0, supervision__deviation=0.0)
+    node.execute(0.0)
+    scales = dict(zip(HELD, (0.01, 0.5, 1.0, 5.0), strict=True))
+    now = NOW_S
+    for _ in range(150):
+        now += random.exponential(4e-4) + 1e-4
+        node.measure(0.0, now=now)
+        space = HELD[random.integers(len(HELD))]
+        actions = scales[space] * random.uniform(-1, 1, (16, 2)).cumsum(axis=0)
+        trajectory = node.send(actions, space=space, dt=0.01, now=now)
+        if trajectory is not None:
+            assert np.isfinite(trajectory.motion.coefficients).all()
+            assert (np.diff(trajectory.points.time_ns) > 0).all() and len(trajectory.points.time_ns) < 400

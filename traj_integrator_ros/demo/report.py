@@ -30,7 +30,6 @@ START_UP_RATIO_RECORDED = 1.5
 """Largest |acceleration| at the first points of a trajectory over the largest of the motion, for planned and recorded
 motions.
 """
-"""The C2 cubic spline through positions has at most this many times the acceleration of their second differences."""
 PACKAGES = ("numpy", "torch", "rclpy", "ros-rclpy", "ruckig", "rosbags", "matplotlib")
 
 
@@ -96,9 +95,7 @@ class Outcome:
 
 def failures(outcome: Outcome) -> list[str]:
     """The reasons for which the run fails, one sentence each; empty if it passes."""
-    # Of sequences that waited until the controller was at the first point, the newest was made into a trajectory.
-    trajectories = None if outcome.restarts else outcome.joint_trajectories + outcome.by_reason.get("superseded", 0)
-    found = violations(outcome.balance, outcome.unknown_answers, trajectories=trajectories)
+    found = violations(outcome.balance, outcome.unknown_answers, trajectories=_trajectories(outcome))
     unexpected = outcome.balance.rejected - outcome.refused_on_purpose
     if unexpected > 0:
         found.append(f"{unexpected} sequences rejected that are valid: {_listed(outcome.by_reason)}")
@@ -129,6 +126,14 @@ def failures(outcome: Outcome) -> list[str]:
         found.append(f"{outcome.measured.not_finite} trajectory batches with NaN or Inf")
     found += [f"{fault} ({count} times)" for fault, count in sorted(outcome.faults.items())]
     return found
+
+
+def _trajectories(outcome: Outcome) -> int | None:
+    """The joint trajectories that answer sequences, and those that would if no newer sequence had come meanwhile."""
+    if outcome.restarts:
+        return None
+    brakes = int(outcome.node.get("supervision_brakes", 0))
+    return outcome.joint_trajectories - brakes + outcome.by_reason.get("superseded", 0)
 
 
 def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, object]:
@@ -163,6 +168,7 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         "sent_while_node_was_down": balance.node_down,
         "node_restarts": outcome.restarts,
         "joint_trajectories_received": outcome.joint_trajectories,
+        "brakes": int(outcome.node.get("supervision_brakes", 0)),
         "commanded": outcome.measured.commanded.as_json(),
         "trajectory_faults": dict(outcome.faults),
         "received_by_kind": dict(sorted(outcome.measured.batches.items())),

@@ -13,6 +13,8 @@ _FINE_S = 2e-3
 """Length of cubics that stand for quintics: their accelerations differ by less than 1e-4 of a fade's."""
 _JUMP_NS = 1_000
 """In which an acceleration jumps, where points have accelerations."""
+_NO_JUMP = 1e-6
+"""Difference of accelerations, rad/s^2, that is rounding."""
 
 
 def continued(before: Motion, motion: Motion) -> Motion:
@@ -35,13 +37,14 @@ def _as_cubics(motion: Motion) -> Motion:
 
 
 def _with_jumps(motion: Motion) -> Motion:
-    """A motion of held accelerations with accelerations in its points: they change within a microsecond."""
+    """A motion of held accelerations with accelerations in its points: where one jumps, it does so in a microsecond."""
     points = points_of(replace(motion, with_accelerations=True))
-    inner = np.arange(1, len(points.time_ns) - 1)
-    if not len(inner):
-        return replace(motion, with_accelerations=True)
-    early = (points.time_ns[inner] - _JUMP_NS) * 1e-9
-    states = motion.states_at(early)
+    before = motion.states_at(np.nextafter(motion.knots[1:-1], 0.0))[2]
+    jumps = (np.abs(points.acceleration[1:-1] - before) > _NO_JUMP).any(axis=1)
+    has_room = np.diff(points.time_ns)[:-1] > 2 * _JUMP_NS  # a shorter piece has its acceleration change on all of it
+    inner = 1 + np.flatnonzero(jumps & has_room)
+    early_ns = points.time_ns[inner] - _JUMP_NS
+    states = motion.states_at(early_ns * 1e-9)
     both = [np.insert(part, inner, states[order], axis=0) for order, part in enumerate(points[1:])]
-    times = np.insert(points.time_ns, inner, points.time_ns[inner] - _JUMP_NS)
+    times = np.insert(points.time_ns, inner, early_ns)
     return replace(motion_of_points(Points(times, *both)), ends_at_rest=motion.ends_at_rest)
