@@ -43,7 +43,6 @@ def background(*command: str, log: Path, until: str = "") -> Iterator[None]:
 def integrator(folder: Path) -> Iterator[None]:
     """The integrator for the Panda, active."""
     node = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
-    node = (*node, "-p", "supervision.deviation:=0.0")  # on most pages nobody follows what is published
     with background(*node, log=folder / "node.log", until="]: active"):
         yield
 
