@@ -15,7 +15,7 @@ from setuptools.command.develop import develop
 
 PACKAGE = "traj_integrator_ros"
 HERE = Path(__file__).resolve().parent
-TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
+TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime")
 EXECUTABLES = {
     "integrator_node": f"{PACKAGE}.node.main",
     "demo": f"{PACKAGE}.demo.main",

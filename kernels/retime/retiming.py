@@ -16,6 +16,8 @@ from .retimed import Retimed
 MODES = ("fastest", "slow only")
 _LEAST_INTERVALS = 100
 _PER_SEGMENT = {2: 40, 3: 16}
+_MANY_INTERVALS = 1600
+"""Of order 3, beyond which more find nothing faster; finer ones took long and ended up to 10 % slower."""
 
 
 def retime(
@@ -59,8 +61,8 @@ def retime(
         end_speed: the same at the end.
         end_acceleration: the same at the end.
         duration: wanted, s, a number or `[B]`; "fastest" only.
-        intervals: of the grid; default: 40 (order 2) or 16 (order 3) for each segment and at least 100; slow only: 2
-            for each row.
+        intervals: of the grid; default: 40 (order 2) or 16 (order 3) for each segment and at least 100, of order 3 at
+            most 1600 or one for each segment; slow only: 2 for each row.
         hold: order 2: keep the limits between the points of the grid, too. False leaves out that and the certificate's
             stretch, as toppra does.
         threads: at most; default: those of torch.
@@ -206,9 +208,15 @@ def _checked(
         if steps.shape not in ((), (1,), (rows - 1,)) or not bool((torch.isfinite(steps) & (steps > 0)).all()):
             raise ValueError(f"dt: expected seconds greater than 0, a number or [{rows - 1}], got {dt}")
         knots = torch.cat([torch.zeros(1, dtype=torch.float64), steps.expand(rows - 1).cumsum(0)]).contiguous()
-    per = 2 if slow else _PER_SEGMENT[order]
-    count = intervals if intervals is not None else max(_LEAST_INTERVALS if not slow else 4, per * (rows - 1))
+    count = intervals if intervals is not None else _intervals(rows - 1, order, slow)
     return _Problem(tuple(given), knots, bounds, count)
+
+
+def _intervals(segments: int, order: int, slow: bool) -> int:
+    if slow:
+        return max(4, 2 * segments)
+    fine = _PER_SEGMENT[order] * segments
+    return max(_LEAST_INTERVALS, fine if order == 2 else min(fine, max(segments, _MANY_INTERVALS)))
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:

@@ -18,7 +18,8 @@ import pytest
 
 PACKAGE = "traj_integrator_ros"
 COLCON = Path(sys.prefix) / "colcon"
-EXECUTABLES = {"integrator_node", "demo", "check_trajectory", "integrate", "monitor", "plot_trajectory", "replay"}
+TOOLS = {"check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime"}
+EXECUTABLES = {"integrator_node", "demo", *TOOLS}
 CONSOLE_SCRIPTS = {f"traj_integrator_{name.removeprefix('integrator_')}" for name in EXECUTABLES}
 """What they are called where other packages have executables, too."""
 # In a Python with torch and numpy only: the kernels compute, and nothing that belongs to ROS or is heavy gets imported.

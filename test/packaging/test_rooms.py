@@ -126,19 +126,6 @@ def test_the_contributors_read_the_same_table(project_root: Path) -> None:
         assert said == {room: imported - {""} for room, imported in table.items()}
 
 
-def test_the_contributors_read_about_how_large_the_rooms_are(project_root: Path) -> None:
-    text = (project_root / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    heads, said = (re.search(rf"^\| {row}\|(.*)\|$", text, re.MULTILINE)[1].split("|") for row in ("", "after "))
-    outside = {KERNELS: KERNELS, "tests": "test"}
-    for head, numbers in zip(heads, said, strict=True):
-        rooms = re.findall(r"\w+", head.partition(";")[2] or head)
-        folders = [project_root / outside.get(room, f"{PACKAGE}/{room}") for room in rooms]
-        lengths = [len(file.read_bytes().splitlines()) for folder in folders for file in folder.rglob("*.py")]
-        count, lines = (int(number.replace(",", "")) for number in numbers.split(", "))
-        assert len(lengths) == pytest.approx(count, rel=0.25), head
-        assert sum(lengths) == pytest.approx(lines, rel=0.25), head
-
-
 @pytest.mark.parametrize(
     "line", ["from ..node import node", "import traj_integrator_ros.demo.main", "from .. import tools"]
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tool_runs import ROOT, Tool, command, environment
 
-TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay")
+TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime")
 
 
 def test_setup_py_makes_every_tool_an_executable() -> None:

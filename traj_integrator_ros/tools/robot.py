@@ -27,6 +27,11 @@ class Robot:
     source: str = ""
     """The file that names its joints."""
 
+    def largest(self, quantity: str) -> dict[str, float]:
+        """Limits of "velocity", "acceleration" or "jerk" by joint, of those that have one."""
+        highest = None if self.limits is None else self.limits.bounds(quantity)[1]
+        return {} if highest is None else dict(zip(self.limits.joint_names, highest.tolist(), strict=True))
+
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
         """The same, once its joints are found to be those of a motion.
 

@@ -1,0 +1,89 @@
+"""retime: a plan is slowed where it must be, a path is timed, and what cannot be done is said in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from traj_integrator_ros.motions.files import read_samples
+from traj_integrator_ros.tools import check_trajectory, retime
+
+LIMITS = """
+/**:
+  ros__parameters:
+    joint_names: [a, b]
+    limits: {velocity: [2.0, 2.0], acceleration: [6.0, 6.0], jerk: [70.0, 70.0]}
+"""
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Path:
+    """Parameters of a robot with limits that the plan keeps."""
+    path = tmp_path / "robot.yaml"
+    path.write_text(LIMITS)
+    return path
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """From rest to rest in 1 s: up to 1.875 rad/s, 5.77 rad/s^2, 60 rad/s^3."""
+    t = np.linspace(0, 1, 51)[:, None]
+    scale = np.array([1.0, -0.5])
+    columns = [t, (10 * t**3 - 15 * t**4 + 6 * t**5) * scale, (30 * t**2 - 60 * t**3 + 30 * t**4) * scale]
+    columns.append((60 * t - 180 * t**2 + 120 * t**3) * scale)
+    names = [
+        "time",
+        *(f"{quantity}_{joint}" for quantity in ("position", "velocity", "acceleration") for joint in "ab"),
+    ]
+    path = tmp_path / "plan.csv"
+    np.savetxt(path, np.hstack(columns), delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    return path
+
+
+def test_a_plan_within_the_limits_is_kept(plan, robot, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    assert retime.main([str(plan), "--params", str(robot), "--out", str(out)]) == 0
+    assert "unchanged, 51 points, 1.000 s" in capsys.readouterr().out
+    for name in ("time", "position", "velocity", "acceleration"):
+        np.testing.assert_array_equal(getattr(read_samples(out), name), getattr(read_samples(plan), name))
+
+
+@pytest.mark.parametrize(
+    ("options", "lasts"),
+    [
+        (["--velocity", "1.6"], (1.01, 1.875 / 1.6)),
+        (["--fastest"], (0.9, 0.99)),
+        (["--fastest", "--order", "2"], (0.8, 0.85)),
+        (["--fastest", "--duration", "3"], (3.0, 3.0)),
+    ],
+)
+def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tmp_path, options, lasts):
+    out = tmp_path / "out.csv"
+    assert retime.main([str(plan), "--params", str(robot), "--out", str(out), *options]) == 0
+    assert check_trajectory.main([str(out), "--params", str(robot)]) == 0
+    motion = read_samples(out)
+    assert lasts[0] - 1e-6 <= motion.duration <= lasts[1] + 1e-6
+    np.testing.assert_allclose(motion.position[[0, -1]], [[0, 0], [1, -0.5]], atol=1e-9)
+    if options[0] == "--velocity":
+        assert np.abs(motion.velocity).max() <= 1.6 * 1.0005
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (["--fastest", "--duration", "0.5"], 1, "the shortest duration is"),
+        (["--duration", "3"], 2, "--duration: expected with --fastest"),
+        (["--out", "motion.npz"], 2, "--out: expected a file ending in .csv, got motion.npz"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(plan, robot, tmp_path, capsys, options, code, told):
+    assert retime.main([str(plan), "--params", str(robot), "--out", str(tmp_path / "out.csv"), *options]) == code
+    said = capsys.readouterr().err
+    assert told in said and said.count("\n") == 1
+
+
+def test_a_missing_limit_is_named(plan, tmp_path, capsys):
+    assert retime.main([str(plan), "--velocity", "1", "--out", str(tmp_path / "out.csv")]) == 2
+    assert "--acceleration: expected a limit of a, b, from --params, --urdf or this option" in capsys.readouterr().err

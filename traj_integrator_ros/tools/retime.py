@@ -1,0 +1,139 @@
+"""`ros2 run traj_integrator_ros retime`: when a path is passed, within the robot's limits."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..motions.files import read_samples
+from ..motions.samples import Nature, Samples
+from .command_line import EXIT_FAILED, ToolParser, UserError, positive, run_tool
+from .robot import Robot, add_robot_options, load_robot
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..kernels.retime import MotionLimits, Retimed
+
+NAME = "retime"
+EXAMPLES = (
+    (f"{NAME} plan.csv --params my_robot.yaml --out slowed.csv", "the plan as it is, slowed where it exceeds a limit"),
+    (f"{NAME} path.csv --params my_robot.yaml --fastest --out timed.csv", "a path in its shortest time"),
+    (f"{NAME} path.csv --urdf robot.urdf --acceleration 5 --order 2 --fastest --out timed.csv", "limits of a URDF"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Retime a motion; returns 0, or 1 if no motion along the path keeps the limits."""
+    options = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    return run_tool(NAME, lambda: _retime(options))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Finds when a path is passed so that velocity, acceleration and jerk keep the robot's limits, between the\n"
+        "points, too. A plan keeps its own times where it keeps the limits; with --fastest only its positions count.",
+        EXAMPLES,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, NPZ, YAML, or a rosbag2 recording")
+    parser.add_argument("--topic", help="topic of a bag, if it has several")
+    add_robot_options(parser, "parameter file of the node: limits")
+    for name, unit in (("velocity", "rad/s"), ("acceleration", "rad/s^2"), ("jerk", "rad/s^3")):
+        help_ = f"limit of all joints, {unit}, instead of the robot's"
+        parser.add_argument(f"--{name}", type=positive, metavar="LIMIT", help=help_)
+    parser.add_argument("--fastest", action="store_true", help="in the shortest time, from rest to rest")
+    parser.add_argument("--duration", type=positive, metavar="S", help="with --fastest: in this time instead")
+    parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the motion, .csv")
+    return parser.parse_args(arguments)
+
+
+def _retime(options: argparse.Namespace) -> int:
+    from ..kernels.retime import retime
+    from .integration_output import write_table
+
+    if options.out.suffix != ".csv":
+        raise UserError(f"--out: expected a file ending in .csv, got {options.out}")
+    if options.duration is not None and not options.fastest:
+        raise UserError("--duration: expected with --fastest; a plan is slowed only where it exceeds a limit")
+    robot = load_robot(options.params, options.urdf)
+    samples = read_samples(options.file, options.topic)
+    robot = robot.for_motion(samples.joint_names)
+    rows, given = _rows_of(samples, options)
+    try:
+        limits = _limits_of(robot, samples, options)
+        found = retime(rows, limits, order=options.order, duration=options.duration, **given)
+    except ValueError as error:
+        raise UserError(f"{options.file}: {error}") from None
+    if not bool(found.ok):
+        print(f"{NAME}: {options.file}: {found.reason(0)}", file=sys.stderr)
+        return EXIT_FAILED
+    count = int(found.count[0])
+    states = [None if x is None else x[0, :count].numpy() for x in (found.position, found.velocity, found.acceleration)]
+    timed = Samples(
+        samples.joint_names, found.times[0, :count].numpy(), *states, None, str(options.file), "retimed", Nature.EXACT
+    )
+    write_table(options.out, timed)
+    print(f"{options.out}: {_told(found, samples, count)}")
+    return 0
+
+
+def _rows_of(samples: Samples, options: argparse.Namespace) -> tuple[Tensor, dict[str, object]]:
+    """The waypoints `[1, N, D]`, and what else `retime` needs of them."""
+    import torch
+
+    arrays = [samples.position] if options.fastest else [samples.position, samples.velocity, samples.acceleration]
+    position, *rates = (None if x is None else torch.from_numpy(np.array(x, np.float64))[None] for x in arrays)
+    if options.fastest:
+        return position, {"mode": "fastest"}
+    velocity, acceleration = rates
+    if options.order == 3 and (velocity is None or acceleration is None):
+        velocity = acceleration = None  # a spline through the positions; order 3 needs both or neither
+    dt = torch.from_numpy(np.diff(samples.time))
+    return position, {"mode": "slow only", "dt": dt, "velocity": velocity, "acceleration": acceleration}
+
+
+def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> MotionLimits:
+    """The limits of the motion's joints. Raises UserError where one is missing."""
+    import torch
+
+    from ..kernels.retime import MotionLimits
+
+    found: dict[str, object] = {}
+    for name in ("velocity", "acceleration", "jerk")[: options.order]:
+        everywhere = getattr(options, name)
+        own = robot.largest(name)
+        limits = [own.get(joint, np.inf) if everywhere is None else everywhere for joint in samples.joint_names]
+        missing = [joint for joint, limit in zip(samples.joint_names, limits, strict=True) if not np.isfinite(limit)]
+        if missing:
+            raise UserError(
+                f"--{name}: expected a limit of {', '.join(missing)}, from --params, --urdf or this option, got none"
+            )
+        found[name] = torch.tensor(limits, dtype=torch.float64)
+    return MotionLimits(**found)
+
+
+def _told(found: Retimed, samples: Samples, points: int) -> str:
+    """Duration and what binds, in a line."""
+    duration = float(found.duration[0])
+    if bool(found.unchanged[0]):
+        return f"unchanged, {points} points, {duration:.3f} s: it keeps the limits"
+    ratio = found.ratio[0]
+    kind = int(ratio.argmax())
+    segment = int(found.segment_ratio[0, :, kind].argmax())
+    joint = samples.joint_names[int(found.segment_joint[0, segment, kind])]
+    what = ("velocity", "acceleration", "jerk")[kind]
+    return (
+        f"{points} points, {duration:.3f} s (was {samples.duration:.3f} s); "
+        f"at most {100 * float(ratio[kind]):.2f} % of a limit: {what} of {joint}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
