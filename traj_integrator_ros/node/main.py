@@ -45,7 +45,6 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         import rclpy
         from rclpy.exceptions import NameValidationException, ParameterException
-        from rclpy.executors import ExternalShutdownException
         from rclpy.impl.implementation_singleton import rclpy_implementation
         from rclpy.utilities import remove_ros_args
     except ImportError as error:
@@ -87,7 +86,7 @@ def main(args: Sequence[str] | None = None) -> int:
         node = IntegratorNode()
     except Exception as error:
         if stop_signals.received:
-            return 0
+            stop_signals.end_process()
         if not isinstance(error, (RuntimeError, ValueError, ParameterException, NameValidationException)):
             raise
         return _fail(error)
@@ -103,8 +102,7 @@ def main(args: Sequence[str] | None = None) -> int:
         node.autostart()
         _spin(executor, node)
         executor.shutdown(timeout_sec=0)
-    except (ExternalShutdownException, RuntimeError):
-        # If the context ends between two waits, rclpy reports that as an RCLError.
+    except Exception:  # whatever rclpy is doing when the context ends, it reports that in its own way
         if not stop_signals.received:
             raise
     finally:

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 GRACE_S = 1.0
 """Time for an orderly shutdown; after it the process is ended in any case."""
+NOTICED_S = 0.2
 
 
 class StopSignals:
@@ -19,8 +20,7 @@ class StopSignals:
     """
 
     def __init__(self) -> None:
-        self.received = False
-        """Whether one of the signals has arrived."""
+        self._received = threading.Event()
         self._orderly = False
         self._read, write = os.pipe()
         os.set_blocking(write, False)
@@ -28,6 +28,14 @@ class StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _ignore)
         threading.Thread(target=self._watch, name="stop_signals", daemon=True).start()
+
+    @property
+    def received(self) -> bool:
+        """Whether one of the signals has arrived; asked where something has failed, as it does when the context ends.
+
+        The context may end, and the main thread fail for that, a moment before the watching thread has had its turn.
+        """
+        return self._received.wait(NOTICED_S)
 
     def orderly(self) -> None:
         """From now on rclpy handles the signals; give it time to do so."""
@@ -46,7 +54,7 @@ class StopSignals:
     def _watch(self) -> None:
         while not set(os.read(self._read, 64)) & {signal.SIGINT, signal.SIGTERM}:
             pass
-        self.received = True
+        self._received.set()
         if self._orderly:
             threading.Event().wait(GRACE_S)
         os._exit(0)
