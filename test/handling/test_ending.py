@@ -10,6 +10,7 @@ from traj_integrator_ros.execution.join import Bounds
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions
 from traj_integrator_ros.handling.ending import stopped_at_end
+from traj_integrator_ros.handling.rejection import Rejected
 
 
 def limits(dof: int, position: float = np.inf) -> Bounds:
@@ -34,6 +35,16 @@ def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays(
         end = plan.end
         led = np.abs(end.velocity + end.acceleration * np.abs(end.acceleration) / 200)
         assert (largest[1] <= np.maximum(own[1], led) * (1 + 1e-6) + 1e-6).all(), "no speed beyond what the end demands"
+
+
+@pytest.mark.parametrize("velocity", [1e3, 1e30, 1e200])
+def test_an_end_that_nobody_can_stop_is_refused(velocity):
+    start = State(np.zeros(2), np.array([velocity, 0.2]), np.zeros(2))
+    plan = motion_of_actions(Hold.VELOCITY, np.full(10, 0.05), np.tile(start.velocity, (10, 1)), start)
+    raised = Bounds(*(np.full(2, value) for value in (-np.inf, np.inf, velocity, 8 * velocity, 64 * velocity)))
+    for bounds in (limits(2), *[raised] * (velocity > 1e100)):
+        with pytest.raises(Rejected, match="brake"):
+            stopped_at_end(plan, bounds, 0.01)
 
 
 def test_a_plan_that_rests_is_left_alone():

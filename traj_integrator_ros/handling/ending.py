@@ -48,10 +48,10 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
     try:
         tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)
         durations = np.array([track.knots[-1] for track in tracks])
-    except ValueError:  # it takes longer than ruckig can think
-        durations = stop_durations(end.velocity, bounds)
+    except ValueError:  # it takes longer than ruckig can think, or begins beyond all measure
+        tracks, durations = [], stop_durations(end.velocity, bounds)
     longest = int(durations.argmax())
-    if not durations[longest] <= LONGEST_BRAKE_S:
+    if not tracks or not durations[longest] <= LONGEST_BRAKE_S:
         name = joint_names[longest] if len(joint_names) else f"joint {longest}"
         raise Rejected(
             RejectionReason.BRAKE_IMPOSSIBLE,
