@@ -9,10 +9,11 @@ from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
+from traj_integrator_ros.handling.plan import Plan
 from traj_integrator_ros.handling.position_trajectory import PositionFields
 from traj_integrator_ros.handling.present import ControllerReport
 from traj_integrator_ros.handling.published import ExecutableTrajectory, PublishedMotion
-from traj_integrator_ros.handling.rejection import Rejected
+from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -33,9 +34,14 @@ class SimulatedNode:
         self.parameters = NodeParameters.from_values(values)
         self.dof = dof
         self.warnings: list[Rejected] = []
+        self.refused: list[tuple[RejectionReason, float]] = []
+        """Reasons and stamps, s, of what had to wait and was refused then."""
         self.published = PublishedMotion()
         engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
-        self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append)
+        self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append, self._refused)
+
+    def _refused(self, rejected: Rejected, plan: Plan) -> None:
+        self.refused.append((rejected.reason, plan.stamp_ns * 1e-9))
 
     def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
         """Take a joint state measured now."""

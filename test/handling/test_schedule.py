@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,14 +77,35 @@ def test_the_first_trajectory_lets_the_controller_come_to_the_measured_state_and
     first = node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
     assert first.stamp_ns == first.start_ns == ns(NOW_S + 0.3)
     assert np.allclose(np.stack(first.motion.begin)[:2], [[0.3], [0.0]])
-    assert node.send(positions(0.3, 8, velocity=0.2), dt=0.05, now=NOW_S + 0.1) is None
+    assert node.send(positions(0.3, 8, velocity=0.2), dt=0.05, now=NOW_S + 0.1, stamp=7.0) is None
     assert node.send(positions(0.3, 8, velocity=-0.1), dt=0.05, now=NOW_S + 0.2) is None
-    assert [warning.reason for warning in node.warnings] == [RejectionReason.SUPERSEDED]
+    assert node.refused == [(RejectionReason.SUPERSEDED, 7.0)]
     assert node.tick(NOW_S + 0.299) is None
     expected = node.commanded(NOW_S + 0.301)
     second = node.tick(NOW_S + 0.301)
     assert np.allclose(at(second, NOW_S + 0.301), expected, atol=1e-9) and second.motion.end.position.max() < 0.3
     assert node.tick(NOW_S + 0.31) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda node: node.stop(NOW_S + 0.2), RejectionReason.STOPPED),
+        (lambda node: node.pipeline.deactivate(), RejectionReason.NOT_ACTIVE),
+    ],
+)
+def test_what_waits_is_refused_by_a_stop_or_when_the_node_is_deactivated(
+    end: Callable[[SimulatedNode], object], reason: RejectionReason
+) -> None:
+    node = SimulatedNode(publish__bridge_time=0.3)
+    node.measure(0.3)
+    node.send(positions(0.3, 8, velocity=0.1), dt=0.05)
+    node.send(positions(0.3, 8, velocity=0.2), dt=0.05, now=NOW_S + 0.1, stamp=7.0)
+    end(node)
+    assert node.refused == [(reason, 7.0)]
+    for ahead in (0.301, 0.35, 3.0):
+        node.tick(NOW_S + ahead)
+    assert (node.commanded(NOW_S + 5.0)[0] < 0.35).all(), "the first one, and not the second"
 
 
 def test_with_a_controller_that_reports_the_first_trajectory_begins_at_once_at_its_command() -> None:

@@ -40,7 +40,9 @@ from .time_grid import TimeGrid
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
-"""Called with violations that are let through (limits.action = warn), or with plans that were refused while waiting."""
+"""Called with violations that are let through (limits.action = warn)."""
+Refuse = Callable[[Rejected, Plan], None]
+"""Called with plans that were accepted, had to wait, and were refused then."""
 _TIME_GRIDS_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
@@ -54,7 +56,7 @@ class Pipeline:
         engine: built from it.
         published: the last published motion.
         warn: called with violations that are let through.
-        refuse: called with plans that had to wait and were refused then; by default, as `warn`.
+        refuse: called with plans that had to wait and were refused then; by default, `warn` is.
 
     """
 
@@ -64,13 +66,13 @@ class Pipeline:
         engine: TrajectoryIntegrator,
         published: PublishedMotion,
         warn: Warn,
-        refuse: Warn | None = None,
+        refuse: Refuse | None = None,
     ) -> None:
         self.joint_states = JointStates(parameters.joint_names)
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published
         self._warn = warn
-        self._refuse = refuse or warn
+        self._refuse = refuse or (lambda rejected, _: warn(rejected))
         self._waiting: Plan | None = None
         self.reconfigure(parameters, engine)
 
@@ -218,7 +220,7 @@ class Pipeline:
                 f"got {batch.request.batch}",
             )
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
-        return plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns)
+        return plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns, stamp_ns)
 
     def _require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
         """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
@@ -234,10 +236,18 @@ class Pipeline:
         try:
             return self._executable(plan, now_ns)
         except NotYet:
-            superseded, self._waiting = self._waiting, plan
-            if superseded is not None:
-                self._refuse(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
+            self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
+            self._waiting = plan
             return None
+
+    def _refuse_waiting(self, rejected: Rejected) -> None:
+        plan, self._waiting = self._waiting, None
+        if plan is not None:
+            self._refuse(rejected, plan)
+
+    def deactivate(self) -> None:
+        """Refuse what waits: it must not be begun when the node is active again."""
+        self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
 
     def require_publishable(self, batch: IntegratedBatch, stamp_ns: int, now_ns: int) -> None:
         """Check that a trajectory could be published from a batch now; nothing is changed.
@@ -264,8 +274,12 @@ class Pipeline:
             held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
             raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
         if guard.reason:
-            reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
-            raise Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
+            raise self._braked()
+
+    def _braked(self) -> Rejected:
+        guard = self.published.guard
+        reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
+        return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
     def tick(self, now_ns: int) -> ExecutableTrajectory | None:
         """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
@@ -287,7 +301,7 @@ class Pipeline:
             reason, joint = self._why_brake(now_ns, moving)
             if reason:
                 guard.brake(reason, joint)
-                self._waiting = None
+                self._refuse_waiting(self._braked())
                 return self._stopped(now_ns) if moving else None
         elif not guard.reason and guard.exceeded(self.parameters.supervision_deviation) is not None:
             published.drop()  # something else has moved the robot, so the next motion begins where it is
@@ -299,7 +313,7 @@ class Pipeline:
         try:
             return self._in_time(plan, now_ns)
         except Rejected as rejected:
-            self._refuse(rejected)
+            self._refuse(rejected, plan)
             return None
 
     def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
@@ -325,7 +339,7 @@ class Pipeline:
         """
         guard = self.published.guard
         guard.held = hold
-        self._waiting = None
+        self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
         if not self.published.is_moving(now_ns) and not self.published.present.may_move():
             return None
         guard.stopped_until_rest = True

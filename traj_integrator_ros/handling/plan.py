@@ -43,6 +43,10 @@ class Plan:
     """For a spline: the state in which it ends."""
     left_out: np.ndarray | None = None
     """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
+    stamp_ns: int = 0
+    """Of the message, which is told where it is refused, ns."""
+    topic: str = "action_sequence"
+    """Where the message came."""
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -60,14 +64,15 @@ class Plan:
         return float(self.ends[-1]) if len(self.steps) else 0.0
 
 
-def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin_ns: int) -> Plan:
+def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin_ns: int, stamp_ns: int = 0) -> Plan:
     """Return one trajectory of a checked sequence as a plan.
 
     Args:
         request: with actions.
         row: of the batch.
         default_dt: s, used if the sequence gives none.
-        origin_ns: stamp of the sequence.
+        origin_ns: when the first step begins, ns; 0: when the trajectory starts.
+        stamp_ns: of the sequence.
 
     """
     dt = request.dt
@@ -79,7 +84,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     if spline is not None:
         step = default_dt if dt is None else _decimal(np.asarray(dt, np.float64)).ravel()[0]
         segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
-        return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal)
+        return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal, stamp_ns=stamp_ns)
     if goal is not None:  # later rows would only lead away from the goal
         actions[request.control_map.goal_place :] = goal.position
     if dt is None:
@@ -88,7 +93,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
         steps = _equal_steps(dt, False, request.horizon)
     else:
         steps = _whole_nanoseconds(action_steps(_decimal(dt.astype(np.float64)), request.horizon))
-    return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns)
+    return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns, stamp_ns=stamp_ns)
 
 
 @lru_cache(maxsize=32)

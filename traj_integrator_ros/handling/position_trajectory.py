@@ -91,4 +91,7 @@ def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_
     if len(columns) < len(joint_names):
         left_out = np.ones(len(joint_names), bool)
         left_out[columns] = False
-    return Plan(Hold.POSITION, steps, rows, start, fields.stamp_ns, left_out=left_out)
+    stamp_ns = fields.stamp_ns
+    return Plan(
+        Hold.POSITION, steps, rows, start, stamp_ns, left_out=left_out, stamp_ns=stamp_ns, topic="position_trajectory"
+    )

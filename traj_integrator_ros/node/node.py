@@ -22,6 +22,7 @@ from ..handling.engine_configuration import changes_at_run_time, engine_config
 from ..handling.parameter_table import START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
+from ..handling.plan import Plan
 from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.results import IntegratedBatch
@@ -113,7 +114,7 @@ class IntegratorNode(LifecycleNode):
                 self._engine,
                 self._executed,
                 accounts.let_through,
-                partial(accounts.refused, "sequence that had to wait"),
+                self._refuse_waiting,
             )
             self._writer = JointTrajectoryWriter(parameters.joint_names, _counts_to_warm_up(parameters))
             self._gaps.clear()
@@ -162,6 +163,7 @@ class IntegratorNode(LifecycleNode):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Reject input from now on."""
+        self._pipeline.deactivate()
         self._lifecycle = _INACTIVE
         self._executed.clear()
         return super().on_deactivate(state)
@@ -294,6 +296,11 @@ class IntegratorNode(LifecycleNode):
         message.header.stamp.sec, message.header.stamp.nanosec = stamp
         with self._accounts.guard("rejections"):
             publisher.publish(message)
+
+    def _refuse_waiting(self, rejected: Rejected, plan: Plan) -> None:
+        """Tell that a sequence that was accepted, and had to wait, was refused then."""
+        line = self._accounts.refused(f"{plan.topic} that had to wait", rejected)
+        self._tell_rejection(plan.topic, divmod(plan.stamp_ns, _SECOND_NS), line)
 
     def _hand_over(self, trajectory: ExecutableTrajectory | None, *, publish: bool = True) -> None:
         """Publish a trajectory for the controller, and record it as the motion to continue from; only done here."""
