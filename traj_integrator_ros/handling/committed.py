@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .finite import require_finite
 from .history import History
 from .parameters import NodeParameters
 from .present import PresentCommand
@@ -55,11 +56,12 @@ def committed_rows(
     """Find rows of the motion in execution by the clock.
 
     Raises:
-        Rejected: invalid_dt, size_out_of_range or future_sequence; where nothing is known about the command,
-            no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
+        Rejected: not_finite, invalid_dt, size_out_of_range or future_sequence; where nothing is known about the
+            command, no_joint_state, state_too_old or clock_jumped_back; controller_unavailable.
 
     """
     dt = fields.dt if fields.dt != 0 else parameters.dt
+    require_finite("dt", np.array([dt]))
     if not _LEAST_DT <= dt <= _LARGEST_DT:
         raise Rejected(RejectionReason.INVALID_DT, f"dt: expected {_LEAST_DT:g} to {_LARGEST_DT:g} s, got {dt:g}")
     for name, count, most in (
@@ -103,7 +105,7 @@ def _fill_ahead(
     now_ns: int,
 ) -> bool:
     """Write what is commanded from now on, and where nothing else is known; whether a motion is in execution."""
-    now = present.at(now_ns)
+    now = present.at(now_ns, waits=False)
     if now is None:
         state = joint_states.latest(now_ns, parameters.state_timeout)
         ahead = np.ones(len(times_ns), bool)

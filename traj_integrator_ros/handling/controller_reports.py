@@ -6,6 +6,7 @@ import numpy as np
 
 from ..execution.motion import State
 from .finite import require_finite
+from .joint_order import find_columns
 from .present import ControllerReport
 from .rejection import Rejected, RejectionReason, shown_names
 
@@ -16,7 +17,7 @@ class ControllerReports:
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._joint_names = joint_names
         self._known_names: tuple[str, ...] = ()
-        self._columns = np.arange(0)
+        self._columns: np.ndarray | None = None
         self._scales = False
 
     def report(
@@ -39,7 +40,7 @@ class ControllerReports:
             speed_scaling: 0 counts as 1 until it has been another number: then the controller does not fill it in.
 
         Raises:
-            Rejected: joint_missing, joint_count or not_finite.
+            Rejected: joint_missing, duplicate_joint, joint_count or not_finite.
 
         """
         columns = self._resolve(names)
@@ -69,16 +70,13 @@ class ControllerReports:
         return ControllerReport(stamp_ns, State(*parts), speed_scaling if self._scales else 1.0)
 
     def _resolve(self, names: tuple[str, ...]) -> np.ndarray:
-        if names == self._known_names:
+        if self._columns is not None and names == self._known_names:
             return self._columns
-        column_of = {name: column for column, name in enumerate(names)}
-        missing = [name for name in self._joint_names if name not in column_of]
-        if missing:
+        columns = find_columns(names, self._joint_names, "controller_state.joint_names")
+        if columns is None:
             raise Rejected(
                 RejectionReason.JOINT_MISSING,
-                f"controller_state.joint_names: expected all {len(self._joint_names)} joints of the node, "
-                f"missing {shown_names(missing)}",
+                f"controller_state.joint_names: expected the joints of the node, got {shown_names(names) or 'none'}",
             )
-        self._columns = np.asarray([column_of[name] for name in self._joint_names])
-        self._known_names = names
-        return self._columns
+        self._columns, self._known_names = columns, names
+        return columns

@@ -63,6 +63,32 @@ def _resolved(names: tuple[str, ...], joint_names: tuple[str, ...], field: str) 
     return ColumnOrder(names, np.argsort(from_node), from_node)
 
 
+def find_columns(names: Sequence[str], joint_names: tuple[str, ...], field: str) -> np.ndarray | None:
+    """Return where a message that may name other joints, too, has those of the node; None if it has none of them.
+
+    Raises:
+        Rejected: duplicate_joint or joint_missing.
+
+    """
+    column_of: dict[str, int] = {}
+    wanted = set(joint_names)
+    for column, name in enumerate(names):
+        if name in wanted and name in column_of:
+            raise Rejected(
+                RejectionReason.DUPLICATE_JOINT, f"{field}: expected every joint once, got {shown(name)} twice"
+            )
+        column_of[name] = column
+    missing = [name for name in joint_names if name not in column_of]
+    if len(missing) == len(joint_names):
+        return None
+    if missing:
+        raise Rejected(
+            RejectionReason.JOINT_MISSING,
+            f"{field}: expected all {len(joint_names)} joints of the node, missing {shown_names(missing)}",
+        )
+    return np.asarray([column_of[name] for name in joint_names])
+
+
 def resolve_subset(names: Sequence[str], joint_names: tuple[str, ...], field: str) -> list[int]:
     """Return the node's column for each of some joints.
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .finite import require_finite
-from .rejection import Rejected, RejectionReason, shown, shown_names
+from .joint_order import find_columns
+from .rejection import Rejected, RejectionReason
 
 REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
@@ -148,27 +149,10 @@ class JointStates:
         names = tuple(names)
         if self._columns is not None and names == self._known_names:
             return self._columns
-        column_of: dict[str, int] = {}
-        wanted = set(self._joint_names)
-        for column, name in enumerate(names):
-            if name in wanted and name in column_of:
-                raise Rejected(
-                    RejectionReason.DUPLICATE_JOINT,
-                    f"joint_states.name: expected every joint once, got {shown(name)} twice",
-                )
-            column_of[name] = column
-        missing = [name for name in self._joint_names if name not in column_of]
-        if len(missing) == len(self._joint_names):
-            return None
-        if missing:
-            raise Rejected(
-                RejectionReason.JOINT_MISSING,
-                f"joint_states.name: expected all {len(self._joint_names)} joints of the node, "
-                f"missing {shown_names(missing)}",
-            )
-        self._columns = np.asarray([column_of[name] for name in self._joint_names])
-        self._known_names = names
-        return self._columns
+        columns = find_columns(names, self._joint_names, "joint_states.name")
+        if columns is not None:
+            self._columns, self._known_names = columns, names
+        return columns
 
     def _reject_older(self, stamp_ns: int) -> None:
         assert self._state is not None

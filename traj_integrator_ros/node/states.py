@@ -51,14 +51,14 @@ class StateInputs:
         refused: list[Rejected] = []
         for message, info in reversed(waiting):
             try:
-                received = reader.read(message)
+                received, arrived_ns = reader.read(message), self._now_ns() - _age_ns(info)
                 report = self._pipeline.controller_reports.report(
-                    received.names, *received.reference, received.stamp_ns, received.speed_scaling
+                    received.names, *received.reference, received.stamp_ns or arrived_ns, received.speed_scaling
                 )
             except Rejected as rejected:
                 refused.append(rejected)
                 continue
-            self._pipeline.take_controller_state(report, self._now_ns() - _age_ns(info))
+            self._pipeline.take_controller_state(report, arrived_ns)
             break
         for rejected in refused:
             self._accounts.refused("controller_state", rejected)
