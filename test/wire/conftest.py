@@ -12,6 +12,7 @@ pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interf
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
 
+from control_msgs_package import report_type
 from node_fixtures import connect, start_node
 
-__all__ = ["connect", "start_node"]
+__all__ = ["connect", "report_type", "start_node"]

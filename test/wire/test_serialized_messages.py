@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from builtin_interfaces.msg import Duration
 from cdr_writer import CdrWriter
+from geometry_msgs.msg import Transform, Twist
 from hypothesis import given
 from hypothesis import strategies as st
-from node_fixtures import JOINTS, ClientFactory, NodeFactory
+from node_fixtures import JOINTS, ClientFactory
 from rclpy.serialization import deserialize_message, serialize_message
-from ros_client import floats, sequence
+from ros_client import floats
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -21,13 +22,14 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.wire.controller_state import ControllerStateReader
 from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
 from traj_integrator_ros.wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
 from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
 
 pytestmark = pytest.mark.ros
 SECOND = 10**9
-Reader = ActionSequenceReader | JointStateReader | PositionTrajectoryReader
+Reader = ActionSequenceReader | ControllerStateReader | JointStateReader | PositionTrajectoryReader
 POINT_ARRAYS = ("positions", "velocities", "accelerations", "effort")
 # Neither a zero nor half of a surrogate pair can be in a string of a message.
 name = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -245,6 +247,14 @@ def malformed(reader: Reader, data: bytes) -> bool:
     return caught.value.reason is RejectionReason.MALFORMED_MESSAGE
 
 
+def is_malformed(reader: Reader, data: bytes) -> bool:
+    try:
+        read(reader, data)
+    except Rejected as rejected:
+        return rejected.reason is RejectionReason.MALFORMED_MESSAGE
+    return False
+
+
 def read(reader: Reader, data: bytes) -> object:
     return reader.read(data, 100) if isinstance(reader, PositionTrajectoryReader) else reader.read(data)
 
@@ -331,26 +341,59 @@ def test_names_are_the_same_object_while_they_do_not_change() -> None:
     assert reader.read(data[0]).fields.joint_names == ("a", "b")
 
 
-def test_bytes_that_are_no_message_are_counted_and_the_node_continues(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    node = start_node()
-    client = connect()
-    client.wait_until_active()
-    message = sequence(np.zeros((2, 4, 3)), position=np.zeros(3), dt=[0.02])
+@st.composite
+def reports(draw: st.DrawFn, report_type: type) -> object:
+    """Any report of the controller, whether its fields fit together or not."""
+    rng = np.random.default_rng(draw(seeds))
+    message = report_type(joint_names=draw(st.lists(name, max_size=5)), speed_scaling_factor=rng.normal())
+    message.header.stamp.sec, message.header.stamp.nanosec = draw(stamps)
+    message.header.frame_id = draw(name)
+    for point in (message.reference, message.feedback, message.error, message.output):
+        for part in POINT_ARRAYS:
+            setattr(point, part, array("d", rng.normal(size=draw(st.integers(0, 5)))))
+    message.multi_dof_joint_names = draw(st.lists(name, max_size=3))
+    for frames in (message.multi_dof_reference, message.multi_dof_output):
+        frames.transforms = [Transform() for _ in range(draw(st.integers(0, 2)))]
+        frames.velocities = [Twist() for _ in range(draw(st.integers(0, 2)))]
+    return message
+
+
+@given(data=st.data())
+def test_reports_are_read_as_by_rclpy_and_any_other_bytes_are_malformed(report_type: type, data: st.DataObject) -> None:
+    reader = ControllerStateReader(report_type.get_fields_and_field_types())
+    message = data.draw(reports(report_type))
     whole = bytes(serialize_message(message))
-    bad = [whole[: len(whole) // 2], whole[:4], b"\0\1\0\0" + b"\xff" * 60, b"\0\7\0\0" + whole[4:]]
-    for data in bad:
-        client.sequences.publish(data)
-        client.answer(message)
-    assert int(client.counts()["rejected.malformed_message"]) == len(bad)
-    for data in (b"\0\1\0\0" + b"\xff" * 60, bytes(serialize_message(JointTrajectory(joint_names=list(JOINTS))))[:20]):
-        client.plans.publish(data)
-        client.answer(message)
-        bad.append(data)
-    assert int(client.counts()["rejected.malformed_message"]) == len(bad)
-    state = bytes(serialize_message(JointState(name=list(JOINTS), position=[0.0] * 3)))
-    client.states.publish(state[:40])
-    client.wait_for(lambda: int(client.counts()["rejected.malformed_message"]) == len(bad) + 1, "one more")
-    client.answer(message)
-    assert "internal_error" not in node.output
+    for _ in range(2):
+        read_ = reader.read(whole)
+        stamp = message.header.stamp
+        assert (read_.stamp_ns, read_.names) == (stamp.sec * SECOND + stamp.nanosec, tuple(message.joint_names))
+        assert read_.speed_scaling == message.speed_scaling_factor
+        for values, part in zip(read_.reference, POINT_ARRAYS, strict=False):
+            assert values.tolist() == getattr(message.reference, part).tolist()
+    needed = next(size for size in range(len(whole) + 1) if not is_malformed(reader, whole[:size]))
+    assert needed <= len(whole), "rclpy appends some bytes to what it has written"
+    assert reader.read(whole[:needed]).speed_scaling == message.speed_scaling_factor
+    damaged = bytearray(whole)
+    for place, value in data.draw(damages):
+        damaged[place % len(damaged)] = value
+    for some in (bytes(damaged), bytes(damaged[: needed // 2]), data.draw(st.binary())):
+        try:
+            found = ControllerStateReader(report_type.get_fields_and_field_types()).read(some)
+        except Rejected as rejected:
+            assert rejected.reason in (RejectionReason.MALFORMED_MESSAGE, RejectionReason.SIZE_OUT_OF_RANGE)
+            assert len(rejected.message) < 300 and rejected.message.isprintable()
+        else:
+            assert sum(values.nbytes for values in found.reference) < len(some)
+
+
+def test_reports_of_a_release_without_a_speed_or_of_an_unknown_one() -> None:
+    fields = {"header": "std_msgs/Header", "joint_names": "sequence<string>"}
+    point = {"reference": "trajectory_msgs/JointTrajectoryPoint"}
+    writer = CdrWriter().header((3, 7)).strings(JOINTS)
+    for values in ([1.0, 2.0, 3.0], [], [], []):
+        writer.array("d", values)
+    report = ControllerStateReader(fields | point).read(bytes(writer.numbers("i", 0).numbers("I", 0).data))
+    assert (report.names, report.reference.position.tolist(), report.speed_scaling) == (JOINTS, [1.0, 2.0, 3.0], 1.0)
+    for wrong in (fields, fields | point | {"joint_names": "string"}, fields | {"x": "std_msgs/Other"} | point):
+        with pytest.raises(ValueError, match=r"JointTrajectoryControllerState\.\w+: expected"):
+            ControllerStateReader(wrong)
