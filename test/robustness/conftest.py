@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
 # Their assertions explain themselves as those of a test module do.
 pytest.register_assert_rewrite("hostile_node", "hostile_oracle", "ros_client")
 
+from control_msgs_package import report_type  # noqa: E402
 from hostile_ledger import Ledger  # noqa: E402
 from hostile_node import PARAMETERS as HOSTILE_PARAMETERS  # noqa: E402
 from hostile_node import HostileNode  # noqa: E402
@@ -23,7 +25,7 @@ from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory, connec
 
 from traj_integrator_ros.traffic.node_process import NodeProcess  # noqa: E402
 
-__all__ = ["JOINTS", "PARAMETERS", "ClientFactory", "NodeFactory", "connect", "start_node"]
+__all__ = ["JOINTS", "PARAMETERS", "ClientFactory", "NodeFactory", "connect", "report_type", "start_node"]
 
 FOLDER = Path(__file__).parent
 _ledger = Ledger()
@@ -36,12 +38,17 @@ def ledger() -> Ledger:
 
 
 @pytest.fixture(scope="module")
-def hostile_node(tmp_path_factory: pytest.TempPathFactory, ledger: Ledger) -> Iterator[HostileNode]:
+def hostile_node(
+    tmp_path_factory: pytest.TempPathFactory, ledger: Ledger, request: pytest.FixtureRequest
+) -> Iterator[HostileNode]:
     """One active node for all tests of a module, the robot at rest at 0; it must outlive them all."""
+    report_type = None
+    with contextlib.suppress(pytest.skip.Exception):  # without control_msgs, the node takes no reports
+        report_type = request.getfixturevalue("report_type")
     process = NodeProcess(tmp_path_factory.mktemp("hostile"), HOSTILE_PARAMETERS)
     node = None
     try:
-        node = HostileNode(process, ledger)
+        node = HostileNode(process, ledger, report_type)
         yield node
     finally:
         if node is not None:

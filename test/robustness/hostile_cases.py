@@ -7,13 +7,14 @@ from array import array
 from collections.abc import Sequence
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from hostile_oracle import OUTPUTS, Settings
 from ros_client import floats, sequence
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, CostTerm
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
 
 NODE = Settings(("joint_a", "joint_b", "joint_c"), max_batch=8, max_horizon=16, dt_s=0.02)
 SECOND_NS = 10**9
@@ -126,9 +127,9 @@ GRADIENTS: dict[str, tuple[str, ComputeGradient.Request]] = {
 }
 
 
-def good_plan(stamp_s: int = 0) -> JointTrajectory:
-    """Half a second at rest; the stamp comes back with the trajectory."""
-    message = plan([0.0, 0.5], np.zeros((2, NODE.dof)))
+def good_plan(position: float = 0.0, stamp_s: int = 0) -> JointTrajectory:
+    """A hundredth of a second at rest; the trajectory ends in this position, rad."""
+    message = plan([0.0, 0.01], np.full((2, NODE.dof), position))
     message.header.stamp.sec = stamp_s
     return message
 
@@ -172,6 +173,66 @@ STATES: dict[str, tuple[str, JointState]] = {
         "infinite velocity": ("not_finite", NODE.joint_names, [0.0] * 3, [0.0, math.inf, 0.0]),
     }.items()
 }
+
+
+def good_report(report_type: type, position: float = 0.0, velocity: float = 0.0) -> object:
+    """A report of a controller that commands a position, rad."""
+    message = report_type(joint_names=list(NODE.joint_names), speed_scaling_factor=1.0)
+    for point in (message.reference, message.feedback):
+        point.positions, point.velocities = [position] * NODE.dof, [velocity] * NODE.dof
+    return message
+
+
+NAN, INFINITE = [0.0, math.nan, 0.0], [0.0, 0.0, -math.inf]
+REPORTS: dict[str, tuple[str, dict[str, object]]] = {
+    "no joints": ("joint_missing", {"joint_names": [], "positions": [], "velocities": []}),
+    "other joints": ("joint_missing", {"joint_names": ["left", "right"], "positions": [0.0] * 2, "velocities": []}),
+    "joint missing": ("joint_missing", {"joint_names": ["joint_a", "joint_b", LONG]}),
+    "line breaks": ("joint_missing", {"joint_names": ["joint_a", "joint_b", UGLY]}),
+    "duplicate": (
+        "duplicate_joint",
+        {"joint_names": [*NODE.joint_names, "joint_a"], "positions": [0.0] * 4, "velocities": []},
+    ),
+    "no positions": ("joint_count", {"positions": []}),
+    "fewer positions": ("joint_count", {"positions": [0.0] * 2}),
+    "more velocities": ("joint_count", {"velocities": [0.0] * 4}),
+    "fewer accelerations": ("joint_count", {"accelerations": [0.0]}),
+    "NaN position": ("not_finite", {"positions": NAN}),
+    "NaN velocity": ("not_finite", {"velocities": NAN}),
+    "infinite velocity": ("not_finite", {"velocities": INFINITE}),
+    "infinite acceleration": ("not_finite", {"accelerations": INFINITE}),
+    "NaN speed": ("not_finite", {"speed_scaling_factor": math.nan}),
+    "infinite speed": ("not_finite", {"speed_scaling_factor": math.inf}),
+}
+
+
+def spoilt_report(report_type: type, changes: dict[str, object]) -> object:
+    message = good_report(report_type)
+    for name, value in changes.items():
+        setattr(message.reference if name in ("positions", "velocities", "accelerations") else message, name, value)
+    return message
+
+
+MILLENNIUM_S = 2**31 - 1
+COMMITTED: dict[str, tuple[str, Committed.Request]] = {
+    "too many rows": ("size_out_of_range", Committed.Request(rows=NODE.max_horizon + 2)),
+    "rows 2^32 - 1": ("size_out_of_range", Committed.Request(rows=2**32 - 1)),
+    "too many rows before": ("size_out_of_range", Committed.Request(rows=1, rows_before=NODE.max_horizon + 1)),
+    "rows before 2^32 - 1": ("size_out_of_range", Committed.Request(rows=1, rows_before=2**32 - 1)),
+    "dt negative": ("invalid_dt", Committed.Request(rows=1, dt=-0.02)),
+    "dt denormal": ("invalid_dt", Committed.Request(rows=1, dt=5e-324)),
+    "dt huge": ("invalid_dt", Committed.Request(rows=1, dt=1e300)),
+    "dt NaN": ("not_finite", Committed.Request(rows=1, dt=math.nan)),
+    "dt infinite": ("not_finite", Committed.Request(rows=1, dt=math.inf)),
+    "in the future": ("future_sequence", Committed.Request(rows=1, stamp=Time(sec=MILLENNIUM_S))),
+}
+ODD_COMMITTED = (
+    Committed.Request(),
+    Committed.Request(rows=1, rows_before=NODE.max_horizon, stamp=Time(sec=-(2**31))),
+    Committed.Request(rows=NODE.max_horizon + 1, dt=1e4, stamp=Time(sec=1)),
+    Committed.Request(rows=2, rows_before=2, dt=1e-6, stamp=Time(nanosec=2**32 - 1)),
+)
+"""Requests that are answered."""
 
 
 _COSTS: dict[str, tuple[str, dict[str, object]]] = {

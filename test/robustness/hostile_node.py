@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
-from hostile_cases import NODE, good_evaluation, good_plan, good_sequence
+from hostile_cases import NODE, good_evaluation, good_plan, good_report, good_sequence
 from hostile_ledger import Ledger
 from hostile_oracle import OUTPUTS, Verdict
 from rclpy.publisher import Publisher
@@ -14,8 +16,9 @@ from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
+from traj_integrator_ros.traffic.messages import set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 PARAMETERS = {
@@ -27,15 +30,23 @@ PARAMETERS = {
     "warmup": [f"{NODE.max_batch}x{NODE.max_horizon}"],
     "state_timeout": 0.0,
     "limits.start_deviation": 0.0,
+    # Nobody moves as it is told, and no limits are given: they would count for ~/evaluate, too.
+    "limits.assumed_velocity": 10.0,
+    "supervision.deviation": 0.0,
+    "publish.bridge_time": 0.02,
     # Counts are read after each message.
     "diagnostics.period": 0.01,
     # A joint state that best effort loses would look like one that was not counted.
     "qos_overrides./joint_states.subscription.reliability": "reliable",
+    "qos_overrides./controller_state.subscription.reliability": "reliable",
 }
 ACTIONS, PLAN, STATE = "~/action_sequence", "~/position_trajectory", "joint_states"
-INTEGRATE, GRADIENT, EVALUATE = "~/integrate", "~/compute_gradient", "~/evaluate"
+REPORT = "controller_state"
+INTEGRATE, GRADIENT, EVALUATE, COMMITTED = "~/integrate", "~/compute_gradient", "~/evaluate", "~/committed"
 ANSWER_TIMEOUT_S = 15.0
 TOLERATED_GROWTH = 1.05
+MANY = 1000
+"""More names than these take a service long to decode."""
 
 
 class HostileNode:
@@ -44,25 +55,39 @@ class HostileNode:
     Each bad message is followed by a good one on the same channel, which must be answered.
     """
 
-    def __init__(self, process: NodeProcess, ledger: Ledger) -> None:
+    def __init__(self, process: NodeProcess, ledger: Ledger, report_type: type | None = None) -> None:
         self.process = process
         self.ledger = ledger
         self.client = RosClient(NODE.joint_names)
         self.client.wait_until_active()
+        self.report_type = report_type
+        """The message of the controller's reports; None: there is none."""
+        if report_type is not None:
+            self.reports = self.client.publisher(report_type, "controller_state")
         self.warm_bytes = 0
         self.newest_stamp_ns = 0
         self.serves = True
         """Whether good messages are answered now; else none is sent after a bad one."""
         self._number = 0
+        self.told: list[Rejection] = []
+        """What came on ~/rejections since the last message to a topic."""
+        self._reasons: list[str] = []
+        self.client.subscribe(Rejection, "~/rejections", self.told.append, 100)
         self.rejected: Counter = Counter()
-        self._own: Counter = Counter()  # rejections of requests that only ask which joint state is in use
+        self._own: Counter = Counter()  # rejections of requests that only ask what the node knows or would do
         self.settle()
 
     def close(self) -> None:
         self.client.close()
 
+    def reset(self) -> None:
+        """Let the node forget what it has commanded, and start anew from a robot at rest."""
+        assert self.client.change_state("deactivate") and self.client.change_state("activate")
+        self.settle()
+
     def settle(self) -> None:
         """Publish a joint state and wait until trajectories start from it; take the counts from there."""
+        self._bridged = False
         self._position = 1e-6 * self._next()
         self.newest_stamp_ns = time.time_ns()
         self.client.publish_state([self._position] * NODE.dof, stamp_ns=self.newest_stamp_ns)
@@ -86,24 +111,44 @@ class HostileNode:
         """Send a sequence, or the bytes of one, and a good one after it."""
         good = good_sequence()
         good.header.stamp.sec = number = self._next()
-        self._send(self.client.sequences, message, good)
-        if self.serves:
-            batches = self.client.batches
-            self.client.wait_for(
-                lambda: any(batch.header.stamp.sec == number for batch in batches), "answer", ANSWER_TIMEOUT_S
-            )
-        self._conclude(ACTIONS, message, verdict, self.client.batches)
+        asks = isinstance(message, ActionSequence) and not verdict.goes_far and len(message.joint_names) <= MANY
+        foretold = self._foretold(message) if asks else None
+        batches = self.client.batches
+        self._send(self.client.sequences, message, good, verdict)
+        self._conclude(
+            ACTIONS,
+            message,
+            verdict,
+            batches,
+            lambda: any(batch.header.stamp.sec == number for batch in batches),
+            foretold,
+        )
+
+    def _foretold(self, message: ActionSequence) -> list[str]:
+        """The reason that ~/integrate gives, asked whether the topic would refuse a sequence now; none if not."""
+        request = Integrate.Request(actions=message, as_published=True)
+        response = self.client.call(Integrate, "integrate", request, ANSWER_TIMEOUT_S)
+        return [] if response.success else [self._of_own(response)]
+
+    def _of_own(self, response: object) -> str:
+        """The reason for which a request was refused that only asks."""
+        reason = response.message.partition(":")[0]
+        self.rejected[reason] += 1
+        self._own[reason] += 1
+        return reason
 
     def plan(self, message: JointTrajectory | bytes, verdict: Verdict) -> None:
         """Send positions and times, or the bytes of such a message, and a good one after it."""
-        good = good_plan(stamp_s=int(time.time()) + 10_000 + self._next())
-        self._send(self.client.plans, message, good)
-        if self.serves:
-            answers = self.client.trajectories
-            self.client.wait_for(
-                lambda: any(answer.header.stamp == good.header.stamp for answer in answers), "answer", ANSWER_TIMEOUT_S
-            )
-        self._conclude(PLAN, message, verdict, self.client.trajectories)
+        position = 1e-6 * self._next()
+        answers = self.client.trajectories
+        self._send(self.client.plans, message, good_plan(position), verdict)
+        self._conclude(
+            PLAN,
+            message,
+            verdict,
+            answers,
+            lambda: any(np.allclose(answer.points[-1].positions, position, rtol=0, atol=1e-8) for answer in answers),
+        )
 
     def state(self, message: JointState | bytes, verdict: Verdict) -> None:
         """Send a joint state, measured now; a bad one must be counted, and leave the one before it in force."""
@@ -128,6 +173,41 @@ class HostileNode:
         self._judge(STATE, message, verdict, list((now - before).elements()), problem)
         self.ledger.good[STATE] += 1
 
+    def report(self, message: object, verdict: Verdict) -> None:
+        """Send a report of the controller; a bad one must be counted and change nothing, a good one must be taken."""
+        before, own_before, problem = self._latest(), self._own.copy(), ""
+        if not isinstance(message, bytes):
+            set_stamp(message, time.time_ns())
+        self.reports.publish(message)
+        if not verdict.may_pass:
+            try:
+                self.client.wait_for(lambda: self._latest().total() > before.total(), "count", ANSWER_TIMEOUT_S)
+            except TimeoutError:
+                problem = "not counted"
+            if _values(self.client)["controller"] != "unknown":
+                problem += f" the controller is {_values(self.client)['controller']}"
+        position = 1e-6 * self._next()
+        self.client.wait_for(lambda: self._commands(position), "the good report in use", ANSWER_TIMEOUT_S)
+        told = _rejected(self.client.counts()) - before - (self._own - own_before)
+        self._judge(REPORT, message, verdict, list(told.elements()), problem)
+        self.ledger.good[REPORT] += 1
+        self.reset()
+
+    def publish_report(self, position: float, velocity: float = 0.0, speed_scaling: float = 1.0) -> None:
+        """Publish a good report of this cycle."""
+        message = good_report(self.report_type, position, velocity)
+        message.speed_scaling_factor = speed_scaling
+        set_stamp(message, time.time_ns())
+        self.reports.publish(message)
+
+    def _commands(self, position: float) -> bool:
+        """Whether a report is what the motion of the robot would begin with."""
+        self.publish_report(position)
+        response = self.client.call(Committed, "committed", Committed.Request(rows=1), ANSWER_TIMEOUT_S)
+        if not response.success:
+            self._of_own(response)
+        return response.success and np.allclose(response.position, position, rtol=0, atol=1e-9)
+
     # Services
 
     def integrate(self, message: ActionSequence, verdict: Verdict) -> None:
@@ -143,6 +223,19 @@ class HostileNode:
         assert again.success, again.message
         _assert_batch(again.trajectory)
         self.ledger.good[INTEGRATE] += 1
+
+    def committed(self, request: Committed.Request, verdict: Verdict) -> None:
+        """Call ~/committed, and once more with a good request."""
+        response = self.client.call(Committed, "committed", request, ANSWER_TIMEOUT_S)
+        if response.success:
+            for name in ("position", "velocity"):
+                values = np.asarray(getattr(response, name))
+                assert values.size == request.rows * NODE.dof and np.isfinite(values).all(), response
+        self._conclude_call(COMMITTED, request, verdict, response, bool(response.position))
+        if self.serves:
+            again = self.client.call(Committed, "committed", Committed.Request(rows=3), ANSWER_TIMEOUT_S)
+            assert again.success and len(again.position) == 3 * NODE.dof, again
+            self.ledger.good[COMMITTED] += 1
 
     def compute_gradient(self, request: ComputeGradient.Request, verdict: Verdict) -> None:
         """Call ~/compute_gradient, and once more with a good request."""
@@ -183,8 +276,13 @@ class HostileNode:
     def assert_in_good_health(self, what: str) -> None:
         """Check that it is alive, has grown by no more than 5 % since warm-up, and met with nothing unforeseen."""
         assert self.process.is_running(), self.process.output
+        with contextlib.suppress(TimeoutError):  # the first ones read may have waited for long
+            self.client.wait_for(lambda: self._latest() == self.rejected, "counts", 5.0)
         counts = self.client.counts()
-        assert (int(counts["sequences"]), _rejected(counts)) == (self._sequences, self.rejected)
+        rejected = _rejected(counts)
+        assert (int(counts["sequences"]), rejected - self.rejected, self.rejected - rejected) == (
+            self._sequences, Counter(), Counter()
+        )  # fmt: skip
         assert "internal_error" not in self.process.output, self.process.output
         if self.warm_bytes:
             now = self.process.resident_bytes()
@@ -195,30 +293,89 @@ class HostileNode:
         self._number += 1
         return self._number
 
-    def _send(self, publisher: Publisher, message: object, good: object) -> None:
+    def _bridge(self) -> None:
+        """Have a motion in execution: until the first one begins, of several that come only the last is executed."""
+        self._sent = 0
+        self.client.trajectories.clear()
+        self._publish(self.client.plans, good_plan())
+        self.client.wait_for(lambda: self.client.trajectories, "a first motion", ANSWER_TIMEOUT_S)
+        self.client.spin(1.5 * PARAMETERS["publish.bridge_time"])
+        self._bridged = True
+
+    def _send(self, publisher: Publisher, message: object, good: object, verdict: Verdict) -> None:
+        if self.serves and not self._bridged:
+            self._bridge()
         self.client.batches.clear()
         self.client.trajectories.clear()
-        publisher.publish(message)
+        self.told.clear()
+        self._sent = 0
+        self._publish(publisher, message)
+        self._reasons = []
+        if verdict.goes_far:
+            self._await_counts()
+            self._reasons = self._new_reasons()
+            self.reset()
         if self.serves:
-            publisher.publish(good)
-        self._sent = 1 + self.serves
-        self._sequences += self._sent
+            self._publish(publisher, good)
 
-    def _conclude(self, channel: str, message: object, verdict: Verdict, answers: list) -> None:
-        """Judge by the counts, once they include everything sent."""
+    def _publish(self, publisher: Publisher, message: object) -> None:
+        publisher.publish(message)
+        self._sent += 1
+        self._sequences += 1
+
+    def _await_counts(self) -> None:
+        """Wait until the counts include everything sent."""
         self.client.wait_for(
             lambda: self.client.statuses and int(_values(self.client)["sequences"]) >= self._sequences,
             "counts", ANSWER_TIMEOUT_S,
         )  # fmt: skip
-        if channel == ACTIONS:
-            self.client.wait_for(lambda: len(self.client.trajectories) == len(self.client.batches), "both topics")
-            for batch in self.client.batches:
-                _assert_batch(batch)
-        told = self._new_reasons()
+
+    def _conclude(
+        self,
+        channel: str,
+        message: object,
+        verdict: Verdict,
+        answers: list,
+        good: Callable[[], bool],
+        foretold: list[str] | None = None,
+    ) -> None:
+        """Judge by the counts, once they include everything sent.
+
+        `good`: whether the good message is answered; `foretold`: what ~/integrate said would become of the other.
+        """
+        self._await_counts()
+        told = [*self._reasons, *self._new_reasons()]
         expected = self._sent - len(told)
-        surplus = f"{len(answers)} answers instead of {expected}" if len(answers) != expected else ""
-        self._judge(channel, message, verdict, told, surplus)
+        problem = ""
+        try:
+            self.client.wait_for(lambda: len(answers) >= expected and (good() or not self.serves), "answers", 5.0)
+            if channel == ACTIONS:
+                self.client.wait_for(lambda: len(self.client.trajectories) == len(self.client.batches), "both topics")
+                for batch in self.client.batches:
+                    _assert_batch(batch)
+        except TimeoutError as missing:
+            problem = str(missing)
+        if len(answers) != expected:
+            problem += f" {len(answers)} answers instead of {expected}"
+        if foretold is not None and (bool(foretold) != bool(told) or not verdict.reasons >= set(foretold)):
+            problem += f" ~/integrate foretold {foretold}"
+        self._judge(channel, message, verdict, told, problem or self._rejections_differ(channel, message, told))
         self.ledger.good[channel] += self.serves
+
+    def _rejections_differ(self, channel: str, message: object, told: list[str]) -> str:
+        """What is wrong with what ~/rejections told of a message: nothing if it is its reason and its stamp."""
+        expected = [] if "not_active" in told else told
+        with contextlib.suppress(TimeoutError):
+            self.client.wait_for(lambda: len(self.told) >= len(expected), "rejections", 5.0)
+        found = [one.reason for one in self.told]
+        if found != expected:
+            return f"~/rejections: {found} instead of {expected}"
+        for one in self.told:
+            if (one.topic, one.count) != (channel.removeprefix("~/"), 1) or not one.text or len(one.text) > 600:
+                return f"~/rejections: {one}"
+            if not isinstance(message, bytes) and one.header.stamp != message.header.stamp:
+                return f"~/rejections: stamp {one.header.stamp}"
+        return ""
 
     def _conclude_call(self, channel: str, message: object, verdict: Verdict, response: object, values: bool) -> None:
         reason = response.message.partition(":")[0]
@@ -261,9 +418,7 @@ class HostileNode:
         """Whether trajectories start from the joint state that was sent last."""
         response = self.client.integrate(good_sequence(start_position=np.zeros(0, np.float32)))
         if not response.success:
-            reason = response.message.partition(":")[0]
-            self.rejected[reason] += 1
-            self._own[reason] += 1
+            self._of_own(response)
         return response.success and np.allclose(response.trajectory.position[: NODE.dof], self._position, atol=1e-8)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,10 +17,15 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, CostTerm, StartState
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
 
 SHORTEST_STEP_S, LONGEST_STEP_S = 1e-6, 1e4  # range of the parameter dt; those of a sequence share it
 CERTAINLY_FINITE, CERTAINLY_INFINITE = 1e36, 3.41e38  # float32 ends at 3.40e38
+NEAR, SHORTEST_NEAR_S, LONGEST_NEAR_S = 0.5, 0.01, 1.0
+"""Largest number and step lengths, s, of motions after which the robot can do anything else at once."""
+FAR = ("non_finite_result", "invalid_times", "brake_impossible", "limits_violated")
+"""What may be told of other motions."""
+LONGEST_WAIT_S = 1.0  # default of publish.longest_wait
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 LIMITS = ("lower", "upper")
 TERM_FIELDS = ("weight", "target", "terminal_weight", "limit_weight", *LIMITS)
@@ -46,6 +51,8 @@ class Verdict:
 
     faults: frozenset[tuple[str, str]]
     may_pass: bool
+    goes_far: bool = False
+    """Whether the robot, if it is answered, is far away or fast then: what follows may be refused."""
 
     @property
     def reasons(self) -> frozenset[str]:
@@ -53,11 +60,11 @@ class Verdict:
 
     def or_malformed(self) -> Verdict:
         """The verdict on damaged bytes: a decoder may also notice the damage."""
-        return Verdict(self.faults | {("malformed_message", "")}, self.may_pass)
+        return replace(self, faults=self.faults | {("malformed_message", "")})
 
     def or_too_many(self, field: str) -> Verdict:
         """The verdict on many more elements than the node can use: it may refuse to look at each."""
-        return Verdict(self.faults | {("size_out_of_range", field), ("size_mismatch", field)}, self.may_pass)
+        return replace(self, faults=self.faults | {("size_out_of_range", field), ("size_mismatch", field)})
 
 
 MALFORMED = Verdict(frozenset({("malformed_message", "")}), may_pass=False)
@@ -81,6 +88,26 @@ def judge_sequence(message: ActionSequence, node: Settings) -> Verdict:
     return _by_magnitude(_smallest_and_largest_result(message, node), overflow)
 
 
+def judge_motion(message: ActionSequence, node: Settings) -> Verdict:
+    """Judge an action sequence on the topic: the robot is to follow it, from wherever it is."""
+    verdict = judge_sequence(message, node)
+    values = max(_largest(part) for part in (message.data, *_states(message)))
+    return _executed(verdict, values, np.asarray(message.dt if message.dt else [node.dt_s], np.float64))
+
+
+def _executed(verdict: Verdict, largest: float, steps_s: np.ndarray) -> Verdict:
+    """The verdict on what a robot is to follow: what is out of all proportion may be more than a message can tell."""
+    near = largest <= NEAR and steps_s.min() >= SHORTEST_NEAR_S and steps_s.max() <= LONGEST_NEAR_S
+    if near or not verdict.may_pass:
+        return verdict
+    faults = {(reason, "") for reason in FAR}
+    return Verdict(verdict.faults | faults, may_pass=True, goes_far=True)
+
+
+def _states(message: ActionSequence) -> list[Sequence[float]]:
+    return [getattr(state, name) for state in (message.start, message.goal) for name in OUTPUTS[:3]]
+
+
 def judge_gradient(request: ComputeGradient.Request, node: Settings) -> Verdict:
     """Judge a request for a gradient; its actions may lack data."""
     actions = request.actions
@@ -98,8 +125,7 @@ def judge_gradient(request: ComputeGradient.Request, node: Settings) -> Verdict:
         return Verdict(frozenset(faults), may_pass=False)
     outputs = {("non_finite_result", f"grad_{name}") for name in ("action", "dt")}
     outputs |= {("non_finite_result", f"grad_{end}_{name}") for end in ("start", "goal") for name in OUTPUTS[:3]}
-    states = (actions.start, actions.goal)
-    data = max(1.0, _largest(actions.data), *(_largest(getattr(s, name)) for s in states for name in OUTPUTS[:3]))
+    data = max(1.0, _largest(actions.data), *map(_largest, _states(actions)))
     bound = largest * data * expected * _gain(actions, node) ** 2
     return _by_magnitude((_smallest_gradient(request, node), bound), outputs)
 
@@ -186,7 +212,42 @@ def judge_plan(message: JointTrajectory, node: Settings, now_ns: int) -> Verdict
             velocity = max(velocity, *rises, 0.0)
         if math.isinf(velocity):
             return Verdict(frozenset(unsure), may_pass=False)
-    return Verdict(frozenset(unsure), may_pass=True)
+    steps_s = np.diff([0, *times])[0 if times[0] or len(times) == 1 else 1 :] * 1e-9
+    return _executed(Verdict(frozenset(unsure), may_pass=True), largest, steps_s)
+
+
+def judge_report(message: object, node: Settings) -> Verdict:
+    """Judge a report of the controller, which must be about all joints, and may be about others; no stamp is wrong."""
+    faults = set()
+    if set(node.joint_names) - set(message.joint_names):
+        faults.add(("joint_missing", "controller_state.joint_names"))
+    ours = [name for name in message.joint_names if name in node.joint_names]
+    if len(set(ours)) != len(ours):
+        faults.add(("duplicate_joint", "controller_state.joint_names"))
+    for name in ("positions", "velocities", "accelerations"):
+        values = getattr(message.reference, name)
+        if len(values) != len(message.joint_names) and (len(values) or name == "positions"):
+            faults.add(("joint_count", f"controller_state.reference.{name}"))
+        counted = [value for joint, value in zip(message.joint_names, values, strict=False) if joint in ours]
+        if not all(map(math.isfinite, counted)):
+            faults.add(("not_finite", f"controller_state.reference.{name}"))
+    if not math.isfinite(message.speed_scaling_factor):
+        faults.add(("not_finite", "controller_state.speed_scaling_factor"))
+    return Verdict(frozenset(faults), may_pass=not faults)
+
+
+def judge_committed(request: Committed.Request, node: Settings, now_ns: int) -> Verdict:
+    """Judge a request for the motion in execution."""
+    faults = set()
+    if request.dt != 0 and not SHORTEST_STEP_S <= request.dt <= LONGEST_STEP_S:
+        faults.add(("invalid_dt" if math.isfinite(request.dt) else "not_finite", "dt"))
+    for name, most in (("rows", node.max_horizon + 1), ("rows_before", node.max_horizon)):
+        if getattr(request, name) > most:
+            faults.add(("size_out_of_range", name))
+    ahead_s = (_nanoseconds(request.stamp) - now_ns) * 1e-9
+    if ahead_s > LONGEST_WAIT_S:
+        faults.add(("future_sequence", "stamp"))
+    return Verdict(frozenset(faults), may_pass=not faults)
 
 
 def judge_state(message: JointState, node: Settings, newest_stamp_ns: int) -> Verdict:
@@ -343,8 +404,7 @@ def _by_magnitude(bounds: tuple[float, float], overflow: set[tuple[str, str]]) -
 def _smallest_and_largest_result(message: ActionSequence, node: Settings) -> tuple[float, float]:
     """What the largest magnitude in the trajectory of a faultless sequence certainly reaches, and cannot exceed."""
     data = np.asarray(message.data, np.float64).reshape(message.batch, message.horizon, node.dof)
-    states = (message.start, message.goal)
-    start = max(_largest(getattr(state, name)) for state in states for name in OUTPUTS[:3])
+    start = max(map(_largest, _states(message)))
     at_most = max(_largest(message.data), start) * _gain(message, node)
     surely = 0.0
     differs = (ActionSequence.DEFAULT, ActionSequence.POSITION, ActionSequence.VELOCITY)

@@ -12,26 +12,34 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from hostile_cases import (
+    COMMITTED,
     EVALUATIONS,
     GRADIENTS,
     NODE,
+    ODD_COMMITTED,
     OVERFLOWING,
     PLANS,
+    REPORTS,
     SEQUENCES,
     STATES,
     good_evaluation,
     good_plan,
+    good_report,
     good_sequence,
     plan,
+    spoilt_report,
 )
 from hostile_messages import damaged, evaluation_requests, gradient_requests, plans, sequences, states
 from hostile_node import HostileNode
 from hostile_oracle import (
     Verdict,
     judge_bytes,
+    judge_committed,
     judge_evaluation,
     judge_gradient,
+    judge_motion,
     judge_plan,
+    judge_report,
     judge_sequence,
     judge_state,
 )
@@ -43,15 +51,15 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Stop
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 GENERATED = {
-    "action_sequence": 600, "position_trajectory": 400, "joint_states": 200, "integrate": 600, "compute_gradient": 600,
-    "evaluate": 600,
+    "action_sequence": 200, "position_trajectory": 200, "joint_states": 100, "integrate": 150, "compute_gradient": 150,
+    "evaluate": 150,
 }  # fmt: skip
-"""Generated messages by channel. With the table and the damaged bytes, more than 2,000 bad ones in all."""
-DAMAGED = 100
+"""Generated messages by channel. With the table and the damaged bytes, more than 1,000 bad ones in all."""
+DAMAGED = 50
 """Messages with damaged bytes, by topic."""
 BAD_AT_LEAST = 0.6
 
@@ -78,11 +86,8 @@ def refused(reason: str, field: str = "start") -> Verdict:
 # The table
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def node(hostile_node: HostileNode) -> HostileNode:
-    """The node after it has seen every kind of message, so that its memory has its size."""
-    send_table(hostile_node)
-    hostile_node.warm_bytes = hostile_node.process.resident_bytes()
     return hostile_node
 
 
@@ -92,7 +97,7 @@ def stays_in_good_health(node: HostileNode) -> Iterator[None]:
     node.assert_in_good_health("bad messages of all kinds")
 
 
-def send_table(node: HostileNode) -> None:
+def test_every_row_of_the_table_is_refused_on_every_channel(node: HostileNode) -> None:
     for reason, message in [*SEQUENCES.values(), ("non_finite_result", OVERFLOWING)]:
         verdict = must_be(reason, judge_sequence(message, NODE))
         node.sequence(message, verdict)
@@ -116,10 +121,48 @@ def send_table(node: HostileNode) -> None:
         node.plan(message, must_be(reason, judge_plan(message, NODE, time.time_ns())))
     for reason, message in STATES.values():
         node.state(message, must_be(reason, judge_state(message, NODE, node.newest_stamp_ns)))
+    for reason, request in COMMITTED.values():
+        node.committed(request, must_be(reason, judge_committed(request, NODE, time.time_ns())))
+    for request in ODD_COMMITTED:
+        node.committed(request, judge_committed(request, NODE, time.time_ns()))
+    # It has seen every kind of message now, so that its memory has its size.
+    node.warm_bytes = node.process.resident_bytes()
 
 
-def test_every_row_of_the_table_is_refused_on_every_channel(node: HostileNode) -> None:
-    send_table(node)
+def test_each_refusal_in_a_burst_is_told_with_its_reason_and_stamp(node: HostileNode) -> None:
+    node.reset()
+    node.told.clear()
+    bad = list(SEQUENCES.values())[:8]
+    messages = [good_sequence(), *(message for _, message in bad), good_sequence(), good_sequence()]
+    with changed(node, publish__bridge_time=2.0):
+        for stamp, message in enumerate(messages):
+            message.header.stamp.sec = stamp
+            node.client.sequences.publish(message)
+            message.header.stamp.sec = 0
+            if stamp == len(bad):  # more than 10 would push each other out of the queue
+                node.client.wait_for(lambda: len(node.told) >= len(bad), "rejections")
+        node.client.wait_for(lambda: len(node.told) > len(bad), "rejections")
+    # The second good one gives way to the third, while the controller comes to where the first begins.
+    expected = [*((stamp, reason) for stamp, (reason, _) in enumerate(bad, 1)), (len(bad) + 1, "superseded")]
+    assert [(one.header.stamp.sec, one.reason) for one in node.told] == expected
+    assert {(one.topic, one.count) for one in node.told} == {("action_sequence", 1)}
+    node.client.wait_for(lambda: len(node.client.trajectories) >= 2, "the first and the third executed")
+    node.reset()
+
+
+@pytest.fixture
+def reported(node: HostileNode) -> HostileNode:
+    """The node, which knows nothing about the controller."""
+    if node.report_type is None:
+        pytest.skip("no control_msgs, so the node takes no reports")
+    node.reset()
+    return node
+
+
+def test_every_bad_report_of_the_controller_is_refused_and_changes_nothing(reported: HostileNode) -> None:
+    for reason, changes in REPORTS.values():
+        message = spoilt_report(reported.report_type, changes)
+        reported.report(message, must_be(reason, judge_report(message, NODE)))
 
 
 # Rows that are about the state of the node
@@ -134,7 +177,7 @@ def send_good_everywhere(node: HostileNode, verdict: Verdict) -> None:
         node.integrate(message, verdict)
         node.compute_gradient(request, verdict)
         node.evaluate(good_evaluation(actions=message), verdict)
-        node.plan(good_plan(), verdict)
+        node.plan(plan([0.1], np.zeros((1, NODE.dof))), verdict)
 
 
 @contextmanager
@@ -158,10 +201,21 @@ def out_of_service(node: HostileNode) -> Iterator[None]:
         node.serves = True
 
 
+def send_good_motions(node: HostileNode, reason: str) -> None:
+    """Send what would move the robot, which is refused for the state of the node; what would not is answered."""
+    with out_of_service(node):
+        node.sequence(good_sequence(), refused(reason))
+        node.plan(good_plan(), refused(reason))
+        node.integrate(good_sequence(), ACCEPTED)
+
+
 def test_an_inactive_node_refuses_everything(node: HostileNode) -> None:
     assert node.client.change_state("deactivate")
     with out_of_service(node):
         send_good_everywhere(node, refused("not_active", "node"))
+        node.committed(Committed.Request(rows=1), refused("not_active", "node"))
+    stop = node.client.call(Stop, "stop", Stop.Request(hold=True))
+    assert not stop.success and stop.message.startswith("not_active"), stop
     assert node.client.change_state("activate")
     node.settle()
 
@@ -172,7 +226,31 @@ def test_without_a_joint_state_what_needs_one_is_refused(node: HostileNode) -> N
     node.client.wait_until_connected()
     with out_of_service(node):
         send_good_everywhere(node, refused("no_joint_state"))
+        node.committed(Committed.Request(rows=1), refused("no_joint_state"))
     node.settle()
+
+
+def test_a_robot_that_was_stopped_is_not_moved_until_it_is_released(node: HostileNode) -> None:
+    assert node.client.call(Stop, "stop", Stop.Request(hold=True)).success
+    send_good_motions(node, "stopped")
+    assert node.client.call(Stop, "stop", Stop.Request()).success
+    node.sequence(good_sequence(), ACCEPTED)
+
+
+def test_without_a_limit_of_velocity_nothing_is_published_for_a_controller(node: HostileNode) -> None:
+    with changed(node, limits__assumed_velocity=0.0):
+        send_good_motions(node, "no_limits")
+
+
+@pytest.mark.parametrize("report", [{"velocity": 0.1}, {"speed_scaling": 0.5}, {}], ids=["other", "scaled", "silent"])
+def test_what_the_controller_would_not_execute_is_refused(reported: HostileNode, report: dict[str, float]) -> None:
+    with reported.client.periodically(0.005, lambda: reported.publish_report(0.0, **report)):
+        reported.client.wait_for(lambda: reported.client.counts()["controller"] != "unknown", "reports")
+        if report:
+            send_good_motions(reported, "controller_unavailable")
+    reported.client.wait_for(lambda: reported.client.counts()["controller"] == "silent", "silence")
+    send_good_motions(reported, "controller_unavailable")
+    reported.reset()
 
 
 def test_a_joint_state_that_is_too_old_is_refused(node: HostileNode) -> None:
@@ -198,12 +276,12 @@ def test_after_a_clock_jumped_back_nothing_starts_until_the_next_state(node: Hos
 def test_what_exceeds_limits_is_refused_with_limits_action_reject(node: HostileNode) -> None:
     with changed(node, limits__action="reject", limits__velocity=[5.0, 4.0, 3.0]):
         for column in range(NODE.dof):
-            velocities, positions = np.zeros((2, 4, NODE.dof)), np.zeros((2, NODE.dof))
-            velocities[0, 1, column], positions[1, column] = -6.0, 6.0
+            velocities, positions = np.zeros((2, 4, NODE.dof)), np.zeros((3, NODE.dof))
+            velocities[0, 1, column], positions[1:, column] = -6.0, (3.0, 6.0)
             message = good_sequence(data=floats(velocities), control_space=ActionSequence.VELOCITY)
             node.sequence(message, refused("limits_violated", "velocity"))
             node.integrate(message, refused("limits_violated", "velocity"))
-            node.plan(plan([0.0, 1.0], positions), refused("limits_violated"))
+            node.plan(plan([0.0, 0.5, 1.0], positions), refused("limits_violated"))
     with changed(node, limits__action="reject", limits__start_deviation=0.1):
         node.sequence(good_sequence(start_position=floats([0.0, 0.2, 0.0])), refused("start_mismatch"))
         node.plan(plan([0.0, 1.0], [[0.0, 0.0, 0.2]] * 2), refused("start_mismatch"))
@@ -239,7 +317,7 @@ def mostly_bad(node: HostileNode, request: pytest.FixtureRequest) -> Iterator[No
 @given(message=sequences())
 @generated(GENERATED["action_sequence"])
 def test_generated_messages_to_action_sequence(node: HostileNode, message: ActionSequence) -> None:
-    node.sequence(message, judge_sequence(message, NODE))
+    node.sequence(message, judge_motion(message, NODE))
 
 
 @pytest.mark.usefixtures("mostly_bad")
@@ -287,7 +365,7 @@ def serialized(message: object) -> bytes:
 @given(data=damaged(serialized(good_sequence(joint_names=list(NODE.joint_names)))))
 @generated(DAMAGED)
 def test_damaged_bytes_on_action_sequence(node: HostileNode, data: bytes) -> None:
-    node.sequence(data, judge_bytes(data, ActionSequence, lambda message: judge_sequence(message, NODE)))
+    node.sequence(data, judge_bytes(data, ActionSequence, lambda message: judge_motion(message, NODE)))
 
 
 @given(data=damaged(serialized(good_plan())))
@@ -307,6 +385,14 @@ def test_damaged_bytes_on_joint_states(node: HostileNode, data: st.DataObject) -
     node.state(damage, judge_bytes(damage, JointState, lambda message: judge_state(message, NODE, newest)))
 
 
+@given(data=st.data())
+@generated(DAMAGED)
+def test_damaged_bytes_on_controller_state(reported: HostileNode, data: st.DataObject) -> None:
+    kind = reported.report_type
+    damage = data.draw(damaged(serialized(good_report(kind)), first_word=4))
+    reported.report(damage, judge_bytes(damage, kind, lambda message: judge_report(message, NODE)))
+
+
 @pytest.mark.parametrize("claim", [2**31, 2**32 - 1])
 def test_claims_of_billions_of_elements_allocate_nothing(node: HostileNode, claim: int) -> None:
     """Every word of a message that may be a length says that it is one of billions."""
@@ -314,7 +400,7 @@ def test_claims_of_billions_of_elements_allocate_nothing(node: HostileNode, clai
     data = serialized(good_sequence(joint_names=list(NODE.joint_names)))
     for at in range(12, len(data), 4):
         spoilt = data[:at] + claim.to_bytes(4, "little") + data[at + 4 :]
-        node.sequence(spoilt, judge_bytes(spoilt, ActionSequence, lambda message: judge_sequence(message, NODE)))
+        node.sequence(spoilt, judge_bytes(spoilt, ActionSequence, lambda message: judge_motion(message, NODE)))
     assert node.process.peak_bytes() < before + 50 * 2**20
 
 

@@ -107,6 +107,7 @@ def test_requests_of_damaged_bytes(
         other.spin(0.01)
     requests.send(bytes(serialize_message(good_request(service))))
     other.spin(0.5)
+    hostile_node.client.wait_for(lambda: int(hostile_node.client.counts()["service_calls"]) >= calls + 3, "calls", 30.0)
     requests.close()
     hostile_node.catch_up()
     handed_over, new = hostile_node.calls - calls, hostile_node.rejected - rejected

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hostile_cases import NODE, good_sequence, plan
 from hostile_node import HostileNode
-from hostile_oracle import judge_gradient, judge_plan, judge_sequence, judge_state
+from hostile_oracle import judge_gradient, judge_motion, judge_plan, judge_sequence, judge_state
 from ros_client import floats
 from sensor_msgs.msg import JointState
 
@@ -25,7 +25,7 @@ def send_huge(node: HostileNode) -> None:
     for length in HUGE:
         data = floats(np.zeros(length))
         for message in (good_sequence(data=data), good_sequence(dt=data), good_sequence(start_position=data)):
-            node.sequence(message, judge_sequence(message, NODE))
+            node.sequence(message, judge_motion(message, NODE))
             node.integrate(message, judge_sequence(message, NODE))
         request = ComputeGradient.Request(actions=good_sequence(), grad_velocity=data)
         node.compute_gradient(request, judge_gradient(request, NODE))

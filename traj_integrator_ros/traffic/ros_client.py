@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -17,7 +17,7 @@ from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 
 from ..tools.checker import Expectation, check_message
 from .messages import set_stamp
-from .participant import ANSWER_TIMEOUT_S, NODE_NAME, START_TIMEOUT_S, Participant
+from .participant import ANSWER_TIMEOUT_S, NODE_NAME, START_TIMEOUT_S, Participant, received_ns
 
 
 class RosClient(Participant):
@@ -40,6 +40,7 @@ class RosClient(Participant):
         self.batches: list[TrajectoryBatch] = []
         self.trajectories: list[JointTrajectory] = []
         self.statuses: list[DiagnosticStatus] = []
+        self._since_ns = 0
         self.states = self.publisher(JointState, "joint_states")
         self.sequences = self.publisher(ActionSequence, "~/action_sequence")
         self.plans = self.publisher(JointTrajectory, "~/position_trajectory")
@@ -147,6 +148,7 @@ class RosClient(Participant):
     def status(self, fresh: bool = True) -> DiagnosticStatus:
         """The node's latest status; with `fresh`, one that covers everything before this call."""
         if fresh:
+            self._since_ns = time.time_ns()  # those that wait in the queue are older
             self.statuses.clear()
             self.wait_for(lambda: len(self.statuses) >= 2, "two diagnostic messages")
         return self.statuses[-1]
@@ -163,5 +165,7 @@ class RosClient(Participant):
         assert not findings, "\n".join(map(str, findings))
         self.trajectories.append(message)
 
-    def _keep_statuses(self, message: DiagnosticArray) -> None:
+    def _keep_statuses(self, message: DiagnosticArray, info: Mapping[str, object]) -> None:
+        if received_ns(info) < self._since_ns:
+            return
         self.statuses += [status for status in message.status if status.name == f"{self.node_name}: integrator"]
