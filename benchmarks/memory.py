@@ -16,8 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.kernels import MAPS, ControlSpace
+
 Shape = tuple[str, int, int, int]
 
+DT = 0.02
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -33,6 +37,14 @@ def measure_peaks(shapes: Sequence[Shape]) -> dict[Shape, int]:
     command = [sys.executable, "-m", "benchmarks.memory"]
     done = subprocess.run(command, cwd=ROOT, input=json.dumps(shapes), capture_output=True, text=True, check=True)
     return dict(zip(shapes, json.loads(done.stdout), strict=True))
+
+
+def make_engine(name: str, dof: int) -> tuple[TrajectoryIntegrator, ControlSpace]:
+    """An engine on the CPU without bounds, and the control space of a map."""
+    config = IntegratorConfig(
+        dof=dof, dt=DT, device="cpu", max_batch=1 << 30, max_horizon=1 << 20, **MAPS[name].schemes
+    )
+    return TrajectoryIntegrator(config), MAPS[name].control_space
 
 
 def main() -> None:
@@ -51,10 +63,6 @@ def _grow(name: str, batch: int, horizon: int, dof: int) -> int:
 
 
 def _work(name: str, batch: int, horizon: int, dof: int) -> None:
-    from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
-
-    from .suites.scaling import make_engine
-
     engine, space = make_engine(name, dof)
     random = np.random.default_rng(0)
     actions = np.empty((batch, horizon, dof), np.float32)

@@ -19,9 +19,9 @@ caller needs to know about them; `ControlMap.vjp` gives gradients without a forw
 """
 
 from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, default_backend
+from .call import native_kernels
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
-from .fast_path import native_kernels
 from .maps import (
     MAPS,
     ControlMap,

@@ -148,10 +148,6 @@ def _obstacle(backend: Backend, device_type: str) -> str | None:
     try:
         _import(backend, "clique" if backend is Backend.TRITON else "")
     except Exception as error:  # any exception raised by importing an optional compiled part is the reason
-        if backend is Backend.NATIVE and isinstance(error, AttributeError):
-            return (
-                f"the C++ extension was built from other sources ({error}): make setup, or pip install, builds it again"
-            )
         return f"its import failed: {error}"
     # A device that is first used while a graph is captured is not probed: a probe would wait for it.
     if device_type != "cuda" or not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():

@@ -72,7 +72,7 @@ def _kernel(backend: str | None, device: torch.device) -> Callable[..., Tensor |
     if backend in (None, Backend.NATIVE) and device.type == "cpu":
         try:
             from . import native
-        except (ImportError, AttributeError):  # AttributeError: an extension built from older sources
+        except ImportError:
             return None
         return native.dt_gradient
     if backend == Backend.TRITON or (backend is None and default_backend(device) is Backend.TRITON):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,13 +15,11 @@ from torch.autograd.function import _SingleLevelFunction
 
 from . import dt_derivatives
 from .sharding import is_sharded, shards
+from .signature import Signature, some
 from .types import End, counted, own_rows
 
-if TYPE_CHECKING:
-    from .step_operator import StepOperator
 
-
-def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
+def forward_derivative(operator: Signature) -> type[_SingleLevelFunction]:
     """Build the autograd node of a forward map. Arguments: the dispatch keys, then those of `operator.forward`."""
     dt_place = operator.dt_place + 1
 
@@ -85,7 +82,7 @@ def forward_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
     return _node(f"{_title(operator.name)}Step", setup_context, backward, jvp)
 
 
-def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
+def vjp_derivative(operator: Signature) -> type[_SingleLevelFunction]:
     """Build the autograd node of a map's vjp. Arguments: the dispatch keys, then those of `operator.vjp`."""
     dt_place = operator.vjp_dt_place + 1
 
@@ -149,7 +146,7 @@ def vjp_derivative(operator: StepOperator) -> type[_SingleLevelFunction]:
     return _node(f"{_title(operator.name)}Vjp", setup_context, backward, jvp)
 
 
-def _saved(operator: StepOperator, tensors: Sequence[Tensor | None]) -> tuple[Sequence, Tensor, Sequence]:
+def _saved(operator: Signature, tensors: Sequence[Tensor | None]) -> tuple[Sequence, Tensor, Sequence]:
     """Indices of start and goal, dt, and everything else that was saved."""
     ends = operator.vjp_dt_place - 4
     return tensors[:ends], tensors[ends], tensors[ends + 1 :]
@@ -180,16 +177,8 @@ def _with_goal(ends: Sequence[End], counts: Sequence[int], like: Tensor) -> list
     return [start, *goals]
 
 
-def some(upstream: Sequence[Tensor | None]) -> Tensor:
-    """Return one of the upstream gradients that are not None."""
-    for gradient in upstream:
-        if gradient is not None:
-            return gradient
-    raise ValueError("upstream gradients: expected at least one tensor, got None for all four")
-
-
 def _node(name: str, setup_context: Callable, backward: Callable, jvp: Callable) -> type[_SingleLevelFunction]:
-    """Build an autograd node class; `registration.register` gives it its forward."""
+    """Build an autograd node class; `operator` gives it its forward."""
     methods = {"setup_context": setup_context, "backward": backward, "jvp": _in_forward_mode(jvp)}
     return type(name, (_SingleLevelFunction,), {key: staticmethod(method) for key, method in methods.items()})
 

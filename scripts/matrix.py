@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-import set_up
+import set_up_machine
 from matrix_cell import FOLDER, PINS, ROOT, Cell, Result, inputs_of, run_cell
 
 RESULTS = ROOT / "docs" / "compatibility.json"
@@ -112,7 +112,7 @@ def all_cells() -> list[Cell]:
         for torch in TORCHES
         for version in PYTHONS
         if version in pythons
-        for distro in reversed(set_up.DISTROS)  # the default's own pins are tested all the time
+        for distro in reversed(set_up_machine.DISTROS)  # the default's own pins are tested all the time
     ]
 
 
@@ -168,7 +168,7 @@ def record(*new: Result) -> None:
 def table(results: dict[str, Result]) -> str:
     """The results as a table in Markdown: a row for each ROS 2 and Python, a column for each torch."""
     lines = ["| ROS 2 | Python | torch oldest | torch pinned | torch newest |", "|---|---|---|---|---|"]
-    for distro in set_up.DISTROS:
+    for distro in set_up_machine.DISTROS:
         for version in sorted(PYTHONS):
             cells = [results.get(f"{distro}-{version}-{torch}") for torch in ("oldest", "pinned", "newest")]
             lines.append(f"| {distro.capitalize()} | {version} | {' | '.join(map(description, cells))} |")

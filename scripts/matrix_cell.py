@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import set_up
+import set_up_machine
 from files import hashed
 from matrix_compiler import compilers
 
@@ -79,7 +79,7 @@ class Cell:
     @property
     def environment(self) -> Path:
         """What set-up makes there."""
-        return self.folder / Path(set_up.environment_of(self.distro)).name
+        return self.folder / Path(set_up_machine.environment_of(self.distro)).name
 
     @property
     def site_packages(self) -> Path:

@@ -8,7 +8,7 @@ import shutil
 import sysconfig
 from pathlib import Path
 
-import set_up
+import set_up_machine
 from files import write_at_once
 from set_up_environment import ROOT, Environment
 
@@ -29,7 +29,7 @@ def build_interfaces(environment: Environment) -> None:
         mend_python_exports(environment)
     build = ROOT / "build" / INTERFACES.name
     shutil.rmtree(build, ignore_errors=True)
-    prefixes = str(environment.venv) + (f":{set_up.sourced_ros()}" if environment.use_ros else "")
+    prefixes = str(environment.venv) + (f":{set_up_machine.sourced_ros()}" if environment.use_ros else "")
     variables = {"AMENT_PREFIX_PATH": prefixes}
     options = {
         "CMAKE_BUILD_TYPE": "Release",
@@ -53,7 +53,7 @@ def remove_installed_interfaces(environment: Environment) -> None:
 
 def workspace_has_interfaces() -> bool:
     """Whether a sourced prefix has the interface package with exactly the definitions of this checkout."""
-    for prefix in filter(None, set_up.sourced_ros().split(os.pathsep)):
+    for prefix in filter(None, set_up_machine.sourced_ros().split(os.pathsep)):
         share = Path(prefix) / "share" / INTERFACES.name
         if share.is_dir():
             ours = [path for folder in ("msg", "srv") for path in (INTERFACES / folder).iterdir()]

@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-import set_up
+import set_up_machine
 from borrow import borrow_libraries, borrow_packages, is_complete
 from files import write_at_once
 from set_up_environment import REQUIREMENTS, ROOT, Environment
@@ -19,14 +19,14 @@ from set_up_environment import REQUIREMENTS, ROOT, Environment
 
 def venv_inputs(environment: Environment) -> list[str]:
     """A virtual environment belongs to one interpreter and one place."""
-    return [set_up.base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
+    return [set_up_machine.base_python(), sys.version, str(environment.venv), str(environment.use_ros)]
 
 
 def make_venv(environment: Environment) -> None:
     """Creates it anew; with a sourced ROS 2 it sees the system's packages."""
     options = ["--system-site-packages"] if environment.use_ros else []
-    environment.run(set_up.base_python(), "-m", "venv", "--clear", *options, environment.venv)
-    write_at_once(environment.venv / ".set-up" / "python", set_up.base_python())
+    environment.run(set_up_machine.base_python(), "-m", "venv", "--clear", *options, environment.venv)
+    write_at_once(environment.venv / ".set-up" / "python", set_up_machine.base_python())
     write_at_once(environment.venv / "environment.sh", shell_environment(environment))
 
 
@@ -75,8 +75,8 @@ def install_packages(environment: Environment) -> None:
 def borrow(environment: Environment) -> None:
     """Takes over what another release's environment has, and libraries from one of any Python that a variable names."""
     site_packages = environment.site_packages.relative_to(environment.venv)
-    for lender in map(Path, map(set_up.environment_of, set_up.DISTROS)):
-        if lender != environment.venv and is_complete(lender, set_up.base_python()):
+    for lender in map(Path, map(set_up_machine.environment_of, set_up_machine.DISTROS)):
+        if lender != environment.venv and is_complete(lender, set_up_machine.base_python()):
             pins = (REQUIREMENTS / "python.txt", REQUIREMENTS / "transitive.txt")
             borrow_packages(lender, environment.venv, site_packages, pins)
     if lender := os.environ.get("TRAJ_INTEGRATOR_LENDER"):

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-import set_up
+import set_up_machine
 from files import hashed, write_at_once
 from set_up_environment import LOGS, ROOT, Environment, SetUpError
 from set_up_interfaces import build_interfaces, interface_inputs
@@ -143,7 +143,7 @@ def do_side_by_side(environment: Environment, stage: list[Pending]) -> None:
 
 def announce(environment: Environment, steps: list[Step]) -> None:
     """Prints what will be done; raises SetUpError, before anything takes minutes, if there is no compiler."""
-    if any(step.do is build_interfaces for step in steps) and (missing := set_up.missing_build_tools()):
+    if any(step.do is build_interfaces for step in steps) and (missing := set_up_machine.missing_build_tools()):
         raise SetUpError(missing)
     LOGS.mkdir(parents=True, exist_ok=True)
     ros = (

@@ -15,16 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace
+from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
+from traj_integrator_ros.kernels import MAPS, ControlMap
 from traj_integrator_ros.kernels.backends import launcher
 
 from ..checks import is_close_to
 from ..fit import annotate
-from ..memory import Shape, measure_peaks
+from ..memory import DT, Shape, make_engine, measure_peaks
 from ..registry import Case, Contender, MemoryUse, suite
 
-DT = 0.02
 MEMORY_MOST = 1.2
 # Below this, pages and the libraries' own memory are a part that says nothing.
 LEAST_FLOOR_BYTES = 32 << 20
@@ -74,19 +73,6 @@ def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
     """Inputs and outputs of both calls, float32: the action and its gradient, four outputs and theirs."""
     rows = MAPS[name].output_horizon(horizon)
     return 4 * (batch * dof * (2 * horizon + 8 * rows) + 6 * dof)
-
-
-def make_engine(name: str, dof: int) -> tuple[TrajectoryIntegrator, ControlSpace]:
-    """An engine on the CPU without bounds, and the control space of a map."""
-    config = IntegratorConfig(
-        dof=dof,
-        dt=DT,
-        device="cpu",
-        max_batch=1 << 30,
-        max_horizon=1 << 20,
-        **MAPS[name].schemes,
-    )
-    return TrajectoryIntegrator(config), MAPS[name].control_space
 
 
 def on_cpu(shape: Shape, peak: int | None) -> Case:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..backends import Backend, default_backend
-from ..fast_path import map_number, native_kernels
+from ..call import map_number, native_kernels
 from ..reference_backend import collect_rows
 from ..splines.form import SplineForm
 from .problem import CostProblem

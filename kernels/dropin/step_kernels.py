@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..fast_path import fast_step_with_buffers
+from ..call import fast_step_with_buffers
 from ..maps.acceleration import ACCELERATION, acceleration_step, integrator_name
 from ..maps.clique import CLIQUE, clique_step
 from ..maps.clique_central import CLIQUE_CENTRAL, clique_central_step
-from ..step_operator import StepOperator
+from ..operator import StepOperator
 from ..types import AccelerationIntegrator, Trajectory
 from .buffers import with_gradient_buffer, write_trajectory
 

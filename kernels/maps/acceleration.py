@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
-from ..step_operator import StepOperator
+from ..call import step
+from ..operator import StepOperator
 from ..types import AccelerationIntegrator, Trajectory
 
 
@@ -50,7 +51,7 @@ def acceleration_step(
     """
     start = (start_position, start_velocity, start_acceleration)
     scheme = integrator_name(integrator)
-    return ACCELERATION.step(action, start, dt, start_index, dt_per, backend, scheme)
+    return step(ACCELERATION, action, start, dt, start_index, dt_per, backend, scheme)
 
 
 def integrator_name(integrator: AccelerationIntegrator | str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
-from ..fast_path import fast_spline
+from ..call import fast_spline, step
+from ..operator import StepOperator
 from ..splines.form import SplineForm
-from ..step_operator import StepOperator
 from ..types import BsplineLayout, Trajectory
 from .goal import goal_or_rest
 
@@ -93,8 +93,8 @@ def bspline_step(
         if fast is not None:
             return fast
     scheme = SplineForm(degree, steps, layout).scheme
-    return BSPLINE.step(
-        control_points, start, dt, start_index, dt_per, backend, *scheme, goal=goal, goal_index=goal_index
+    return step(
+        BSPLINE, control_points, start, dt, start_index, dt_per, backend, *scheme, goal=goal, goal_index=goal_index
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
-from ..step_operator import StepOperator
+from ..call import step
+from ..operator import StepOperator
 from ..types import Trajectory
 from .goal import with_goal
 
@@ -58,7 +59,7 @@ def clique_step(
     if goal_position is not None or goal_index is not None or goal_mask is not None:
         action = with_goal(action, goal_position, goal_index, CLIQUE_GOAL, goal_mask)
     start = (start_position, start_velocity, start_acceleration)
-    return CLIQUE.step(action, start, dt, start_index, dt_per, backend)
+    return step(CLIQUE, action, start, dt, start_index, dt_per, backend)
 
 
 CLIQUE_GOAL = -2

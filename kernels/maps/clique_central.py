@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
+from ..call import step
+from ..operator import StepOperator
 from ..reference import CENTRAL_EXTRA_HORIZON
-from ..step_operator import StepOperator
 from ..types import Trajectory
 from .goal import with_goal
 
@@ -63,7 +64,7 @@ def clique_central_step(
     if goal_position is not None or goal_index is not None or goal_mask is not None:
         action = with_goal(action, goal_position, goal_index, CLIQUE_CENTRAL_GOAL, goal_mask)
     start = (start_position, start_velocity, start_acceleration, start_jerk)
-    return CLIQUE_CENTRAL.step(action, start, dt, start_index, dt_per, backend, truncate_terminal_gradient)
+    return step(CLIQUE_CENTRAL, action, start, dt, start_index, dt_per, backend, truncate_terminal_gradient)
 
 
 CLIQUE_CENTRAL_GOAL = -1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
-from ..step_operator import StepOperator
+from ..call import step
+from ..operator import StepOperator
 from ..types import Trajectory
 
 
@@ -46,7 +47,7 @@ def jerk_step(
 
     """
     start = (start_position, start_velocity, start_acceleration)
-    return JERK.step(action, start, dt, start_index, dt_per, backend)
+    return step(JERK, action, start, dt, start_index, dt_per, backend)
 
 
 JERK = StepOperator("jerk")

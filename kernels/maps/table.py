@@ -14,8 +14,9 @@ from torch import Tensor
 
 from ..arguments import row_indices
 from ..backends import Backend
+from ..call import step_vjp
+from ..operator import StepOperator
 from ..splines.form import SplineForm
-from ..step_operator import StepOperator
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 from .acceleration import ACCELERATION, acceleration_step
 from .bspline import BSPLINE, bspline_step
@@ -139,7 +140,8 @@ class ControlMap:
             if goal_mask is not None:  # as if each trajectory had a goal row of its own: rest at its last control point
                 wanted[1 + operator.starts] = goals[0] or needs[0]
                 options = {"goal_rows": like.shape[0]} if like is not None else {}
-        gradients = operator.step_vjp(
+        gradients = step_vjp(
+            operator,
             upstream,
             dt,
             start_index,

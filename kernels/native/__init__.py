@@ -8,30 +8,14 @@ the four outputs, or the gradient of the action. `step` is the fast path of the 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 
-import torch  # the extension is linked against torch's libraries, which must be loaded first
 from torch import Tensor
 
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, End, Trajectory
-
-_REMEDY = (
-    "to build it, install the package again from its sources: pip install -v --no-deps --force-reinstall "
-    "--no-cache-dir SOURCES (it takes g++ and Python.h, and its output says what is missing)"
-)
-try:
-    _C = importlib.import_module(f"{__name__}._C")
-except ModuleNotFoundError:
-    raise ImportError(f"the C++ extension is not built for this Python; {_REMEDY}") from None
-except ImportError as error:
-    raise ImportError(f"the C++ extension was built for another torch: {error}; {_REMEDY}") from error
-if _C.torch_version.split("+")[0] != torch.__version__.split("+")[0]:
-    versions = f"for torch {_C.torch_version}, this is torch {torch.__version__}"
-    raise ImportError(f"the C++ extension was built {versions}; {_REMEDY}")
-
-from .bspline import bspline_dt_gradient, bspline_forward, bspline_vjp, spline_form  # noqa: E402, F401  they need the extension
+from .bspline import bspline_dt_gradient, bspline_forward, bspline_vjp, spline_form  # noqa: F401
+from .extension import extension as _C
 
 MAP_NUMBERS: Mapping[str, int] = _C.map_numbers
 """Number of each map in the extension, by its name in `MAPS`: the table in `control_map.h`."""
@@ -58,20 +42,19 @@ The same for the drop-in kernels: writes to the four buffers and returns views o
 set_general_vjp: Callable[[Callable[..., tuple[Tensor | None, ...]]], None] = _C.set_general_vjp
 """Sets the function that computes gradients of the two above that are differentiated again, batched or traced."""
 
-# None in an extension built from older sources: then the operator computes splines.
-spline_step: Callable[..., Trajectory | None] | None = getattr(_C, "spline_step", None)
+spline_step: Callable[..., Trajectory | None] = _C.spline_step
 """`spline_step(spline_form(form), control_points, start, goal, start_index, goal_index, dt, dt_per_trajectory)`.
 
 The same for `bspline_step`; `start` and `goal` are tuples of four.
 """
 
-set_general_spline_vjp: Callable[..., None] | None = getattr(_C, "set_general_spline_vjp", None)
+set_general_spline_vjp: Callable[..., None] = _C.set_general_spline_vjp
 """Sets the function that computes its gradients if they are differentiated again, batched or traced."""
 
-kept_bytes: Callable[[], int] | None = getattr(_C, "kept_bytes", None)
+kept_bytes: Callable[[], int] = _C.kept_bytes
 """Bytes of results no longer in use that are kept for the next ones of the same size (docs/native_kernels.md)."""
 
-release_kept_memory: Callable[[], None] | None = getattr(_C, "release_kept_memory", None)
+release_kept_memory: Callable[[], None] = _C.release_kept_memory
 """Releases them to the system."""
 
 step_into: Callable[..., bool] = _C.step_into

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from ..splines.form import SplineForm
 from ..splines.weights import row_weights, state_weights
 from ..types import BsplineLayout, End
-from . import _C
+from .extension import extension as _C
 
 
 def bspline_forward(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch._ops import OpOverload
@@ -18,11 +17,9 @@ from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
 from torch.distributed.tensor.experimental import register_sharding
 from torch.distributed.tensor.placement_types import Placement
 
+from ..signature import Signature
 from .layouts import INDEX, TRAJECTORIES, Layout, Split, check_distributed, check_horizon, dt_layout, rows_layout
 from .shards import replicated
-
-if TYPE_CHECKING:
-    from ..step_operator import StepOperator
 
 _KINDS = ("position", "velocity", "acceleration", "jerk")
 Ways = list[tuple[list[Placement | None], list[Placement | None]]]
@@ -30,7 +27,7 @@ Ways = list[tuple[list[Placement | None], list[Placement | None]]]
 
 
 @functools.cache
-def ensure_rules(operator: StepOperator) -> None:
+def ensure_rules(operator: Signature) -> None:
     """Register the rules of both operators of a map, once."""
     _register(operator.forward, functools.partial(_forward_rule, operator))
     _register(operator.vjp, functools.partial(_vjp_rule, operator))
@@ -80,7 +77,7 @@ def _register(overload: OpOverload, rule: Callable[..., Ways]) -> None:
     schemas[overload] = RuntimeSchemaInfo(static_argnum=0, needs_pytree=True)
 
 
-def _forward_rule(operator: StepOperator, *arguments: object) -> Ways:
+def _forward_rule(operator: Signature, *arguments: object) -> Ways:
     action, ends, dt, options = operator.split(arguments)
     batch = action.shape[0]
     check_horizon(operator.action_name, action)
@@ -94,7 +91,7 @@ def _forward_rule(operator: StepOperator, *arguments: object) -> Ways:
     return [([TRAJECTORIES.at(split)] * 4, _placed(inputs, split)) for split in Split]
 
 
-def _vjp_rule(operator: StepOperator, *arguments: object) -> Ways:
+def _vjp_rule(operator: Signature, *arguments: object) -> Ways:
     upstream, indices, dt, counts, _, needs, _ = operator.split_vjp(arguments)
     for name, gradient in zip(_KINDS, upstream, strict=True):
         if gradient is not None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, backend_info
-from traj_integrator_ros.kernels import step_operator as step_operator_module
+from traj_integrator_ros.kernels import operator as operator_module
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
@@ -84,7 +84,7 @@ class Launch(NamedTuple):
 def launches(monkeypatch) -> list[Launch]:
     """The diary of all backend calls that the operators make in a test."""
     diary: list[Launch] = []
-    original = step_operator_module.launcher
+    original = operator_module.launcher
 
     def spying_launcher(name: str, direction: str, backend: str | None, device_type: str):
         launch = original(name, direction, backend, device_type)
@@ -96,7 +96,7 @@ def launches(monkeypatch) -> list[Launch]:
 
         return spy
 
-    monkeypatch.setattr(step_operator_module, "launcher", spying_launcher)
+    monkeypatch.setattr(operator_module, "launcher", spying_launcher)
     return diary
 
 

@@ -46,9 +46,14 @@ LIBRARIES: dict[str, set[str]] = {
 START = "__main__.py"  # `python -m traj_integrator_ros` is the node
 
 
-def imports(file: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+def imports(file: Path, package: tuple[str, ...], *, annotations: bool = True) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Line and dotted parts of all that a file of a package imports, wherever in the file it does."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    checked = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    skipped = set() if annotations else {inner for node in checked for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split("."))
@@ -96,6 +101,48 @@ def test_rooms_of_the_kernels_import_the_shared_machinery_and_not_one_another(pr
     assert wrong == []
 
 
+def test_no_modules_import_each_other_in_a_circle(project_root: Path) -> None:
+    modules = modules_of(project_root)
+    assert circles_of({name: set(imported_modules(modules, *module)) for name, module in modules.items()}) == []
+
+
+def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]]:
+    """Path and package of every module of the project by its dotted parts; the scripts import each other by name."""
+    modules = {}
+    for folder, prefix in (
+        (KERNELS, (PACKAGE, KERNELS)), (PACKAGE, (PACKAGE,)), ("benchmarks", ("benchmarks",)), ("soak", ("soak",)),
+        ("scripts", ()),
+    ):  # fmt: skip
+        for file in sorted((root / folder).rglob("*.py")):
+            if (root / PACKAGE / KERNELS) in file.parents:  # the link
+                continue
+            package = (*prefix, *file.relative_to(root / folder).parts[:-1])
+            modules[package if file.stem == "__init__" else (*package, file.stem)] = file, package
+    return modules
+
+
+def imported_modules(
+    modules: dict[tuple[str, ...], tuple[Path, tuple[str, ...]]], file: Path, package: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    """Those that one of them imports, wherever in the file, without its own packages and what only annotations need."""
+    for _, parts in imports(file, package, annotations=False):
+        found = next((parts[:end] for end in (len(parts), len(parts) - 1) if parts[:end] in modules), ())
+        if found and found != package[: len(found)]:
+            yield found
+
+
+def circles_of(graph: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[list[tuple[str, ...]]]:
+    """What is left of a graph once all without imports, and then all that import only those, are taken out."""
+    left = {name: imported & graph.keys() - {name} for name, imported in graph.items()}
+    while ends := [name for name, imported in left.items() if not imported & left.keys()]:
+        for name in ends:
+            del left[name]
+    while roots := left.keys() - set().union(*left.values()):
+        for name in roots:
+            del left[name]
+    return [[name, *sorted(imported & left.keys())] for name, imported in sorted(left.items())]
+
+
 def test_rooms_without_ros_import_no_other_libraries(project_root: Path) -> None:
     found: dict[str, set[str]] = {room: set() for room in LIBRARIES}
     for room, file, package in files_of(project_root):
@@ -124,6 +171,12 @@ def test_the_contributors_read_the_same_table(project_root: Path) -> None:
             for room, imported in rows.items()
         }
         assert said == {room: imported - {""} for room, imported in table.items()}
+
+
+def test_a_circle_is_found() -> None:
+    a, b, c, d = ((name,) for name in "abcd")
+    assert circles_of({a: {b}, b: {c}, c: {d}, d: set()}) == []
+    assert circles_of({a: {b}, b: {c}, c: {b, d}, d: set()}) == [[b, c], [c, b]]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The fast path of the public functions: one call into the C++ extension does checks, autograd and computation.
+"""How the public functions reach their operators: what checks and computes a call is chosen here.
 
-It handles the ordinary case, real CPU tensors outside of tracing and transforms, and leaves all others, including wrong
-arguments, to `StepOperator`: both compute the same numbers and record the same derivatives.
+In the ordinary case, real CPU tensors outside of tracing and transforms, one call into the C++ extension does checks,
+autograd and computation. All others, including wrong arguments, go through the validators and the operators: both
+compute the same numbers and record the same derivatives.
 """
 
 from __future__ import annotations
@@ -10,21 +11,114 @@ import functools
 import logging
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from .backends import Backend, check_backend
+from .operator import StepOperator
+from .sharding import is_sharded, rules
+from .signature import some
 from .splines.form import SplineForm
-from .types import BsplineLayout, Trajectory
+from .types import BsplineLayout, Trajectory, own_rows
+from .validation import prepare_step, prepare_vjp
 
-if TYPE_CHECKING:
-    from .step_operator import StepOperator
+
+def step(
+    operator: StepOperator,
+    action: Tensor,
+    start: Sequence[Tensor | None],
+    dt: float | Tensor,
+    start_index: Tensor | None,
+    dt_per: str,
+    backend: Backend | str | None,
+    *scheme: object,
+    goal: Sequence[Tensor | None] = (),
+    goal_index: Tensor | None = None,
+) -> Trajectory:
+    """Check the arguments of a public step function and run the forward operator."""
+    if backend is None and not operator.goals:
+        trajectory = _fast_step(operator, action, start, dt, start_index, dt_per, scheme)
+        if trajectory is not None:
+            return trajectory
+    if is_sharded(action):
+        ends = {"start": (start, start_index), "goal": (goal, goal_index)}
+        rules().check_step(action, operator.action_name, ends, dt)
+    inputs = prepare_step(
+        action,
+        start,
+        dt,
+        start_index,
+        dt_per,
+        one_dt_for=operator.one_dt_for,
+        goal=goal,
+        goal_index=goal_index,
+        action_name=operator.action_name,
+    )
+    goal_arguments = (*inputs.goal, inputs.goal_index) if operator.goals else ()
+    outputs = operator.forward(
+        inputs.action,
+        *inputs.start,
+        inputs.start_index,
+        *goal_arguments,
+        rules().step_lengths(inputs.dt, action) if is_sharded(action) else inputs.dt,
+        *scheme,
+        check_backend(backend),
+    )
+    return Trajectory(*outputs)
+
+
+def step_vjp(
+    operator: StepOperator,
+    upstream: Sequence[Tensor | None],
+    dt: float | Tensor,
+    start_index: Tensor | None,
+    dt_per: str,
+    backend: Backend | str | None,
+    *scheme: object,
+    action_horizon: int,
+    start_rows: int,
+    needs: Sequence[bool],
+    goal_rows: int | None = None,
+    goal_index: Tensor | None = None,
+) -> tuple[Tensor | None, ...]:
+    """Check the arguments of `ControlMap.vjp` and run the vjp operator."""
+    like = next((gradient for gradient in upstream if gradient is not None), None)
+    if is_sharded(like):
+        indices = {"start_index": start_index, "goal_index": goal_index}
+        rules().check_vjp(upstream, like, indices, dt)
+    inputs = prepare_vjp(
+        upstream,
+        dt,
+        start_index,
+        dt_per,
+        start_rows=start_rows,
+        action_horizon=action_horizon,
+        output_horizon=operator.output_horizon(action_horizon, scheme),
+        one_dt_for=operator.one_dt_for,
+        goal_rows=goal_rows,
+        goal_index=goal_index,
+    )
+    batch = some(inputs.upstream).shape[0]
+    wanted = [*needs, *(False for _ in range(operator.starts + operator.goals + 1 - len(needs)))]
+    return operator.vjp(
+        *inputs.upstream,
+        inputs.start_index,
+        *((inputs.goal_index,) if operator.goals else ()),
+        rules().step_lengths(inputs.dt, like) if is_sharded(like) else inputs.dt,
+        own_rows(start_rows, start_index, batch),
+        *((-1 if goal_rows is None else own_rows(goal_rows, inputs.goal_index, batch),) if operator.goals else ()),
+        action_horizon,
+        wanted,
+        *scheme,
+        check_backend(backend),
+    )
+
 
 _DT_PER = {"step": False, "trajectory": True}
 
 
-def fast_step(
+def _fast_step(
     operator: StepOperator,
     action: Tensor,
     start: Sequence[Tensor | None],
@@ -57,7 +151,7 @@ def fast_spline(
     dt_per: str,
     scheme: tuple[int, int, BsplineLayout | str],
 ) -> Trajectory | None:
-    """`fast_step` for splines, whose scheme is degree, steps and layout."""
+    """`_fast_step` for splines, whose scheme is degree, steps and layout."""
     if torch.compiler.is_compiling():
         return None
     per_trajectory = _DT_PER.get(dt_per)
@@ -73,7 +167,7 @@ def _spline_form(operator: StepOperator, degree: int, steps: int, layout: Bsplin
     """Return the form as the C++ extension takes it; None where there is none. Raises ValueError for a wrong form."""
     form = SplineForm(degree, steps, layout)
     native = native_kernels()
-    if native is None or native.spline_step is None:
+    if native is None:
         return None
     _OPERATORS[_SPLINES] = operator, []
     return native.spline_form(form)
@@ -149,11 +243,10 @@ def native_kernels() -> ModuleType | None:
     """Return the C++ kernels; None if they cannot be imported, which is logged once."""
     try:
         from . import native
-    except (ImportError, AttributeError) as error:  # AttributeError: an extension built from older sources
+    except ImportError as error:
         message = "CPU tensors are computed by the reference kernels in plain torch, not by the C++ kernels: %s"
         logging.getLogger(__package__).warning(message, error)
         return None
     native.set_general_vjp(_general_vjp)
-    if native.set_general_spline_vjp is not None:
-        native.set_general_spline_vjp(_general_spline_vjp)
+    native.set_general_spline_vjp(_general_spline_vjp)
     return native

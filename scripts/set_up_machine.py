@@ -1,0 +1,83 @@
+"""What set-up finds on this machine: a Python, a sourced ROS 2, compilers; and where environments go.
+
+Runs on Python 3.6 and later, like set_up.py, which asks it: no annotations.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+
+OLDEST, NEWEST = (3, 10), (3, 14)  # those that the pinned ROS 2 wheels exist for
+DISTROS = ("kilted", "jazzy")  # those of requirements/ros-*.txt; the first one is the default
+DISTRO = sys.argv[sys.argv.index("--wheels") + 1] if "--wheels" in sys.argv[:-1] else DISTROS[0]
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def environment_of(distro):
+    """The environment with the wheels of a distribution; with a sourced ROS 2, the first one's."""
+    return os.path.join(ROOT, ".venv" if distro == DISTROS[0] else ".venv-" + distro)
+
+
+def what_is_missing():
+    """What this Python lacks, and how to get it, in one line; empty if nothing is missing."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    this = f"{sys.executable} (Python {version})"
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        wanted = f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+        return f"{this} is not supported, {wanted} is: install one, or name it: make PYTHON=/path/to/python3"
+    if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
+        return f"{this} has no venv module: sudo apt install python{version}-venv, or name another: make PYTHON=..."
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        return (
+            f"{this} has no headers (Python.h): sudo apt install python{version}-dev (Fedora: python3-devel), "
+            "or name another: make PYTHON=..."
+        )
+    if DISTRO not in DISTROS:
+        return f"no wheels of ROS 2 {DISTRO} are pinned here: ROS_DISTRO is one of {', '.join(DISTROS)}"
+    ros = sourced_ros()
+    if ros and "--wheels" in sys.argv:
+        return f"ROS 2 is sourced ({ros}) and is used as it is: ask for the wheels of {DISTRO} where none is sourced"
+    if ros and not imports_rclpy():
+        return (
+            f"ROS 2 is sourced ({ros}), but {this} cannot import its rclpy: name the Python that it was built for, "
+            "e.g. make PYTHON=/usr/bin/python3, or use a shell in which no ROS 2 is sourced"
+        )
+    machine = os.uname()
+    if not ros and (machine.sysname, machine.machine) != ("Linux", "x86_64"):
+        return (
+            f"the ROS 2 wheels are for Linux x86_64, this is {machine.sysname} {machine.machine}: "
+            "install ROS 2 (https://docs.ros.org) and source its setup file first"
+        )
+    return ""
+
+
+def missing_build_tools():
+    """The compilers that are missing, and how to get them, in one line; empty if none is."""
+    for variable, names, language in (("CC", ("cc", "gcc", "clang"), "C"), ("CXX", ("c++", "g++", "clang++"), "C++")):
+        names = os.environ[variable].split()[:1] if os.environ.get(variable) else names
+        if not any(shutil.which(name) for name in names):
+            return f"no {language} compiler ({', '.join(names)}): sudo apt install g++ (Fedora: gcc-c++)"
+    return ""
+
+
+def sourced_ros():
+    """The prefixes of the ROS 2 installation that this shell has sourced; empty if none."""
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    made_here = os.path.join(ROOT, ".venv")  # and .venv-<distro>
+    return os.pathsep.join(prefix for prefix in prefixes if prefix and not prefix.startswith(made_here))
+
+
+def imports_rclpy():
+    """Whether there is an rclpy compiled for this Python (PYTHONPATH may name that of another one)."""
+    spec = importlib.util.find_spec("rclpy")
+    if spec is None or not spec.origin:
+        return False
+    extension = "_rclpy_pybind11" + sysconfig.get_config_var("EXT_SUFFIX")
+    return os.path.exists(os.path.join(os.path.dirname(spec.origin), extension))
+
+
+def base_python():
+    """The interpreter that runs this, or the one behind the virtual environment that is active."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
