@@ -12,10 +12,10 @@ import torch
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
-_NAMES = ("clique", "clique_central", "scan", "start_gradients", "bspline", "dt_gradient")
+_NAMES = ("clique_central", "chain", "start_gradients", "bspline", "dt_gradient")
 MODULES = tuple(f"{_PACKAGE}.{name}" for name in _NAMES)
 """Those that start kernels."""
-SCAN = f"{_PACKAGE}.scan"
+SCAN = f"{_PACKAGE}.chain"
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 # Many trajectories, so that programs have the size for large batches; a pool that is scanned, and one that is sorted.
 _B, _POOL, _LARGE_POOL = 100_000, 3, 1000
@@ -33,7 +33,7 @@ def _launch(
     scheme: dict[str, object],
 ) -> None:
     """Start the launcher with everything there: all upstream gradients, a start pool; on tensors without memory."""
-    launchers = importlib.import_module(f"{_PACKAGE}.{name}")
+    launchers = importlib.import_module(f"{_PACKAGE}.{name if name == 'clique_central' else 'chain'}")
     central = name == "clique_central"
     horizon, dof = size
     starts = 4 if central else 3
@@ -55,7 +55,7 @@ def _launch(
 
 def _variants(name: str) -> Iterator[tuple[torch.dtype, bool, tuple[int, int]]]:
     """Dtype, whether each step has a length of its own (which makes the larger code), horizon and dof."""
-    for size in _FLAT_SIZES if name.startswith("clique") else _SCAN_SIZES:
+    for size in _FLAT_SIZES if name == "clique_central" else _SCAN_SIZES:
         for dtype in _DTYPES:
             for per_step in (False,) if name == "clique_central" else (False, True):
                 yield dtype, per_step, size

@@ -67,6 +67,7 @@ _PREFERENCE = {
     "cpu": (Backend.NATIVE, Backend.REFERENCE),
     "cuda": (Backend.TRITON, Backend.REFERENCE),
 }
+_TRITON_MODULES = dict.fromkeys(("clique", "velocity", "acceleration", "jerk"), "chain")  # the others have their own
 _PACKAGES = {Backend.REFERENCE: ".reference_backend", Backend.NATIVE: ".native", Backend.TRITON: ".triton"}
 
 
@@ -101,7 +102,7 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
         obstacle = _obstacle(chosen, device_type)
         if obstacle is not None:
             raise BackendUnavailable(f"backend {chosen.value!r} cannot run on {device_type!r}: {obstacle}")
-    module = name if chosen is Backend.TRITON else ""
+    module = _TRITON_MODULES.get(name, name) if chosen is Backend.TRITON else ""
     return getattr(_import(chosen, module), f"{name}_{direction}")
 
 
@@ -146,7 +147,7 @@ def _obstacle(backend: Backend, device_type: str) -> str | None:
     elif device_type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return "it needs a CUDA device, or TRITON_INTERPRET=1 set before triton is imported"
     try:
-        _import(backend, "clique" if backend is Backend.TRITON else "")
+        _import(backend, "chain" if backend is Backend.TRITON else "")
     except Exception as error:  # any exception raised by importing an optional compiled part is the reason
         return f"its import failed: {error}"
     # A device that is first used while a graph is captured is not probed: a probe would wait for it.

@@ -4,14 +4,12 @@ Importing this package imports neither triton nor a kernel: each module below do
 Forward and vjp (vector-Jacobian product, the transposed map) of
 
 ===================  ===========================================================
-`clique`             positions, backward differences
-`clique_central`     positions, central differences
-`velocity`           velocities
-`acceleration`       accelerations, both schemes
-`jerk`               jerks
+`chain`              positions (backward differences), velocities, accelerations, jerks
+`clique_central`     positions (central differences)
+`bspline`            control points
 ===================  ===========================================================
 
-Each file has launchers and kernels of one map. What they share: `launch` and `scan` (host), `addressing` and `pairs`
+Each file has launchers and kernels of one map. What they share: `launch` (host), `addressing` and `pairs`
 (device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). `dt_gradient` has the
 gradient of the step lengths of all maps.
 

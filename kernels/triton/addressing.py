@@ -127,12 +127,6 @@ def difference(b_x, b_y):
 
 
 @triton.jit
-def third_difference(b_d0, b_e0, b_d1, b_e1, b_d2, b_e2):
-    """d0 - 2 d1 + d2 of differences d with rounding errors e."""
-    return ((b_d0 - b_d1) - (b_d1 - b_d2)) + ((b_e0 - b_e1) - (b_e1 - b_e2))
-
-
-@triton.jit
 def add_carry(b_high, b_low, b_local):
     """Running sums of a block of rows, added to the carry of the previous blocks."""
     return b_high[None, :] + (b_low[None, :] + b_local)

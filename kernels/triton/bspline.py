@@ -40,7 +40,7 @@ def bspline_forward(
     """Return position, velocity, acceleration and jerk `[B, H, D]` of control points `[B, n, D]`, rad.
 
     `ends_dt` are four start rows and their index, four goal rows and theirs, and dt `[1 or B, 1]`. `out`, `tile`: as
-    for `clique.clique_forward`.
+    for `chain.clique_forward`.
     """
     start, start_index, goal, goal_index, dt = ends_dt[:4], ends_dt[4], ends_dt[5:9], ends_dt[9], ends_dt[10]
     batch, points, dof = action.shape

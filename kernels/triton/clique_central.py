@@ -70,7 +70,7 @@ def clique_central_forward(
 ) -> tuple[Tensor, ...]:
     """Return position, velocity, acceleration and jerk `[B, Ha + 4, D]` of position actions `[B, Ha, D]`, rad.
 
-    Starts, `start_index`, `out`, `tile`: as for `clique.clique_forward`, with a start jerk; `dt` is `[1 or B, 1]`.
+    Starts, `start_index`, `out`, `tile`: as for `chain.clique_forward`, with a start jerk; `dt` is `[1 or B, 1]`.
     """
     batch, action_horizon, dof = action.shape
     horizon = action_horizon + _EXTRA_HORIZON
@@ -116,7 +116,7 @@ def clique_central_vjp(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients with respect to action `[B, Ha, D]`, p0, v0, a0 and j0, None if not needed.
 
-    Arguments as for `clique.clique_vjp`. `truncate_terminal_gradient` leaves the last action only the gradient of
+    Arguments as for `chain.clique_vjp`. `truncate_terminal_gradient` leaves the last action only the gradient of
     the positions.
     """
     upstream = Upstream.of(grad_position, grad_velocity, grad_acceleration, grad_jerk)

@@ -63,7 +63,7 @@ def scan_tile(horizon: int, dof: int, device: torch.device) -> ScanTile:
     """Size of a scan program: one warp, all joints up to 32, 16 or 32 steps at a time.
 
     One warp needs no barrier and no shared memory for its sums. Blocks are short, because rounding errors add up within
-    a block of rows, but not from block to block (`scan`).
+    a block of rows, but not from block to block (`chain`).
     """
     columns = min(_power_of_two(dof), _WARP)
     if device.type == "cpu":

@@ -22,9 +22,9 @@ CHECKS = (
     ("triton_checks.py", "triton_accuracy_checks.py"),
     ("triton_dt_checks.py", "triton_spline_checks.py"),
 )
-MAPS = ("clique", "clique_central", "velocity", "acceleration", "jerk", "bspline")
+NAMES = ("clique_central", "chain", "bspline")
 ALL_KERNELS = {
-    *(f"{name}_{direction}_kernel" for name in MAPS for direction in ("fwd", "vjp")),
+    *(f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")),
     "dt_gradient_kernel",
     "central_dt_gradient_kernel",
     "start_rows_sum_kernel",

@@ -7,7 +7,7 @@ import pytest
 import torch
 from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case
 
-from traj_integrator_ros.kernels.triton import scan
+from traj_integrator_ros.kernels.triton import chain
 
 EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
@@ -59,7 +59,7 @@ def test_float32_is_within_2e_6_of_float64_arithmetic_on_the_same_inputs(kernel,
 def test_float32_sums_of_long_motions_are_within_2e_6_with_and_without_float64(name, fast_double, monkeypatch):
     if name == "velocity" and not fast_double:
         pytest.skip("its sums are float32 everywhere")
-    monkeypatch.setattr(scan, "has_fast_double", lambda device: fast_double)
+    monkeypatch.setattr(chain, "has_fast_double", lambda device: fast_double)
     kernel, step, horizon = MAPS[name], 0.02, 700
     case = make_case(kernel, 1, horizon, 3, torch.float32)
     case.dt = torch.full_like(case.dt, step)
@@ -85,7 +85,7 @@ def test_sums_in_pairs_of_float32_are_as_exact_as_those_in_float64(name, monkeyp
     case.action = 1 + torch.rand(case.action.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
     found = []
     for fast_double in (True, False):
-        monkeypatch.setattr(scan, "has_fast_double", lambda device, fast_double=fast_double: fast_double)
+        monkeypatch.setattr(chain, "has_fast_double", lambda device, fast_double=fast_double: fast_double)
         forward, _ = launch(kernel, case)
         found.append(max(errors(forward, expected(kernel, case)[0])))
     assert found[1] <= 1.01 * found[0]

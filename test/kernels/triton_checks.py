@@ -20,7 +20,7 @@ from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
 from traj_integrator_ros.kernels import Backend
 from traj_integrator_ros.kernels.backends import launcher
-from traj_integrator_ros.kernels.triton import clique, clique_central, scan, start_gradients
+from traj_integrator_ros.kernels.triton import chain, clique_central, start_gradients
 from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
 
 EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
@@ -118,7 +118,7 @@ def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(ker
 @EACH_MAP
 def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, monkeypatch):
     launches = []
-    for module in (clique, clique_central, scan):
+    for module in (clique_central, chain):
         monkeypatch.setattr(module, "run", lambda kernel, programs, arguments, *_: launches.append(arguments))
     vjp(kernel, make_case(kernel, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2)))
     tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
@@ -307,7 +307,7 @@ def test_more_than_2_31_elements_are_addressed(kernel):
     action = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
     action[-1] = torch.randn(horizon, dof, device=DEVICE)
     start = [torch.randn(1, dof, device=DEVICE).half() for _ in range(kernel.starts)]
-    dt = torch.full((1, 1), 1.0 if kernel.flat else 0.1, device=DEVICE)
+    dt = torch.full((1, 1), 1.0 if "clique" in kernel.reference.__name__ else 0.1, device=DEVICE)
     forward = kernel.forward(action, *start, None, dt, **kernel.scheme)
     small = kernel.forward(action[-1:].clone(), *start, None, dt, **kernel.scheme)
     for output, last in zip(forward, small, strict=True):

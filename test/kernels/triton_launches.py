@@ -13,7 +13,7 @@ import torch
 from triton import language
 
 from traj_integrator_ros.kernels import reference
-from traj_integrator_ros.kernels.triton import acceleration, clique, clique_central, jerk, velocity
+from traj_integrator_ros.kernels.triton import chain, clique_central
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
@@ -62,7 +62,7 @@ class Map:
 
     @property
     def flat(self) -> bool:
-        return self.forward.__name__.startswith("clique")
+        return self.reference is reference.clique_central
 
 
 _CENTRAL = Map(
@@ -74,20 +74,20 @@ _CENTRAL = Map(
     uniform_dt_only=True,
 )
 MAPS = {
-    "clique": Map(clique.clique_forward, clique.clique_vjp, reference.clique),
+    "clique": Map(chain.clique_forward, chain.clique_vjp, reference.clique),
     "clique_central": _CENTRAL,
     "clique_central_truncated": dataclasses.replace(_CENTRAL, vjp_scheme={"truncate_terminal_gradient": True}),
     "acceleration_zoh": Map(
-        acceleration.acceleration_forward, acceleration.acceleration_vjp, reference.acceleration, {"integrator": ZOH}
+        chain.acceleration_forward, chain.acceleration_vjp, reference.acceleration, {"integrator": ZOH}
     ),
     "acceleration_semi_implicit_euler": Map(
-        acceleration.acceleration_forward,
-        acceleration.acceleration_vjp,
+        chain.acceleration_forward,
+        chain.acceleration_vjp,
         reference.acceleration,
         {"integrator": SEMI_IMPLICIT},
     ),
-    "velocity": Map(velocity.velocity_forward, velocity.velocity_vjp, reference.velocity),
-    "jerk": Map(jerk.jerk_forward, jerk.jerk_vjp, reference.jerk),
+    "velocity": Map(chain.velocity_forward, chain.velocity_vjp, reference.velocity),
+    "jerk": Map(chain.jerk_forward, chain.jerk_vjp, reference.jerk),
 }
 
 
