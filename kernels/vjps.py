@@ -1,9 +1,9 @@
 """The vjps of the five control maps in plain torch: upstream gradients to gradients of actions and start rows.
 
-Each transposes the lines of the function of the same name in `reference`, from the last to the first. The maps are
-linear in actions and start state, so nothing but dt is needed from the forward pass, unless the gradient of dt is
-wanted too: then `at` has the arguments of the map. Like the references these are compositions of differentiable torch
-operations, and compute in the dtype of their arguments.
+Four of them are one chain: differences up from the given output, sums down from it. The maps are linear in actions and
+start state, so nothing but dt is needed from the forward pass, unless the gradient of dt is wanted too: then `at` has
+the arguments of the map. Like the references these are compositions of differentiable torch operations, and compute in
+the dtype of their arguments; torch cannot nest autograd of the reference in compiled transforms such as a Hessian.
 
 Upstream gradients are `[B, H, D]`, or None if the gradient is zero, which costs nothing. `dt` is
 `[1 or B, 1 or Ha, 1]` seconds. Results are the gradients of the action, `[B, Ha, D]`, of the start rows, `[B, D]` each,
@@ -12,7 +12,9 @@ and last that of dt, `[B, Ha]` (central differences: `[B, 1]`); None means zero,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from . import reference
-from .types import AccelerationIntegrator
+from .types import AccelerationIntegrator, Trajectory
 
 Upstream = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 Gradients = tuple[Tensor | None, ...]
@@ -35,24 +37,26 @@ class Point(NamedTuple):
 
 def clique(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
     """Vjp of `reference.clique`."""
-    g_position, g_velocity, g_acceleration, g_jerk = upstream
-    first, step = dt[:, :1], _steps(dt, action_horizon)
-    third = _quotient_vjp(g_jerk, step)
-    g_acceleration = _plus(g_acceleration, _difference_vjp(third))
-    second = _quotient_vjp(g_acceleration, step)
-    # Row 0 of the differenced velocities is v0 - dt a0 / 2.
-    g_differenced = _difference_vjp(second)
-    g_velocity = _plus(g_velocity, g_differenced)
-    one = _quotient_vjp(g_velocity, step)
-    g_position = _plus(g_position, _difference_vjp(one))
-    g_arc = _first_row(g_differenced)
-    g_start_acceleration = _plus(_first_row(g_acceleration), _times(g_arc, first[:, 0] / -2))
-    g_dt = None
-    if at is not None:
-        _, velocity, acceleration, jerk = (output[:, 1:] for output in reference.clique(at.action, *at.start, dt))
-        later = _dots((third, -jerk), (second, -acceleration), (one, -velocity))
-        g_dt = _dt_rows(_dots((g_arc, at.start[2] / -2)), later)
-    return _in_use(_later_rows(g_position)), _first_row(g_position), _first_row(g_velocity), g_start_acceleration, g_dt
+    return _chain(0, upstream, dt, action_horizon, reference.clique, at)
+
+
+def velocity(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
+    """Vjp of `reference.velocity`."""
+    return _chain(1, upstream, dt, action_horizon, reference.velocity, at)
+
+
+def acceleration(
+    upstream: Upstream, dt: Tensor, action_horizon: int, integrator: AccelerationIntegrator, at: Point | None = None
+) -> Gradients:
+    """Vjp of `reference.acceleration`."""
+    computed = functools.partial(reference.acceleration, integrator=integrator)
+    implicit = integrator is AccelerationIntegrator.SEMI_IMPLICIT_EULER
+    return _chain(2, upstream, dt, action_horizon, computed, at, implicit=implicit)
+
+
+def jerk(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
+    """Vjp of `reference.jerk`."""
+    return _chain(3, upstream, dt, action_horizon, reference.jerk, at)
 
 
 def clique_central(
@@ -111,80 +115,54 @@ def clique_central(
     )
 
 
-def acceleration(
-    upstream: Upstream, dt: Tensor, action_horizon: int, integrator: AccelerationIntegrator, at: Point | None = None
+def _chain(
+    given: int,
+    upstream: Upstream,
+    dt: Tensor,
+    action_horizon: int,
+    computed: Callable[..., Trajectory],
+    at: Point | None,
+    *,
+    implicit: bool = False,
 ) -> Gradients:
-    """Vjp of `reference.acceleration`."""
-    g_position, g_velocity, g_acceleration, g_jerk = upstream
-    step = _steps(dt, action_horizon)
-    g_position = _sum_vjp(g_position)
-    moved = _later_rows(g_position)
-    if integrator is AccelerationIntegrator.ZOH:
-        g_velocity = _plus(g_velocity, _before(_times(moved, step)))
-        held = _times(moved, step**2 / 2)
-    else:
-        g_velocity = _plus(g_velocity, _after(_times(moved, step)))
+    """Vjp of the map whose actions are output `given`: higher outputs are its differences, lower ones its sums.
+
+    `implicit`: a position moves by the velocity at the end of its step.
+    """
+    gradients, step = list(upstream), dt.expand(-1, action_horizon, -1)[:, 1:]
+    by_step: list[tuple[Tensor | None, int]] = []  # gradients that, times minus or plus an output, are those of dt
+    arc = None
+    for k in range(3, given, -1):
+        quotient = None if gradients[k] is None else gradients[k][:, 1:] / step
+        by_step.append((None if quotient is None else -quotient, k))
+        difference = _difference_vjp(quotient)
+        gradients[k - 1] = _plus(gradients[k - 1], difference)
+        if given == 0 and k == 2:  # row 0 of the differenced velocities is v0 - dt a0 / 2
+            arc = _first_row(difference)
+    held = None
+    for k in range(given):
+        if held is not None:  # what lower outputs take from this one: from its state before the step, or after it
+            gradients[k] = _plus(gradients[k], pad(held, (0, 0, 1, 0) if implicit else (0, 0, 0, 1)))
+        gradients[k] = None if gradients[k] is None else gradients[k].flip(1).cumsum(1).flip(1)
+        by_step.append((_later_rows(gradients[k]), k + 1))
         held = None
-    g_velocity = _sum_vjp(g_velocity)
-    gained = _later_rows(g_velocity)
-    third = _quotient_vjp(g_jerk, step)
-    g_acceleration = _plus(g_acceleration, _difference_vjp(third))
-    held = _plus(_plus(held, _times(gained, step)), _later_rows(g_acceleration))
-    g_dt = None
+        for i in range(k + 1):
+            order = k + 1 - i
+            if gradients[i] is not None and not (implicit and order == 2):
+                held = _plus(held, gradients[i][:, 1:] * (step**order / math.factorial(order)))
+    action = _plus(_later_rows(gradients[given]), held)
+    p0, v0, a0 = (_first_row(gradient) for gradient in gradients[:3])
+    if arc is not None:
+        a0 = _plus(a0, arc * (dt[:, 0] / -2))
+    by_dt = None
     if at is not None:
-        _, velocity, acceleration, jerk = (
-            output[:, 1:] for output in reference.acceleration(at.action, *at.start, dt, integrator)
-        )
-        g_dt = _dt_rows(None, _dots((third, -jerk), (gained, acceleration), (moved, velocity)))
-    return _in_use(held), _first_row(g_position), _first_row(g_velocity), _first_row(g_acceleration), g_dt
-
-
-def velocity(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
-    """Vjp of `reference.velocity`."""
-    g_position, g_velocity, g_acceleration, g_jerk = upstream
-    step = _steps(dt, action_horizon)
-    third = _quotient_vjp(g_jerk, step)
-    g_acceleration = _plus(g_acceleration, _difference_vjp(third))
-    second = _quotient_vjp(g_acceleration, step)
-    g_velocity = _plus(g_velocity, _difference_vjp(second))
-    g_position = _sum_vjp(g_position)
-    moved = _later_rows(g_position)
-    held = _plus(_later_rows(g_velocity), _times(moved, step))
-    g_dt = None
-    if at is not None:
-        _, velocity, acceleration, jerk = (output[:, 1:] for output in reference.velocity(at.action, *at.start, dt))
-        g_dt = _dt_rows(None, _dots((third, -jerk), (second, -acceleration), (moved, velocity)))
-    return _in_use(held), _first_row(g_position), _first_row(g_velocity), _first_row(g_acceleration), g_dt
-
-
-def jerk(upstream: Upstream, dt: Tensor, action_horizon: int, at: Point | None = None) -> Gradients:
-    """Vjp of `reference.jerk`."""
-    g_position, g_velocity, g_acceleration, g_jerk = upstream
-    step = _steps(dt, action_horizon)
-    g_position = _sum_vjp(g_position)
-    moved = _later_rows(g_position)
-    g_velocity = _sum_vjp(_plus(g_velocity, _before(_times(moved, step))))
-    gained = _later_rows(g_velocity)
-    by_acceleration = _plus(_times(moved, step**2 / 2), _times(gained, step))
-    g_acceleration = _sum_vjp(_plus(g_acceleration, _before(by_acceleration)))
-    raised = _later_rows(g_acceleration)
-    held = _plus(_later_rows(g_jerk), _times(moved, step**3 / 6))
-    held = _plus(held, _plus(_times(gained, step**2 / 2), _times(raised, step)))
-    g_dt = None
-    if at is not None:
-        _, velocity, acceleration, jerk = (output[:, 1:] for output in reference.jerk(at.action, *at.start, dt))
-        g_dt = _dt_rows(None, _dots((moved, velocity), (gained, acceleration), (raised, jerk)))
-    return _in_use(held), _first_row(g_position), _first_row(g_velocity), _first_row(g_acceleration), g_dt
-
-
-def _steps(dt: Tensor, action_horizon: int) -> Tensor:
-    """Step lengths of rows 1 to H - 1."""
-    return dt.expand(-1, action_horizon, -1)[:, 1:]
-
-
-def _quotient_vjp(g: Tensor | None, step: Tensor) -> Tensor | None:
-    """Gradient of the differences which, divided by the step, are rows 1 to H - 1."""
-    return None if g is None else g[:, 1:] / step
+        outputs = computed(at.action, *at.start, dt=dt)
+        by_dt = _dots(*((gradient, outputs[k][:, 1:]) for gradient, k in by_step))
+        if by_dt is not None:
+            first = by_dt.new_zeros(by_dt.shape[0], 1) if arc is None else (arc * at.start[2] / -2).sum(-1)[:, None]
+            by_dt = torch.cat([first, by_dt], 1)
+    # The last action affects no output.
+    return None if action is None else pad(action, (0, 0, 0, 1)), p0, v0, a0, by_dt
 
 
 def _difference_vjp(g: Tensor | None) -> Tensor | None:
@@ -195,39 +173,12 @@ def _difference_vjp(g: Tensor | None) -> Tensor | None:
     return framed[:, :-1] - framed[:, 1:]
 
 
-def _sum_vjp(g: Tensor | None) -> Tensor | None:
-    """Vjp of the running sum of a start row and increments: the running sum from the last row back."""
-    return None if g is None else g.flip(1).cumsum(1).flip(1)
-
-
 def _first_row(g: Tensor | None) -> Tensor | None:
     return None if g is None else g[:, 0]
 
 
 def _later_rows(g: Tensor | None) -> Tensor | None:
     return None if g is None else g[:, 1:]
-
-
-def _before(g: Tensor | None) -> Tensor | None:
-    """Gradients of rows 0 to H - 2 as gradients of all rows."""
-    return None if g is None else pad(g, (0, 0, 0, 1))
-
-
-def _after(g: Tensor | None) -> Tensor | None:
-    """Gradients of rows 1 to H - 1 as gradients of all rows."""
-    return None if g is None else pad(g, (0, 0, 1, 0))
-
-
-def _in_use(held: Tensor | None) -> Tensor | None:
-    """Gradient of all actions from that of the actions that are used: the last one affects no output."""
-    return _before(held)
-
-
-def _dt_rows(first: Tensor | None, later: Tensor | None) -> Tensor | None:
-    """Gradient of dt, `[B, Ha]`, from those of its first element, `[B]`, and the others."""
-    if later is None:
-        return None
-    return torch.cat([later.new_zeros(later.shape[0], 1) if first is None else first[:, None], later], 1)
 
 
 def _dots(*products: tuple[Tensor | None, Tensor]) -> Tensor | None:
@@ -237,10 +188,6 @@ def _dots(*products: tuple[Tensor | None, Tensor]) -> Tensor | None:
         if gradient is not None:
             total = _plus(total, (gradient * value).sum(-1))
     return total
-
-
-def _times(g: Tensor | None, factor: Tensor) -> Tensor | None:
-    return None if g is None else g * factor
 
 
 def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
