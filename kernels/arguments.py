@@ -11,17 +11,23 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 def values_hidden() -> bool:
     """Whether the values of tensors cannot be looked at: torch traces, or a transform or a mode is active."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._are_functorch_transforms_active()
-    )
+    return torch.compiler.is_compiling() or _is_transformed()
+
+
+def is_watched() -> bool:
+    """Whether a tensor may carry more than it shows: a tangent, or what a transform or a mode adds to it."""
+    return forward_ad._current_level >= 0 or _is_transformed()
+
+
+def _is_transformed() -> bool:
+    return torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def promoted(tensors: Sequence[Tensor | None]) -> Sequence[Tensor | None]:

@@ -20,6 +20,7 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
+from .arguments import is_watched
 from .backends import launcher
 from .batching import fold, fold_dt, fold_start_index, unfold
 from .sharding import is_sharded, rules
@@ -192,9 +193,4 @@ def _is_differentiated(tensors: Sequence[Tensor | None]) -> bool:
                 return True
     # Looking for a tangent takes longer than the backend itself, so it is skipped where no tangent can exist. While
     # torch traces a compiled graph, a dual level that the graph enters is not visible here, but then a mode is active.
-    maybe_dual = (
-        forward_ad._current_level >= 0
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
-    return maybe_dual and torch._C._is_fwd_grad_enabled()
+    return is_watched() and torch._C._is_fwd_grad_enabled()

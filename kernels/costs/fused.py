@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from ..arguments import is_watched
 from ..backends import Backend, default_backend
 from ..call import map_number, native_kernels
 from ..reference_backend import collect_rows
@@ -29,12 +29,7 @@ def is_fusable(problem: CostProblem) -> bool:
         return False
     if not _is_native(problem):
         return False
-    watched = (
-        forward_ad._current_level >= 0
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._len_torch_function_stack() > 0
-    )
+    watched = is_watched() or torch._C._len_torch_function_stack() > 0
     fixed = [problem.inputs.dt, *(part for term in problem.terms for part in term if part is not None)]
     given = [*fixed, *(rows for rows in problem.variables if rows is not None)]
     if watched or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in given):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from ..arguments import is_watched
 from ..splines.form import SplineForm
 from ..splines.weights import row_weights, state_weights
 from ..types import BsplineLayout, End
@@ -54,12 +54,7 @@ def bspline_dt_gradient(
 
 def _is_plain(tensors: Sequence[Tensor]) -> bool:
     """Whether no tracing, transform or differentiation is active, and the loops have code for the dtype."""
-    watched = (
-        forward_ad._current_level >= 0
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
-    if watched or tensors[0].dtype not in (torch.float32, torch.float64):
+    if is_watched() or tensors[0].dtype not in (torch.float32, torch.float64):
         return False
     if any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors):
         return False

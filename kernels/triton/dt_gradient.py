@@ -21,8 +21,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from ..arguments import is_watched
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, End
 from .addressing import load_start, load_steps, start_row
@@ -101,9 +101,8 @@ def dt_gradient(
 
 def _is_alone(tensors: Sequence[Tensor | None]) -> bool:
     """Whether the computation is neither differentiated nor transformed nor traced."""
-    watched = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
-    seen = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
-    return not (watched or seen or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active())
+    recorded = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    return not (recorded or torch.compiler.is_compiling() or is_watched())
 
 
 @triton.jit
