@@ -124,10 +124,10 @@ def modules_of(root: Path) -> dict[tuple[str, ...], tuple[Path, tuple[str, ...]]
 def imported_modules(
     modules: dict[tuple[str, ...], tuple[Path, tuple[str, ...]]], file: Path, package: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
-    """Those that one of them imports, wherever in the file, without its own packages and what only annotations need."""
+    """Those that one of them imports, wherever in the file; not the packages around its own, nor for annotations."""
     for _, parts in imports(file, package, annotations=False):
         found = next((parts[:end] for end in (len(parts), len(parts) - 1) if parts[:end] in modules), ())
-        if found and found != package[: len(found)]:
+        if found and (found == package or found != package[: len(found)]):
             yield found
 
 
