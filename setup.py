@@ -93,13 +93,17 @@ COMPILE_ARGS = ["-O3", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-g
 
 
 def native_kernels(make: Callable[..., Extension]) -> Extension:
-    """The C++ kernels, by the function of torch that knows its headers."""
+    """The C++ kernels, by the function of torch that knows its headers.
+
+    One unit beside the loops, for reading those headers takes most of the time. It leaves out the public C++ functions,
+    and the operators, which Python registers.
+    """
+    loops = sorted(path for end in ("avx512", "avx2", "baseline") for path in glob(f"{NATIVE}/src/*_{end}.cpp"))
     return make(
         f"{PACKAGE}.kernels.native._C",
-        # Its operators are those that Python registers.
-        sorted(set(glob(f"{NATIVE}/src/*.cpp")) - {f"{NATIVE}/src/operators.cpp"}),
+        [f"{NATIVE}/src/extension.cpp", *loops],
         include_dirs=[str(HERE / NATIVE / folder) for folder in ("include", "src")],
-        depends=sorted(path for pattern in ("*.h", "*.inc") for path in glob(f"{NATIVE}/**/{pattern}", recursive=True)),
+        depends=sorted(path for end in ("cpp", "h", "inc") for path in glob(f"{NATIVE}/**/*.{end}", recursive=True)),
         extra_compile_args=[*COMPILE_ARGS, "-fopenmp"],
         extra_link_args=["-fopenmp"],
     )

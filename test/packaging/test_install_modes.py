@@ -202,9 +202,9 @@ assert torch.allclose(trajectory.velocity[:, 2], torch.tensor(0.2)), trajectory.
 """
 
 
-# Compiles one file that needs all headers, and what the small extensions consist of, which needs none. In place of the
-# others there are empty ones, and in place of what is linked from them the one that set-up has compiled with the same
-# setup.py: what is tested is the way to it, not the compiler.
+# Compiles what the small extensions consist of, and a part of the large unit that needs all of torch's headers. In
+# place of the rest there are empty files, and in place of what is linked from them the module that set-up has compiled
+# with the same setup.py: what is tested is the way to it, not the compiler.
 ONE_FILE_COMPILER = """#!/bin/sh
 output=; source=; wants=
 for word do
@@ -219,7 +219,14 @@ case " $* " in
     esac ;;
   *" -c "*) echo "${{source##*/}}" >> "{log}"
     case "$source" in
-      */dropin.cpp | */execution/src/* | */retime/src/*) exec "{compiler}" "$@" ;;
+      */extension.cpp)
+        for word do
+          shift
+          case "$word" in */extension.cpp) word=${{word%/*}}/dropin.cpp ;; esac
+          set -- "$@" "$word"
+        done
+        exec "{compiler}" "$@" ;;
+      */execution/src/* | */retime/src/*) exec "{compiler}" "$@" ;;
       *) exec "{compiler}" -x c++ -c /dev/null -o "$output" ;;
     esac ;;
   *) exec "{compiler}" "$@" ;;
@@ -250,9 +257,11 @@ def test_plain_pip_install_compiles_the_kernels_against_the_installed_torch(
         fresh.run("-c", USE_NATIVE_KERNELS)
     finally:
         output_of([sys.executable, "-m", "pip", "--python", fresh.python, "uninstall", "-y", PACKAGE])
-    folders = ("kernels/native/src", "execution/src", "kernels/retime/src")
-    sources = [path.name for folder in folders for path in (sdist / PACKAGE / folder).glob("*.cpp")]
-    assert sorted(log.read_text().split()) == sorted(name for name in sources if name != "operators.cpp")
+    sets = ("avx2", "avx512", "baseline")
+    loops = [path.name for one in sets for path in (sdist / PACKAGE / "kernels/native/src").glob(f"*_{one}.cpp")]
+    folders = ("execution/src", "kernels/retime/src")
+    plain = [path.name for folder in folders for path in (sdist / PACKAGE / folder).glob("*.cpp")]
+    assert sorted(log.read_text().split()) == sorted(["extension.cpp", *loops, *plain])
 
 
 def write_wheel(distribution: importlib.metadata.Distribution, folder: Path) -> None:

@@ -20,16 +20,6 @@ using torch::autograd::variable_list;
 
 GeneralVjp general_vjp = nullptr;
 
-MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
-
-template <class Tensors>
-bool any_defined(const Tensors& tensors) {
-  for (const Tensor& tensor : tensors) {
-    if (tensor.defined()) return true;
-  }
-  return false;
-}
-
 Gradients launch(const VjpArguments& a, const Tensor& action_into = {}) {
   return launch_vjp(a.map, a.upstream, a.start_index, a.dt, a.start_rows, a.action_horizon, a.needs,
                     a.truncate_terminal_gradient, action_into);

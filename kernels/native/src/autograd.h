@@ -1,13 +1,10 @@
 // The maps as autograd knows them: one node for a step, one for its vector-Jacobian product.
 #pragma once
 
-#include <optional>
-
 #include "launch.h"
+#include "optional_tensors.h"
 
 namespace traj_integrator {
-
-using MaybeTensor = std::optional<at::Tensor>;
 
 // What a step depends on, as launch_forward takes it.
 struct StepArguments {

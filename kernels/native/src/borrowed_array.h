@@ -3,8 +3,11 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+
+#include "problem.h"
 
 namespace traj_integrator {
 
@@ -76,5 +79,30 @@ class BorrowedArray {
   char type_ = 0;
   bool present_ = false;
 };
+
+inline bool is_real(char type) { return type == 'f' || type == 'd'; }
+
+// float64 [1 or batch, 1 or horizon].
+inline bool take_steps(const BorrowedArray& dt, int64_t batch, int64_t horizon, StepLengths& steps) {
+  if (!dt.present() || dt.type() != 'd' || dt.dims() != 2) return false;
+  const int64_t rows = dt.size(0), columns = dt.size(1);
+  if ((rows != 1 && rows != batch) || (columns != 1 && columns != horizon)) return false;
+  steps = {dt.data<double>(), rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
+  return true;
+}
+
+template <class Index>
+bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
+  return std::all_of(index, index + batch, [rows](Index row) { return row >= 0 && row < rows; });
+}
+
+// Rows of the start: one for all, one for each trajectory, or a pool from which the index selects.
+inline bool take_index(const BorrowedArray& index, int64_t batch, int64_t rows, StartIndex& taken) {
+  if (!index.present()) return rows == 1 || rows == batch;
+  if (index.dims() != 1 || index.size(0) != batch) return false;
+  taken = {index.data<void>(), index.type() == 'l'};
+  if (index.type() == 'l') return rows_are_within(index.data<int64_t>(), batch, rows);
+  return index.type() == 'i' && rows_are_within(index.data<int32_t>(), batch, rows);
+}
 
 }  // namespace traj_integrator

@@ -1,54 +1,17 @@
 #include "borrowed_calls.h"
 
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <array>
-#include <optional>
 
-#include "compute.h"
 #include "borrowed_array.h"
+#include "compute.h"
+#include "interpreter_lock.h"
 
 namespace traj_integrator {
 namespace {
 
 constexpr size_t kGivenRows = 3;  // position, velocity, acceleration
-// Number of elements from which on the GIL is released.
-constexpr int64_t kReleaseElements = 4096;
-
-template <class Compute>
-void without_interpreter_lock(int64_t elements, const Compute& compute) {
-  std::optional<pybind11::gil_scoped_release> released;
-  if (elements >= kReleaseElements) released.emplace();
-  compute();
-}
-
-bool is_real(char type) { return type == 'f' || type == 'd'; }
-
-bool take_steps(const BorrowedArray& dt, int64_t batch, int64_t horizon, StepLengths& steps) {
-  if (!dt.present() || dt.type() != 'd' || dt.dims() != 2) return false;
-  const int64_t rows = dt.size(0), columns = dt.size(1);
-  if ((rows != 1 && rows != batch) || (columns != 1 && columns != horizon)) return false;
-  steps = {dt.data<double>(), rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
-  return true;
-}
-
-template <class Index>
-bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
-  for (int64_t b = 0; b < batch; ++b) {
-    if (index[b] < 0 || index[b] >= rows) return false;
-  }
-  return true;
-}
-
-// Rows of the start: one for all, one for each trajectory, or a pool from which the index selects.
-bool take_index(const BorrowedArray& index, int64_t batch, int64_t rows, StartIndex& taken) {
-  if (!index.present()) return rows == 1 || rows == batch;
-  if (index.dims() != 1 || index.size(0) != batch) return false;
-  taken = {index.data<void>(), index.type() == 'l'};
-  if (index.type() == 'l') return rows_are_within(index.data<int64_t>(), batch, rows);
-  return index.type() == 'i' && rows_are_within(index.data<int32_t>(), batch, rows);
-}
 
 // The number of rows that the given arrays have in common; -1 if they differ, 1 if there are none.
 int64_t common_rows(const std::array<BorrowedArray, kGivenRows>& arrays, char type, int64_t dof) {
@@ -63,8 +26,8 @@ int64_t common_rows(const std::array<BorrowedArray, kGivenRows>& arrays, char ty
 }
 
 template <class Scalar>
-void step(ControlMap map, const BorrowedArray& action, const std::array<BorrowedArray, kGivenRows>& start, int64_t rows,
-          const StartIndex& index, const StepLengths& steps, const BorrowedArray& out) {
+void step_borrowed(ControlMap map, const BorrowedArray& action, const std::array<BorrowedArray, kGivenRows>& start,
+                   int64_t rows, const StartIndex& index, const StepLengths& steps, const BorrowedArray& out) {
   ForwardProblem<Scalar> problem{};
   problem.map = map;
   const int64_t batch = action.size(0);
@@ -83,9 +46,9 @@ void step(ControlMap map, const BorrowedArray& action, const std::array<Borrowed
 }
 
 template <class Scalar>
-void vjp(ControlMap map, const std::array<BorrowedArray, kOutputs>& upstream, int64_t rows, const StartIndex& index,
-               const StepLengths& steps, bool truncate, const BorrowedArray& action,
-               const std::array<BorrowedArray, kGivenRows>& start) {
+void vjp_borrowed(ControlMap map, const std::array<BorrowedArray, kOutputs>& upstream, int64_t rows,
+                  const StartIndex& index, const StepLengths& steps, bool truncate, const BorrowedArray& action,
+                  const std::array<BorrowedArray, kGivenRows>& start) {
   VjpProblem<Scalar> problem{};
   problem.map = map;
   const int64_t batch = action.size(0);
@@ -128,9 +91,9 @@ PyObject* step_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (rows < 1 || !take_index(index, batch, rows, picked) || !take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
   if (row_of(map).one_dt && steps.step_stride != 0) Py_RETURN_FALSE;
   if (action.type() == 'f') {
-    step<float>(map, action, start, rows, picked, steps, out);
+    step_borrowed<float>(map, action, start, rows, picked, steps, out);
   } else {
-    step<double>(map, action, start, rows, picked, steps, out);
+    step_borrowed<double>(map, action, start, rows, picked, steps, out);
   }
   Py_RETURN_TRUE;
   END_HANDLE_TH_ERRORS
@@ -167,9 +130,9 @@ PyObject* vjp_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!take_steps(dt, batch, horizon, steps)) Py_RETURN_FALSE;
   if (row_of(map).one_dt && steps.step_stride != 0) Py_RETURN_FALSE;
   if (action.type() == 'f') {
-    vjp<float>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
+    vjp_borrowed<float>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
   } else {
-    vjp<double>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
+    vjp_borrowed<double>(map, upstream, rows, picked, steps, args[7] == Py_True, action, start);
   }
   Py_RETURN_TRUE;
   END_HANDLE_TH_ERRORS

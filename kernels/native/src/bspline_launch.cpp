@@ -11,6 +11,7 @@
 #include "bspline.h"
 #include "instruction_set.h"
 #include "kept_memory.h"
+#include "optional_tensors.h"
 
 namespace traj_integrator {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using at::Tensor;
 
 // Elements below which a second thread costs more than it saves.
-constexpr int64_t kGrainElements = 32768;
+constexpr int64_t kSplineGrainElements = 32768;
 
 template <class Problem>
 struct Loops;
@@ -49,7 +50,7 @@ template <class Problem>
 void run(const Problem& problem, int64_t batch) {
   static const SplineLoop<Problem> loop = spline_loop<Problem>();
   const SplineShape& shape = problem.shape;
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, shape.rows() * shape.dof));
+  const int64_t grain = std::max<int64_t>(1, kSplineGrainElements / std::max<int64_t>(1, shape.rows() * shape.dof));
   at::parallel_for(0, batch, grain, [&](int64_t begin, int64_t end) {
     thread_local std::vector<double> scratch;
     const size_t size = static_cast<size_t>(spline_scratch(shape));
@@ -115,7 +116,6 @@ int64_t contiguous_rows(const SplineEnd& end, at::ScalarType dtype, int64_t dof,
   return count;
 }
 
-bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
 
 template <class Function>
 void with_scalar(at::ScalarType dtype, Function&& function) {

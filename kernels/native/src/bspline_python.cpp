@@ -2,9 +2,9 @@
 
 #include <torch/csrc/Exceptions.h>
 
-#include <optional>
-
 #include "bspline_launch.h"
+#include "interpreter_lock.h"
+#include "optional_tensors.h"
 #include "python_arguments.h"
 #include "spline_autograd.h"
 
@@ -12,60 +12,40 @@ namespace traj_integrator {
 namespace {
 
 using at::Tensor;
-using MaybeTensor = std::optional<Tensor>;
-using Four = std::array<MaybeTensor, 4>;
-using Nine = std::array<MaybeTensor, 9>;
+using MaybeFour = std::array<MaybeTensor, 4>;
+using MaybeNine = std::array<MaybeTensor, 9>;
 
-Tensor value(const MaybeTensor& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
-
-template <size_t N>
-std::array<Tensor, N> values(const std::array<MaybeTensor, N>& tensors) {
-  std::array<Tensor, N> result;
-  for (size_t k = 0; k < N; ++k) result[k] = value(tensors[k]);
-  return result;
-}
-
-template <size_t N>
-std::array<MaybeTensor, N> maybe(const std::array<Tensor, N>& tensors) {
-  std::array<MaybeTensor, N> result;
-  for (size_t k = 0; k < N; ++k) {
-    if (tensors[k].defined()) result[k] = tensors[k];
-  }
-  return result;
-}
-
-Four forward(const SplineForm& form, const Tensor& action, const Four& start, const MaybeTensor& start_index,
-             const Four& goal, const MaybeTensor& goal_index, const Tensor& dt, const std::optional<Four>& out) {
+MaybeFour spline_forward(const SplineForm& form, const Tensor& action, const MaybeFour& start, const MaybeTensor& start_index,
+             const MaybeFour& goal, const MaybeTensor& goal_index, const Tensor& dt, const std::optional<MaybeFour>& out) {
   pybind11::gil_scoped_release released;
   return maybe(launch_spline_forward(form, action, {values(start), value(start_index)},
-                                     {values(goal), value(goal_index)}, dt, values(out.value_or(Four{}))));
+                                     {values(goal), value(goal_index)}, dt, values(out.value_or(MaybeFour{}))));
 }
 
-Nine vjp(const SplineForm& form, const Four& upstream, const MaybeTensor& start_index, const MaybeTensor& goal_index,
+MaybeNine spline_vjp(const SplineForm& form, const MaybeFour& upstream, const MaybeTensor& start_index, const MaybeTensor& goal_index,
          const Tensor& dt, int64_t start_rows, int64_t goal_rows, int64_t points, const std::array<bool, 9>& needs,
-         const std::optional<Nine>& out) {
+         const std::optional<MaybeNine>& out) {
   pybind11::gil_scoped_release released;
   return maybe(launch_spline_vjp(form, values(upstream), value(start_index), value(goal_index), dt, start_rows, goal_rows,
-                                 points, needs, values(out.value_or(Nine{}))));
+                                 points, needs, values(out.value_or(MaybeNine{}))));
 }
 
-Tensor dt_gradient(const SplineForm& form, const Four& upstream, const Tensor& action, const Four& start,
-                   const MaybeTensor& start_index, const Four& goal, const MaybeTensor& goal_index, const Tensor& dt) {
+Tensor spline_dt_gradient(const SplineForm& form, const MaybeFour& upstream, const Tensor& action, const MaybeFour& start,
+                   const MaybeTensor& start_index, const MaybeFour& goal, const MaybeTensor& goal_index, const Tensor& dt) {
   pybind11::gil_scoped_release released;
   return launch_spline_dt_gradient(form, values(upstream), action, {values(start), value(start_index)},
                                    {values(goal), value(goal_index)}, dt);
 }
 
-PyObject* python_vjp = nullptr;  // owned
+PyObject* python_spline_vjp = nullptr;  // owned
 
 // The operators' vjp in Python: (upstream, start_index, goal_index, dt, start_rows, goal_rows, points, needs, degree, steps,
 // layout) -> gradients.
-std::array<Tensor, 9> vjp_in_python(const SplineVjpArguments& a) {
+std::array<Tensor, 9> spline_vjp_in_python(const SplineVjpArguments& a) {
   namespace py = pybind11;
   const py::gil_scoped_acquire lock;
-  const auto maybe_one = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
-  const py::object found = py::reinterpret_borrow<py::object>(python_vjp)(
-      maybe(a.upstream), maybe_one(a.start_index), maybe_one(a.goal_index), a.dt, a.start_rows, a.goal_rows, a.points,
+  const py::object found = py::reinterpret_borrow<py::object>(python_spline_vjp)(
+      maybe(a.upstream), maybe(a.start_index), maybe(a.goal_index), a.dt, a.start_rows, a.goal_rows, a.points,
       a.needs, a.form.degree, a.form.steps, a.form.ignores_last ? "curobo" : "tight");
   std::array<Tensor, 9> gradients;
   size_t k = 0;
@@ -102,10 +82,10 @@ PyObject* spline_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   arguments.form = pybind11::handle(args[0]).cast<SplineForm>();
   Outputs outputs;
   try {
-    std::optional<pybind11::gil_scoped_release> released;
-    if (points.numel() >= kReleaseElements) released.emplace();
-    check(arguments);
-    outputs = differentiable_spline(arguments);
+    without_interpreter_lock(points.numel(), [&] {
+      check(arguments);
+      outputs = differentiable_spline(arguments);
+    });
   } catch (const c10::Error&) {
     Py_RETURN_NONE;  // the general way raises it with the names of the Python arguments
   }
@@ -119,12 +99,12 @@ void add_splines(pybind11::module_& module) {
                              const Tensor& state_weights) {
         return SplineForm{degree, steps, head, ignores_last, weights, state_weights};
       }));
-  module.def("spline_forward", &forward);
-  module.def("spline_vjp", &vjp);
-  module.def("spline_dt_gradient", &dt_gradient);
+  module.def("spline_forward", &spline_forward);
+  module.def("spline_vjp", &spline_vjp);
+  module.def("spline_dt_gradient", &spline_dt_gradient);
   module.def("set_general_spline_vjp", [](const pybind11::object& vjp) {
-    python_vjp = vjp.inc_ref().ptr();
-    set_general_spline_vjp(&vjp_in_python);
+    python_spline_vjp = vjp.inc_ref().ptr();
+    set_general_spline_vjp(&spline_vjp_in_python);
   }, "What computes gradients of splines that are differentiated again, batched or traced.");
 }
 

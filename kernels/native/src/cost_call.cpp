@@ -1,24 +1,18 @@
 #include "cost_call.h"
 
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/utils/pybind.h>
 
-#include <algorithm>
 #include <array>
-#include <optional>
 
-#include "bspline_launch.h"
 #include "borrowed_array.h"
+#include "bspline_launch.h"
+#include "interpreter_lock.h"
 #include "quadratic_cost.h"
 
 namespace traj_integrator {
 namespace {
 
 constexpr size_t kTermFields = 6;
-// Number of elements from which on the GIL is released.
-constexpr int64_t kReleaseElements = 4096;
-
-bool is_real(char type) { return type == 'f' || type == 'd'; }
 
 template <size_t N>
 bool take_all(PyObject* tuple, std::array<BorrowedArray, N>& arrays, size_t first, bool writable = false) {
@@ -34,11 +28,6 @@ RealArray real_array(const BorrowedArray& array) {
   return {array.data<void>(), array.type() == 'd'};
 }
 
-template <class Index>
-bool rows_are_within(const Index* index, int64_t batch, int64_t rows) {
-  return std::all_of(index, index + batch, [rows](Index row) { return row >= 0 && row < rows; });
-}
-
 // The rows of start or goal; `any` tells whether any are given.
 bool take_end(const std::array<BorrowedArray, kStartRows>& given, const BorrowedArray& index, int64_t batch, int64_t dof,
               EndRows& end, bool& any) {
@@ -51,12 +40,7 @@ bool take_end(const std::array<BorrowedArray, kStartRows>& given, const Borrowed
     end.rows[k] = real_array(given[k]);
     any = true;
   }
-  if (!index.present()) return end.count == 1 || end.count == batch;
-  if (!any) return true;
-  if (index.dims() != 1 || index.size(0) != batch) return false;
-  end.index = {index.data<void>(), index.type() == 'l'};
-  if (index.type() == 'l') return rows_are_within(index.data<int64_t>(), batch, end.count);
-  return index.type() == 'i' && rows_are_within(index.data<int32_t>(), batch, end.count);
+  return (index.present() && !any) || take_index(index, batch, end.count, end.index);
 }
 
 // [D], [H, D] or [B, H, D].
@@ -90,15 +74,6 @@ bool take_term(const std::array<BorrowedArray, kTermFields>& given, const CostPr
          take_row(given[2], problem, true, term.terminal_weight) &&
          take_row(given[3], problem, false, term.limit_weight) && take_row(given[4], problem, false, term.lower) &&
          take_row(given[5], problem, false, term.upper);
-}
-
-bool take_steps(const BorrowedArray& dt, const CostProblem& problem, StepLengths& steps) {
-  if (!dt.present() || dt.type() != 'd' || dt.dims() != 2) return false;
-  const int64_t rows = dt.size(0), columns = dt.size(1);
-  if ((rows != 1 && rows != problem.batch) || (columns != 1 && columns != problem.action_horizon)) return false;
-  const bool one = problem.is_spline || row_of(problem.map).one_dt;
-  steps = {dt.data<double>(), rows == 1 ? 0 : columns, columns == 1 ? 0 : 1};
-  return !one || columns == 1;
 }
 
 }  // namespace
@@ -141,7 +116,8 @@ PyObject* quadratic_cost_into(PyObject*, PyObject* const* args, Py_ssize_t count
     problem.map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
     problem.horizon = output_horizon(problem.map, problem.action_horizon);
   }
-  if (!take_steps(dt, problem, problem.dt)) Py_RETURN_FALSE;
+  if (!take_steps(dt, problem.batch, problem.action_horizon, problem.dt)) Py_RETURN_FALSE;
+  if (problem.dt.step_stride != 0 && (problem.is_spline || row_of(problem.map).one_dt)) Py_RETURN_FALSE;
   for (size_t k = 0; k < terms.size(); ++k) {
     if (!take_term(terms[k], problem, problem.terms[k])) Py_RETURN_FALSE;
   }
@@ -161,11 +137,7 @@ PyObject* quadratic_cost_into(PyObject*, PyObject* const* args, Py_ssize_t count
     if (k >= kStartRows && !has_goal) Py_RETURN_FALSE;
     problem.grad_end[k] = grad_ends[k].data<double>();
   }
-  {
-    std::optional<pybind11::gil_scoped_release> released;
-    if (problem.batch * problem.horizon * problem.dof >= kReleaseElements) released.emplace();
-    quadratic_cost(problem);
-  }
+  without_interpreter_lock(problem.batch * problem.horizon * problem.dof, [&] { quadratic_cost(problem); });
   Py_RETURN_TRUE;
   END_HANDLE_TH_ERRORS
 }

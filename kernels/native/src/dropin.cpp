@@ -2,13 +2,12 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "autograd.h"
+#include "interpreter_lock.h"
 #include "problem.h"
 #include "python_arguments.h"
 
@@ -114,9 +113,7 @@ PyObject* step_with_buffers(PyObject*, PyObject* const* args, Py_ssize_t count) 
   if (buffers.gradient.defined() && !is_buffer(buffers.gradient, action, action.size(1))) Py_RETURN_NONE;
   Outputs outputs;
   try {
-    std::optional<pybind11::gil_scoped_release> released;
-    if (action.numel() >= kReleaseElements) released.emplace();
-    outputs = differentiable_step(arguments, &buffers);
+    without_interpreter_lock(action.numel(), [&] { outputs = differentiable_step(arguments, &buffers); });
   } catch (const c10::Error&) {
     Py_RETURN_NONE;
   }

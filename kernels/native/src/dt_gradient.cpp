@@ -10,7 +10,7 @@
 namespace traj_integrator {
 namespace {
 
-constexpr int64_t kGrainElements = 4096;  // elements below which a second thread costs more than it saves
+constexpr int64_t kGradientGrainElements = 4096;  // elements below which a second thread costs more than it saves
 
 // The memory that a thread needs for one trajectory: rows [H, D] of the outputs, and running sums from the last row
 // back.
@@ -234,7 +234,7 @@ void dt_gradient(const DtGradientProblem<Scalar>& problem, double* result) {
   std::vector<double> rows(each_trajectory ? 0 : static_cast<size_t>(problem.batch * columns));
   double* const into = each_trajectory ? result : rows.data();
 
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, problem.action_horizon * problem.dof));
+  const int64_t grain = std::max<int64_t>(1, kGradientGrainElements / std::max<int64_t>(1, problem.action_horizon * problem.dof));
   at::parallel_for(0, problem.batch, grain, [&](int64_t begin, int64_t end) {
     Scratch<Scalar> scratch(output_horizon(problem.map, problem.action_horizon), problem.dof);
     std::vector<double> by_steps(static_cast<size_t>(steps));

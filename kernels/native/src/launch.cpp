@@ -10,6 +10,7 @@
 #include "compute.h"
 #include "dt_gradient.h"
 #include "kept_memory.h"
+#include "optional_tensors.h"
 #include "problem.h"
 
 namespace traj_integrator {
@@ -58,7 +59,6 @@ StartIndex start_index(const at::Tensor& index) {
   return {index.const_data_ptr(), index.scalar_type() == at::kLong};
 }
 
-bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
 
 void check_dtype(const at::Tensor& tensor) {
   const at::ScalarType dtype = tensor.scalar_type();
@@ -79,7 +79,7 @@ void set_start(Problem& problem, const OptionalTensors& start, const at::Tensor&
 }
 
 template <class Scalar>
-void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start, const at::Tensor& index,
+void run_forward(ControlMap map, const at::Tensor& action, const OptionalTensors& start, const at::Tensor& index,
              const at::Tensor& dt, const Outputs& outputs) {
   ForwardProblem<Scalar> problem{};
   problem.map = map;
@@ -93,7 +93,7 @@ void forward(ControlMap map, const at::Tensor& action, const OptionalTensors& st
 }
 
 template <class Scalar>
-void vjp(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index, const at::Tensor& dt,
+void run_vjp(ControlMap map, const OptionalTensors& upstream, const at::Tensor& index, const at::Tensor& dt,
                int64_t action_horizon, bool truncate_terminal, int64_t batch, std::array<at::Tensor, 5>& gradients) {
   VjpProblem<Scalar> problem{};
   problem.map = map;
@@ -160,7 +160,7 @@ std::pair<OptionalTensors, at::Tensor> checked_start(const at::Tensor& action, c
 }
 
 template <class Scalar>
-void dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
+void run_dt_gradient(ControlMap map, const OptionalTensors& upstream, const at::Tensor& action,
                  const OptionalTensors& start, const at::Tensor& index, const at::Tensor& dt, double* result) {
   DtGradientProblem<Scalar> problem{};
   problem.map = map;
@@ -219,9 +219,9 @@ Outputs launch_forward(ControlMap map, const at::Tensor& action, const OptionalT
   }
   const at::Tensor steps = contiguous_double(dt, batch, horizon);
   if (actions.scalar_type() == at::kFloat) {
-    forward<float>(map, actions, rows, checked, steps, outputs);
+    run_forward<float>(map, actions, rows, checked, steps, outputs);
   } else {
-    forward<double>(map, actions, rows, checked, steps, outputs);
+    run_forward<double>(map, actions, rows, checked, steps, outputs);
   }
   return outputs;
 }
@@ -269,9 +269,9 @@ std::array<at::Tensor, 5> launch_vjp(ControlMap map, const OptionalTensors& upst
   const at::Tensor checked = checked_index(index, batch, pool);
   const at::Tensor steps = contiguous_double(dt, batch, action_horizon);
   if (like.scalar_type() == at::kFloat) {
-    vjp<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
+    run_vjp<float>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
   } else {
-    vjp<double>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
+    run_vjp<double>(map, contiguous, checked, steps, action_horizon, truncate_terminal, batch, gradients);
   }
   return gradients;
 }
@@ -291,9 +291,9 @@ at::Tensor launch_dt_gradient(ControlMap map, const OptionalTensors& upstream, c
       checked_upstream(upstream, {batch, output_horizon(map, horizon), dof}, action.scalar_type());
   const at::Tensor result = empty(dt.sizes(), steps);
   if (actions.scalar_type() == at::kFloat) {
-    dt_gradient<float>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
+    run_dt_gradient<float>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
   } else {
-    dt_gradient<double>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
+    run_dt_gradient<double>(map, gradients, actions, rows, checked, steps, result.mutable_data_ptr<double>());
   }
   return result;
 }

@@ -4,7 +4,6 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 namespace traj_integrator {
 
@@ -20,8 +19,7 @@ inline bool is_plain(const at::Tensor& tensor) {
 // Whether no mode is active that has to see torch's operators: tracing, torch.func, fake tensors, Python dispatch.
 inline bool no_mode_is_active() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  return (keys.included_ - c10::default_included_set).empty() && !torch::jit::tracer::isTracing() &&
-         !at::impl::torch_function_mode_enabled();
+  return (keys.included_ - c10::default_included_set).empty() && !at::impl::torch_function_mode_enabled();
 }
 
 }  // namespace traj_integrator

@@ -8,11 +8,12 @@
 #include <cmath>
 
 #include "autograd.h"
+#include "borrowed_calls.h"
 #include "bspline_python.h"
 #include "cost_call.h"
 #include "instruction_set.h"
 #include "kept_memory.h"
-#include "borrowed_calls.h"
+#include "interpreter_lock.h"
 #include "python_arguments.h"
 
 namespace traj_integrator {
@@ -22,13 +23,10 @@ using at::Tensor;
 
 PyTypeObject* trajectory_type = nullptr;  // the NamedTuple that `step` returns, owned
 
-Tensor value(const MaybeTensor& tensor) { return tensor.has_value() ? *tensor : Tensor(); }
-
 Outputs forward(int64_t map, const Tensor& action, const std::array<MaybeTensor, 4>& start, const MaybeTensor& start_index,
                 const Tensor& dt, const std::optional<Outputs>& out) {
   pybind11::gil_scoped_release released;
-  const OptionalTensors rows{value(start[0]), value(start[1]), value(start[2]), value(start[3])};
-  return launch_forward(static_cast<ControlMap>(map), action, rows, value(start_index), dt, out ? &*out : nullptr);
+  return launch_forward(static_cast<ControlMap>(map), action, values(start), value(start_index), dt, out ? &*out : nullptr);
 }
 
 std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& upstream,
@@ -37,14 +35,8 @@ std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& up
                                      const std::array<bool, 5>& needs, bool truncate_terminal_gradient,
                                      const MaybeTensor& out) {
   pybind11::gil_scoped_release released;
-  const OptionalTensors given{value(upstream[0]), value(upstream[1]), value(upstream[2]), value(upstream[3])};
-  const auto gradients = launch_vjp(static_cast<ControlMap>(map), given, value(start_index), dt, start_rows,
-                                          action_horizon, needs, truncate_terminal_gradient, value(out));
-  std::array<MaybeTensor, 5> result;
-  for (size_t k = 0; k < 5; ++k) {
-    if (gradients[k].defined()) result[k] = gradients[k];
-  }
-  return result;
+  return maybe(launch_vjp(static_cast<ControlMap>(map), values(upstream), value(start_index), dt, start_rows,
+                          action_horizon, needs, truncate_terminal_gradient, value(out)));
 }
 
 }  // namespace
@@ -95,9 +87,10 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
   Outputs outputs;
   try {
-    std::optional<pybind11::gil_scoped_release> released;
-    if (action.numel() >= kReleaseElements) released.emplace();
-    outputs = differentiable_step({map, std::move(action), std::move(start), std::move(start_index), std::move(dt), truncate});
+    without_interpreter_lock(action.numel(), [&] {
+      outputs = differentiable_step(
+          {map, std::move(action), std::move(start), std::move(start_index), std::move(dt), truncate});
+    });
   } catch (const c10::Error&) {
     Py_RETURN_NONE;  // the general way raises it with the names of the Python arguments
   }
@@ -126,12 +119,10 @@ PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (recorded) Py_RETURN_NONE;
   }
   Tensor gradient;
-  {
-    std::optional<pybind11::gil_scoped_release> released;
-    if (action.numel() >= kReleaseElements) released.emplace();
-    gradient = launch_dt_gradient(static_cast<ControlMap>(PyLong_AsLongLong(args[0])), upstream, action, start,
-                                  start_index, dt);
-  }
+  const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
+  without_interpreter_lock(action.numel(), [&] {
+    gradient = launch_dt_gradient(map, upstream, action, start, start_index, dt);
+  });
   return THPVariable_Wrap(std::move(gradient));
   END_HANDLE_TH_ERRORS
 }
@@ -142,12 +133,9 @@ PyObject* python_vjp = nullptr;  // owned
 Gradients vjp_in_python(const VjpArguments& a) {
   namespace py = pybind11;
   const py::gil_scoped_acquire lock;
-  const auto maybe = [](const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; };
-  std::array<MaybeTensor, 4> upstream;
-  for (size_t k = 0; k < 4; ++k) upstream[k] = maybe(a.upstream[k]);
   const int64_t rows = *std::max_element(a.start_rows.begin(), a.start_rows.end());
   const py::object found = py::reinterpret_borrow<py::object>(python_vjp)(
-      static_cast<int64_t>(a.map), upstream, maybe(a.start_index), a.dt, rows, a.action_horizon, a.needs,
+      static_cast<int64_t>(a.map), maybe(a.upstream), maybe(a.start_index), a.dt, rows, a.action_horizon, a.needs,
       a.truncate_terminal_gradient);
   Gradients gradients;
   size_t k = 0;

@@ -9,9 +9,6 @@
 
 namespace traj_integrator {
 
-// Number of elements from which on the GIL is released.
-constexpr int64_t kReleaseElements = 4096;
-
 // None counts as an undefined tensor; returns false if the object is neither None nor a plain tensor on the CPU.
 inline bool unpack(PyObject* object, at::Tensor& tensor) {
   if (object == Py_None) return true;

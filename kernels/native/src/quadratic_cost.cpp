@@ -11,7 +11,7 @@ namespace traj_integrator {
 namespace {
 
 // Elements below which a second thread costs more than it saves.
-constexpr int64_t kGrainElements = 8192;
+constexpr int64_t kCostGrainElements = 8192;
 // Number of doubles of one output that are processed at a time: four outputs, actions and gradients stay in the inner
 // caches.
 constexpr int64_t kTileElements = 1024;
@@ -212,7 +212,7 @@ void run(const CostProblem& problem, const Calls& calls) {
   if (!any) return zero_results<Scalar>(problem);
 
   const int64_t most = std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, size));
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, size));
+  const int64_t grain = std::max<int64_t>(1, kCostGrainElements / std::max<int64_t>(1, size));
   at::parallel_for(0, problem.batch, grain, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> memory;
     // Loops that keep rows in registers may read up to a row behind an array.

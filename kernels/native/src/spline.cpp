@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bspline_tables.h"
+#include "optional_tensors.h"
 #include "spline_autograd.h"
 
 namespace traj_integrator {
@@ -14,13 +15,6 @@ namespace {
 
 using at::Tensor;
 using Four = std::array<Tensor, 4>;
-
-bool any_defined(const Four& tensors) {
-  return tensors[0].defined() || tensors[1].defined() || tensors[2].defined() || tensors[3].defined();
-}
-
-Tensor tangent(const Tensor& tensor) { return tensor.defined() ? tensor._fw_grad(/*level=*/0) : tensor; }
-Tensor primal(const Tensor& tensor) { return tangent(tensor).defined() ? tensor._fw_primal(/*level=*/0) : tensor; }
 
 // The tangent of the rows is the map of the tangents.
 Four with_tangents(const SplineArguments& a) {

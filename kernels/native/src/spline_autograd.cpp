@@ -6,8 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
-
+#include "optional_tensors.h"
 #include "plain.h"
 
 namespace traj_integrator {
@@ -16,21 +15,10 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using MaybeTensor = std::optional<Tensor>;
 using Four = std::array<Tensor, 4>;
 using Nine = std::array<Tensor, 9>;
 
-GeneralSplineVjp general_vjp = nullptr;
-
-MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
-
-template <class Tensors>
-bool any_defined(const Tensors& tensors) {
-  for (const Tensor& tensor : tensors) {
-    if (tensor.defined()) return true;
-  }
-  return false;
-}
+GeneralSplineVjp general_spline_vjp = nullptr;
 
 // Rows of the tensors that are defined, which have as many; -1: there are none.
 int64_t rows_of(const Four& rows) {
@@ -163,7 +151,7 @@ Nine differentiable_spline_vjp(const SplineVjpArguments& a) {
     return launch_spline_vjp(a.form, a.upstream, a.start_index, a.goal_index, a.dt, a.start_rows, a.goal_rows, a.points,
                              a.needs, {});
   }
-  if (general_vjp != nullptr) return general_vjp(a);
+  if (general_spline_vjp != nullptr) return general_spline_vjp(a);
   const auto& g = a.upstream;
   variable_list results = SplineVjpFunction::apply(maybe(g[0]), maybe(g[1]), maybe(g[2]), maybe(g[3]), &a);
   Nine gradients;
@@ -173,7 +161,7 @@ Nine differentiable_spline_vjp(const SplineVjpArguments& a) {
   return gradients;
 }
 
-void set_general_spline_vjp(GeneralSplineVjp vjp) { general_vjp = vjp; }
+void set_general_spline_vjp(GeneralSplineVjp vjp) { general_spline_vjp = vjp; }
 
 Four differentiable_spline(const SplineArguments& a) {
   bool recorded = false;

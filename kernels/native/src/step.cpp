@@ -19,21 +19,16 @@ at::Tensor seconds(double dt) {
   return tensor;
 }
 
-const at::Tensor& tangent_of(const at::Tensor& tensor) { return tensor._fw_grad(/*level=*/0); }
-bool has_tangent(const at::Tensor& tensor) { return tensor.defined() && tangent_of(tensor).defined(); }
-at::Tensor tangent(const at::Tensor& tensor) { return tensor.defined() ? tangent_of(tensor) : tensor; }
-at::Tensor primal(const at::Tensor& tensor) { return has_tangent(tensor) ? tensor._fw_primal(/*level=*/0) : tensor; }
-
 bool any_tangent(const StepArguments& arguments) {
-  bool any = has_tangent(arguments.action);
-  for (const at::Tensor& rows : arguments.start) any = any || has_tangent(rows);
+  bool any = tangent(arguments.action).defined();
+  for (const at::Tensor& rows : arguments.start) any = any || tangent(rows).defined();
   return any;
 }
 
 // The maps are linear: the tangent of the outputs is the map of the tangents.
 Outputs step_forward_mode(const StepArguments& arguments) {
   StepArguments moved = arguments, still = arguments;
-  moved.action = has_tangent(arguments.action) ? tangent_of(arguments.action) : at::zeros_like(arguments.action);
+  moved.action = tangent(arguments.action).defined() ? tangent(arguments.action) : at::zeros_like(arguments.action);
   still.action = primal(arguments.action);
   for (size_t k = 0; k < 4; ++k) {
     moved.start[k] = tangent(arguments.start[k]);
@@ -64,7 +59,7 @@ at::Tensor as_rows_and_steps(ControlMap map, const at::Tensor& dt) {
 Trajectory step(ControlMap map, const at::Tensor& action, const StartState& start, const at::Tensor& dt,
                 const StepOptions& options) {
   check_start(map, start);
-  TORCH_CHECK_NOT_IMPLEMENTED(!dt.requires_grad() && !has_tangent(dt),
+  TORCH_CHECK_NOT_IMPLEMENTED(!dt.requires_grad() && !tangent(dt).defined(),
                               "dt: the C++ functions have no derivative with respect to dt; detach it, or use the Python "
                               "functions");
   const StepArguments arguments{map,
