@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.extremes import bernstein, control_points_within, extremes, surely_within
-from traj_integrator_ros.execution.limits import Limits, first_violation
+from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion
 
 
@@ -67,7 +67,7 @@ def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else
         bound = largest[order] * share
         if not (bound > 0).all():
             continue
-        found = first_violation(motion, Limits(**{quantity: bound}))
+        found = worst_violation(motion, Limits(**{quantity: bound}))
         excused = np.zeros(2, bool) if order == 3 else begin[order] >= largest[order] * (1 - 1e-9)
         expected = share > 1.0001 or bool(excused.all())
         if share < 0.9999 and not excused.any():
@@ -85,26 +85,26 @@ def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else
 def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
     # 0 at both ends with velocity 1 in and out: the position peaks in between, where no point is.
     motion = Motion(np.array([0.0, 1.0]), np.array([[[0.0, 0.0], [0.0, 4.0], [0.0, -4.0]]]))
-    found = first_violation(motion, Limits(position_max=np.array([1.0, 0.9])))
+    found = worst_violation(motion, Limits(position_max=np.array([1.0, 0.9])))
     assert (found.joint, found.quantity, found.bound) == (1, "position", 0.9)
     assert found.time == pytest.approx(0.5) and found.value == pytest.approx(1.0)
-    assert first_violation(motion, Limits(position_max=np.array([1.0, 1.0]))) is None
+    assert worst_violation(motion, Limits(position_max=np.array([1.0, 1.0]))) is None
     turned = Motion(motion.knots, -motion.coefficients)
-    below = first_violation(turned, Limits(position_min=np.array([-1.0, -0.9]), position_max=np.ones(2)))
+    below = worst_violation(turned, Limits(position_min=np.array([-1.0, -0.9]), position_max=np.ones(2)))
     assert (below.joint, below.bound) == (1, -0.9) and below.value == pytest.approx(-1.0)
 
 
 def test_what_the_robot_does_already_is_not_planned():
     moving = Motion(np.array([0.0, 1.0, 2.0]), np.array([[[0.0], [2.0], [-0.5]], [[1.5], [1.0], [0.0]]]))
-    assert first_violation(moving, Limits(velocity=np.array([1.0]))) is None
+    assert worst_violation(moving, Limits(velocity=np.array([1.0]))) is None
     faster = Motion(np.array([0.0, 1.0]), np.array([[[0.0], [2.0], [0.5]]]))
-    assert first_violation(faster, Limits(velocity=np.array([1.0]))).value == pytest.approx(3)
+    assert worst_violation(faster, Limits(velocity=np.array([1.0]))).value == pytest.approx(3)
 
 
 def test_infinite_and_missing_limits_are_none():
     motion = a_motion(3, 3, 2, 0)
-    assert first_violation(motion, Limits()) is None
-    assert first_violation(motion, Limits(velocity=np.full(2, np.inf), jerk=np.full(2, np.inf))) is None
+    assert worst_violation(motion, Limits()) is None
+    assert worst_violation(motion, Limits(velocity=np.full(2, np.inf), jerk=np.full(2, np.inf))) is None
 
 
 def test_the_quick_look_never_misses_a_violation():

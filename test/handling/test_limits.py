@@ -26,18 +26,18 @@ def still(batch: int = 3, horizon: int = 4) -> Trajectory:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "joint", "value", "limit"),
+    ("quantity", "joint", "value", "limit", "more"),
     [
-        ("position", 0, 2.5, 2.0),
-        ("position", 0, -1.5, -1.0),
-        ("velocity", 1, 2.5, 2.0),
-        ("velocity", 1, -2.5, 2.0),
-        ("acceleration", 0, -3.1, 3.0),
-        ("jerk", 1, 6.1, 6.0),
+        ("position", 0, 2.5, 2.0, "0.5"),
+        ("position", 0, -1.5, -1.0, "0.5"),
+        ("velocity", 1, 2.5, 2.0, "25 %"),
+        ("velocity", 1, -2.5, -2.0, "25 %"),
+        ("acceleration", 0, -3.1, -3.0, "3.33 %"),
+        ("jerk", 1, 6.1, 6.0, "1.67 %"),
     ],
 )
 def test_a_violation_is_found_with_its_joint_row_step_value_and_limit(
-    quantity: str, joint: int, value: float, limit: float
+    quantity: str, joint: int, value: float, limit: float, more: str
 ) -> None:
     trajectory = still()
     getattr(trajectory, quantity)[2, 3, joint] = value
@@ -45,7 +45,16 @@ def test_a_violation_is_found_with_its_joint_row_step_value_and_limit(
     assert found is not None
     assert (found.quantity, found.joint, found.row, found.step) == (quantity, NAMES[joint], 2, 3)
     assert (found.value, found.limit) == (pytest.approx(value), limit)
-    assert str(found) == f"{quantity} of {NAMES[joint]}: limit {limit:g}, got {value:g} at step 3 of trajectory 2"
+    place = f"at step 3 of trajectory 2 ({value:g} of {limit:g})"
+    assert str(found) == f"{quantity} of {NAMES[joint]} exceeds its limit by {more} {place}"
+
+
+def test_the_worst_of_several_violations_is_named() -> None:
+    trajectory = still()
+    trajectory.position[0, 1, 0], trajectory.velocity[1, 2, 1], trajectory.jerk[2, 3, 1] = 2.1, -2.5, 7.2
+    assert (find_violation(trajectory, LIMITS).quantity, find_violation(trajectory, LIMITS).step) == ("velocity", 2)
+    trajectory.jerk[2, 2, 0] = -9.0
+    assert str(find_violation(trajectory, LIMITS)).startswith("jerk of a exceeds its limit by")
 
 
 @pytest.mark.parametrize("start_row", [0, 1])

@@ -174,7 +174,9 @@ def test_violated_limits_refuse_integrate_with_the_numbers_where_they_are_to_rej
         client.set_parameters(limits__action="reject")
         response = client.integrate(message)
         assert not response.success
-        assert response.message == "limits_violated: velocity of joint_a: limit 1, got 2 at step 1 of trajectory 0"
+        assert response.message == (
+            "limits_violated: velocity of joint_a exceeds its limit by 100 % at step 1 of trajectory 0 (2 of 1)"
+        )
         before = int(client.counts()["rejected.limits_violated"])
         client.trajectories.clear()
         client.sequences.publish(message)

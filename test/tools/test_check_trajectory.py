@@ -96,7 +96,7 @@ def test_limits_of_a_parameter_file_count(tool: Tool, tmp_path: Path, table: Pat
     (tmp_path / "robot.yaml").write_text(PARAMETERS)
     result = tool("check_trajectory", table, "--params", "robot.yaml", "--moving-end")
     assert result.returncode == 1
-    assert "limits: velocity of arm_a: expected at most 0.3 rad/s, got 0.5 at 0.6 s" in result.stdout
+    assert "limits: velocity of arm_a: expected at most 0.3 rad/s, got 0.5 (66.7 % too much) at 0.6 s" in result.stdout
     assert "arm_b" not in result.stdout
 
 

@@ -12,8 +12,6 @@ from .motion import Motion
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """By order of derivative."""
-_HALVINGS = 24
-"""Most halvings of a polynomial: each narrows its bounds fourfold, so more would exceed double precision."""
 
 
 def extremes(motion: Motion) -> np.ndarray:
@@ -80,27 +78,6 @@ def bernstein(coefficients: np.ndarray, steps: np.ndarray, order: int) -> np.nda
     return _to_bernstein(degree, order) @ (coefficients[:, order:] * powers[:, :, None])
 
 
-def leaves_bounds(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
-    """Which polynomials, given by control points `[M, n + 1]`, leave their bounds `[M]` somewhere: bool `[M]`.
-
-    A polynomial is halved as long as its control points exceed a bound that its ends keep.
-    """
-    result = np.zeros(len(control), bool)
-    index = np.arange(len(control))
-    left, right = _halves(control.shape[1] - 1)
-    for _ in range(_HALVINGS):
-        outer = control[:, [0, -1]]
-        beyond = (outer.max(axis=1) > highest[index]) | (outer.min(axis=1) < lowest[index])
-        result[index[beyond]] = True
-        open_ = (control.max(axis=1) > highest[index]) | (control.min(axis=1) < lowest[index])
-        open_ &= ~result[index]
-        if not open_.any():
-            break
-        control, index = control[open_], index[open_]
-        control, index = np.concatenate([control @ left.T, control @ right.T]), np.concatenate([index, index])
-    return result
-
-
 def _greatest(motion: Motion, control: np.ndarray, order: int, joint: int, sign: float) -> float:
     """The greatest value of sign x derivative; only pieces whose bound exceeds the value found so far are solved."""
     reached = float(control[:, [0, -1]].max())
@@ -142,12 +119,3 @@ def _all_to_bernstein(degree: int) -> tuple[np.ndarray, np.ndarray]:
     orders = range(min(degree + 1, len(QUANTITIES)))
     parts = [np.pad(_to_bernstein(degree, order), ((0, 0), (order, 0))) for order in orders]
     return np.concatenate(parts), np.repeat(orders, [len(part) for part in parts])
-
-
-@lru_cache(maxsize=16)
-def _halves(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """De Casteljau's matrices at one half: from control points to those of the first and of the second half."""
-    left = np.zeros((degree + 1, degree + 1))
-    for i in range(degree + 1):
-        left[i, : i + 1] = [comb(i, j) / 2**i for j in range(i + 1)]
-    return left, left[::-1, ::-1].copy()

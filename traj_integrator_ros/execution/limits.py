@@ -8,13 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from . import native
-from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_piece, leaves_bounds, surely_within
+from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_piece, surely_within
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
+_PLATEAU = 1e-7
+"""Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Violation:
-    """The extreme of the first piece of a motion that exceeds a limit."""
+    """Where a joint exceeds a limit most."""
 
     joint: int
     quantity: str
@@ -75,35 +77,69 @@ class Violation:
     """When, s from the motion's start."""
     value: float
     bound: float
-    """The limit itself."""
+    """The limit itself, below 0 where it is the lower one."""
+
+    @property
+    def excess(self) -> float:
+        """See `relative_excess`."""
+        return relative_excess(self.quantity, self.value, self.bound)
+
+    def told(self, joint_name: str, place: str, unit: str = "") -> str:
+        """In words; see `told_excess`."""
+        return told_excess(self.quantity, joint_name, self.value, self.bound, place, unit)
 
 
-def first_violation(motion: Motion, limits: Limits) -> Violation | None:
-    """Find where a motion first exceeds its limits, by the exact extremes of its pieces.
+def relative_excess(quantity: str, value: float, bound: float) -> float:
+    """By how much a value exceeds a limit, relative to it; for positions, whose 0 is anywhere, in rad or m."""
+    beyond = abs(value - bound)
+    if quantity == "position":
+        return beyond
+    return beyond / abs(bound) if bound else float("inf")
+
+
+def shown_excess(quantity: str, value: float, bound: float, unit: str = "") -> str:
+    """`relative_excess` in words: in percent, or for positions in their unit."""
+    excess = relative_excess(quantity, value, bound)
+    return f"{excess:.3g} {unit}".rstrip() if quantity == "position" else f"{100 * excess:.3g} %"
+
+
+def told_excess(quantity: str, joint: str, value: float, bound: float, place: str, unit: str = "") -> str:
+    """In words: what exceeds its limit, by how much, and where."""
+    values = f"{value:.5g} of {bound:g} {unit}".rstrip()
+    return f"{quantity} of {joint} exceeds its limit by {shown_excess(quantity, value, bound, unit)} {place} ({values})"
+
+
+def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
+    """The one of `worst_violations` with the largest excess, None if there is none."""
+    return max(worst_violations(motion, limits), key=lambda found: found.excess, default=None)
+
+
+def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
+    """Where each joint exceeds the limits of each quantity most, by the exact extremes of the motion's pieces.
 
     The start state is where the robot is rather than part of the plan: the first piece may begin outside the limits.
-
-    Returns:
-        The first violation of the first quantity (position, velocity, acceleration, jerk) that has one, or None.
-
     """
     if limits.slackened is None:
-        return None
+        return []
     lows, highs = limits.slackened
     if _surely_keeps(motion, lows, highs):
-        return None
-    steps = motion.steps
-    for order, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        if not (np.isfinite(low).any() or np.isfinite(high).any()):
+        return []
+    found = []
+    for order, quantity in enumerate(QUANTITIES):
+        bounds = limits.of(quantity)
+        if all(bound is None for bound in bounds):
             continue
-        control = bernstein(motion.coefficients, steps, order)  # [N, n + 1, D]
-        lowest, highest = np.tile(low, (len(steps), 1)), np.tile(high, (len(steps), 1))
-        if order < 3:
-            lowest[0], highest[0] = np.minimum(low, control[0, 0]), np.maximum(high, control[0, 0])
-        found = _first_piece(control, lowest, highest)
-        if found is not None:
-            return _violation(motion, limits, order, found, lowest[found], highest[found])
-    return None
+        control = bernstein(motion.coefficients, motion.steps, order)  # [N, n + 1, D]
+        near = (control.max(axis=(0, 1)) > highs[order]) | (control.min(axis=(0, 1)) < lows[order])
+        for joint in np.flatnonzero(near):
+            worst = [
+                _worst(motion, control[:, :, joint], order, int(joint), sign, float(bound[joint]), float(edge[joint]))
+                for sign, bound, edge in zip((-1.0, 1.0), bounds, (lows[order], highs[order]), strict=True)
+                if bound is not None
+            ]
+            beyond = [one for one in worst if one is not None]
+            found += [max(beyond, key=lambda one: one.excess)] if beyond else []
+    return found
 
 
 def _surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
@@ -115,28 +151,20 @@ def _surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
     return control_points_within(motion, lows, highs)  # as a brake at its limits does
 
 
-def _first_piece(control: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> tuple[int, int] | None:
-    """First piece, and a joint, whose polynomial leaves its bounds `[N, D]`."""
-    near = (control.max(axis=1) > highest) | (control.min(axis=1) < lowest)
-    pieces, joints = np.nonzero(near)
-    if not len(pieces):
-        return None
-    leaves = leaves_bounds(control[pieces, :, joints], lowest[near], highest[near])
-    first = int(leaves.argmax())
-    return (int(pieces[first]), int(joints[first])) if leaves[first] else None
-
-
-def _violation(
-    motion: Motion, limits: Limits, order: int, found: tuple[int, int], lowest: float, highest: float
-) -> Violation:
-    piece, joint = found
-    times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
-    excess = np.maximum(values - highest, lowest - values)
-    worst = int(excess.argmax())
-    value = float(values[worst])
-    low, high = limits.of(QUANTITIES[order])
-    bound = high if value > highest or low is None else low
-    if order:
-        bound = high
-    time = float(motion.knots[piece] + times[worst])
-    return Violation(joint, QUANTITIES[order], time, value, float(bound[joint]))
+def _worst(
+    motion: Motion, control: np.ndarray, order: int, joint: int, sign: float, bound: float, slackened: float
+) -> Violation | None:
+    """The value of a derivative of a joint that is furthest beyond a bound with its slack; `sign` 1: the highest."""
+    reach = (sign * control).max(axis=1)  # each piece's values are at most this
+    worst: Violation | None = None
+    for piece in np.argsort(-reach):
+        if reach[piece] <= (sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
+            break
+        times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
+        k = int((sign * values).argmax())
+        may_begin_there = piece == 0 and order < 3
+        allowed = max(sign * slackened, sign * float(control[0, 0])) if may_begin_there else sign * slackened
+        if sign * values[k] > allowed and (worst is None or sign * values[k] > sign * worst.value):
+            time = float(motion.knots[piece] + times[k])
+            worst = Violation(joint, QUANTITIES[order], time, float(values[k]), bound)
+    return worst

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import POSITION_SLACK, RELATIVE_SLACK, Limits, first_violation
+from ..execution.extremes import QUANTITIES
+from ..execution.limits import (
+    POSITION_SLACK,
+    RELATIVE_SLACK,
+    Limits,
+    Violation,
+    relative_excess,
+    told_excess,
+    worst_violations,
+)
 from ..execution.motion import Motion
 
 if TYPE_CHECKING:  # brings torch with it
@@ -37,6 +46,16 @@ class JointLimits:
     def of_motion(self) -> Limits:
         """The same limits, for motions."""
         return Limits(self.position_min, self.position_max, self.velocity, self.acceleration, self.jerk, self.slack)
+
+    def of_joints(self, joint_names: Sequence[str]) -> Limits:
+        """The limits of other joints, in their order; none for joints that these do not name."""
+        places = [self.joint_names.index(name) if name in self.joint_names else -1 for name in joint_names]
+
+        def ordered(values: np.ndarray | None, off: float) -> np.ndarray | None:
+            return None if values is None else np.append(values, off)[places]
+
+        most = (self.position_max, self.velocity, self.acceleration, self.jerk)
+        return Limits(ordered(self.position_min, -np.inf), *(ordered(one, np.inf) for one in most), slack=self.slack)
 
     def containing(self, position: np.ndarray) -> JointLimits:
         """The same, with positions widened to a position `[dof]` that is outside of them."""
@@ -70,7 +89,7 @@ class JointLimits:
 
 @dataclass(frozen=True)
 class LimitViolation:
-    """The value that exceeds its limit most, in the first quantity in which any value does."""
+    """The value that exceeds its limit most; see `relative_excess`."""
 
     quantity: str
     joint: str
@@ -82,10 +101,8 @@ class LimitViolation:
     limit: float
 
     def __str__(self) -> str:
-        return (
-            f"{self.quantity} of {self.joint}: limit {self.limit:g}, got {self.value:g} "
-            f"at step {self.step} of trajectory {self.row}"
-        )
+        place = f"at step {self.step} of trajectory {self.row}"
+        return told_excess(self.quantity, self.joint, self.value, self.limit, place)
 
 
 def excess(value: np.ndarray | float, highest: np.ndarray | float, slack: float = RELATIVE_SLACK) -> np.ndarray | float:
@@ -104,39 +121,30 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
         start_row: row of the start state.
 
     Returns:
-        The worst violation of the first quantity that has one, or None.
+        The worst violation, or None.
 
     """
     first = start_row + 1
-    bounds = (
-        ("position", trajectory.position, limits.position_max, 1.0),
-        ("position", trajectory.position, limits.position_min, -1.0),
-        ("velocity", trajectory.velocity, limits.velocity, None),
-        ("acceleration", trajectory.acceleration, limits.acceleration, None),
-        ("jerk", trajectory.jerk, limits.jerk, None),
-    )
-    for quantity, values, limit, sign in bounds:
-        if limit is None or values is None or values.shape[1] <= first:
+    found = []
+    for quantity in QUANTITIES:
+        values = getattr(trajectory, quantity)
+        if values is None or values.shape[1] <= first:
             continue
         planned = values[:, first:]
-        # First the worst value of each joint: one pass over the trajectory, if possible without a temporary of its
-        # size.
-        if sign is None:
-            worst = np.maximum(_over_batch(np.max, planned), -_over_batch(np.min, planned))
-            bound = limit
-        else:
-            worst = _over_batch(np.max, planned) if sign > 0 else -_over_batch(np.min, planned)
-            bound = sign * limit
-        beyond = excess(worst, bound, limits.slack if sign is None else min(limits.slack, POSITION_SLACK))
-        joint = int(beyond.argmax())
-        if not beyond[joint] > 0:
-            continue
-        column = planned[:, :, joint]
-        column = np.abs(column) if sign is None else sign * column
-        row, step = (int(i) for i in np.unravel_index(int(column.argmax()), column.shape))
-        value = float(planned[row, step, joint])
-        return LimitViolation(quantity, limits.joint_names[joint], row, step + first, value, float(limit[joint]))
-    return None
+        slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
+        for reduce, sign, bound in zip((np.min, np.max), (-1.0, 1.0), limits.bounds(quantity), strict=True):
+            if bound is None:
+                continue
+            # First the worst value of each joint: one pass over the trajectory, without a temporary of its size.
+            worst = _over_batch(reduce, planned)
+            for joint in np.flatnonzero(excess(sign * worst, sign * bound, slack) > 0):
+                value, limit = float(worst[joint]), float(bound[joint])
+                found.append((relative_excess(quantity, value, limit), quantity, int(joint), value, limit))
+    if not found:
+        return None
+    _, quantity, joint, value, limit = max(found, key=lambda one: one[0])
+    row, step = np.argwhere(getattr(trajectory, quantity)[:, first:, joint] == value)[0]
+    return LimitViolation(quantity, limits.joint_names[joint], int(row), int(step) + first, value, limit)
 
 
 def _over_batch(reduce: Callable[..., np.ndarray], planned: np.ndarray) -> np.ndarray:
@@ -159,31 +167,29 @@ def find_motion_violation(
         steps: whether held accelerations are checked, which needs the plan's own knots.
 
     """
-    found = first_violation(motion, limits.of_motion)
-    if found is not None:
-        finding = f"{found.quantity} of {limits.joint_names[found.joint]}"
-        place = f"limit {found.bound:g}, got {found.value:g} at {found.time:.3f} s"
-        if brakes_at is not None and found.time > brakes_at:
-            return f"{finding}: {place}, while braking from the end of the plan at {brakes_at:.3f} s"
-        return f"{finding}: {place}"
-    if motion.with_accelerations or limits.jerk is None or not steps:
+    found, stepping = worst_violations(motion, limits.of_motion), []
+    if steps and limits.jerk is not None and not motion.with_accelerations:
+        stepping = _steps_beyond(motion, limits, brakes_at)
+    worst = max(found + stepping, key=lambda one: one.excess, default=None)
+    if worst is None:
         return ""
-    return _steps_beyond(motion, limits, brakes_at)
+    place = f"in a step of acceleration at {worst.time:.3f} s" if worst in stepping else f"at {worst.time:.3f} s"
+    if brakes_at is not None and worst.time > brakes_at:
+        place += f", while braking from the end of the plan at {brakes_at:.3f} s,"
+    return worst.told(limits.joint_names[worst.joint], place)
 
 
-def _steps_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) -> str:
-    """Describe where held accelerations change by more than the jerk limit allows within a step."""
+def _steps_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) -> list[Violation]:
+    """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
     held = motion.knots[:-1] < (np.inf if brakes_at is None else brakes_at - 1e-9)
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
-        return ""
+        return []
     jerk = np.diff(accelerations, axis=0) / np.diff(motion.knots[1 : len(accelerations) + 1])[:, None]
     beyond = excess(np.abs(jerk), limits.jerk, limits.slack)
-    step, joint = np.unravel_index(int(beyond.argmax()), beyond.shape)
+    step, joint = (int(i) for i in np.unravel_index(int(beyond.argmax()), beyond.shape))
     if not beyond[step, joint] > 0:
-        return ""
-    time = motion.knots[step + 1]
-    return (
-        f"jerk of {limits.joint_names[joint]}: limit {limits.jerk[joint]:g}, got {jerk[step, joint]:g} "
-        f"(a step of acceleration) at {time:.3f} s"
-    )
+        return []
+    value = float(jerk[step, joint])
+    bound = float(np.copysign(limits.jerk[joint], value))
+    return [Violation(joint, "jerk", float(motion.knots[step + 1]), value, bound)]

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.extremes import QUANTITIES
+from ..execution.limits import shown_excess, worst_violations
 from ..execution.motion import Motion
 from ..handling.limits import JointLimits, excess
 from ..motions.units import JointUnits
-from .commanded import commanded_motion, worst_excesses
+from .commanded import commanded_motion
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Duration, Time
@@ -286,7 +287,9 @@ def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits, units: Joi
                 bound = bounds[limits.joint_names.index(name)]
                 k = 1 + int(np.argmax(sign * values[1:, column]))
                 if excess(sign * values[k, column], sign * bound) > 0:
-                    expected, got = f"{side} {bound:g} {units.of(name)[order]}", f"{values[k, column]:g}"
+                    unit = units.of(name)[order]
+                    more = shown_excess(quantity, values[k, column], bound, unit)
+                    expected, got = f"{side} {bound:g} {unit}", f"{values[k, column]:g} ({more} too much)"
                     findings.append(Finding(Rule.LIMITS, quantity, expected, got, name, k))
     return findings
 
@@ -304,11 +307,12 @@ def _check_commanded(
     begin, names = trajectory.points[0].time_ns * 1e-9, trajectory.joint_names
     at_a_point = {(finding.what, finding.joint) for finding in at_points}
     findings = []
-    for found in worst_excesses(motion, names, expectation.limits):
+    for found in worst_violations(motion, expectation.limits.of_joints(names)):
         name = names[found.joint]
         unit = expectation.units.of(name)[QUANTITIES.index(found.quantity)]
         expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
-        got = f"{found.value:g} at {begin + found.time:.4g} s"
+        more = shown_excess(found.quantity, found.value, found.bound, unit)
+        got = f"{found.value:g} ({more} too much) at {begin + found.time:.4g} s"
         if (found.quantity, name) in at_a_point:
             findings.append(Finding(Rule.LIMITS, found.quantity, expected, got, name))
         else:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..execution.extremes import QUANTITIES, bernstein, extremes, extremes_of_piece
-from ..execution.limits import Violation
+from ..execution.extremes import QUANTITIES, extremes
 from ..execution.motion import Motion
 from ..execution.points import Points, motion_of_points
-from ..handling.limits import JointLimits
 from ..motions.units import JointUnits
-
-_PLATEAU = 1e-7
-"""Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
 
 
 @dataclass(frozen=True)
@@ -75,49 +69,3 @@ def peaks_of(
         )
         for kind, joints in (units or JointUnits()).kinds(joint_names).items()
     ]
-
-
-def worst_excesses(motion: Motion, joints: Sequence[str], limits: JointLimits) -> list[Violation]:
-    """Where each joint exceeds the limits of each quantity most, by exact extremes.
-
-    Joints that the limits do not name have none. The start state is where the robot is rather than part of the plan:
-    the first piece may begin outside the limits.
-    """
-    if limits.of_motion.slackened is None:
-        return []
-    found = []
-    for order, quantity in enumerate(QUANTITIES):
-        control = bernstein(motion.coefficients, motion.steps, order)
-        allowed = (side[order] for side in limits.of_motion.slackened)
-        sides = list(zip((-1.0, 1.0), limits.bounds(quantity), allowed, strict=True))
-        for joint, name in enumerate(joints):
-            if name not in limits.joint_names:
-                continue
-            column = limits.joint_names.index(name)
-            worst = [
-                _worst(motion, control[:, :, joint], order, joint, sign, *map(float, (bounds[column], most[column])))
-                for sign, bounds, most in sides
-                if bounds is not None
-            ]
-            beyond = [one for one in worst if one is not None]
-            found += [max(beyond, key=lambda one: abs(one.value - one.bound))] if beyond else []
-    return found
-
-
-def _worst(
-    motion: Motion, control: np.ndarray, order: int, joint: int, sign: float, bound: float, slackened: float
-) -> Violation | None:
-    """The value of a derivative of a joint that is furthest beyond a bound with its slack; `sign` 1: the highest."""
-    reach = (sign * control).max(axis=1)  # each piece's values are at most this
-    worst: Violation | None = None
-    for piece in np.argsort(-reach):
-        if reach[piece] <= (sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
-            break
-        times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
-        k = int((sign * values).argmax())
-        may_begin_there = piece == 0 and order < 3
-        allowed = max(sign * slackened, sign * float(control[0, 0])) if may_begin_there else sign * slackened
-        if sign * values[k] > allowed and (worst is None or sign * values[k] > sign * worst.value):
-            time = float(motion.knots[piece] + times[k])
-            worst = Violation(joint, QUANTITIES[order], time, float(values[k]), bound)
-    return worst

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..execution.limits import told_excess
 from ..handling.limits import JointLimits, excess
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name
 from ..motions.samples import QUANTITIES, Samples
@@ -103,13 +104,14 @@ def violations(
     """A line for every joint and quantity that exceeds its limit; what samples lack is derived, as in the figure."""
     drawn, units = curves(samples), units or JointUnits()
     return [
-        f"{quantity} of {joint}: {side} {bound:g} {unit}, got {sign * float((sign * column).max()):g}"
+        told_excess(quantity, joint, column[worst], bound, f"at {curve.time[worst]:.4g} s", unit)
         for joint in joints or samples.joint_names
         if joint in limits.joint_names
         for (quantity, curve), unit in zip(drawn.items(), units.of(joint), strict=False)
         for column in [curve.values[:, samples.joint_names.index(joint)]]
-        for side, sign, bound in _bounds(limits, joint, quantity)
-        if (excess(sign * column, sign * bound) > 0).any()
+        for _, sign, bound in _bounds(limits, joint, quantity)
+        for worst in [int((sign * column).argmax())]
+        if excess(sign * column[worst], sign * bound) > 0
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence as Arguments
 
 import numpy as np
 
+from ..execution.limits import Limits
 from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES, read_samples
@@ -17,7 +18,7 @@ from ..motions.samples import QUANTITIES, Samples
 from ..motions.units import JointUnits
 from .command_line import UserError, run_tool
 from .integration_input import BSPLINE, STATE, Sequence, completed, read_sequences
-from .integration_motion import drawn, integrated, limits_in_order, motions_of, stopped, told_steps, told_violations
+from .integration_motion import drawn, integrated, motions_of, stopped, told_steps, told_violations
 from .integration_options import DEFAULT_DT_S, NAME, assumed, parse
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
@@ -129,7 +130,7 @@ def _planned(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> t
     for name, values in sequence.numbers():
         if not np.isfinite(values).all():
             raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    own = limits_in_order(robot.limits, sequence.joint_names)
+    own = Limits() if robot.limits is None else robot.limits.of_joints(sequence.joint_names)
     dt = options.dt or _default_dt(sequence)
     with np.errstate(all="ignore"):  # overflow is reported below
         if sequence.control_space == BSPLINE:

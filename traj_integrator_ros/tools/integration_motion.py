@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.limits import Limits
+from ..execution.limits import Limits, worst_violations
 from ..execution.motion import Motion, State
 from ..execution.rows import Hold, action_steps, motion_of_actions
 from ..handling.assumed import assumed_limits
@@ -15,7 +15,6 @@ from ..handling.ending import stopped_at_end
 from ..handling.limits import JointLimits, find_motion_violation
 from ..handling.rejection import Rejected
 from ..motions.samples import QUANTITIES, Samples
-from .commanded import worst_excesses
 from .integration_input import Sequence
 from .integration_output import Integrated
 from .robot import Robot
@@ -101,23 +100,6 @@ def drawn(result: Integrated, row: int, source: str) -> Samples:
     return replace(samples, time=time, **dict(zip(QUANTITIES, states, strict=True)))
 
 
-def limits_in_order(limits: JointLimits | None, joint_names: tuple[str, ...]) -> Limits:
-    """The limits in the order of other joints; no limit for joints that the limits do not name."""
-    if limits is None:
-        return Limits()
-
-    def ordered(values: np.ndarray | None, nothing: float) -> np.ndarray | None:
-        if values is None:
-            return None
-        known = dict(zip(limits.joint_names, values, strict=True))
-        return np.array([known.get(name, nothing) for name in joint_names])
-
-    return Limits(
-        ordered(limits.position_min, -np.inf),
-        *(ordered(getattr(limits, name), np.inf) for name in ("position_max", "velocity", "acceleration", "jerk")),
-    )
-
-
 def told_steps(plans: list[Motion], limits: Limits, joint_names: tuple[str, ...]) -> Iterator[str]:
     """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
     steps_only = JointLimits(joint_names, jerk=limits.jerk)
@@ -131,13 +113,10 @@ def told_violations(motions: list[Motion], robot: Robot, joint_names: tuple[str,
     """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
     for number, motion in enumerate(motions if robot.limits is not None else ()):
         which = f" of trajectory {number}" if len(motions) > 1 else ""
-        for found in worst_excesses(motion, joint_names, robot.limits):
+        for found in worst_violations(motion, robot.limits.of_joints(joint_names)):
             joint = joint_names[found.joint]
             unit = robot.units.of(joint)[QUANTITIES.index(found.quantity)]
-            yield (
-                f"{found.quantity} of {joint} at {found.time:.4g} s{which}: limit {found.bound:g} {unit}, "
-                f"got {found.value:g}"
-            )
+            yield found.told(joint, f"at {found.time:.4g} s{which}", unit)
 
 
 def _starts(sequence: Sequence, batch: int) -> Iterator[State]:
