@@ -54,10 +54,8 @@ soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS
 test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
 	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
 
-stranger: ## what depends on the torch, with PyPI's own, which is a CUDA build, in a checkout beside this one; downloads 3 GB
-	@rm -rf build/stranger && git clone --quiet . build/stranger && { [ ! -d ../shared ] || ln -s "$(CURDIR)/../shared" build/shared; }
-	@cd build/stranger && export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= && $(MAKE) setup demo && \
-	$(MAKE) test PYTEST_ARGS="test/examples/test_cpp.py test/packaging test/benchmarks/test_memory.py test/kernels/test_native.py"
+stranger: setup ## what depends on the torch, with PyPI's own CUDA build (3 GB) instead of local wheels, in a second checkout
+	@scripts/stranger.sh
 
 coverage: setup ## all tests, and which lines of the kernels and the package they run, in all processes
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target $(coverage)/packages coverage==7.10.7

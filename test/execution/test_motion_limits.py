@@ -72,7 +72,9 @@ def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else
         expected = share > 1.0001 or bool(excused.all())
         if share < 0.9999 and not excused.any():
             assert found is not None and found.quantity == quantity
-            assert abs(found.value) > bound[found.joint] == found.bound
+            assert abs(found.value) > bound[found.joint] == abs(found.bound)
+            others = largest[order] / bound - 1
+            assert excused.any() or found.excess == pytest.approx(others.max(), rel=1e-6), "the worst is named"
             piece_value = motion.states_at(np.array([min(found.time, motion.duration * (1 - 1e-12))]))
             if 0 < found.time < motion.duration:
                 near = np.abs(piece_value[order, 0, found.joint] - found.value)

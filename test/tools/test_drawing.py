@@ -40,11 +40,12 @@ def test_exceeded_limits_are_reported_joint_by_joint(tmp_path: Path, quadratic: 
     )
     draw_motion(tmp_path / "figure.png", quadratic, limits)
     told = violations(quadratic, limits)
-    assert [line.partition(",")[0] for line in told] == [
-        "position of arm_a: highest 1.1 rad",
-        "position of arm_b: lowest -0.95 rad",
-        "acceleration of arm_b: lowest -0.2 rad/s^2",
+    assert [(line.split(" exceeds")[0], line.split(" of ")[-1]) for line in told] == [
+        ("position of arm_a", "1.1 rad)"),
+        ("position of arm_b", "-0.95 rad)"),
+        ("acceleration of arm_b", "-0.2 rad/s^2)"),
     ]
+    assert told[0] == "position of arm_a exceeds its limit by 0.11 rad at 0.6 s (1.21 of 1.1 rad)"
     assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 

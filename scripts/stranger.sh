@@ -1,0 +1,27 @@
+#!/bin/sh
+# Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead of wheels
+# that lie here, and runs what depends on the torch: demo, C++ example, packaging, memory, compiled kernels.
+# In a checkout of its own, of what is committed. Skipped where the index does not answer or .venv has that torch already;
+# whatever else goes wrong is a failure.
+cd "$(dirname "$0")/.." || exit
+if .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)'; then
+  echo "stranger: skipped, .venv has the index's own torch already: the tests above ran with it"
+  exit 0
+fi
+export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_NO_INDEX=
+if ! answer=$(.venv/bin/python -m pip index versions torch --timeout 20 --retries 1 2>&1); then
+  echo "stranger: skipped, the package index has no torch to offer here: $(echo "$answer" | tail -n 1)"
+  exit 0
+fi
+checkout=build/stranger/checkout
+if [ -d $checkout/.git ]; then
+  git -C $checkout fetch --quiet origin HEAD && git -C $checkout reset --quiet --hard FETCH_HEAD || exit
+else
+  git clone --quiet . $checkout || exit
+fi
+[ ! -d ../shared ] || ln -sfn "$(cd ../shared && pwd)" build/stranger/shared
+cd $checkout || exit
+export MAKEFLAGS=
+make setup && make demo || exit
+.venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)' || { echo "stranger: expected a CUDA build" >&2; exit 1; }
+make test PYTEST_ARGS="test/examples test/packaging test/benchmarks/test_memory.py test/kernels/test_native.py"
