@@ -9,7 +9,7 @@ import torch
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
 from traj_integrator_ros.execution.join import Bounds, Joining, join
-from traj_integrator_ros.execution.limits import Limits, first_violation
+from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import points_of
 from traj_integrator_ros.execution.profiles import fastest_stop
@@ -162,6 +162,6 @@ def _scipys(times: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> tuple[
 
 
 def _published(motion, limits: Limits) -> np.ndarray:
-    if first_violation(motion, limits) is not None:
+    if worst_violation(motion, limits) is not None:
         raise AssertionError("limits are far away")
     return points_of(motion).position
