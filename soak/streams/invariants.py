@@ -107,7 +107,17 @@ class _Judge:
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction
             retreat = np.maximum.accumulate(way, axis=0) - way
-            self._below("retreat", retreat, 1.5 * own + 2e-4 + off, low)
+            self._below("retreat", retreat, 1.5 * own + 2e-4 + off + self._seen_late(way, low), low)
+
+    def _seen_late(self, way: np.ndarray, low: int) -> np.ndarray:
+        """How far ahead of where a plan was begun anew, because joint states had ended, the robot was then `[D]`."""
+        ahead = np.zeros(way.shape[1])
+        for it in self.scene.disturbances:
+            last = it.end + self.scene.from_joints.high + 2 / self.scene.joint_rate
+            if it.kind == DEAD and any(it.begin < at < last for at in self.run.policy.anchors):
+                begin, end = (int(np.clip(self.run.cycle(at) - low, 0, len(way) - 1)) for at in (it.begin, last + 0.5))
+                ahead = np.maximum(ahead, way[begin : end + 1].max(axis=0) - way[begin])
+        return ahead
 
     def rest(self) -> None:
         """At the end the robot rests; where the last plan ends at rest, exactly there."""

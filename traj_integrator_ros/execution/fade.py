@@ -36,13 +36,13 @@ def taken_up(motion: Motion, acceleration: np.ndarray, fade_time: float) -> Moti
     return _with_fade(motion, touched, taylor_shift(motion.knots[touched], 5) @ fade)
 
 
-def settle(motion: Motion, fade_time: float) -> Motion:
+def settle(motion: Motion, fade_time: float, steps: int = _STEPS) -> Motion:
     """Return a motion that ends at rest with its last acceleration removed by a fade, as by `taken_up` in reverse."""
     if fade_time <= 0 or not motion.with_accelerations:
         return motion
     to_end = motion.knots[-1] - motion.knots
     ends = _possible_ends(to_end[::-1], fade_time)
-    span = ends[min(_STEPS, len(ends)) - 1]
+    span = ends[min(steps, len(ends)) - 1]
     touched = slice(bisect_left(motion.knots, motion.duration - span - _SAME_TIME), len(motion.coefficients))
     fade = _acceleration_quintic(-motion.end.acceleration, span)
     return _with_fade(motion, touched, (taylor_shift(to_end[touched], 5) * _ALTERNATING) @ fade)

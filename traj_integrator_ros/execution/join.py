@@ -7,7 +7,7 @@ the plan that it can reach in time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +34,7 @@ _CLOSING_S = 5.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
 _SHARE = 0.7
 """Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
+_BARELY = 1e-4
 _SLOW = 1e-6
 _SLOWEST = 0.01
 """Share of the largest velocity that a joint may always use to catch up."""
@@ -107,6 +108,7 @@ def join(
     *,
     earliest: float = 0.0,
     floating: np.ndarray | None = None,
+    pace: np.ndarray | float = np.inf,
 ) -> tuple[Motion, np.ndarray] | None:
     """Return the motion that begins in a state and becomes a plan, or None if a joint cannot reach its plan.
 
@@ -117,6 +119,7 @@ def join(
         joining: see `Joining`.
         earliest: s; the plan holds from this time on only, and is not joined before.
         floating: joints whose plan is about velocities, bool `[D]`: it is shifted to where they have reached them.
+        pace: rad/s, `[D]`, at which joints come to a plan that rests.
 
     Returns:
         The motion, and by how much the plan was shifted, rad, `[D]`.
@@ -133,8 +136,8 @@ def join(
     if not pending.any():
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    caps, moves = _speed_caps(_from(plan, earliest), lack, present, bounds, joining.catch_up)
-    problem = _Problem(plan, present, a, lack, bounds, caps, floats, moves)
+    caps, moves = _speed_caps(_from(plan, earliest), lack, present, bounds, joining.catch_up, pace)
+    problem = _Problem(plan, present, a, lack, bounds, caps, floats, moves, earliest)
     joined = plan
     if plan.with_accelerations:
         longest = max(joining.fade_times, default=0.0)
@@ -153,7 +156,7 @@ def join(
             return joined, shift
     tracks: dict[int, Track] = {}
     for joint in np.flatnonzero(pending).tolist():
-        found = _floating_to(problem, joint, earliest) if floats[joint] else _reaching(problem, joint, earliest)
+        found = _floating_to(problem, joint) if floats[joint] else _reaching(problem, joint)
         if found is None:
             return None
         tracks[joint], shift[joint] = found
@@ -175,6 +178,8 @@ class _Problem:
     floats: np.ndarray
     moves: np.ndarray
     """Whether the plan of a joint moves."""
+    earliest: float
+    """s; the plan holds from this time on."""
 
     def start(self, joint: int) -> JointState:
         """The present state of one joint."""
@@ -187,14 +192,19 @@ class _Problem:
 
 
 def _speed_caps(
-    plan: Motion, lack: list[np.ndarray], present: State, bounds: Bounds, catch_up: float
+    plan: Motion,
+    lack: list[np.ndarray],
+    present: State,
+    bounds: Bounds,
+    catch_up: float,
+    pace: np.ndarray | float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest speed of each joint while it joins, and whether its plan moves."""
     least, most = extremes(plan)
     own = np.maximum(most[1], -least[1])
     closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, np.abs(present.velocity))
     moves = own > _SLOW
-    caps = np.where(moves, np.maximum(catch_up * own, closing), bounds.velocity)
+    caps = np.maximum(np.where(moves, catch_up * own, pace), closing)
     return np.minimum(caps, bounds.velocity), moves
 
 
@@ -226,7 +236,7 @@ def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -
     if good.any():
         began = columns[good]
         way = Motion(longer.knots[: count + 1], candidate[:, :, began])
-        good[good] = ~_retreats(way, _columns(plan, began))
+        good[good] = ~_retreats(way, _columns(plan, began), problem.earliest)
     done = np.zeros(plan.dof, bool)
     done[columns[good]] = True
     if not done.any():
@@ -284,54 +294,63 @@ def _keeps(
 # Reaching
 
 
-def _reaching(problem: _Problem, joint: int, earliest: float) -> tuple[Track, float] | None:
+def _reaching(problem: _Problem, joint: int) -> tuple[Track, float] | None:
     """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
 
     To a plan that moves, a share of the bounds is kept for the next plan, which may slow down earlier than this one.
     """
     bounds = problem.bounds_of(joint)
+    allowed = [bounds]
     if problem.moves[joint]:
-        gentle = bounds._replace(acceleration=_SHARE * bounds.acceleration, jerk=_SHARE * bounds.jerk)
-        found = _reaching_within(problem, joint, earliest, gentle)
-        if found is not None:
-            return found
-    return _reaching_within(problem, joint, earliest, bounds)
+        allowed.insert(0, bounds._replace(acceleration=_SHARE * bounds.acceleration, jerk=_SHARE * bounds.jerk))
+    best = None
+    for these in allowed:
+        flawed = None
+        for way, is_flawed in _ways_within(problem, joint, these):
+            if not is_flawed:
+                return way, 0.0
+            flawed = flawed or way
+        best = flawed or best
+    return None if best is None else (best, 0.0)
 
 
-def _reaching_within(problem: _Problem, joint: int, earliest: float, bounds: JointBounds) -> tuple[Track, float] | None:
+def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[Track, bool]]:
+    """Yield ways to later and later points of a plan, followed by what is left of it.
+
+    And whether they are flawed: they go back, or are too fast, as from a state that cannot slow down in time.
+    """
     plan = track_of(problem.plan, joint)
     reach = Reach(problem.start(joint), bounds)
     at, whole = _Evaluated(plan), _columns(problem.plan, np.array([joint]))
     latest = float(plan.knots[-1])
+    fastest = max(bounds.velocity, abs(problem.start(joint).velocity)) * (1 + _BARELY)
     if problem.plan.ends_at_rest:
         needed = reach.least_duration(at(latest))
         if needed is None:
-            return None
+            return
         latest = max(latest, needed)
-    time = _earliest(reach.reach, at, max(earliest, _SHORTEST_S), latest)
+    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), latest)
     if time is None:
-        return None
-    fallback: Track | None = None
+        return
     for _ in range(_MOST_TRIES):
         if reach.reach(at(time), time):
             way = reach.track(at(time), time)
-            least, most = extremes(Motion(way.knots, way.coefficients[:, :, None]))[:, 0, 0]
-            if least >= bounds.position_min - _ROUNDING and most <= bounds.position_max + _ROUNDING:
-                if not _retreats(Motion(way.knots, way.coefficients[:, :, None]), whole)[0]:
-                    return _then(way, plan), 0.0
-                fallback = fallback or _then(way, plan)
+            motion = Motion(way.knots, way.coefficients[:, :, None])
+            least, most = extremes(motion)[:, :2, 0]
+            if least[0] >= bounds.position_min - _ROUNDING and most[0] <= bounds.position_max + _ROUNDING:
+                too_fast = max(most[1], -least[1]) > fastest
+                yield _then(way, plan), too_fast or bool(_retreats(motion, whole, problem.earliest)[0])
         if time >= latest:
             break
         time = min(max(time * _LATER, time + 0.01), latest)
-    return None if fallback is None else (fallback, 0.0)
 
 
-def _floating_to(problem: _Problem, joint: int, earliest: float) -> tuple[Track, float] | None:
+def _floating_to(problem: _Problem, joint: int) -> tuple[Track, float] | None:
     """The fastest way to the velocity of a plan, and the plan from there on, shifted to where that leads."""
     plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
     reach = Reach(problem.start(joint), bounds, velocity_only=True)
     at = _Evaluated(plan)
-    time = _earliest(reach.reach, at, max(earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
+    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
     if time is None or not reach.reach(at(time), time):
         return None
     way = reach.track(at(time), time)
@@ -401,11 +420,15 @@ def _then(way: Track, plan: Track) -> Track:
 # No way back
 
 
-def _retreats(way: Motion, plan: Motion) -> np.ndarray:
-    """Whether joints that rest, or go forward as their plans do, go back on their way there: bool `[M]`."""
+def _retreats(way: Motion, plan: Motion, earliest: float) -> np.ndarray:
+    """Whether joints that rest, or go forward as their plans do, go back on their way there: bool `[M]`.
+
+    Forward is where the plan goes; if it hardly moves, where it is.
+    """
     times = np.linspace(0.0, way.duration, _SAMPLES)
-    planned, moved = _positions(plan, times), _positions(way, times)
-    total = planned[-1] - planned[0]
+    planned, moved = _positions(plan, np.maximum(times, earliest)), _positions(way, times)
+    total, gap = planned[-1] - planned[0], planned[-1] - moved[0]
+    total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
     sign = np.where(total < 0, -1.0, 1.0)
     own, back = retreat(sign * planned), retreat(sign * moved)
     forward = (np.abs(total) > RETREAT_RAD) & (own <= _FORWARD * np.abs(total))

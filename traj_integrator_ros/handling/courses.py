@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.extremes import extremes
 from ..execution.fade import settle
 from ..execution.holds import acceleration_hold, jerk_hold
 from ..execution.join import RETREAT, RETREAT_RAD, retreat
@@ -22,6 +23,11 @@ _AGREES = 0.02 / 60
 _SMOOTHED_BY_RAD = 2e-3
 """Most by which smoothing may move a row of a noisy plan."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
+_FEWEST_NOISY = 10
+"""Rows; with fewer, noise cannot be told from a plan."""
+_ALTERNATES = -0.4
+_LONGER_FADES = (6, 12, 24)
+"""Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
 _MOMENT_S = 1e-3
 
 
@@ -139,7 +145,34 @@ def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, re
         spline = cubic_spline(steps, np.vstack([anchor.position, rows]), anchor.velocity, ends_at_rest=True)
         return settle(spline, reading.fade_time)
     tolerance = reading.rest_tolerance
-    return motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
+    motion = motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
+    if not motion.ends_at_rest or anchor.acceleration is not None:
+        return motion
+    return _gently_ended(motion, steps, np.vstack([anchor.position, rows]), anchor.velocity, reading)
+
+
+def _gently_ended(
+    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None, reading: Reading
+) -> Motion:
+    """A motion that comes to rest at the last of rows `[N + 1, dof]`; where that asks for too much jerk, another one.
+
+    Its last acceleration fades for longer, or, unless the last two rows are the same, it has not come to rest there.
+    """
+    if (_jerk_of(motion) <= reading.jerk).all():
+        return motion
+    free = cubic_spline(steps, rows, velocity)
+    most = np.maximum(reading.jerk, _jerk_of(free))
+    clamped = cubic_spline(steps, rows, velocity, ends_at_rest=True)
+    for count in _LONGER_FADES:
+        longer = settle(clamped, reading.fade_time, count)
+        if (_jerk_of(longer) <= most).all():
+            return longer
+    return motion if (rows[-1] == rows[-2]).all() else free
+
+
+def _jerk_of(motion: Motion) -> np.ndarray:
+    """Largest jerk of each joint, rad/s^3, `[dof]`."""
+    return np.abs(extremes(motion)[:, 3]).max(axis=0)
 
 
 def _continues(
@@ -166,31 +199,54 @@ def _goes_back(rows: np.ndarray, anchor: np.ndarray) -> bool:
 
 
 def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
-    """The spline through rows `[N + 1, dof]`, and smoother ones near them."""
+    """The spline through rows `[N + 1, dof]`, and smoother ones near those of joints that are noisy."""
+    noisy = _noisy(rows)
+    for stride in (1, *_ROWS_PER_KNOT) if noisy.any() else (1,):
+        if stride > 1:
+            if len(steps) < 2 * stride:
+                return
+            fitted = _fitted(steps, rows, rests, stride)
+            if np.abs(fitted - rows)[:, noisy].max() > _SMOOTHED_BY_RAD:
+                continue
+            rows = np.where(noisy, fitted, rows)
+        spline = _begun_forward(steps, rows, rests)
+        if rests:
+            settled = settle(spline, reading.fade_time)
+            spline = _gently_ended(settled, steps, rows, spline.begin.velocity, reading)
+        yield spline
+
+
+def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool) -> Motion:
+    """The spline through rows; where it would begin against the way to the second one, it begins at rest."""
     spline = cubic_spline(steps, rows, ends_at_rest=rests)
-    yield settle(spline, reading.fade_time) if rests else spline
-    for stride in _ROWS_PER_KNOT:
-        if len(steps) < 2 * stride:
-            return
-        smooth = _least_squares(steps, rows, rests, stride)
-        if smooth is not None:
-            yield settle(smooth, reading.fade_time) if rests else smooth
+    velocity = spline.begin.velocity
+    against = velocity * (rows[1] - rows[0]) < 0
+    return cubic_spline(steps, rows, np.where(against, 0.0, velocity), ends_at_rest=rests) if against.any() else spline
 
 
-def _least_squares(steps: np.ndarray, rows: np.ndarray, rests: bool, stride: int) -> Motion | None:
-    """The spline with a knot at every `stride`-th row that is nearest to all rows; None if one is too far from it."""
-    matrix, coarse = _influence(steps.tobytes(), rests, stride)
+def _noisy(rows: np.ndarray) -> np.ndarray:
+    """Joints whose rows are noisy, bool `[dof]`: fourth differences of noise change their sign from one to the next.
+
+    Their correlation with the next is -0.8 for noise, and above 0 where the jerk of a plan changes.
+    """
+    if len(rows) < _FEWEST_NOISY:
+        return np.zeros(rows.shape[1], bool)
+    fourth = np.diff(rows, n=4, axis=0)
+    return (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
+
+
+def _fitted(steps: np.ndarray, rows: np.ndarray, rests: bool, stride: int) -> np.ndarray:
+    """Rows on the spline with a knot at every `stride`-th row that is nearest to all of them."""
+    matrix = _influence(steps.tobytes(), rests, stride)
     knots, *_ = np.linalg.lstsq(matrix, rows, rcond=None)
-    if np.abs(matrix @ knots - rows).max() > _SMOOTHED_BY_RAD:
-        return None
     if rests:
         knots[-1] = rows[-1]
-    return cubic_spline(coarse, knots, ends_at_rest=rests)
+    return matrix @ knots
 
 
 @lru_cache(maxsize=16)
-def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions at all rows by those at the knots, `[N + 1, K + 1]`, and the steps between the knots `[K]`."""
+def _influence(steps: bytes, rests: bool, stride: int) -> np.ndarray:
+    """Positions at all rows by those at the knots, `[N + 1, K + 1]`."""
     times = np.concatenate([[0.0], np.frombuffer(steps).cumsum()])
     chosen = np.arange(0, len(times), stride)
     chosen[-1] = len(times) - 1
@@ -198,4 +254,4 @@ def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.n
     unit = cubic_spline(coarse, np.eye(len(chosen)), ends_at_rest=rests)
     matrix = unit.states_at(np.minimum(times, times[-1] * (1 - 1e-12)))[0]
     matrix[-1] = np.eye(len(chosen))[-1]
-    return matrix, coarse
+    return matrix

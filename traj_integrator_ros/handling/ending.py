@@ -26,8 +26,9 @@ _INSIDE = 1e-9
 def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
-    A last velocity up to the tolerance is removed within the plan. A joint whose stop would pass a position limit
-    leaves its plan earlier, if it can still stop before the limit then; and so where its stop would be too fast.
+    A last velocity up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop would
+    pass a position limit leaves its plan earlier, if it can still stop before the limit then; and so where its stop
+    would be too fast.
 
     Args:
         motion: a plan.
@@ -43,7 +44,9 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         return motion
     end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
-        return brought_to_rest(motion, _SETTLING_S)
+        settled = brought_to_rest(motion, _SETTLING_S)
+        if not motion.with_accelerations or bounds.demand_of(settled) <= 1 + _INSIDE:
+            return settled
     bounds = _not_faster(bounds, end)
     try:
         tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)

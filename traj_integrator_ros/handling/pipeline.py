@@ -291,20 +291,19 @@ class Pipeline:
         moving = published.is_moving(now_ns)
         if guard.stopped_until_rest and not moving:
             guard.stopped_until_rest = False
-        if guard.reason and not moving and guard.rests(now_ns):
+        away = not published.present.reports and guard.exceeded(self.parameters.supervision_deviation) is not None
+        if guard.reason and not moving and guard.rests(now_ns, away):
             guard.recover()
-            if not published.present.reports:
+            if away:  # whatever the controller holds: the next motion begins where the robot is
                 published.drop()
         if published.present.is_silent(now_ns):
             return None  # the controller is off: a message now would be executed from its middle when it is back
-        if not guard.reason and (moving or published.present.reports):
-            reason, joint = self._why_brake(now_ns, moving)
+        if not guard.reason:
+            reason, joint = self._why_brake(now_ns, moving, away)
             if reason:
                 guard.brake(reason, joint)
                 self._refuse_waiting(self._braked())
                 return self._stopped(now_ns) if moving else None
-        elif not guard.reason and guard.exceeded(self.parameters.supervision_deviation) is not None:
-            published.drop()  # something else has moved the robot, so the next motion begins where it is
         if guard.stop_waits and not guard.reason:
             return self._stopped(now_ns)
         if self._waiting is None:
@@ -316,13 +315,13 @@ class Pipeline:
             self._refuse(rejected, plan)
             return None
 
-    def _why_brake(self, now_ns: int, moving: bool) -> tuple[str, int]:
+    def _why_brake(self, now_ns: int, moving: bool, away: bool) -> tuple[str, int]:
         """Why the robot is to be braked, and the joint; empty if it is not."""
         age, timeout = self.joint_states.age_s(now_ns), self.parameters.state_timeout
         if moving and timeout > 0 and age is not None and age > timeout:
             return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
         allowed = self.parameters.supervision_deviation
-        joint = self.published.guard.exceeded(allowed) if moving else None
+        joint = self.published.guard.exceeded(allowed) if moving or away else None
         if joint is None:
             return "", -1
         deviation = self.published.guard.deviation[joint]

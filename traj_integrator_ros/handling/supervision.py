@@ -147,9 +147,9 @@ class Guard:
         self.reason, self.joint = reason, joint
         self.brakes += 1
 
-    def rests(self, now_ns: int) -> bool:
-        """Whether the joints have been at rest for a moment."""
-        return (now_ns - self._resting_since_ns) * 1e-9 >= _REST_S
+    def rests(self, now_ns: int, away: bool = False) -> bool:
+        """Whether the joints have been at rest for a moment; `away` from their command, for so long that they stay."""
+        return (now_ns - self._resting_since_ns) * 1e-9 >= (_STAYS_S if away else _REST_S)
 
     def recover(self) -> None:
         """The robot rests: the next sequence may begin where it is."""
@@ -166,3 +166,5 @@ class Guard:
 _RESTS = 0.02
 """rad/s; measured velocities up to this count as rest."""
 _REST_S = 0.1
+_STAYS_S = 1.0
+"""A robot that stood still comes back to a command that is held by then, if it does."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.extremes import extremes
 from ..execution.join import Bounds, Joining, join
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
@@ -35,8 +36,11 @@ _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
 _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
-_QUINTIC_PEAKS = (1.875, 5.78, 60.0)
-"""Largest velocity, acceleration and jerk of the quintic from rest to rest, over a way of 1 in a time of 1."""
+_QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
+"""Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
+_SWINGS = 2
+"""Pieces in which a spline swings that does not know what was before its first row."""
+_SAME_END_RAD = 1e-3
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
@@ -57,7 +61,7 @@ class _Left(NamedTuple):
     earliest: float
     """s; before, it is not the plan's."""
     valid: Motion
-    """The motion from there on."""
+    """What shows how much it asks for."""
     whole: Motion
     """The course from its start on."""
     into: float
@@ -195,21 +199,18 @@ class TrajectoryMaker:
         return Present(Course(known_ns, motion), False, known_ns)
 
     def _bridge_time(self, position: np.ndarray) -> float:
-        """Time in which the controller comes to a position, s: enough for a quintic from where it may still be."""
-        time, left_at, bounds = (
-            self._parameters.publish_bridge_time,
-            self._published.present.left_at,
-            self.assumed.bounds,
-        )
+        """Time in which the controller comes to a position, s: enough for a quintic from where it may still be.
+
+        It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
+        """
+        time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
+        bounds = self.assumed.bounds
         if left_at is None:
             return time
         gap = np.abs(position - left_at)
-        peaks = (
-            _QUINTIC_PEAKS[0] * gap / bounds.velocity,
-            (_QUINTIC_PEAKS[1] * gap / bounds.acceleration) ** (1 / 2),
-            (_QUINTIC_PEAKS[2] * gap / bounds.jerk) ** (1 / 3),
-        )
-        return max(time, *(float(peak.max()) for peak in peaks))
+        parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.acceleration, bounds.jerk), (1, 2, 3), strict=True)
+        needed = [float(((peak * gap / bound) ** (1 / order)).max()) for peak, bound, order in parts]
+        return max(time, max(needed) + self._parameters.publish_lead_time)
 
     def _to_stop(self, now_ns: int) -> Present | None:
         try:
@@ -298,10 +299,12 @@ class TrajectoryMaker:
             len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None
         )
         finding, fallback = "", None
-        bounds = self._bounds_from(state, present, join_ns)
+        executed = present.course.rest_from(join_ns)
+        # What the motion in execution uses yet, later ones may use too, to come down as it would.
+        bounds = self.assumed.bounds.raised_to(executed)
         readings = courses_of(plan, origin_ns, join_ns, previous, self._reading)
         for left in self._gentlest_first(readings, join_ns):
-            way, violation = self._joined(left, state, join_ns, stops, floating, bounds)
+            way, violation = self._joined(left, state, join_ns, stops, floating, bounds, executed)
             if way is not None and not violation:
                 return way
             finding = finding or violation
@@ -311,16 +314,6 @@ class TrajectoryMaker:
             raise rejected
         self._warn(rejected)
         return fallback
-
-    def _bounds_from(self, state: State, present: Present, join_ns: int) -> Bounds:
-        """Bounds of a join from a state: those of the motion in execution, where it uses more than was assumed."""
-        bounds = self.assumed.bounds
-        a = np.zeros_like(state.velocity) if state.acceleration is None else np.abs(state.acceleration)
-        if (a <= bounds.acceleration).all() and (
-            np.abs(state.velocity) + a * a / (2 * bounds.jerk) <= bounds.velocity
-        ).all():
-            return bounds
-        return bounds.raised_to(present.course.rest_from(join_ns))
 
     def _left_out(self, plan: Plan) -> np.ndarray:
         """Joints that a position trajectory does not name: they stop."""
@@ -343,7 +336,14 @@ class TrajectoryMaker:
             yield left
 
     def _joined(
-        self, left: _Left, state: State, join_ns: int, stops: np.ndarray, floating: np.ndarray, bounds: Bounds
+        self,
+        left: _Left,
+        state: State,
+        join_ns: int,
+        stops: np.ndarray,
+        floating: np.ndarray,
+        bounds: Bounds,
+        executed: Motion,
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
         rest, earliest, valid = left[:3]
@@ -358,7 +358,9 @@ class TrajectoryMaker:
         checked = _from(rest, earliest)
         violation = find_motion_violation(checked, self._limits, brakes_at)
         bounds = bounds.raised_to(checked)
-        result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating & ~stops)
+        floating = floating & ~stops
+        pace = _pace(executed, rest.end.position)
+        result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating, pace=pace)
         if result is None:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result
@@ -504,13 +506,24 @@ def _left_of(course: Course, join_ns: int) -> _Left:
         rest = rest.begun_earlier((course.start_ns - join_ns) * _NANOSECOND_S)
     earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
     into = max(join_ns - course.start_ns, 0) * _NANOSECOND_S
-    return _Left(rest, earliest, _from(rest, earliest), course.motion, into)
+    settled = earliest
+    if course.valid_from_ns:
+        knots = course.motion.knots
+        settled = max(earliest, (course.start_ns - join_ns) * _NANOSECOND_S + knots[min(_SWINGS, len(knots) - 2)])
+    return _Left(rest, earliest, _from(rest, settled), course.motion, into)
 
 
 def _from(motion: Motion, time: float) -> Motion:
     """The motion from a time on, or its last moment."""
     last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
     return motion if time <= 0 else motion.from_time(min(time, last))
+
+
+def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
+    """Speed, rad/s, `[dof]`, of joints that are already on their way to a goal; infinite of others."""
+    least, most = extremes(executed)
+    same = np.abs(executed.end.position - goal) <= _SAME_END_RAD
+    return np.where(same, np.maximum(most[1], -least[1]), np.inf)
 
 
 def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
