@@ -107,16 +107,26 @@ class _Judge:
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction
             retreat = np.maximum.accumulate(way, axis=0) - way
-            self._below("retreat", retreat, 1.5 * own + 2e-4 + off + self._seen_late(way, low), low)
+            self._below("retreat", retreat, 1.5 * own + 2e-4 + off + self._begun_behind(way, low), low)
 
-    def _seen_late(self, way: np.ndarray, low: int) -> np.ndarray:
-        """How far ahead of where a plan was begun anew, because joint states had ended, the robot was then `[D]`."""
-        ahead = np.zeros(way.shape[1])
-        for it in self.scene.disturbances:
-            last = it.end + self.scene.from_joints.high + 2 / self.scene.joint_rate
-            if it.kind == DEAD and any(it.begin < at < last for at in self.run.policy.anchors):
-                begin, end = (int(np.clip(self.run.cycle(at) - low, 0, len(way) - 1)) for at in (it.begin, last + 0.5))
-                ahead = np.maximum(ahead, way[begin : end + 1].max(axis=0) - way[begin])
+    def _begun_behind(self, way: np.ndarray, low: int) -> np.ndarray:
+        """How far ahead of its beginning a plan is met that was begun anew from what was measured `[D]`.
+
+        Until it is there, the robot goes on; and what was measured is older where it stood still or its states had
+        ended. Such a plan may lead back to where it begins.
+        """
+        scene, ahead = self.scene, np.zeros(way.shape[1])
+        for at in self.run.policy.anchors:
+            taken = (it.arrived_ns for it in self.run.answers if isinstance(it.answer, Message)
+                     and it.chunk.observed_ns >= at * SECOND - 1)  # fmt: skip
+            met = next(taken, None)
+            seen = min([at, *(it.begin for it in scene.disturbances if it.kind in (DEAD, FREEZE)
+                              and it.begin < at < it.end + scene.from_joints.high + 2 / scene.joint_rate)])  # fmt: skip
+            seen, met = self.run.cycle(seen - scene.lag), self._cycle(met or 0) + round(scene.lead_time / self.period)
+            if low <= seen < met < low + len(way):
+                v, a = np.abs(self.run.commands[1, met]), self.bounds.acceleration
+                stop = v * (v / a + a / self.bounds.jerk) / 2 * 1.5
+                ahead = np.maximum(ahead, way[met - low] - way[seen - low] + stop)
         return ahead
 
     def rest(self) -> None:

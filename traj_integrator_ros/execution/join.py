@@ -333,6 +333,7 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
     if time is None:
         return
     for _ in range(_MOST_TRIES):
+        time = np.ceil(time * 1e9) * 1e-9
         if reach.reach(at(time), time):
             way = reach.track(at(time), time)
             motion = Motion(way.knots, way.coefficients[:, :, None])
@@ -351,6 +352,7 @@ def _floating_to(problem: _Problem, joint: int) -> tuple[Track, float] | None:
     reach = Reach(problem.start(joint), bounds, velocity_only=True)
     at = _Evaluated(plan)
     time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
+    time = None if time is None else np.ceil(time * 1e9) * 1e-9
     if time is None or not reach.reach(at(time), time):
         return None
     way = reach.track(at(time), time)

@@ -67,7 +67,8 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
         raise ValueError(f"state: expected one from which joints can stop: {error}") from None
     if result not in _DONE:
         raise ValueError("state: expected finite values from which joints can stop")
-    return [_track(profile, None) for profile in trajectory.profiles[0]]
+    rest = JointState(0.0, 0.0, 0.0)
+    return [_ended_in(_track(profile, None), rest, True) for profile in trajectory.profiles[0]]
 
 
 def fastest_stop(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> Motion:
@@ -127,26 +128,28 @@ class Reach:
 
 
 def _track(profile: Profile, duration: float | None) -> Track:
-    """Cubic pieces of a profile, without those of no length."""
-    brake, starts, rows, time = profile.brake, [], [], 0.0
-    for spans, jerks, a, v, p in (
-        (brake.t, brake.j, brake.a, brake.v, brake.p) if brake.duration > 0 else ((), (), (), (), ()),
-        (profile.t, profile.j, profile.a, profile.v, profile.p),
-    ):
-        for k, span in enumerate(spans):
-            if span > 0:
-                starts.append(time)
-                rows.append((p[k], v[k], a[k] / 2, jerks[k] / 6, 0.0, 0.0))
-                time += span
-    end = time if duration is None else duration
-    if not rows or end <= starts[-1]:
-        keep = max(sum(start < end for start in starts), 1) if rows else 0
-        starts, rows = starts[:keep], rows[:keep]
+    """Cubic pieces of a profile, without those of no length, with knots at whole nanoseconds, as messages have them."""
+    brake = profile.brake
+    spans = [*brake.t, *profile.t] if brake.duration > 0 else profile.t
+    jerks = [*brake.j, *profile.j] if brake.duration > 0 else profile.j
+    p, v, a = (brake.p[0], brake.v[0], brake.a[0]) if brake.duration > 0 else (profile.p[0], profile.v[0], profile.a[0])
+    knots, rows, time = [0.0], [], 0.0
+    for place, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
+        time += span
+        knot = round(time * 1e9) * 1e-9
+        if duration is not None and (knot > duration or place == len(spans) - 1):
+            knot = duration
+        h = knot - knots[-1]
+        if h <= 0:
+            continue
+        rows.append((p, v, a / 2, jerk / 6, 0.0, 0.0))
+        knots.append(knot)
+        p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
     if not rows:
-        starts, rows, end = [0.0], [(profile.p[0], 0.0, 0.0, 0.0, 0.0, 0.0)], max(end, 1e-9)
+        rows, knots = [(p, 0.0, 0.0, 0.0, 0.0, 0.0)], [0.0, max(time if duration is None else duration, 1e-9)]
     coefficients = np.array(rows)
     assert coefficients.shape[1] == DEGREE + 1
-    return Track(np.array([*starts, end]), coefficients)
+    return Track(np.array(knots), coefficients)
 
 
 def _ended_in(track: Track, target: JointState, velocity_only: bool) -> Track:

@@ -40,6 +40,8 @@ class Course(NamedTuple):
     """The motion is the plan's from here on only."""
     smoothed: bool = False
     """Whether it passes near the rows of the plan only."""
+    own_until: float = np.inf
+    """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, that of the start."""
@@ -53,6 +55,12 @@ class Course(NamedTuple):
         if into >= self.motion.duration - 1e-9:
             return resting(self.motion.end.position, _MOMENT_S)
         return self.motion.from_time(into)
+
+
+    def own_from(self, time_ns: int) -> Motion:
+        """What is left of the motion at a time, as far as it shows what it asks for."""
+        motion, left = self.rest_from(time_ns), self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
+        return motion.until(left) if _MOMENT_S < left < motion.duration else motion
 
 
 class Reading(NamedTuple):

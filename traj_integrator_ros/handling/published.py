@@ -41,6 +41,8 @@ class ExecutableTrajectory:
     """The controller executes the motion from here on; later than now where it comes to the first point by itself."""
     brakes_at: float | None = None
     """When the plan ends and a brake begins, s from the start; None: there is no brake."""
+    own_until: float = np.inf
+    """s from the start; see `Course`."""
     dropped: int = 0
     """Number of steps that were over at its start."""
     seam: State | None = None
@@ -108,7 +110,7 @@ class PublishedMotion:
         else:
             self._courses.clear()
         self._courses.append(trajectory.course)
-        commanded = Course(trajectory.start_ns, trajectory.motion)
+        commanded = Course(trajectory.start_ns, trajectory.motion, own_until=trajectory.own_until)
         self.present.published(commanded, trajectory.known_from_ns, now_ns)
         self.history.published(commanded, trajectory.start_ns)
         self._last, self._recorded_ns, self._brake_counted = trajectory, now_ns, False

@@ -39,7 +39,7 @@ _SMOOTHING = 1.5
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
 _SWINGS = 2
-"""Pieces in which a spline swings that does not know what was before its first row."""
+"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _SAME_END_RAD = 1e-3
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
@@ -52,6 +52,8 @@ class _Way(NamedTuple):
     course: Course
     brakes_at: float | None
     """s from the join; None: the plan ends at rest by itself."""
+    own_until: float = np.inf
+    """s from the join; see `Course`."""
 
 
 class _Left(NamedTuple):
@@ -61,7 +63,11 @@ class _Left(NamedTuple):
     earliest: float
     """s; before, it is not the plan's."""
     valid: Motion
-    """What shows how much it asks for."""
+    """The motion from there on."""
+    own: Motion
+    """The part of it that shows how much the plan itself asks for."""
+    own_until: float
+    """s; the end of that."""
     whole: Motion
     """The course from its start on."""
     into: float
@@ -164,7 +170,7 @@ class TrajectoryMaker:
             raise NotYet
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
-        bounds = self.assumed.bounds.raised_to(present.course.rest_from(join_ns))
+        bounds = self.assumed.bounds.raised_to(present.course.own_from(join_ns))
         motion = fastest_stop(state, bounds.acceleration, bounds.jerk)
         way = _Way(motion, Course(join_ns, motion), None)
         return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
@@ -299,11 +305,11 @@ class TrajectoryMaker:
             len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None
         )
         finding, fallback = "", None
-        executed = present.course.rest_from(join_ns)
-        # What the motion in execution uses yet, later ones may use too, to come down as it would.
-        bounds = self.assumed.bounds.raised_to(executed)
+        executed, bounds = present.course.rest_from(join_ns), self.assumed.bounds
+        if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
+            bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
         readings = courses_of(plan, origin_ns, join_ns, previous, self._reading)
-        for left in self._gentlest_first(readings, join_ns):
+        for left in self._gentlest_first(readings, join_ns, bounds):
             way, violation = self._joined(left, state, join_ns, stops, floating, bounds, executed)
             if way is not None and not violation:
                 return way
@@ -319,13 +325,13 @@ class TrajectoryMaker:
         """Joints that a position trajectory does not name: they stop."""
         return np.zeros(len(self._parameters.joint_names), bool) if plan.left_out is None else plan.left_out
 
-    def _gentlest_first(self, courses: Iterator[Course], join_ns: int) -> Iterator[_Left]:
+    def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[_Left]:
         """What is left of courses: as they come while they keep the bounds, the others by how far they exceed them."""
         wilder: list[tuple[float, int, _Left]] = []
         for course in courses:
             require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
             left = _left_of(course, join_ns)
-            demand = self.assumed.bounds.demand_of(left.valid)
+            demand = bounds.demand_of(left.valid)
             if demand <= 1 + self._parameters.limits_tolerance:
                 yield left
             else:
@@ -346,10 +352,10 @@ class TrajectoryMaker:
         executed: Motion,
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
-        rest, earliest, valid = left[:3]
+        rest, earliest, _, own = left[:4]
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
-            most = bounds.raised_to(valid).with_positions_of(bounds)
+            most = bounds.raised_to(own).with_positions_of(bounds)
             whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
@@ -357,7 +363,7 @@ class TrajectoryMaker:
             rest = _with_stops(rest, state, stops, bounds)
         checked = _from(rest, earliest)
         violation = find_motion_violation(checked, self._limits, brakes_at)
-        bounds = bounds.raised_to(checked)
+        bounds = bounds.raised_to(own)
         floating = floating & ~stops
         pace = _pace(executed, rest.end.position)
         result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating, pace=pace)
@@ -372,7 +378,7 @@ class TrajectoryMaker:
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if shift.any() else kept
         kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns)
-        return _Way(joined, kept, brakes_at), violation
+        return _Way(joined, kept, brakes_at, left.own_until), violation
 
     # The message
 
@@ -380,7 +386,7 @@ class TrajectoryMaker:
         self, plan: Plan | None, when: Schedule, present: Present, way: _Way, join_ns: int, now_ns: int
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
-        motion, start_ns, brakes_at = way.joined, join_ns, way.brakes_at
+        motion, start_ns, brakes_at, own_until = way.joined, join_ns, way.brakes_at, way.own_until
         state = present.course.state_at(join_ns)
         begins_ns = max(present.known_from_ns, now_ns)
         skips = present.follows and not self._parameters.publish_lead_in
@@ -388,6 +394,7 @@ class TrajectoryMaker:
             before = _until(present.course, begins_ns, join_ns)
             motion, start_ns = continued(before, motion), begins_ns
             brakes_at = None if brakes_at is None else brakes_at + before.duration
+            own_until += before.duration
         require_finite("motion", motion.coefficients, RejectionReason.NON_FINITE_RESULT)
         motion = without_slivers(motion)
         points = points_of(motion)
@@ -408,6 +415,7 @@ class TrajectoryMaker:
             course=way.course,
             known_from_ns=max(start_ns, now_ns) if present.follows or start_ns <= now_ns else start_ns,
             brakes_at=brakes_at,
+            own_until=own_until,
             dropped=when.dropped,
             seam=seam if present.follows else None,
             origin_ns=origin_ns,
@@ -505,12 +513,15 @@ def _left_of(course: Course, join_ns: int) -> _Left:
     if course.start_ns > join_ns:
         rest = rest.begun_earlier((course.start_ns - join_ns) * _NANOSECOND_S)
     earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
-    into = max(join_ns - course.start_ns, 0) * _NANOSECOND_S
-    settled = earliest
+    into = (join_ns - course.start_ns) * _NANOSECOND_S
+    begin, end, knots = earliest, rest.duration, course.motion.knots
     if course.valid_from_ns:
-        knots = course.motion.knots
-        settled = max(earliest, (course.start_ns - join_ns) * _NANOSECOND_S + knots[min(_SWINGS, len(knots) - 2)])
-    return _Left(rest, earliest, _from(rest, settled), course.motion, into)
+        begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
+    if not rest.ends_at_rest:
+        end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
+    valid = _from(rest, earliest)
+    own = _from(rest.until(end), begin) if end > begin + _MOMENT_S else valid
+    return _Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0))
 
 
 def _from(motion: Motion, time: float) -> Motion:
