@@ -91,7 +91,7 @@ class _Judge:
             limit = bounds.jerk * (1 + SLACK) * dt**3 / 12 + 1e-8
             self._below("c2", np.abs(dp - dt * (v[1:] + v[:-1]) / 2), limit, low + 1, "position of velocity")
         fastest = self._meant().velocity
-        if fastest is not None:
+        if fastest is not None and scene.form.space != JERK:  # held jerks say a speed only by what they are added to
             for low, high in self.segments:
                 speed = np.abs(self.run.commands[1, low:high])
                 self._below("catch_up", speed, 1.5 * _MORE * fastest + 0.05, low, "1.5 times the plan's speed")
@@ -110,23 +110,33 @@ class _Judge:
             self._below("retreat", retreat, 1.5 * own + 2e-4 + off + self._begun_behind(way, low), low)
 
     def _begun_behind(self, way: np.ndarray, low: int) -> np.ndarray:
-        """How far ahead of its beginning a plan is met that was begun anew from what was measured `[D]`.
+        """How far ahead of a plan its command is met, where such a plan may lead back `[D]`.
 
-        Until it is there, the robot goes on; and what was measured is older where it stood still or its states had
-        ended. Such a plan may lead back to where it begins.
+        Of one that was begun anew from what was measured, which is older where the robot stood still or its states had
+        ended; until it is there, the robot goes on. And of one without a stamp, which nobody can tell from the newest,
+        that comes after a newer one and ends before the robot can stop.
         """
-        scene, ahead = self.scene, np.zeros(way.shape[1])
-        for at in self.run.policy.anchors:
-            taken = (it.arrived_ns for it in self.run.answers if isinstance(it.answer, Message)
-                     and it.chunk.observed_ns >= at * SECOND - 1)  # fmt: skip
-            met = next(taken, None)
-            seen = min([at, *(it.begin for it in scene.disturbances if it.kind in (DEAD, FREEZE)
-                              and it.begin < at < it.end + scene.from_joints.high + 2 / scene.joint_rate)])  # fmt: skip
-            seen, met = self.run.cycle(seen - scene.lag), self._cycle(met or 0) + round(scene.lead_time / self.period)
-            if low <= seen < met < low + len(way):
+        scene, ahead, newest = self.scene, np.zeros(way.shape[1]), 0
+        anchors = list(self.run.policy.anchors)
+        for it in self.run.answers:
+            if not isinstance(it.answer, Message):
+                continue
+            met = self._cycle(it.arrived_ns) + round(scene.lead_time / self.period)
+            behind = None
+            if anchors and it.chunk.observed_ns >= anchors[0] * SECOND - 1:
+                at = seen = anchors.pop(0)
+                late = scene.from_joints.high + 2 / scene.joint_rate
+                for disturbance in scene.disturbances:
+                    if disturbance.kind in (DEAD, FREEZE) and disturbance.begin < at < disturbance.end + late:
+                        seen = disturbance.begin
+                seen = self.run.cycle(seen - scene.lag)
+                behind = way[seen - low] if low <= seen < low + len(way) else None
+            elif not it.chunk.stamp_ns and it.chunk.observed_ns < newest:
+                behind = scene.forward * it.chunk.position[-1]
+            newest = max(newest, it.chunk.observed_ns)
+            if behind is not None and low <= met < low + len(way):
                 v, a = np.abs(self.run.commands[1, met]), self.bounds.acceleration
-                stop = v * (v / a + a / self.bounds.jerk) / 2 * 1.5
-                ahead = np.maximum(ahead, way[met - low] - way[seen - low] + stop)
+                ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * v * (v / a + a / self.bounds.jerk) / 2)
         return ahead
 
     def rest(self) -> None:
@@ -190,7 +200,7 @@ class _Judge:
                 self._fail("unfit", None, self._cycle(sent.arrived_ns), np.nan, np.nan, f"controller: {sent.refusal}")
                 break
         excused = [self._excused_until(it) for it in scene.disturbances]
-        newest, calm, taken = 0, [], []
+        newest, calm, taken, lost = 0, [], [], False
         first = None
         for answer in run.answers:
             chunk, at = answer.chunk, answer.arrived_ns / SECOND
@@ -200,7 +210,10 @@ class _Judge:
             disturbed = any(begin <= at <= end for begin, end in excused)
             if isinstance(answer.answer, Message):
                 taken.append(at)
+            lost |= answer.answer is None and not scene.state_rate
             if is_older or over or disturbed or not self._feasible(chunk):
+                continue
+            if lost and scene.form.space == JERK:  # it continues one that was superseded on the way to the first point
                 continue
             calm.append(at)
             if isinstance(answer.answer, Refusal) and first is None:

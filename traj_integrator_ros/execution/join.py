@@ -303,21 +303,24 @@ def _reaching(problem: _Problem, joint: int) -> tuple[Track, float] | None:
     allowed = [bounds]
     if problem.moves[joint]:
         allowed.insert(0, bounds._replace(acceleration=_SHARE * bounds.acceleration, jerk=_SHARE * bounds.jerk))
-    best = None
+    good: list[tuple[float, Track]] = []
+    flawed = None
     for these in allowed:
-        flawed = None
-        for way, is_flawed in _ways_within(problem, joint, these):
+        for number, (time, way, is_flawed) in enumerate(_ways_within(problem, joint, these)):
             if not is_flawed:
-                return way, 0.0
-            flawed = flawed or way
-        best = flawed or best
+                good.append((time, way))
+                break
+            flawed = way if number == 0 else flawed
+        if good and number == 0:
+            break  # with as little as this, and at the earliest
+    best = min(good, key=lambda it: it[0])[1] if good else flawed
     return None if best is None else (best, 0.0)
 
 
-def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[Track, bool]]:
-    """Yield ways to later and later points of a plan, followed by what is left of it.
+def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[float, Track, bool]]:
+    """Yield when, s, and how a joint comes to later and later points of a plan, followed by what is left of it.
 
-    And whether they are flawed: they go back, or are too fast, as from a state that cannot slow down in time.
+    And whether that is flawed: it goes back, or is too fast, as from a state that cannot slow down in time.
     """
     plan = track_of(problem.plan, joint)
     reach = Reach(problem.start(joint), bounds)
@@ -340,7 +343,7 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
             least, most = extremes(motion)[:, :2, 0]
             if least[0] >= bounds.position_min - _ROUNDING and most[0] <= bounds.position_max + _ROUNDING:
                 too_fast = max(most[1], -least[1]) > fastest
-                yield _then(way, plan), too_fast or bool(_retreats(motion, whole, problem.earliest)[0])
+                yield time, _then(way, plan), too_fast or bool(_retreats(motion, whole, problem.earliest)[0])
         if time >= latest:
             break
         time = min(max(time * _LATER, time + 0.01), latest)

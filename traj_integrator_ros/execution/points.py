@@ -11,8 +11,8 @@ from . import native
 from .motion import Motion
 
 _NANOSECONDS = 1e9
-_ROUNDING = 1e-4
-"""Last acceleration of a motion that ends at rest, rad/s^2, which is that of rounding: a controller would hold it."""
+_ROUNDING = 5e-3
+"""Last acceleration of a motion that ends at rest, rad/s^2, which is of rounding and of knots that became one."""
 _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,6 +32,16 @@ _LONGER_FADES = (6, 12, 24)
 _MOMENT_S = 1e-3
 
 
+class Smoothed(IntEnum):
+    """Whether a course passes near the rows of its plan only."""
+
+    NOT = 0
+    NOISE = 1
+    """Noise was taken out."""
+    FORCED = 2
+    """There is no noise: only for a plan that exceeds its limits otherwise."""
+
+
 class Course(NamedTuple):
     """A plan as a motion on the node's clock; from its end on it rests, unless it ends in motion as planned."""
 
@@ -38,8 +49,7 @@ class Course(NamedTuple):
     motion: Motion
     valid_from_ns: int = 0
     """The motion is the plan's from here on only."""
-    smoothed: bool = False
-    """Whether it passes near the rows of the plan only."""
+    smoothed: Smoothed = Smoothed.NOT
     own_until: float = np.inf
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
 
@@ -120,8 +130,8 @@ def courses_of(
             return
     else:
         rows = np.vstack([before.position, rows])
-    for number, alone in enumerate(_alone(steps, rows, rests, reading)):
-        yield Course(first_ns, alone, first_ns, smoothed=number > 0)
+    for smoothed, alone in _alone(steps, rows, rests, reading):
+        yield Course(first_ns, alone, first_ns, smoothed)
 
 
 def stops_of(plan: Plan) -> np.ndarray:
@@ -156,15 +166,16 @@ def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, re
     motion = motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
     if not motion.ends_at_rest or anchor.acceleration is not None:
         return motion
-    return _gently_ended(motion, steps, np.vstack([anchor.position, rows]), anchor.velocity, reading)
+    rows = np.vstack([anchor.position, rows])
+    return _gently_ended(motion, steps, rows, anchor.velocity, _still(rows), reading)
 
 
 def _gently_ended(
-    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray | None, reading: Reading
+    motion: Motion, steps: np.ndarray, rows: np.ndarray, velocity: np.ndarray, still: bool, reading: Reading
 ) -> Motion:
     """A motion that comes to rest at the last of rows `[N + 1, dof]`; where that asks for too much jerk, another one.
 
-    Its last acceleration fades for longer, or, unless the last two rows are the same, it has not come to rest there.
+    Its last acceleration fades for longer; or, unless the plan stands `still` at its end, it does not rest there.
     """
     if (_jerk_of(motion) <= reading.jerk).all():
         return motion
@@ -175,7 +186,7 @@ def _gently_ended(
         longer = settle(clamped, reading.fade_time, count)
         if (_jerk_of(longer) <= most).all():
             return longer
-    return motion if (rows[-1] == rows[-2]).all() else free
+    return motion if still else free
 
 
 def _jerk_of(motion: Motion) -> np.ndarray:
@@ -206,22 +217,33 @@ def _goes_back(rows: np.ndarray, anchor: np.ndarray) -> bool:
     return bool((forward & (sign * (anchor - rows[0]) > RETREAT * own + RETREAT_RAD)).any())
 
 
-def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[Motion]:
-    """The spline through rows `[N + 1, dof]`, and smoother ones near those of joints that are noisy."""
-    noisy = _noisy(rows)
-    for stride in (1, *_ROWS_PER_KNOT) if noisy.any() else (1,):
-        if stride > 1:
+def _alone(
+    steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading
+) -> Iterator[tuple[Smoothed, Motion]]:
+    """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy, or near all."""
+    noisy, still = _noisy(rows), _still(rows)
+    yield Smoothed.NOT, _through_all(steps, rows, rests, still, reading)
+    for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, np.ones_like(noisy))):
+        for stride in _ROWS_PER_KNOT if joints.any() else ():
             if len(steps) < 2 * stride:
-                return
-            fitted = _fitted(steps, rows, rests, stride)
-            if np.abs(fitted - rows)[:, noisy].max() > _SMOOTHED_BY_RAD:
-                continue
-            rows = np.where(noisy, fitted, rows)
-        spline = _begun_forward(steps, rows, rests)
-        if rests:
-            settled = settle(spline, reading.fade_time)
-            spline = _gently_ended(settled, steps, rows, spline.begin.velocity, reading)
-        yield spline
+                break
+            fitted = _fitted(steps, rows, joints, rests, stride)
+            if fitted is not None:
+                yield smoothed, _through_all(steps, fitted, rests, still, reading)
+
+
+def _still(rows: np.ndarray) -> bool:
+    """Whether the last two rows are the same."""
+    return bool((rows[-1] == rows[-2]).all())
+
+
+def _through_all(steps: np.ndarray, rows: np.ndarray, rests: bool, still: bool, reading: Reading) -> Motion:
+    """The spline through rows `[N + 1, dof]`, at rest at its end if it rests there."""
+    spline = _begun_forward(steps, rows, rests)
+    if not rests:
+        return spline
+    settled = settle(spline, reading.fade_time)
+    return _gently_ended(settled, steps, rows, spline.begin.velocity, still, reading)
 
 
 def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool) -> Motion:
@@ -243,13 +265,15 @@ def _noisy(rows: np.ndarray) -> np.ndarray:
     return (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
 
 
-def _fitted(steps: np.ndarray, rows: np.ndarray, rests: bool, stride: int) -> np.ndarray:
-    """Rows on the spline with a knot at every `stride`-th row that is nearest to all of them."""
+def _fitted(steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
+    """Rows of joints on the spline with a knot at every `stride`-th row that is nearest to all; None: too far away."""
     matrix = _influence(steps.tobytes(), rests, stride)
     knots, *_ = np.linalg.lstsq(matrix, rows, rcond=None)
+    if np.abs(matrix @ knots - rows)[:, joints].max() > _SMOOTHED_BY_RAD:
+        return None
     if rests:
         knots[-1] = rows[-1]
-    return matrix @ knots
+    return np.where(joints, matrix @ knots, rows)
 
 
 @lru_cache(maxsize=16)

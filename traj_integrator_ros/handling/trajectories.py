@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..execution.profiles import fastest_stop, stop_tracks
 from ..execution.rows import Hold
 from ..execution.tracks import united, without_slivers
 from .assumed import assumed_limits
-from .courses import Course, Reading, courses_of, stops_of
+from .courses import Course, Reading, Smoothed, courses_of, stops_of
 from .ending import stopped_at_end
 from .finite import require_finite
 from .lead_in import continued
@@ -328,8 +329,12 @@ class TrajectoryMaker:
     def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[_Left]:
         """What is left of courses: as they come while they keep the bounds, the others by how far they exceed them."""
         wilder: list[tuple[float, int, _Left]] = []
+        forced: list[Course] = []
         for course in courses:
             require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
+            if course.smoothed is Smoothed.FORCED:
+                forced.append(course)
+                break
             left = _left_of(course, join_ns)
             demand = bounds.demand_of(left.valid)
             if demand <= 1 + self._parameters.limits_tolerance:
@@ -340,6 +345,8 @@ class TrajectoryMaker:
                 wilder.append((steps, len(wilder), left))
         for _, _, left in sorted(wilder, key=lambda it: it[:2]):
             yield left
+        for course in chain(forced, courses):
+            yield _left_of(course, join_ns)
 
     def _joined(
         self,
