@@ -21,8 +21,8 @@ from .spline_motion import spline_motion
 
 _AGREES = 0.02 / 60
 """Times jerk dt^3: difference up to which a row lies on the previous plan; else a spline through both would swing."""
-_SMOOTHED_BY_RAD = 2e-3
-"""Most by which smoothing may move a row of a noisy plan."""
+_SMOOTHED_BY_RAD = 0.0, 5e-3, 2e-3
+"""Most by which smoothing may move a row of a plan, by `Smoothed`."""
 _ROWS_PER_KNOT = (2, 4, 8, 16)
 _FEWEST_NOISY = 10
 """Rows; with fewer, noise cannot be told from a plan."""
@@ -227,7 +227,7 @@ def _alone(
         for stride in _ROWS_PER_KNOT if joints.any() else ():
             if len(steps) < 2 * stride:
                 break
-            fitted = _fitted(steps, rows, joints, rests, stride)
+            fitted = _fitted(steps, rows, joints, rests, stride, _SMOOTHED_BY_RAD[smoothed])
             if fitted is not None:
                 yield smoothed, _through_all(steps, fitted, rests, still, reading)
 
@@ -265,11 +265,16 @@ def _noisy(rows: np.ndarray) -> np.ndarray:
     return (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
 
 
-def _fitted(steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int) -> np.ndarray | None:
-    """Rows of joints on the spline with a knot at every `stride`-th row that is nearest to all; None: too far away."""
+def _fitted(
+    steps: np.ndarray, rows: np.ndarray, joints: np.ndarray, rests: bool, stride: int, most: float
+) -> np.ndarray | None:
+    """Rows of joints on the spline with a knot at every `stride`-th row that is nearest to all.
+
+    None: one is further away than `most`, rad.
+    """
     matrix = _influence(steps.tobytes(), rests, stride)
     knots, *_ = np.linalg.lstsq(matrix, rows, rcond=None)
-    if np.abs(matrix @ knots - rows)[:, joints].max() > _SMOOTHED_BY_RAD:
+    if np.abs(matrix @ knots - rows)[:, joints].max() > most:
         return None
     if rests:
         knots[-1] = rows[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from ..execution.motion import State
 LONGEST_LAG_S = 0.12
 """Joints may be where the command was up to so long ago."""
 _SAMPLES = 13
+_APART_NS, _AHEAD_NS = 10_000_000, 3_000_000
 _FORGETTING = 0.995
 _MOVES = 1e-4
 """Variance of velocity, (rad/s)^2, below which nothing is said about the lag."""
@@ -28,6 +30,8 @@ class Follower:
         self.deviation = np.zeros(dof)
         """rad, `[dof]`, of the last measured state."""
         self.lag_s: float | None = None
+        self._past: deque[tuple[int, np.ndarray]] = deque(maxlen=_SAMPLES)
+        """Commanded positions of the last 0.12 s, 10 ms apart."""
         self._moments = np.zeros((4, dof))
         self._weight = 0.0
 
@@ -40,17 +44,27 @@ class Follower:
             commanded: state commanded at a time, ns; None: not known.
 
         """
-        span = round(LONGEST_LAG_S * 1e9)
-        states = [commanded(stamp_ns - round(back)) for back in np.linspace(span, -3e6, _SAMPLES)]
-        known = [state.position for state in states if state is not None]
-        if not known:
+        now = commanded(stamp_ns)
+        if now is None:
+            self._past.clear()
             self.deviation = np.zeros_like(self.deviation)
             return
-        low, high = np.min(known, axis=0), np.max(known, axis=0)
+        past = self._past
+        if not past or stamp_ns - past[-1][0] >= 2 * _APART_NS:
+            past.clear()
+            for back in range(_SAMPLES - 2, 0, -1):
+                state = commanded(stamp_ns - back * _APART_NS)
+                if state is not None:
+                    past.append((stamp_ns - back * _APART_NS, state.position))
+        ahead = commanded(stamp_ns + _AHEAD_NS) or now
+        since_ns = stamp_ns - round(LONGEST_LAG_S * 1e9)
+        known = np.stack([now.position, ahead.position, *(at for time_ns, at in past if time_ns >= since_ns)])
+        low, high = known.min(axis=0), known.max(axis=0)
         self.deviation = np.maximum(np.maximum(position - high, low - position), 0.0)
-        now = commanded(stamp_ns)
-        if now is not None and len(known) == len(states):
+        if len(known) >= _SAMPLES - 1:
             self._estimate_lag(now.velocity, now.position - position)
+        if not past or stamp_ns - past[-1][0] >= _APART_NS:
+            past.append((stamp_ns, now.position))
 
     def _estimate_lag(self, velocity: np.ndarray, error: np.ndarray) -> None:
         """By linear regression of the error on the velocity, old values forgotten; a droop does not count."""
@@ -64,6 +78,7 @@ class Follower:
     def clear(self) -> None:
         """Forget the comparison; the lag of the joints stays what it was."""
         self.deviation = np.zeros_like(self.deviation)
+        self._past.clear()
         self._moments[:] = 0.0
         self._weight = 0.0
 
