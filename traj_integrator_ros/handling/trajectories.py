@@ -39,7 +39,7 @@ _SMOOTHING = 1.5
 """By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
-_SWINGS = 2
+_SWINGS = 3
 """Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _SAME_END_RAD = 1e-3
 _LONGEST_OUTLOOK_S = 0.5
