@@ -80,11 +80,15 @@ class Bounds:
         largest = np.maximum(most[1:], -least[1:])
         return float((largest / np.stack([self.velocity, self.acceleration, self.jerk])).max())
 
-    def raised_to(self, motion: Motion) -> Bounds:
-        """Bounds that a motion keeps: raised where it exceeds assumed ones; positions are widened."""
+    def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
+        """Bounds that a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded.
+
+        Positions are widened.
+        """
         least, most = extremes(motion)
         own = np.stack([self.velocity, self.acceleration, self.jerk])
         largest = np.maximum(most[1:], -least[1:])
+        largest[2] *= jerk_share
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
         return Bounds(low, high, velocity, acceleration, jerk, self.most)

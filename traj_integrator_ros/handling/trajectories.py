@@ -41,6 +41,8 @@ _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
 _SWINGS = 3
 """Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
+_NOT_RINGING = 0.9
+"""Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
 _SAME_END_RAD = 1e-3
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
@@ -362,7 +364,7 @@ class TrajectoryMaker:
         rest, earliest, _, own = left[:4]
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
-            most = bounds.raised_to(own).with_positions_of(bounds)
+            most = bounds.raised_to(own, _NOT_RINGING).with_positions_of(bounds)
             whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
@@ -370,7 +372,7 @@ class TrajectoryMaker:
             rest = _with_stops(rest, state, stops, bounds)
         checked = _from(rest, earliest)
         violation = find_motion_violation(checked, self._limits, brakes_at)
-        bounds = bounds.raised_to(own)
+        bounds = bounds.raised_to(own, _NOT_RINGING)
         floating = floating & ~stops
         pace = _pace(executed, rest.end.position)
         result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating, pace=pace)
