@@ -38,13 +38,13 @@ def test_without_a_joint_state_only_sequences_that_bring_a_start_are_answered(
 def test_a_joint_state_that_is_too_old_is_refused_until_a_new_one_arrives(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
-    start_node({"state_timeout": 0.3})
+    start_node({"state_timeout": 1.0})
     client = connect()
     client.wait_until_active()
     message = sequence(np.zeros((1, 2, DOF)))
     client.settle_state([0.0] * DOF)
     assert client.integrate(message).success
-    client.spin(0.4)
+    client.spin(1.1)
     assert client.integrate(message).message.startswith("state_too_old: start")
     status = client.status()
     assert status.level == status.STALE

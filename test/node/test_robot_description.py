@@ -67,7 +67,7 @@ def test_limits_come_from_a_file_and_a_wrong_one_fails_configure(
 def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
-    start_node({"limits.assumed_velocity": 0.0})
+    start_node({"limits.assumed_velocity": 0.0, "state_timeout": 0.0})
     client = connect()
     client.wait_until_active()
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

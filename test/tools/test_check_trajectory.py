@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tool_runs import JOINTS, Tool, command, environment, write_table
+from tool_runs import JOINTS, Tool, command, environment, wait_for_endpoint, write_table
 
 from traj_integrator_ros.motions.samples import Samples
 
@@ -166,7 +166,7 @@ def test_until_ctrl_c_without_a_trajectory_is_a_failure(tmp_path: Path) -> None:
         command("check_trajectory", "--topic", "/nothing", "--count", "0"),
         env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(4)
+    wait_for_endpoint("/nothing")
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=20)
     assert (process.returncode, told) == (1, "check_trajectory: no trajectory on /nothing before it was interrupted\n")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tool_runs import ROOT, Tool, command, environment
+from tool_runs import ROOT, Tool, command, environment, wait_for_endpoint
 
 TOOLS = ("check_trajectory", "integrate", "monitor", "plot_trajectory", "replay", "retime")
 
@@ -42,16 +42,19 @@ def test_loading_a_tool_loads_no_heavy_library(name: str) -> None:
 
 @pytest.mark.ros
 @pytest.mark.parametrize(
-    ("name", "arguments", "code"),
-    [("check_trajectory", ("--timeout", "60"), 130), ("replay", ("motion.csv", "--loop", "--quiet"), 0)],
+    ("name", "arguments", "code", "topic"),
+    [
+        ("check_trajectory", ("--timeout", "60"), 130, "/traj_integrator/joint_trajectory"),
+        ("replay", ("motion.csv", "--loop", "--quiet"), 0, "/joint_states"),
+    ],
 )
 def test_ctrl_c_ends_at_once_without_a_traceback(
-    tmp_path: Path, table: Path, name: str, arguments: tuple[str, ...], code: int
+    tmp_path: Path, table: Path, name: str, arguments: tuple[str, ...], code: int, topic: str
 ) -> None:
     process = subprocess.Popen(
         command(name, *arguments), env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    time.sleep(4.0)
+    wait_for_endpoint(topic)
     process.send_signal(signal.SIGINT)
     begin = time.monotonic()
     _, errors = process.communicate(timeout=20)

@@ -34,6 +34,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
+def wait_for_endpoint(topic: str) -> None:
+    """Wait until some process publishes or receives on a topic."""
+    from traj_integrator_ros.tools.ros_session import ros_session
+
+    with ros_session("waiting", []) as session:
+        counts = session.node.count_subscribers, session.node.count_publishers
+        assert session.spin_until(lambda: any(count(topic) for count in counts), 60.0), f"nobody on {topic}"
+
+
 def write_table(path: Path, samples: Samples, quantities: tuple[str, ...]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
