@@ -73,7 +73,7 @@ def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tmp
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        (["--fastest", "--duration", "0.5"], 1, "the shortest duration is"),
+        (["--fastest", "--duration", "0.5"], 1, "--duration 0.5: the shortest duration is"),
         (["--duration", "3"], 2, "--duration: expected with --fastest"),
         (["--out", "motion.npz"], 2, "--out: expected a file ending in .csv, got motion.npz"),
     ],

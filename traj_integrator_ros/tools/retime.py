@@ -72,7 +72,8 @@ def _retime(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(f"{options.file}: {error}") from None
     if not bool(found.ok):
-        print(f"{NAME}: {options.file}: {found.reason(0)}", file=sys.stderr)
+        asked = "" if options.duration is None else f"--duration {options.duration:g}: "
+        print(f"{NAME}: {options.file}: {asked}{found.reason(0)}", file=sys.stderr)
         return EXIT_FAILED
     count = int(found.count[0])
     states = [None if x is None else x[0, :count].numpy() for x in (found.position, found.velocity, found.acceleration)]
