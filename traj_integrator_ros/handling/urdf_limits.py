@@ -158,7 +158,12 @@ def load_urdf(path: str, joint_names: Sequence[str]) -> UrdfLimits:
 
 def load_joint_types(path: str) -> dict[str, str]:
     """The type of each joint in a file by name: revolute, prismatic and so on. Raises UrdfError."""
-    return {name: joint.get("type", "") for name, joint in _joints(_text_of(path), path).items()}
+    return read_joint_types(_text_of(path), path)
+
+
+def read_joint_types(text: str, source: str) -> dict[str, str]:
+    """The same of a text. Raises UrdfError."""
+    return {name: joint.get("type", "") for name, joint in _joints(text, source).items()}
 
 
 def _text_of(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from .command_line import (
     split_ros_arguments,
 )
 from .commanded import peaks_of
-from .robot import add_robot_options, load_robot
+from .robot import Robot, add_robot_options, load_robot
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
@@ -89,8 +90,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _expectation(options: argparse.Namespace) -> Expectation:
-    robot = load_robot(options.params, options.urdf)
+def _expectation(options: argparse.Namespace, robot: Robot) -> Expectation:
     # A URDF has more joints than those of one controller.
     joint_names = options.joints or (robot.limits.joint_names if options.params is not None else None)
     return Expectation(
@@ -107,7 +107,7 @@ def _expectation(options: argparse.Namespace) -> Expectation:
 def _check_file(options: argparse.Namespace) -> int:
     from .trajectory_files import read_trajectories
 
-    expectation = _expectation(options)
+    expectation = _expectation(options, load_robot(options.params, options.urdf))
     tally = _Tally(options.quiet)
     for trajectory in read_trajectories(options.file, options.topic):
         tally.add(trajectory, expectation)
@@ -119,24 +119,23 @@ def _check_file(options: argparse.Namespace) -> int:
 def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
     from .ros_session import ros_session
 
-    expectation = _expectation(options)
+    robot = load_robot(options.params, options.urdf)
+    expectation = _expectation(options, robot)
     topic = options.topic or TOPIC
     tally = _Tally(options.quiet)
-    robot: dict[str, float] = {}
+    state: dict[str, float] = {}
+    waiting: deque[tuple[PlannedTrajectory, dict[str, object]]] = deque()
     with ros_session(NAME, ros_arguments) as session:
         from rclpy.qos import qos_profile_sensor_data
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory
 
         def on_state(message: JointState) -> None:
-            robot.update(zip(message.name, message.position, strict=False))
+            state.update(zip(message.name, message.position, strict=False))
 
         def on_trajectory(message: JointTrajectory) -> None:
-            known = {
-                "robot": dict(robot) if robot else None,
-                "now_ns": session.node.get_clock().now().nanoseconds,
-            }
-            tally.add(planned_trajectory(message), dataclasses.replace(expectation, **known))
+            known = {"robot": dict(state) or None, "now_ns": session.node.get_clock().now().nanoseconds}
+            waiting.append((planned_trajectory(message), known))
 
         session.node.create_subscription(JointState, session.resolve(options.robot), on_state, qos_profile_sensor_data)
         # A trajectory may be the first and only one of its publisher: subscribe before there is a publisher.
@@ -144,18 +143,21 @@ def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
         timeout = options.timeout if options.count else None
         try:
             while options.count == 0 or tally.checked < options.count:
-                before = tally.checked
-                if not session.spin_until(lambda before=before: tally.checked > before, timeout):
+                if not session.spin_until(lambda: waiting, timeout):
                     raise ToolFailure(
                         f"no trajectory on {session.resolve(topic)} within {options.timeout:g} s "
                         f"({session.node.count_publishers(session.resolve(topic))} publishers)"
                     )
+                if tally.checked == 0:
+                    expectation = _expectation(options, robot.described(*session.robot_description()))
+                trajectory, known = waiting.popleft()
+                tally.add(trajectory, dataclasses.replace(expectation, **known))
         except KeyboardInterrupt:
             if options.count:
                 raise
             if tally.checked == 0:
                 raise ToolFailure(f"no trajectory on {session.resolve(topic)} before it was interrupted") from None
-        if not robot and not options.quiet:
+        if not state and not options.quiet:
             print(f"note: no joint state on {session.resolve(options.robot)}: starts were not checked", file=sys.stderr)
     return tally.conclude()
 

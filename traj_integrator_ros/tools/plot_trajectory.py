@@ -15,7 +15,7 @@ from ..motions.files import ARRAY_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import planned_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool, split_ros_arguments
-from .robot import add_robot_options, load_robot
+from .robot import Robot, add_robot_options, load_robot
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
@@ -68,7 +68,10 @@ def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
     require("matplotlib", "drawing")
     robot = load_robot(options.params, options.urdf)  # before the wait for a message, because it may be wrong
-    samples = _from_file(options) if options.file else _from_topic(options, ros_arguments)
+    if options.file:
+        samples = _from_file(options)
+    else:
+        samples, robot = _from_topic(options, ros_arguments, robot)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
         raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
@@ -100,7 +103,7 @@ def _from_file(options: argparse.Namespace) -> Samples:
     return read_samples(path, options.topic)
 
 
-def _from_topic(options: argparse.Namespace, ros_arguments: list[str]) -> Samples:
+def _from_topic(options: argparse.Namespace, ros_arguments: list[str], robot: Robot) -> tuple[Samples, Robot]:
     from .ros_session import ros_session
 
     with ros_session(NAME, ros_arguments) as session:
@@ -115,11 +118,12 @@ def _from_topic(options: argparse.Namespace, ros_arguments: list[str]) -> Sample
         session.node.create_subscription(message_type, topic, received.append, session.qos_for(topic))
         if not session.spin_until(lambda: bool(received), options.timeout):
             raise ToolFailure(f"no message on {topic} within {options.timeout:g} s")
+        robot = robot.described(*session.robot_description())
     if kind == BATCH:
-        return _of_batch(received[0], options.row, topic)
+        return _of_batch(received[0], options.row, topic), robot
     from .trajectory_files import samples_of
 
-    return samples_of(planned_trajectory(received[0]), topic)
+    return samples_of(planned_trajectory(received[0]), topic), robot
 
 
 def _of_batch(message: TrajectoryBatch, row: int, topic: str) -> Samples:

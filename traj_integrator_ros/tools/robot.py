@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..handling.limits import JointLimits
@@ -31,6 +31,21 @@ class Robot:
         """Limits of "velocity", "acceleration" or "jerk" by joint, of those that have one."""
         highest = None if self.limits is None else self.limits.bounds(quantity)[1]
         return {} if highest is None else dict(zip(self.limits.joint_names, highest.tolist(), strict=True))
+
+    def described(self, urdf: str, topic: str) -> Robot:
+        """The same with the units of a URDF that a topic gave, unless a file gives them.
+
+        One that cannot be read is reported in a line on standard error.
+        """
+        from ..handling.urdf_limits import UrdfError, read_joint_types
+
+        if not urdf or self.units.slides:
+            return self
+        try:
+            return replace(self, units=_units_of(read_joint_types(urdf, topic)))
+        except UrdfError as error:
+            print(f"note: {error}", file=sys.stderr)
+            return self
 
     def for_motion(self, joint_names: Sequence[str]) -> Robot:
         """The same, once its joints are found to be those of a motion.
@@ -71,9 +86,9 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
     if urdf is None:
         return Robot()
     try:
-        joints = [name for name, kind in load_joint_types(str(urdf)).items() if kind in _MOVES]
-        found = load_urdf(str(urdf), joints)
-        return Robot(found.limits, _units_of(urdf), str(urdf))
+        types = load_joint_types(str(urdf))
+        found = load_urdf(str(urdf), [name for name, kind in types.items() if kind in _MOVES])
+        return Robot(found.limits, _units_of(types), str(urdf))
     except UrdfError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
 
@@ -86,7 +101,7 @@ def load_limits(path: Path) -> JointLimits:
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..handling.parameter_table import SPECS
     from ..handling.parameters import InvalidParameters, NodeParameters, default_values
-    from ..handling.urdf_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits, UrdfError
+    from ..handling.urdf_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits, UrdfError, load_joint_types
 
     given = _flat(_section(path))
     values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
@@ -95,7 +110,7 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     try:
         parameters = RobotLimits.configured(NodeParameters.from_values(values)).parameters
         named = parameters.limits_urdf
-        units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(Path(named))
+        units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(load_joint_types(named))
     except (InvalidParameters, UrdfError) as error:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
@@ -103,10 +118,8 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     return Robot(parameters.joint_limits, units, str(path))
 
 
-def _units_of(urdf: Path) -> JointUnits:
-    from ..handling.urdf_limits import load_joint_types
-
-    return JointUnits({name: kind == "prismatic" for name, kind in load_joint_types(str(urdf)).items()})
+def _units_of(types: Mapping[str, str]) -> JointUnits:
+    return JointUnits({name: kind == "prismatic" for name, kind in types.items()})
 
 
 def _section(path: Path) -> dict[str, object]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rclpy.qos import QoSProfile
 
 POLL_S = 0.05
+DESCRIPTION = "robot_description"
+DESCRIBED_WITHIN_S = 5.0
+"""Longest wait for a message that is kept for whoever comes."""
 NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/environment.sh)"
 
 
@@ -45,6 +48,19 @@ class RosSession:
             return self.node.resolve_topic_name(topic)
         except Exception as error:  # rclpy has several kinds for wrong names
             raise UserError(f"topic: expected a valid name, got {topic!r}: {_without_places(error)}") from None
+
+    def robot_description(self) -> tuple[str, str]:
+        """The robot's URDF as it is on robot_description, empty if nobody is known to publish it; and the topic."""
+        from rclpy.qos import DurabilityPolicy, QoSProfile
+        from std_msgs.msg import String
+
+        topic = self.resolve(DESCRIPTION)
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        received: list[String] = []
+        subscription = self.node.create_subscription(String, topic, received.append, latched)
+        self.spin_until(lambda: received or not self.node.count_publishers(topic), DESCRIBED_WITHIN_S)
+        self.node.destroy_subscription(subscription)
+        return (received[-1].data if received else ""), topic
 
     def type_of(self, topic: str, known: tuple[str, ...], timeout_s: float) -> str:
         """Wait for a publisher and return the type of the topic, one of the known.
