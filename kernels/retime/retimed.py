@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +78,7 @@ class Retimed:
         kind = self.segment_ratio.argmax(-1)
         return kind, self.segment_joint.gather(-1, kind[..., None])[..., 0]
 
-    def reason(self, index: int) -> str:
+    def reason(self, index: int, joint_names: Sequence[str] = ()) -> str:
         """Why a trajectory has no motion within its limits, in a sentence; "" if it has one."""
         status = RetimeStatus(int(self.status[index]))
         if status <= RetimeStatus.STILL:
@@ -87,7 +88,8 @@ class Retimed:
             most = float(self.ratio[index, kind])
             segment = int(self.segment_ratio[index, :, kind].argmax())
             joint = int(self.segment_joint[index, segment, kind])
-            return f"{KINDS[kind]} of joint {joint} reaches {most:.6g} of its limit behind waypoint {segment}"
+            name = joint_names[joint] if len(joint_names) else f"joint {joint}"
+            return f"{KINDS[kind]} of {name} reaches {most:.6g} of its limit behind waypoint {segment}"
         return {
             RetimeStatus.START_TOO_FAST: "the start is too fast for the limits: along the path, at most "
             f"{float(self.largest_start_speed[index]):.6g}",

@@ -225,7 +225,7 @@ def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:
         raise ValueError(f"{name}: expected a number or [{batch}], got {list(tensor.shape)}")
     if not bool((torch.isfinite(tensor) & (tensor >= least)).all()):
         raise ValueError(f"{name}: expected finite numbers{' of at least 0' if least == 0 else ''}, got {value}")
-    return tensor.expand(batch)
+    return tensor.expand(batch).contiguous()
 
 
 def _zeros(*shape: int) -> Tensor:

@@ -12,7 +12,7 @@ from rclpy.parameter import Parameter
 from ros_client import RosClient, floats, sequence, table
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
 
 pytestmark = pytest.mark.ros
@@ -385,3 +385,31 @@ def test_a_cost_that_cannot_be_is_refused_by_name(client: RosClient, changes: di
     response = client.evaluate(request)
     assert not response.success and response.message.startswith(reason), response.message
     assert not response.cost and not response.grad_action
+
+
+def test_a_path_is_timed_by_the_limits_of_the_node_and_of_the_request(client: RosClient) -> None:
+    path = np.array([[0.0, 0.0, 0.0], [0.4, 0.1, 0.0], [0.5, 0.6, -0.2]])
+    request = Retime.Request(rows=3, position=array("d", path.ravel()), max_velocity_scaling_factor=0.5)
+    lacking = client.call(Retime, "retime", request)
+    assert lacking.message.startswith("no_limits: velocity_limits: expected a limit of joint_a, joint_b"), lacking
+    assert not lacking.success and not lacking.status
+    client.set_parameters(limits__velocity=[2.0] * DOF, limits__jerk=[80.0] * DOF)
+    try:
+        request.acceleration_limits = array("d", [8.0] * DOF)
+        answer = client.call(Retime, "retime", request)
+        request.min_duration = 2 * answer.duration[0]
+        longer = client.call(Retime, "retime", request)
+    finally:
+        client.set_parameters(limits__velocity=[], limits__jerk=[])
+    assert answer.success and list(answer.status) == [Retime.Request.DONE], answer
+    assert list(answer.joint_names) == client.joint_names and list(answer.reason) == [""]
+    position, velocity, acceleration = (
+        np.asarray(getattr(answer, f"result_{name}")).reshape(-1, DOF)
+        for name in ("position", "velocity", "acceleration")
+    )
+    assert len(position) == answer.points[0] == len(answer.time_from_start)
+    assert answer.duration[0] == answer.time_from_start[-1] == answer.row_times[-1]
+    np.testing.assert_allclose(position[[0, -1]], path[[0, -1]])
+    assert not velocity[[0, -1]].any() and np.abs(acceleration).max() <= 8.001
+    assert 0.9 < np.abs(velocity).max() <= 1.001 and 0.99 < max(answer.ratio) <= 1.0001
+    assert longer.duration[0] == pytest.approx(request.min_duration) and max(longer.ratio) < 0.51

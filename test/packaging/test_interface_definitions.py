@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from traj_integrator_ros.kernels.retime import RetimeStatus
+
+_STATUSES = (*(status.name for status in RetimeStatus), "POSITION")
 DEFINITIONS = {
     "msg/StartState.msg": [
         ["float32[] position", "float32[] velocity", "float32[] acceleration"],
@@ -134,6 +137,42 @@ DEFINITIONS = {
     "srv/Stop.srv": [
         ["bool hold"],
         ["bool success", "string message", "float64 duration", "string[] joint_names", "float64[] distance"],
+    ],
+    "srv/Retime.srv": [
+        [
+            *(f"uint8 {name}={value}" for value, name in enumerate(_STATUSES)),
+            "string[] joint_names",
+            "uint32 batch 1",
+            "uint32 rows",
+            "float64[] position",
+            "float64[] dt",
+            "float64[] velocity",
+            "float64[] acceleration",
+            "float64[] velocity_limits",
+            "float64[] acceleration_limits",
+            "float64[] jerk_limits",
+            "float64 max_velocity_scaling_factor",
+            "float64 max_acceleration_scaling_factor",
+            "float64 duration",
+            "float64 min_duration",
+            "uint8 order",
+        ],
+        [
+            "bool success",
+            "string message",
+            "string[] joint_names",
+            "uint8[] status",
+            "string[] reason",
+            "float64[] duration",
+            "bool[] unchanged",
+            "float64[] ratio",
+            "uint32[] points",
+            "float64[] time_from_start",
+            "float64[] result_position",
+            "float64[] result_velocity",
+            "float64[] result_acceleration",
+            "float64[] row_times",
+        ],
     ],
     "srv/Committed.srv": [
         ["builtin_interfaces/Time stamp", "float64 dt", "uint32 rows", "uint32 rows_before"],

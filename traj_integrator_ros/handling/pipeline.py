@@ -35,6 +35,7 @@ from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
+from .retime_requests import RetimeFields, RetimeRequest, check_retiming
 from .start_states import JointStates
 from .time_grid import TimeGrid
 from .trajectories import TrajectoryMaker
@@ -363,6 +364,17 @@ class Pipeline:
         self._check_clock(now_ns)
         published = self.published
         return committed_rows(fields, self.parameters, published.present, published.history, self.joint_states, now_ns)
+
+    def retiming(self, fields: RetimeFields) -> RetimeRequest:
+        """Check a request to retime paths or plans; its `answer` may take long.
+
+        Raises:
+            Rejected: with the reason.
+
+        """
+        parameters = self.parameters
+        most = parameters.max_batch, parameters.max_horizon
+        return check_retiming(fields, self._limits, self.assumed.bounds.jerk, most)
 
     @property
     def assumed(self) -> AssumedLimits:

@@ -47,6 +47,8 @@ class RejectionReason(str, Enum):
     """A target or limits without a weight, a limit weight without limits, or limits in the wrong order."""
     INVALID_FIELDS = "invalid_fields"
     """Outputs were requested that a trajectory does not have."""
+    INVALID_RETIMING = "invalid_retiming"
+    """Limits, scaling factors, durations or an order that retiming cannot have."""
     ROW_OUT_OF_RANGE = "row_out_of_range"
     """A trajectory was requested that the batch does not have."""
     START_MISMATCH = "start_mismatch"

@@ -19,7 +19,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Stop
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
 from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
 from .take import take
@@ -59,6 +59,7 @@ class Callbacks(NamedTuple):
     evaluate: Callable
     stop: Callable
     committed: Callable
+    retime: Callable
     robot_description: Callable
     """Called with a String, the robot's URDF."""
 
@@ -116,6 +117,7 @@ class Entities:
                 (Evaluate, "~/evaluate", callbacks.evaluate),
                 (Stop, "~/stop", callbacks.stop),
                 (Committed, "~/committed", callbacks.committed),
+                (Retime, "~/retime", callbacks.retime),
             ):
                 self._services.append(node.create_service(service, name, callback, qos_profile=calls))
         except BaseException:

@@ -83,7 +83,7 @@ class IntegratorNode(LifecycleNode):
         self._writer: JointTrajectoryWriter | None = None
         self._sequences = self._published = 0
         self._sequence_latency = LatencyRing()
-        self._answers = Services(self._accounts, self._accepting, self._update)
+        self._answers = Services(self._accounts, self._accepting, self._update, self._supervise)
         self._supervisor = Supervisor(
             self._accounts, self._accepting, self._update, self._hand_over, self.get_logger().error
         )
@@ -129,6 +129,7 @@ class IntegratorNode(LifecycleNode):
                     self._answers.evaluate,
                     self._supervisor.stop,
                     self._answers.committed,
+                    self._answers.retime,
                     self._on_robot_description,
                 ),
                 description=parameters.limits_urdf == FROM_TOPIC,
@@ -397,7 +398,6 @@ class IntegratorNode(LifecycleNode):
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self._accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
-
 
     def _supervision_status(self, pipeline: Pipeline | None) -> SupervisionStatus:
         if pipeline is None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime
 
 from ..handling.pipeline import Pipeline
 from ..wire import messages
 from ..wire.received_messages import nanoseconds
 from .accounts import Accounts
+from .entities import SUPERVISION_PERIOD_S
 from .latency import LatencyRing
 
 
@@ -22,11 +24,18 @@ class Services:
         accounts: count and log what fails.
         accepting: returns the pipeline, or raises Rejected while the node is not active.
         update: brings the joint states up to date and returns the time, ns.
+        supervise: called every 10 ms during a call that takes long.
 
     """
 
-    def __init__(self, accounts: Accounts, accepting: Callable[[], Pipeline], update: Callable[[], int]) -> None:
-        self._accounts, self._accepting, self._update = accounts, accepting, update
+    def __init__(
+        self,
+        accounts: Accounts,
+        accepting: Callable[[], Pipeline],
+        update: Callable[[], int],
+        supervise: Callable[[], None],
+    ) -> None:
+        self._accounts, self._accepting, self._update, self._supervise = accounts, accepting, update, supervise
         self.calls = 0
         """Number of calls since the start."""
         self.latency = LatencyRing()
@@ -74,11 +83,26 @@ class Services:
             messages.fill_evaluation(response, evaluated, request.actions.header.stamp)
         return response
 
+    def retime(self, request: Retime.Request, response: Retime.Response) -> Retime.Response:
+        """Answer ~/retime; the robot is supervised meanwhile."""
+        with self._serving("retime", response):
+            checked = self._accepting().retiming(messages.retime_fields(request))
+            with ThreadPoolExecutor(1) as pool:
+                answer = pool.submit(checked.answer)
+                while not wait([answer], SUPERVISION_PERIOD_S).done:
+                    self._supervise()
+            messages.fill_retime(response, answer.result())
+        return response
+
     @contextmanager
     def _serving(
         self,
         service: str,
-        response: Integrate.Response | ComputeGradient.Response | Evaluate.Response | Committed.Response,
+        response: Integrate.Response
+        | ComputeGradient.Response
+        | Evaluate.Response
+        | Committed.Response
+        | Retime.Response,
     ) -> Iterator[None]:
         """Count a call, and say in the response whether it succeeded."""
         started = time.perf_counter()

@@ -9,13 +9,14 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import ActionSequence, QuadraticCost, TrajectoryBatch
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
 
 from ..engine.integrator import Wanted
 from ..handling import committed
 from ..handling.evaluation import OUTPUTS, CostFields, EvaluationFields
 from ..handling.requests import SequenceFields, UpstreamFields
 from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
+from ..handling.retime_requests import RetimedBatch, RetimeFields
 from ..kernels import CostTerm
 from .received_messages import nanoseconds
 
@@ -24,6 +25,14 @@ _ROWS_OF_COMMITTED = tuple(
 )
 _terms_of, _fields_of_term = attrgetter(*OUTPUTS), attrgetter(*CostTerm._fields)
 _upstream_of = attrgetter(*UpstreamFields._fields)
+_retime_fields_of = attrgetter(*RetimeFields._fields)
+_RETIMED = {"status": "B", "points": "I"} | dict.fromkeys(
+    (
+        *("duration", "ratio", "time_from_start", "result_position", "result_velocity", "result_acceleration"),
+        "row_times",
+    ),
+    "d",
+)
 _DTYPES = {code: np.dtype(code) for code in "fdI"}
 _EMPTY = {code: np.empty(0, dtype) for code, dtype in _DTYPES.items()}
 
@@ -82,6 +91,22 @@ def fill_committed(response: Committed.Response, found: committed.Committed, joi
     response.joint_names = list(joint_names)
     for name in _ROWS_OF_COMMITTED:
         setattr(response, name, array.array("d", np.ascontiguousarray(getattr(found, name), np.float64).tobytes()))
+
+
+def retime_fields(request: Retime.Request) -> RetimeFields:
+    """Return views of a request to retime."""
+    values = _retime_fields_of(request)
+    return RetimeFields(*(_view(value) if isinstance(value, array.array) else value for value in values))
+
+
+def fill_retime(response: Retime.Response, found: RetimedBatch) -> None:
+    """Fill in the trajectories."""
+    response.joint_names, response.reason = list(found.joint_names), found.reason
+    response.unchanged = found.unchanged.tolist()
+    for name, code in _RETIMED.items():
+        values = array.array(code)
+        values.frombytes(np.ascontiguousarray(getattr(found, name), code).reshape(-1).view(np.uint8))
+        setattr(response, name, values)
 
 
 def _cost_fields(cost: QuadraticCost) -> CostFields:

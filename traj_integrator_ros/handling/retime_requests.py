@@ -1,0 +1,239 @@
+"""Requests to retime paths and plans: checked, answered, with the status of each trajectory. Knows no ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
+from .finite import require_finite
+from .joint_order import ColumnOrder, resolve_columns
+from .limits import JointLimits, find_motion_violation
+from .rejection import Rejected, RejectionReason
+from .retiming import limits_lacking, motion_of
+from .state_rows import wrong_length
+from .time_grid import DT_MAX_S, DT_MIN_S
+
+POSITION = max(RetimeStatus) + 1
+"""Status of a path that leaves the position limits."""
+
+
+class RetimeFields(NamedTuple):
+    """The fields of a Retime request; arrays are flat views of the message."""
+
+    joint_names: Sequence[str]
+    batch: int
+    rows: int
+    position: np.ndarray
+    dt: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    velocity_limits: np.ndarray
+    acceleration_limits: np.ndarray
+    jerk_limits: np.ndarray
+    max_velocity_scaling_factor: float
+    max_acceleration_scaling_factor: float
+    duration: float
+    min_duration: float
+    order: int
+
+
+class RetimedBatch(NamedTuple):
+    """Trajectories, with their columns in the order of the request; fields as in the message."""
+
+    joint_names: tuple[str, ...]
+    status: np.ndarray
+    reason: list[str]
+    duration: np.ndarray
+    unchanged: np.ndarray
+    ratio: np.ndarray
+    points: np.ndarray
+    time_from_start: np.ndarray
+    result_position: np.ndarray
+    result_velocity: np.ndarray
+    result_acceleration: np.ndarray
+    row_times: np.ndarray
+
+
+class RetimeRequest(NamedTuple):
+    """A checked request; arrays in the node's joint order."""
+
+    columns: ColumnOrder
+    rows: torch.Tensor
+    """`[batch, rows, dof]`."""
+    plan: dict[str, object]
+    """Times and rates of a plan; empty for paths without times."""
+    limits: MotionLimits
+    positions: JointLimits
+    """The node's limits of positions."""
+    options: dict[str, object]
+    duration: float
+    min_duration: float
+
+    def answer(self) -> RetimedBatch:
+        """Retime all trajectories; that takes milliseconds for each, or more, and may run in any thread."""
+        found = self._retimed(slice(None), self.duration or self.min_duration or None)
+        each = [self._one(found, index) for index in range(len(self.rows))]
+        longer = torch.nonzero(found.status == RetimeStatus.TOO_SHORT)[:, 0] if self.min_duration else ()
+        if len(longer):  # by themselves than what is wanted at least
+            found = self._retimed(longer, None)
+            for index, place in enumerate(longer.tolist()):
+                each[place] = self._one(found, index)
+        parts = zip(*each, strict=True)
+        status, reason, duration, unchanged, ratio, row_times, times, *states = parts
+        ordered = [np.concatenate([self.columns.out_of_node(part) for part in state]) for state in states]
+        return RetimedBatch(
+            self.columns.names,
+            np.array(status, np.uint8),
+            list(reason),
+            np.array(duration),
+            np.array(unchanged, bool),
+            np.stack(ratio),
+            np.array([len(part) for part in times], np.uint32),
+            np.concatenate(times),
+            *ordered,
+            np.stack(row_times),
+        )
+
+    def _retimed(self, rows: slice | torch.Tensor, duration: float | None) -> Retimed:
+        mode = "slow only" if self.plan else "fastest"
+        return retime(self.rows[rows], self.limits, mode=mode, duration=duration, **self.plan, **self.options)
+
+    def _one(self, found: Retimed, index: int) -> tuple[object, ...]:
+        """Status, reason and the other results of a trajectory, which has points only if it is within limits."""
+        status, reason = int(found.status[index]), found.reason(index, self.positions.joint_names)
+        count, order = int(found.count[index]), self.options["order"]
+        if not reason and count > 1:
+            reason = find_motion_violation(motion_of(found, index, order), self.positions)
+            status = POSITION if reason else status
+        used = 0 if reason else count
+        states = (found.position, found.velocity, found.acceleration if order == 3 else None)
+        points = [np.zeros((0, self.rows.shape[2])) if x is None else x[index, :used].numpy() for x in states]
+        return (
+            status,
+            reason,
+            float(found.duration[index]),
+            bool(found.unchanged[index]),
+            found.ratio[index].numpy(),
+            found.row_times[index].numpy(),
+            found.times[index, :used].numpy(),
+            *points,
+        )
+
+
+def check_retiming(
+    fields: RetimeFields, limits: JointLimits, assumed_jerk: np.ndarray, most: tuple[int, int]
+) -> RetimeRequest:
+    """Check a request and arrange it in the node's joint order.
+
+    Args:
+        fields: the request.
+        limits: of the node.
+        assumed_jerk: rad/s^3, `[dof]`, of the node where nobody limits it.
+        most: the parameters max_batch and max_horizon.
+
+    Raises:
+        Rejected: for the first error found, with the field, what was expected and what was given.
+
+    """
+    columns = resolve_columns(fields.joint_names, limits.joint_names)
+    batch, rows, dof = fields.batch, fields.rows, len(limits.joint_names)
+    for name, value, low, high in (("batch", batch, 1, most[0]), ("rows", rows, 2, most[1] + 1)):
+        if not low <= value <= high:
+            raise Rejected(RejectionReason.SIZE_OUT_OF_RANGE, f"{name}: expected {low} to {high}, got {value}")
+    sizes = {"batch": batch, "rows": rows, "dof": dof}
+    position, velocity, acceleration = (_array(name, getattr(fields, name), sizes, columns) for name in _RATES)
+    if position is None:
+        raise wrong_length("position", 0, sizes)
+    order = fields.order or 3
+    if order not in (2, 3):
+        raise _invalid("order", "2, 3 or 0 (3)", order)
+    plan = {}
+    if order == 2 and acceleration is not None:
+        raise _invalid("acceleration", "none with order 2, whose motions are cubics", "some")
+    if fields.dt.size:
+        plan = {"dt": _steps(fields.dt, rows), "velocity": velocity, "acceleration": acceleration}
+        if (velocity is None and acceleration is not None) or (
+            order == 3 and velocity is not None and acceleration is None
+        ):
+            missing = "velocity" if velocity is None else "acceleration"
+            raise wrong_length(missing, 0, sizes)
+    elif velocity is not None or acceleration is not None:
+        name = "acceleration" if velocity is None else "velocity"
+        raise _invalid(name, "none without dt", "some")
+    for name in ("duration", "min_duration"):
+        value = getattr(fields, name)
+        if not 0 <= value < np.inf or (plan and value):
+            raise _invalid(name, "0 with dt" if plan else "seconds, at least 0", f"{value:g}")
+    if fields.duration and fields.min_duration:
+        raise _invalid("min_duration", "0 with duration", f"{fields.min_duration:g}")
+    return RetimeRequest(
+        columns,
+        position,
+        plan,
+        _limits(fields, limits, assumed_jerk, order, columns),
+        JointLimits(limits.joint_names, limits.position_min, limits.position_max, slack=limits.slack),
+        {"order": order, "threads": torch.get_num_threads()},
+        fields.duration,
+        fields.min_duration,
+    )
+
+
+_RATES = ("position", "velocity", "acceleration")
+
+
+def _array(name: str, values: np.ndarray, sizes: dict[str, int], columns: ColumnOrder) -> torch.Tensor | None:
+    if not values.size:
+        return None
+    shape = tuple(sizes.values())
+    if values.size != shape[0] * shape[1] * shape[2]:
+        raise wrong_length(name, values.size, sizes)
+    require_finite(name, values)
+    return torch.from_numpy(columns.into_node(values.reshape(shape)).copy())
+
+
+def _steps(dt: np.ndarray, rows: int) -> torch.Tensor:
+    if dt.size not in (1, rows - 1):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH, f"dt: expected 0, 1 or {rows - 1} (rows - 1) values, got {dt.size}"
+        )
+    require_finite("dt", dt)
+    outside = (dt < DT_MIN_S) | (dt > DT_MAX_S)
+    if outside.any():
+        at = int(outside.argmax())
+        raise Rejected(
+            RejectionReason.INVALID_DT, f"dt: expected {DT_MIN_S:g} to {DT_MAX_S:g} s, got {dt[at]:g} at [{at}]"
+        )
+    return torch.from_numpy(dt.copy())
+
+
+def _limits(
+    fields: RetimeFields, own: JointLimits, assumed_jerk: np.ndarray, order: int, columns: ColumnOrder
+) -> MotionLimits:
+    jerk = assumed_jerk if own.jerk is None else np.where(np.isfinite(own.jerk), own.jerk, assumed_jerk)
+    found = {}
+    for name, of_node in (("velocity", own.velocity), ("acceleration", own.acceleration), ("jerk", jerk))[:order]:
+        field, factor = f"{name}_limits", getattr(fields, f"max_{name}_scaling_factor", 0.0) or 1.0
+        values = getattr(fields, field)
+        if values.size:
+            if values.size != len(own.joint_names):
+                raise wrong_length(field, values.size, {"dof": len(own.joint_names)})
+            if not (values > 0).all():  # NaN is not
+                raise _invalid(field, "limits greater than 0", f"{values[~(values > 0)][0]:g}")
+            of_node = columns.into_node(values)
+        elif lacking := limits_lacking(own.joint_names, of_node):
+            raise Rejected(
+                RejectionReason.NO_LIMITS,
+                f"{field}: expected a limit of {lacking}, here or as the parameter limits.{name}, got none",
+            )
+        if not 0 < factor <= 1:
+            raise _invalid(f"max_{name}_scaling_factor", "more than 0 and at most 1, or 0 (1)", f"{factor:g}")
+        found[name] = torch.from_numpy(of_node * factor)
+    return MotionLimits(**found)
+
+
+def _invalid(field: str, expected: str, got: object) -> Rejected:
+    return Rejected(RejectionReason.INVALID_RETIMING, f"{field}: expected {expected}, got {got}")
