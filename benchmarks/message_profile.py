@@ -51,13 +51,13 @@ def main() -> int:
 
     transports = Transports(suite.FIXED[suite.DEFAULT if arguments.default_transports else suite.SHARED_MEMORY])
     shape = f"{arguments.batch}x{suite.HORIZON}"
-    parameters = {"dt": suite.DT, "max_batch": 1000, "state_timeout": 0.0, "warmup": [shape]}
+    parameters = {**suite.PARAMETERS, "warmup": [shape]}
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "profile.json"
         os.environ[RESULT_VARIABLE] = str(result)
         with running(suite.JOINTS, parameters, transports, __spec__.name) as processes:
             client = processes.client
-            client.prepare(suite.motions(arguments.batch), suite.START)
+            client.follow(suite.plan(arguments.batch))
             latencies = [client.batch_latency(suite.OURS) for _ in range(WARM_UP + MESSAGES)][WARM_UP:]
             deadline = time.monotonic() + 10.0
             while not result.is_file() and time.monotonic() < deadline:

@@ -20,6 +20,8 @@ from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Integrate
 from traj_integrator_ros.traffic.messages import ORDERS, floats, gradient_request, sequence, set_stamp
 from traj_integrator_ros.traffic.participant import Participant
 
+from .receding_plan import RecedingPlan
+
 OURS, ECHO = "/traj_integrator", "/echo"
 DEPTH = 10
 PAUSE_S = 0.002
@@ -55,7 +57,8 @@ class TimingClient(Participant):
             "empty": self.client(GetState, f"{ECHO}/empty"),
         }
         self._requests: dict[str, object] = {"empty": GetState.Request()}
-        self._message = b""
+        self._plan: RecedingPlan | None = None
+        self._planned: tuple[np.ndarray, np.ndarray] | None = None
 
     def wait_until_connected(self, timeout_s: float) -> None:
         """Wait until the node is active and everything has found its other end."""
@@ -66,14 +69,21 @@ class TimingClient(Participant):
     # Topics
 
     def prepare(self, actions: np.ndarray, start: np.ndarray) -> None:
-        """Take the sequence `[batch, horizon, dof]` that is sent from now on, and tell the node where the robot is."""
+        """Take the sequence `[batch, horizon, dof]` that services are sent from now on."""
         message = sequence(actions, position=start)
-        self._message = serialize_message(message)
         self._requests["integrate"] = self._requests["echoed integrate"] = Integrate.Request(actions=message)
-        state = JointState(name=self._joint_names, position=array("d", start))
-        state.velocity = array("d", bytes(8 * len(start)))
+
+    def follow(self, plan: RecedingPlan) -> None:
+        """Take the plan that nodes are sent from now on, and tell ours where the robot is."""
+        self._plan = plan
+        state = JointState(name=self._joint_names, position=array("d", plan.position))
+        state.velocity = array("d", bytes(8 * len(plan.position)))
         self._states[OURS].publish(state)
         time.sleep(0.2)
+
+    def planned(self) -> tuple[np.ndarray, np.ndarray]:
+        """What was sent last: positions `[batch, horizon, dof]`, and the start state `[3, dof]`."""
+        return self._planned
 
     def batch(self, name: str) -> list[np.ndarray]:
         """Send the sequence to a node; return the four arrays that come back, flat."""
@@ -102,8 +112,13 @@ class TimingClient(Participant):
         _drain(subscription)
         _drain(self._trajectories)
         time.sleep(PAUSE_S)
+        stamp_ns = time.time_ns()
+        self._planned = actions, start = self._plan.at(stamp_ns * 1e-9)
+        message = sequence(actions, **dict(zip(("position", "velocity", "acceleration"), start, strict=True)))
+        set_stamp(message, stamp_ns)
+        message = serialize_message(message)
         begin = time.perf_counter()
-        publisher.publish(self._message)
+        publisher.publish(message)
         self._answer = self._take(subscription)
         latency = time.perf_counter() - begin
         if name != OURS:

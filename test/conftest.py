@@ -74,16 +74,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first, so that no worker begins one while the others are done; those that run alone at the end."""
+    """What only computes first, then what real nodes answer in time, then what runs alone; long files first in each.
+
+    Nodes compete for the cores with each other, and not with compilers; and no worker begins a long file last.
+    """
     unadapted = _unadapted()
-    ranks: dict[Path, int] = {}
+    marks: dict[Path, set[str]] = {}
     for item in items:
         if item.nodeid.startswith(unadapted):
             item.add_marker(pytest.mark.xfail(reason="known to fail: test/unadapted.txt says why", run=False))
-        rank = 2 if item.get_closest_marker("alone") else 0 if item.get_closest_marker("slow") else 1
-        known = ranks.get(item.path, 1)
-        ranks[item.path] = 2 if 2 in (known, rank) else min(known, rank)
-    items.sort(key=lambda item: ranks[item.path])
+        marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
+    items.sort(key=lambda item: ("alone" in (its := marks[item.path]), "ros" in its, "slow" not in its))
 
 
 def _unadapted() -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import torch
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
 from traj_integrator_ros.kernels.costs.composition import cost_of
 
+from ..receding_plan import RecedingPlan
 from ..registry import Case, Contender, suite
 
 HORIZON, DOF, DT = 32, 7, 0.02
@@ -31,17 +32,24 @@ FIXED = {DEFAULT: None, SHARED_MEMORY: "fastdds_localhost.xml"}
 """Everybody has the same profile of config/, or none."""
 ADDED_TARGETS_US = {1: 300.0}
 LARGE_TARGET = 1 / 1.2
-PARAMETERS = {"dt": DT, "max_batch": LARGE, "state_timeout": 0.0}
+PARAMETERS = {
+    "dt": DT,
+    "max_batch": LARGE,
+    "start_from": "previous",
+    "state_timeout": 0.0,
+    "supervision.deviation": 0.0,
+    "limits.start_deviation": 0.0,
+}
+"""The robot is not simulated: nobody says where it is."""
 SERVICE_TARGET = 1 / 1.25
 TWO_CALLS_TARGET = 1 / 0.4
 """For batches of 256 and more."""
 JOINT_STATE_RATE_HZ = 1000.0
 JOINT_STATE_LIMIT_US = 1e6 / JOINT_STATE_RATE_HZ / 10
 """A tenth of one core."""
-ROWS_LIMIT = 2e-5
-"""How far the motion may pass by its rows, of their largest: where an acceleration fades, it does."""
+ROWS_LIMIT = 1e-5
+"""How far the motion may pass by the rows of a plan, rad: where an acceleration fades, it does."""
 if TYPE_CHECKING:
-    from ..ros_client import TimingClient
     from ..ros_processes import Processes
 
 OURS, ECHO = "/traj_integrator", "/echo"
@@ -83,12 +91,14 @@ def rounds(quick: bool, batch: int) -> int:
 def sequences(processes: Processes, transport: str, batch: int, rounds: int, least_ratio: float | None) -> Case:
     """A sequence in, all its trajectories out; `least_ratio` is the target against the echo."""
     client = processes.client
-    actions = motions(batch)
-    client.prepare(actions, START)
-    expected = in_double(actions)
+    client.follow(plan(batch))
     ratio = {} if least_ratio is None else {ECHO_NAME: least_ratio}
     added = {ECHO_NAME: ADDED_TARGETS_US[batch]} if batch in ADDED_TARGETS_US else {}
-    ours = Contender("ours", partial(client.batch, OURS), is_close_to(expected), partial(client.batch_latency, OURS))
+
+    def check(results: list[np.ndarray]) -> None:
+        is_close_to(in_double(*client.planned()))(results)
+
+    ours = Contender("ours", partial(client.batch, OURS), check, partial(client.batch_latency, OURS))
     name = f"sequence to batch, {transport}"
     return case(name, batch, ours, echoed(processes, batch), rounds, targets=ratio, added_targets_us=added)
 
@@ -96,15 +106,16 @@ def sequences(processes: Processes, transport: str, batch: int, rounds: int, lea
 def controller_trajectories(processes: Processes, transport: str, rounds: int) -> Case:
     """A sequence in, both outputs out: the message for the controller comes second."""
     client = processes.client
-    actions = motions(1)
-    client.prepare(actions, START)
-    ours = Contender("ours", partial(_rows, client), is_close_to([actions], ROWS_LIMIT), client.trajectory_latency)
+    client.follow(plan(1))
+
+    def check(results: list[np.ndarray]) -> None:
+        """The controller is where the last actions lead, before the brake."""
+        rows, points = client.planned()[0][0, HORIZON // 2 : -1], results[0].reshape(-1, DOF)
+        apart = np.abs(points - rows[:, None]).max(axis=2).min(axis=1).max()
+        assert apart <= ROWS_LIMIT, f"off by {apart:.1e} rad"
+
+    ours = Contender("ours", client.points, check, client.trajectory_latency)
     return case(f"sequence to both, {transport}", 1, ours, echoed(processes, 1), rounds)
-
-
-def _rows(client: TimingClient) -> list[np.ndarray]:
-    """The positions for the controller: its points are where the actions lead."""
-    return client.points()[:1]
 
 
 def gradients(processes: Processes, transport: str, rounds: int) -> Case:
@@ -232,10 +243,15 @@ def motions(batch: int) -> np.ndarray:
     return (START + goals * profile[None, :, None]).astype(np.float32)
 
 
-def in_double(actions: np.ndarray) -> list[np.ndarray]:
-    """What must come back, by the reference in float64."""
-    start = torch.from_numpy(START).double().expand(actions.shape[0], DOF)
-    outputs = clique_step(torch.from_numpy(actions).double(), start, dt=DT, backend="reference")
+def plan(batch: int) -> RecedingPlan:
+    """What is sent on topics."""
+    return RecedingPlan(START, batch, HORIZON, DT)
+
+
+def in_double(actions: np.ndarray, start: np.ndarray = START[None]) -> list[np.ndarray]:
+    """What must come back from a start of one to three rows, by the reference in float64."""
+    rows = [torch.from_numpy(row).double()[None] for row in start]
+    outputs = clique_step(torch.from_numpy(actions).double(), *rows, dt=DT, backend="reference")
     return [output.numpy() for output in outputs]
 
 

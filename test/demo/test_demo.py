@@ -42,7 +42,7 @@ def png_size(path: Path) -> tuple[int, int]:
 def assert_passed(report: dict) -> None:
     assert report["failures"] == [] and report["passed"] is True
     assert report["lost"] == 0
-    assert report["sequences_sent"] == report["trajectories_received"] + report["rejected"] > 30
+    assert report["sequences_sent"] == report["trajectories_received"] + report["rejected"] > 10
     assert report["rejected"] == report["rejected_on_purpose"] == 1
     assert {**report["rejected_by_reason"], "superseded": 0} == {"not_finite": 1, "superseded": 0}
     superseded = report["rejected_by_reason"].get("superseded", 0)

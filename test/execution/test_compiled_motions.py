@@ -11,11 +11,13 @@ from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import points_of
+from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, stop_tracks
 from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.execution.tracks import Track
 
 pytestmark = pytest.mark.skipif(native._native is None, reason="the compiled steps of motions are not built")
-COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "extremes", "place", "_all_finite")
+COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "extremes", "place", "pieces_of_profile")
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def numpys():
 
     def run(function, *arguments, **named):
         with pytest.MonkeyPatch.context() as patch:
-            for name in COMPILED:
+            for name in (*COMPILED, "_all_finite"):
                 patch.setattr(native, name, native._nothing)
             return function(*arguments, **named)
 
@@ -70,6 +72,28 @@ def test_splines_with_open_ends_are_numpys(numpys, count, ends_at_rest):
             cubic_spline(*arguments, ends_at_rest=ends_at_rest),
             numpys(cubic_spline, *arguments, ends_at_rest=ends_at_rest),
         )
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.3, 1.0, 1.5]))
+def test_time_optimal_ways_and_stops_are_numpys(seed, velocity_only, speed):
+    """At rest, on the move, and faster than allowed, when a brake comes before the way."""
+    random = np.random.default_rng(seed)
+    start, bounds = JointState(*(speed * random.uniform(-1, 1, 3))), JointBounds(-9.0, 9.0, 1.0, 5.0, 50.0)
+    target = JointState(*(random.uniform(-0.3, 0.3, 3)))
+    ours: list[list[Track]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for compiled in (True, False):
+            if not compiled:
+                patch.setattr(native, "pieces_of_profile", native._nothing)
+            reach = Reach(start, bounds, velocity_only=velocity_only)
+            duration = reach.least_duration(target, 1.0)
+            tracks = [] if duration is None else [reach.track(target, np.ceil(duration * 1e9) * 1e-9)]
+            state = State(*(np.array([value, 0.0]) for value in start))
+            ours.append([*tracks, *stop_tracks(state, np.array([5.0, 5.0]), np.array([50.0, 50.0]))])
+    for (knots, coefficients), (their_knots, theirs) in zip(*ours, strict=True):
+        np.testing.assert_array_equal(knots, their_knots)
+        np.testing.assert_allclose(coefficients, theirs, rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=50)
@@ -145,4 +169,15 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
     ):
         assert native.motion_through(*wrong) is None
     assert (into == 7).all()
+    spans, begin, coarse, fine = [0.1, 0.2], (0.0, 1.0, 0.0), np.full(3, 7.0), np.full((2, 6), 7.0)
+    for wrong in (
+        (spans, spans[:1], begin, 0.3, begin, False, coarse, fine),
+        (spans, spans, begin[:2], 0.3, begin, False, coarse, fine),
+        (spans, spans, begin, 1, begin, False, coarse, fine),
+        (spans, np.zeros(2), begin, 0.3, begin, False, coarse, fine),
+        (spans, spans, begin, 0.3, begin, False, coarse[:2], fine),
+        ([], [], begin, 0.3, begin, False, coarse[:1], fine[:0]),
+    ):
+        assert native.pieces_of_profile(*wrong) is None
+    assert (coarse == 7).all() and (fine == 7).all()
     assert native._all_finite(np.zeros(3, np.int64)) is None and native._all_finite([1.0]) is None

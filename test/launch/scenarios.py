@@ -7,7 +7,8 @@ test_processes.py without it, so that the two cannot drift apart.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,13 +150,12 @@ START_UP = (goes_to_active_by_itself, has_the_parameters_of_its_files, offers_th
 
 def answers_a_sequence_on_both_topics(client: RosClient, scenario: Scenario) -> None:
     motion = _Motion.of(scenario)
-    client.publish_state(motion.position[0], motion.velocity[0])
-    client.spin(0.2)
-    batches, trajectories = len(client.batches), len(client.trajectories)
-    sent = sequence(motion.actions(batch=3), dt=[DT_S], control_space=ActionSequence.POSITION)
-    client.publish_sequence(sent)
-    client.wait_for(lambda: len(client.batches) > batches, "trajectory batch")
-    client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory")
+    with _measured(client, motion.position[0], motion.velocity[0]):
+        batches, trajectories = len(client.batches), len(client.trajectories)
+        sent = sequence(motion.actions(batch=3), dt=[DT_S], control_space=ActionSequence.POSITION)
+        client.publish_sequence(sent)
+        client.wait_for(lambda: len(client.batches) > batches, "trajectory batch")
+        client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory")
     assert (len(client.batches), len(client.trajectories)) == (batches + 1, trajectories + 1)
     batch = client.batches[-1]
     assert batch.header.stamp == sent.header.stamp
@@ -194,15 +194,14 @@ def gradient_is_the_vjp(client: RosClient, scenario: Scenario) -> None:
 
 def completes_a_plan_of_positions(client: RosClient, scenario: Scenario) -> None:
     motion = _Motion.of(scenario)
-    client.publish_state(motion.position[0], motion.velocity[0])
-    client.spin(0.2)
-    trajectories = len(client.trajectories)
     plan = JointTrajectory(joint_names=client.joint_names)
     for step, position in enumerate(motion.position):
         time_from_start = Duration(nanosec=round(step * DT_S * 1e9))
         plan.points.append(JointTrajectoryPoint(positions=array("d", position), time_from_start=time_from_start))
-    client.plans.publish(plan)
-    client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory of the plan")
+    with _measured(client, motion.position[0], motion.velocity[0]):
+        trajectories = len(client.trajectories)
+        client.plans.publish(plan)
+        client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory of the plan")
     answer = client.trajectories[-1]
     # It begins with the present command, and joins the plan on the way: the plan's last position is one of its points.
     apart = [np.abs(np.asarray(point.positions) - motion.position[-1]).max() for point in answer.points]
@@ -287,12 +286,12 @@ def _publish_until_answered(client: RosClient, state: np.ndarray) -> None:
 
 def traffic_recovers(client: RosClient, scenario: Scenario, kill: Callable[[], None]) -> None:
     """Check that the publishers and clients that were there before `kill` are served again after it."""
-    motion = _Motion.of(scenario)
-    actions = motion.sequence(batch=2)
+    state = _Motion.of(scenario).position[0]
+    message = _still(state)
 
     def send() -> None:
-        client.publish_state(motion.position[0], motion.velocity[0])
-        client.publish_sequence(actions)
+        client.publish_state(state, np.zeros_like(state))
+        client.publish_sequence(message)
 
     with client.periodically(0.05, send):
         before = len(client.batches)
@@ -306,6 +305,18 @@ def traffic_recovers(client: RosClient, scenario: Scenario, kill: Callable[[], N
 
 
 # Helpers ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _measured(client: RosClient, position: np.ndarray, velocity: np.ndarray) -> Iterator[None]:
+    """A robot that reports the same state until what was published for it is over, and is not braked for that."""
+    allowed = client.parameters(["supervision.deviation"])["supervision.deviation"]
+    assert client.set_atomically(supervision__deviation=0.0) == (True, "")
+    with client.periodically(DT_S, lambda: client.publish_state(position, velocity)):
+        client.spin(0.2)
+        yield
+        client.spin(1.0)
+    assert client.set_atomically(supervision__deviation=allowed) == (True, "")
 
 
 @dataclass(frozen=True)

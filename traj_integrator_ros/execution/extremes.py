@@ -39,6 +39,16 @@ def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tupl
     return at * span, np.polynomial.polynomial.polyval(at, polynomial) / span**order
 
 
+def surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
+    """Whether a motion stays within bounds `[4, D]` of its derivatives, in few operations; in close cases False."""
+    kept = native.surely_keeps(motion.coefficients, motion.knots, lows, highs)
+    if kept is not None:
+        return kept
+    if surely_within(motion.coefficients, float(motion.steps.max()), lows, highs):
+        return True
+    return control_points_within(motion, lows, highs)  # as a brake at its limits does
+
+
 def surely_within(coefficients: np.ndarray, longest: float, lows: np.ndarray, highs: np.ndarray) -> bool:
     """Whether all pieces stay within bounds, in few operations; in close cases the answer is False.
 

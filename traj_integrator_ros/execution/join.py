@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from .extremes import extremes
+from .extremes import extremes, surely_keeps
 from .motion import Motion, State, raised, taylor_shift
 from .profiles import JointBounds, JointState, Reach
 from .tracks import DEGREE, SHORTEST_GAP, Track, track_of, united
@@ -70,12 +71,26 @@ class Bounds:
             float(self.jerk[joint]),
         )
 
+    def most_of(self, order: int) -> np.ndarray:
+        """The largest velocity (0), acceleration (1) or jerk (2) to which they are raised, `[D]`."""
+        return np.full(len(self.jerk), np.inf) if np.isscalar(self.most) else self.most[order]
+
     def with_positions_of(self, other: Bounds) -> Bounds:
         """The same, with the positions of others."""
+        if self is other:
+            return self
         return replace(self, position_min=other.position_min, position_max=other.position_max)
 
+    @cached_property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest value of each derivative, `[4, D]`."""
+        largest = np.stack([self.velocity, self.acceleration, self.jerk])
+        return np.vstack([self.position_min, -largest]), np.vstack([self.position_max, largest])
+
     def demand_of(self, motion: Motion) -> float:
-        """The largest velocity, acceleration or jerk of a motion, relative to these."""
+        """The largest velocity, acceleration or jerk of a motion, relative to these; 1 where it is surely no more."""
+        if surely_keeps(motion, *self.sides):
+            return 1.0
         least, most = extremes(motion)
         largest = np.maximum(most[1:], -least[1:])
         return float((largest / np.stack([self.velocity, self.acceleration, self.jerk])).max())
@@ -85,6 +100,8 @@ class Bounds:
 
         Positions are widened.
         """
+        if surely_keeps(motion, *self.sides):
+            return self
         least, most = extremes(motion)
         own = np.stack([self.velocity, self.acceleration, self.jerk])
         largest = np.maximum(most[1:], -least[1:])

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from . import native
-from .extremes import QUANTITIES, bernstein, control_points_within, extremes_of_piece, surely_within
+from .extremes import QUANTITIES, bernstein, extremes_of_piece, surely_keeps
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-3
@@ -122,7 +121,7 @@ def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
     if limits.slackened is None:
         return []
     lows, highs = limits.slackened
-    if _surely_keeps(motion, lows, highs):
+    if surely_keeps(motion, lows, highs):
         return []
     found = []
     for order, quantity in enumerate(QUANTITIES):
@@ -140,15 +139,6 @@ def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
             beyond = [one for one in worst if one is not None]
             found += [max(beyond, key=lambda one: one.excess)] if beyond else []
     return found
-
-
-def _surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
-    kept = native.surely_keeps(motion.coefficients, motion.knots, lows, highs)
-    if kept is not None:
-        return kept
-    if surely_within(motion.coefficients, float(motion.steps.max()), lows, highs):
-        return True
-    return control_points_within(motion, lows, highs)  # as a brake at its limits does
 
 
 def _worst(

@@ -36,6 +36,13 @@ extremes: Callable[..., bool | None] = getattr(_native, "extremes", _nothing)
 place: Callable[..., bool | None] = getattr(_native, "place", _nothing)
 """`place(coefficients, knots, columns, places, at, out)`: `tracks.place`; columns and places are int64 `[M]`."""
 
+pieces_of_profile: Callable[..., int | None] = getattr(_native, "pieces_of_profile", _nothing)
+"""`pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)`: `profiles._track`.
+
+Lists of floats; duration NaN: their sum; knots `[n + 1]` and coefficients `[n, 6]` to be written. Returns how many of
+the n pieces have a length.
+"""
+
 states_at_knots: Callable[..., bool | None] = getattr(_native, "states_at_knots", _nothing)
 """`states_at_knots(coefficients, knots, ends_at_rest, out)`: position, velocity, acceleration `[3, N + 1, D]`."""
 

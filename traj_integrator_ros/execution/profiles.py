@@ -6,12 +6,14 @@ of position, so callers check them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Synchronization
 from ruckig import Trajectory as RuckigTrajectory
 
+from . import native
 from .motion import Motion, State, taylor_shift
 from .tracks import DEGREE, Track, united
 
@@ -68,7 +70,7 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
     if result not in _DONE:
         raise ValueError("state: expected finite values from which joints can stop")
     rest = JointState(0.0, 0.0, 0.0)
-    return [_ended_in(_track(profile, None), rest, True) for profile in trajectory.profiles[0]]
+    return [_track(profile, np.nan, rest, True) for profile in trajectory.profiles[0]]
 
 
 def fastest_stop(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> Motion:
@@ -124,15 +126,29 @@ class Reach:
 
     def track(self, target: JointState, duration: float) -> Track:
         """The last motion, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
-        return _ended_in(_track(self._trajectory.profiles[0][0], duration), target, self._velocity_only)
+        return _track(self._trajectory.profiles[0][0], float(duration), target, self._velocity_only)
 
 
-def _track(profile: Profile, duration: float | None) -> Track:
-    """Cubic pieces of a profile, without those of no length, with knots at whole nanoseconds, as messages have them."""
+def _track(profile: Profile, duration: float, end: JointState, velocity_only: bool) -> Track:
+    """Cubic pieces of a profile, without those of no length, with knots at whole nanoseconds, as messages have them.
+
+    The rounding of its end is removed by a quintic that grows over all of it. A duration of NaN is that of the profile.
+    """
     brake = profile.brake
-    spans = [*brake.t, *profile.t] if brake.duration > 0 else profile.t
-    jerks = [*brake.j, *profile.j] if brake.duration > 0 else profile.j
-    p, v, a = (brake.p[0], brake.v[0], brake.a[0]) if brake.duration > 0 else (profile.p[0], profile.v[0], profile.a[0])
+    spans, jerks, begin = profile.t, profile.j, (profile.p[0], profile.v[0], profile.a[0])
+    if brake.duration > 0:
+        spans, jerks, begin = [*brake.t, *spans], [*brake.j, *jerks], (brake.p[0], brake.v[0], brake.a[0])
+    knots, coefficients = np.empty(len(spans) + 1), np.empty((len(spans), DEGREE + 1))
+    count = native.pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)
+    if count is not None:
+        return Track(knots[: count + 1], coefficients[:count])
+    return _ended_in(_pieces(spans, jerks, begin, None if np.isnan(duration) else duration), end, velocity_only)
+
+
+def _pieces(
+    spans: Sequence[float], jerks: Sequence[float], begin: tuple[float, float, float], duration: float | None
+) -> Track:
+    p, v, a = begin
     knots, rows, time = [0.0], [], 0.0
     for place, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
         time += span
@@ -147,9 +163,7 @@ def _track(profile: Profile, duration: float | None) -> Track:
         p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
     if not rows:
         rows, knots = [(p, 0.0, 0.0, 0.0, 0.0, 0.0)], [0.0, max(time if duration is None else duration, 1e-9)]
-    coefficients = np.array(rows)
-    assert coefficients.shape[1] == DEGREE + 1
-    return Track(np.array(knots), coefficients)
+    return Track(np.array(knots), np.array(rows))
 
 
 def _ended_in(track: Track, target: JointState, velocity_only: bool) -> Track:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.extremes import extremes
+from ..execution.extremes import extremes, surely_keeps
 from ..execution.join import Bounds
 from ..execution.motion import Motion, State
 from ..execution.profiles import stop_tracks
@@ -62,8 +62,9 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
-    whole = motion.then(stop)
-    beyond = ~_keeps(stop, bounds)
+    whole, beyond = motion.then(stop), ~_keeps(stop, bounds)
+    if not beyond.any():
+        return whole
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
     early = np.flatnonzero(beyond & inside)
@@ -75,18 +76,21 @@ def _not_faster(bounds: Bounds, end: State) -> Bounds:
     room = bounds.velocity - np.abs(end.velocity)
     gains = (end.velocity * end.acceleration > 0) & (room > 0)
     needed = np.where(gains, end.acceleration**2 / (2 * np.where(gains, room, 1.0)), 0.0)
-    return replace(
-        bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, np.broadcast_to(bounds.most, (3, len(needed)))[2]))
-    )
+    if (needed <= bounds.jerk).all():
+        return bounds
+    return replace(bounds, jerk=np.maximum(bounds.jerk, np.minimum(needed, bounds.most_of(2))))
 
 
 def _keeps(stop: Motion, bounds: Bounds) -> np.ndarray:
     """Which joints keep their positions and velocities during a stop, bool `[dof]`."""
+    lows, highs = np.full((2, 4, stop.dof), np.inf)
+    lows[0], highs[0] = bounds.position_min - _INSIDE, bounds.position_max + _INSIDE
+    highs[1] = np.maximum(bounds.velocity, bounds.most_of(0)) * (1 + _INSIDE)
+    lows[1:] = -highs[1:]
+    if surely_keeps(stop, lows, highs):
+        return np.ones(stop.dof, bool)
     least, most = extremes(stop)
-    high = np.maximum(bounds.velocity, np.broadcast_to(bounds.most, (3, stop.dof))[0]) * (1 + _INSIDE)
-    high = np.where(np.isfinite(high), high, np.inf)
-    inside = (least[0] >= bounds.position_min - _INSIDE) & (most[0] <= bounds.position_max + _INSIDE)
-    return inside & (np.maximum(most[1], -least[1]) <= high)
+    return ((least >= lows) & (most <= highs)).all(axis=0)
 
 
 def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
@@ -115,7 +119,7 @@ def _of_joint(bounds: Bounds, joint: int) -> Bounds:
     parts = (
         getattr(bounds, name)[one] for name in ("position_min", "position_max", "velocity", "acceleration", "jerk")
     )
-    return Bounds(*parts, np.broadcast_to(bounds.most, (3, len(bounds.jerk)))[:, one])
+    return Bounds(*parts, np.stack([bounds.most_of(order)[one] for order in range(3)]))
 
 
 def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:

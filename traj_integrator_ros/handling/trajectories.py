@@ -541,8 +541,10 @@ def _from(motion: Motion, time: float) -> Motion:
 
 def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
     """Speed, rad/s, `[dof]`, of joints that are already on their way to a goal; infinite of others."""
-    least, most = extremes(executed)
     same = np.abs(executed.end.position - goal) <= _SAME_END_RAD
+    if not same.any():
+        return np.full(len(goal), np.inf)
+    least, most = extremes(executed)
     return np.where(same, np.maximum(most[1], -least[1]), np.inf)
 
 

@@ -12,6 +12,7 @@
 #include "limits.h"
 #include "place.h"
 #include "points.h"
+#include "profile.h"
 #include "spline.h"
 
 namespace traj_integrator::execution {
@@ -132,6 +133,35 @@ PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
+// Takes a list or tuple of numbers.
+bool take_numbers(PyObject* object, std::vector<double>& numbers) {
+  if (!PyList_Check(object) && !PyTuple_Check(object)) return false;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(object, i);
+    if (!PyFloat_Check(item)) return false;
+    numbers.push_back(PyFloat_AS_DOUBLE(item));
+  }
+  return true;
+}
+
+// pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients) -> count | None
+PyObject* py_pieces_of_profile(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  std::vector<double> spans, jerks, begin, end;
+  if (count != 8 || !take_numbers(args[0], spans) || !take_numbers(args[1], jerks)) Py_RETURN_NONE;
+  if (!take_numbers(args[2], begin) || !take_numbers(args[4], end)) Py_RETURN_NONE;
+  if (begin.size() != 3 || end.size() != 3 || jerks.size() != spans.size() || !PyFloat_Check(args[3])) Py_RETURN_NONE;
+  BorrowedArray knots, coefficients;
+  if (!knots.take_doubles(args[6], 1, true) || !coefficients.take_doubles(args[7], 2, true)) Py_RETURN_NONE;
+  const long most = static_cast<long>(spans.size());
+  if (most < 1 || knots.size(0) != most + 1 || coefficients.size(0) != most || coefficients.size(1) != kPlacedSize) {
+    Py_RETURN_NONE;
+  }
+  const Profile profile{spans.data(), jerks.data(), most, {begin[0], begin[1], begin[2]}};
+  const ProfileEnd to{PyFloat_AS_DOUBLE(args[3]), {end[0], end[1], end[2]}, args[5] == Py_True};
+  return PyLong_FromLong(pieces_of_profile(profile, to, knots.doubles(), coefficients.doubles()));
+}
+
 // A number is finite if not all bits of its exponent are set.
 template <class Bits>
 bool all_finite(const void* numbers, long bytes, Bits exponent) {
@@ -166,6 +196,7 @@ PyMethodDef methods[] = {
     {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
     {"extremes", as_method(&py_extremes), METH_FASTCALL, "Least and greatest values of the derivatives."},
     {"place", as_method(&py_place), METH_FASTCALL, "Pieces of a motion at other knots."},
+    {"pieces_of_profile", as_method(&py_pieces_of_profile), METH_FASTCALL, "Pieces of a time-optimal profile."},
     {"states_at_knots", as_method(&py_states_at_knots), METH_FASTCALL, "Position, velocity and acceleration."},
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
