@@ -85,7 +85,7 @@ def run_node() -> None:
 
     clock = _Clock(Path(os.environ[RESULT_VARIABLE]))
     for owner, name, label in (
-        (node.IntegratorNode, "_poll_joint_states", "joint states that have arrived"),
+        (node.IntegratorNode, "_poll_states", "joint states that have arrived"),
         (ActionSequenceReader, "read", "read the bytes"),
         (pipeline, "check_sequence", "check the sequence"),
         (TrajectoryIntegrator, "integrate_array", "engine"),
