@@ -254,7 +254,9 @@ def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -
     candidate[:, 0] += p - led
     columns = np.flatnonzero(joints)
     good = _keeps(candidate[:, :, columns], longer.steps[:count], columns, problem.bounds, problem.caps)
-    if good.any():
+    # What is added leads back by no more than its own way there and back.
+    small = 2 * (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max() <= RETREAT_RAD
+    if good.any() and not small:
         began = columns[good]
         way = Motion(longer.knots[: count + 1], candidate[:, :, began])
         good[good] = ~_retreats(way, _columns(plan, began), problem.earliest)

@@ -59,6 +59,8 @@ class Limits:
     def containing(self, position: np.ndarray) -> Limits:
         """The same, with positions widened to a position `[D]` that is outside of them."""
         low, high = self.position_min, self.position_max
+        if (low is None or (low <= position).all()) and (high is None or (position <= high).all()):
+            return self
         return replace(
             self,
             position_min=None if low is None else np.minimum(low, position),

@@ -60,6 +60,8 @@ class JointLimits:
     def containing(self, position: np.ndarray) -> JointLimits:
         """The same, with positions widened to a position `[dof]` that is outside of them."""
         wide = self.of_motion.containing(position)
+        if wide is self.of_motion:
+            return self
         return replace(self, position_min=wide.position_min, position_max=wide.position_max)
 
     def surely_kept(self, trajectories: np.ndarray, start_row: int = 0) -> bool:
