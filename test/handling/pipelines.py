@@ -36,12 +36,14 @@ class SimulatedNode:
         self.warnings: list[Rejected] = []
         self.refused: list[tuple[RejectionReason, float]] = []
         """Reasons and stamps, s, of what had to wait and was refused then."""
+        self.refused_with: list[Rejected] = []
         self.published = PublishedMotion()
         engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
         self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append, self._refused)
 
     def _refused(self, rejected: Rejected, plan: Plan) -> None:
         self.refused.append((rejected.reason, plan.stamp_ns * 1e-9))
+        self.refused_with.append(rejected)
 
     def measure(self, position: object, velocity: object = 0.0, now: float = NOW_S) -> None:
         """Take a joint state measured now."""

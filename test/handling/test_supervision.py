@@ -94,3 +94,13 @@ def test_nothing_to_stop_is_no_trajectory():
     node = SimulatedNode()
     node.measure(0.0)
     assert node.stop(NOW_S) is None
+
+
+def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it_is_made():
+    node = SimulatedNode()
+    node.measure(0.0, 0.5)
+    node.send(LINE)
+    assert node.stop(NOW_S + 0.05) is None, "it would be executed from its middle"
+    expected = node.pipeline.awaited_stop(round((NOW_S + 0.05) * 1e9))
+    made = next(filter(None, (node.tick(NOW_S + 0.05 + 0.01 * tick) for tick in range(40))))
+    np.testing.assert_allclose(expected.motion.end.position, made.motion.end.position, atol=0.02)

@@ -148,6 +148,26 @@ def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(c
     assert np.allclose([point.positions[1:] for point in answer.points], 0.0)
 
 
+def test_points_without_times_are_passed_as_fast_as_limits_allow(client: RosClient) -> None:
+    path = np.array([[0.0] * DOF, [0.3, 0.1, 0.0], [0.4, 0.5, -0.2]])
+    message = plan([0.0] * 3, path, client.joint_names)
+    assert_counted(client, lambda: client.plans.publish(message), "no_limits")
+    client.set_parameters(limits__velocity=[1.0] * DOF, limits__acceleration=[6.0] * DOF)
+    try:
+        answer = client.answer_plan(message)
+    finally:
+        client.set_parameters(limits__velocity=[], limits__acceleration=[])
+    position, velocity, acceleration = (
+        np.array([getattr(point, name) for point in answer.points])
+        for name in ("positions", "velocities", "accelerations")
+    )
+    ratio = max(np.abs(velocity).max(), np.abs(acceleration).max() / 6)
+    assert 0.9 < ratio <= 1 + 1e-3, "at the limits"
+    for row in path:
+        assert np.abs(position - row).max(axis=1).min() < 0.02
+    np.testing.assert_allclose(position[[0, -1]], path[[0, -1]], atol=1e-9)
+
+
 def test_a_plan_that_begins_later_is_begun_then(client: RosClient) -> None:
     begin_ns = time.time_ns() + 800_000_000
     message = plan([0.0, 0.5], np.array([[0.0] * DOF, [0.1] * DOF]), client.joint_names)

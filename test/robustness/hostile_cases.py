@@ -156,6 +156,7 @@ PLANS: dict[str, tuple[str, JointTrajectory]] = {
     "infinity": ("not_finite", plan([0.0, 1.0], [[0.0] * 3, [0.0, -math.inf, 0.0]])),
     "negative time": ("invalid_times", plan([-0.1, 0.1, 0.2], ROWS)),
     "equal times": ("invalid_times", plan([0.0, 0.1, 0.1], ROWS)),
+    "no times": ("no_limits", plan([0.0, 0.0, 0.0], ROWS)),
     "falling times": ("invalid_times", plan([0.0, 0.2, 0.1], ROWS)),
     "overflow": ("non_finite_result", plan([0.0, 1e-9], [[0.0] * 3, [1e308] * 3])),
     "over already": ("invalid_times", good_plan(stamp_s=1)),

@@ -191,11 +191,14 @@ def judge_plan(message: JointTrajectory, node: Settings, now_ns: int) -> Verdict
     if not all(math.isfinite(value) for point in message.points for value in point.positions):
         faults.add(("not_finite", "points"))
     times = [_nanoseconds(point.time_from_start) for point in message.points]
-    if times and (times[0] < 0 or any(later <= sooner for sooner, later in pairwise(times))):
-        faults.add(("invalid_times", "points"))
     stamp = _nanoseconds(message.header.stamp)
-    if times and stamp and stamp + times[-1] <= now_ns:
-        faults.add(("invalid_times", "header.stamp"))
+    if len(times) > 1 and not any(times):
+        faults.add(("no_limits", "limits"))  # without times, which limits would give
+    else:
+        if times and (times[0] < 0 or any(later <= sooner for sooner, later in pairwise(times))):
+            faults.add(("invalid_times", "points"))
+        if times and stamp and stamp + times[-1] <= now_ns:
+            faults.add(("invalid_times", "header.stamp"))
     if faults:
         return Verdict(frozenset(faults), may_pass=False)
     # The node may have to add one more point at rest, a last step later: a time beyond 2^31 s has no message.

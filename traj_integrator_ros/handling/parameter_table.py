@@ -62,7 +62,7 @@ START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
 ENSEMBLE_WEIGHTED = "weighted"
 HEAVIEST_NEWEST = "newest"
-ACTION_REJECT = "reject"
+ACTION_REJECT, ACTION_WARN = "reject", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
 
@@ -261,7 +261,7 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         ParameterKind.STRING,
         ACTION_REJECT,
         "What happens if a limit is violated: reject, or warn (published nevertheless)",
-        choices=(ACTION_REJECT, "warn"),
+        choices=(ACTION_REJECT, ACTION_WARN),
     ),
     ParameterSpec(
         "publish.row",

@@ -26,7 +26,7 @@ from .evaluation import (
 )
 from .finite import all_finite, require_finite
 from .limits import find_violation
-from .parameter_table import ACTION_REJECT, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
+from .parameter_table import ACTION_WARN, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
@@ -179,7 +179,7 @@ class Pipeline:
         if violation is None:
             return
         finding = Rejected(RejectionReason.LIMITS, str(violation))
-        if self.parameters.limits_action == ACTION_REJECT:
+        if self.parameters.limits_action != ACTION_WARN:
             raise finding
         self._warn(finding)
 
@@ -236,10 +236,10 @@ class Pipeline:
         self._require_following(now_ns)
         try:
             return self._executable(plan, now_ns)
-        except NotYet:
+        except NotYet as later:
             self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
             self._waiting = plan
-            return None
+            return later.meanwhile
 
     def _refuse_waiting(self, rejected: Rejected) -> None:
         plan, self._waiting = self._waiting, None
@@ -352,7 +352,7 @@ class Pipeline:
         try:
             return self._trajectories.stop(now_ns)
         except NotYet as later:
-            return self._trajectories.stop(later.until_ns)
+            return self._trajectories.stop(later.until_ns) if later.until_ns else None
 
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
         """Return the motion in execution at the times of a chunk that is being planned.
@@ -405,7 +405,7 @@ class Pipeline:
         return replace(self._trajectories.trajectory(averaged, now_ns), chunk=chunk)
 
     def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory | None:
-        """Check positions and times, and make the trajectory through them.
+        """Check positions and times, and make the trajectory through them; if it has to wait, a stop or None.
 
         Raises:
             Rejected: with the reason.
@@ -413,6 +413,8 @@ class Pipeline:
         """
         self._check_clock(now_ns)
         plan = plan_of_positions(fields, self.parameters.joint_names, self.parameters.max_horizon, now_ns)
+        if plan.untimed:
+            plan = self._trajectories.without_start(plan, now_ns)
         return self._in_time(plan, now_ns)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:

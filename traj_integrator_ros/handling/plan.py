@@ -43,6 +43,8 @@ class Plan:
     """For a spline: the state in which it ends."""
     left_out: np.ndarray | None = None
     """Joints that a position trajectory does not name, bool `[dof]`; None: it names all."""
+    untimed: bool = False
+    """Whether its actions are a path without times: it has no steps, and is passed as fast as limits allow."""
     stamp_ns: int = 0
     """Of the message, which is told where it is refused, ns."""
     topic: str = "action_sequence"
@@ -56,7 +58,7 @@ class Plan:
     @property
     def is_chunk(self) -> bool:
         """Whether its actions are positions at times of the clock, for which other chunks may have positions, too."""
-        return bool(self.origin_ns) and self.hold is Hold.POSITION and self.spline is None
+        return bool(self.origin_ns) and self.hold is Hold.POSITION and self.spline is None and not self.untimed
 
     @property
     def duration(self) -> float:

@@ -33,7 +33,7 @@ class PositionFields(NamedTuple):
 def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_points: int, now_ns: int) -> Plan:
     """Check a position trajectory, without knowing the robot's state, and return it as a plan.
 
-    A point at time 0 is where it starts; its velocity is the robot's.
+    A point at time 0 is where it starts; its velocity is the robot's. Points that are all at time 0 have no times.
 
     Args:
         fields: the message.
@@ -69,21 +69,24 @@ def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_
             RejectionReason.INVALID_TIMES,
             f"points[0].time_from_start: expected at least 0 s, got {time_ns[0] * _NANOSECOND_S:g}",
         )
+    untimed = count > 1 and not time_ns.any()
     later = np.diff(time_ns) > 0
-    if not later.all():
+    if not untimed and not later.all():
         index = int(np.argmin(later)) + 1
         raise Rejected(
             RejectionReason.INVALID_TIMES,
             f"points[{index}].time_from_start: expected more than {time_ns[index - 1] * _NANOSECOND_S:.9g} s "
             f"(the point before), got {time_ns[index] * _NANOSECOND_S:.9g}",
         )
-    if fields.stamp_ns and fields.stamp_ns + int(time_ns[-1]) <= now_ns:
+    if fields.stamp_ns and not untimed and fields.stamp_ns + int(time_ns[-1]) <= now_ns:
         ended = (now_ns - fields.stamp_ns - int(time_ns[-1])) * _NANOSECOND_S
         raise Rejected(RejectionReason.INVALID_TIMES, f"header.stamp: the trajectory ended {ended:.3f} s ago")
     rows = np.full((count, len(joint_names)), np.nan)
     rows[:, columns] = position
     start = None
-    if time_ns[0] == 0:
+    if untimed:
+        time_ns = time_ns[:0]
+    elif time_ns[0] == 0:
         unknown = np.full(len(joint_names), np.nan)
         start, rows, time_ns = State(rows[0], unknown), rows[1:], time_ns[1:]
     steps = np.diff(time_ns, prepend=0) * _NANOSECOND_S
@@ -92,6 +95,15 @@ def plan_of_positions(fields: PositionFields, joint_names: tuple[str, ...], max_
         left_out = np.ones(len(joint_names), bool)
         left_out[columns] = False
     stamp_ns = fields.stamp_ns
+    origin_ns = 0 if untimed and stamp_ns <= now_ns else stamp_ns
     return Plan(
-        Hold.POSITION, steps, rows, start, stamp_ns, left_out=left_out, stamp_ns=stamp_ns, topic="position_trajectory"
+        Hold.POSITION,
+        steps,
+        rows,
+        start,
+        origin_ns,
+        left_out=left_out,
+        untimed=untimed,
+        stamp_ns=stamp_ns,
+        topic="position_trajectory",
     )

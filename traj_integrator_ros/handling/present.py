@@ -62,7 +62,17 @@ class ControllerReport:
 
 
 class NotYet(Exception):
-    """A trajectory can be made only later, because it is not known yet what the controller does."""
+    """A trajectory can be made only later, because it is not known yet what the controller does.
+
+    Args:
+        until_ns: when that will be known; 0: nobody knows.
+        meanwhile: a trajectory that has to be published first, if there is one.
+
+    """
+
+    def __init__(self, until_ns: int = 0, meanwhile: object = None) -> None:
+        super().__init__()
+        self.until_ns, self.meanwhile = until_ns, meanwhile
 
 
 class Present(NamedTuple):

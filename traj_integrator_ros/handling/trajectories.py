@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.extremes import extremes
-from ..execution.join import Bounds, Joining, join
+from ..execution.join import SAME, Bounds, Joining, join
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
 from ..execution.points import points_of
@@ -23,12 +24,13 @@ from .ending import stopped_at_end
 from .finite import require_finite
 from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
-from .parameter_table import ACTION_REJECT, END_STOP, START_FROM_PREVIOUS
+from .parameter_table import ACTION_WARN, END_STOP, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan
 from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
+from .retiming import fastest, limits_lacking
 from .schedule import Schedule, schedule
 from .start_states import JointStates, MeasuredState
 from .time_grid import LONGEST_NS
@@ -43,6 +45,10 @@ _SWINGS = 3
 """Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _NOT_RINGING = 0.9
 """Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
+_AT_START_RAD = 0.01
+"""Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
+_ALREADY_STOPPING_S = 5e-3
+_LATER = np.ones(1)
 _SAME_END_RAD = 1e-3
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
@@ -107,12 +113,14 @@ class TrajectoryMaker:
             limits,
             parameters.publish_brake_time,
             parameters.limits_assumed_velocity,
-            exceeded=parameters.limits_action != ACTION_REJECT,
+            exceeded=parameters.limits_action == ACTION_WARN,
         )
         fade = parameters.publish_fade_time
         self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
         self._reading = Reading(parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk)
         self._known_times: np.ndarray | None = None
+        self._timed: tuple[bytes, Motion] | None = None
+        """Rows of the path that was timed last, and its motion."""
 
     def predicted(self, now_ns: int) -> State | None:
         """The commanded state at the earliest start, to start from instead of a measured one; or None."""
@@ -136,8 +144,10 @@ class TrajectoryMaker:
         """
         self._require_limits()
         present = self._present(plan, now_ns)
+        if plan.untimed:
+            return self._fastest_along(plan, present, now_ns)
         if present.follows and present.known_from_ns > now_ns:
-            raise NotYet
+            raise NotYet(present.known_from_ns)
         plan = self._complete(plan, present.course.motion.end.position)
         self._check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns)
@@ -170,13 +180,75 @@ class TrajectoryMaker:
         if present is None:
             return None
         if present.follows and present.known_from_ns > now_ns:
-            raise NotYet
+            raise NotYet(present.known_from_ns)
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.own_from(join_ns))
         motion = fastest_stop(state, bounds.acceleration, bounds.jerk)
         way = _Way(motion, Course(join_ns, motion), None)
         return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
+
+    # Paths without times
+
+    def without_start(self, plan: Plan, now_ns: int) -> Plan:
+        """A path without its first row where the robot is, or is commanded to be: most planners begin with that."""
+        first, known = plan.actions[0], []
+        with suppress(Rejected, NotYet):
+            present = self._published.present.at(now_ns)
+            known += [] if present is None else [present.course.state_at(now_ns).position]
+        measured = self._measured(now_ns)
+        known += [] if measured is None else [measured.position]
+        away = [np.nanmax(np.abs(self._turned(first, position) - position)) for position in known]
+        return replace(plan, actions=plan.actions[1:]) if min(away, default=np.inf) <= _AT_START_RAD else plan
+
+    def _fastest_along(self, plan: Plan, present: Present, now_ns: int) -> ExecutableTrajectory:
+        """The trajectory that passes a path as fast as limits allow, from where the command comes to rest.
+
+        Raises:
+            NotYet: it had to be stopped, or timed, first.
+            Rejected: no_limits, future_sequence, limits_violated, or what `trajectory` raises.
+
+        """
+        names, bounds = self._parameters.joint_names, self.assumed.bounds
+        for name, limit in (("velocity", self._limits.velocity), ("acceleration", self._limits.acceleration)):
+            if lacking := limits_lacking(names, limit):
+                raise Rejected(
+                    RejectionReason.NO_LIMITS,
+                    f"limits.{name}: expected a limit of each joint, by which points without times are timed, got none "
+                    f"for {lacking}",
+                )
+        join_ns = self._join_ns(present, now_ns)
+        if plan.origin_ns > join_ns:
+            join_ns += round(self._schedule(replace(plan, steps=_LATER), join_ns, now_ns).wait * 1e9)
+        rest = present.course.rest_from(join_ns)
+        if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
+            braking = bounds.raised_to(present.course.own_from(join_ns))
+            stop = fastest_stop(present.course.state_at(join_ns), braking.acceleration, braking.jerk)
+            if stop.duration < rest.duration - _ALREADY_STOPPING_S:
+                raise NotYet(meanwhile=self.stop(now_ns))
+        end = rest.end.position
+        apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
+        timed, is_known = self._timed, False
+        if timed is not None and timed[0] == plan.actions.tobytes():
+            is_known = float(np.abs(timed[1].begin.position - end).max()) <= apart
+        if not is_known:
+            limits = np.stack([bounds.velocity, bounds.acceleration, bounds.jerk])
+            motion = fastest(np.vstack([end, self._complete(plan, end).actions]), limits, names)
+            self._timed = plan.actions.tobytes(), motion
+        if not is_known or (present.follows and present.known_from_ns > now_ns):
+            raise NotYet(present.known_from_ns)  # that took long: it is made anew, for the time at which that is done
+        motion = self._timed[1] if rest.duration <= _MOMENT_S else rest.then(self._timed[1])
+        violation = find_motion_violation(motion, self._limits.containing(end))
+        if violation:
+            self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
+        way = _Way(motion, Course(join_ns, motion), None)
+        self._check_place(way, present, join_ns, now_ns)
+        return self._executable(plan, Schedule(join_ns), present, way, join_ns, now_ns)
+
+    def _refuse_or_warn(self, finding: Rejected) -> None:
+        if self._parameters.limits_action != ACTION_WARN:
+            raise finding
+        self._warn(finding)
 
     # What the controller does
 
@@ -319,9 +391,9 @@ class TrajectoryMaker:
             finding = finding or violation
             fallback = fallback or way
         rejected = Rejected(RejectionReason.LIMITS, finding)
-        if self._parameters.limits_action == ACTION_REJECT or fallback is None:
+        if fallback is None:
             raise rejected
-        self._warn(rejected)
+        self._refuse_or_warn(rejected)
         return fallback
 
     def _left_out(self, plan: Plan) -> np.ndarray:
@@ -505,9 +577,7 @@ class TrajectoryMaker:
                 f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
                 f"got {position[joint]:.6g}",
             )
-            if self._parameters.limits_action == ACTION_REJECT:
-                raise finding
-            self._warn(finding)
+            self._refuse_or_warn(finding)
 
     def _measured(self, now_ns: int) -> MeasuredState | None:
         try:
