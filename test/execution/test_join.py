@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from execution_cases import bounds, largest_jumps
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.join import Joining, join
+from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.spline import cubic_spline
 
@@ -58,6 +61,22 @@ def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, 
         first = int(np.flatnonzero(apart[:, joint] > 1e-6)[-1:].sum())
         assert times[first] < times[-1] - 0.005, "it ends on the plan"
         assert scale > 1e-5 or times[first] <= 0.21, "small differences fade"
+
+
+@settings(max_examples=60)
+@given(SEEDS, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([(10.0, 4.0), (4.0, 10.0)]))
+def test_a_join_slows_down_within_the_deceleration_and_speeds_up_within_the_acceleration(seed, scale, limits):
+    random = np.random.default_rng(seed)
+    plan = a_plan(random)
+    state = away_from(plan, random, scale)
+    acceleration, deceleration = (np.full(2, limit) for limit in limits)
+    within = Limits(velocity=np.full(2, 2.0), acceleration=acceleration, deceleration=deceleration)
+    assume(worst_violation(plan, within) is None)
+    speeding = np.sign(state.velocity) * state.acceleration
+    assume(((-deceleration <= speeding) & (speeding <= acceleration)).all())
+    tighter = replace(bounds(2, velocity=2.0, acceleration=limits[0], jerk=500.0), deceleration=deceleration)
+    joined, _ = join(state, plan, tighter, JOINING)
+    assert worst_violation(joined, within) is None
 
 
 def test_a_joint_that_is_on_its_plan_keeps_it():

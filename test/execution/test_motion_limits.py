@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.extremes import bernstein, control_points_within, extremes, surely_within
@@ -82,6 +82,29 @@ def test_a_violation_is_found_where_an_extreme_leaves_its_limit_and_nowhere_else
                 assert at_knot or near <= 1e-6 * max(1, abs(found.value))
         elif expected:
             assert found is None
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 4), st.integers(2, 5), st.integers(0, 10**6), st.floats(0.5, 1.5), st.floats(0.5, 1.5))
+def test_a_joint_may_slow_down_as_much_as_its_deceleration_and_speed_up_as_its_acceleration(
+    pieces, degree, seed, share, other
+):
+    motion = a_motion(pieces, degree, 2, seed)
+    fine = motion.states_at(np.linspace(0, motion.duration, 20_001)[1:-1])
+    forward = fine[2] * np.sign(fine[1])
+    speeding, slowing = np.maximum(forward.max(axis=0), 0.1), np.maximum(-forward.min(axis=0), 0.1)
+    begin = np.abs(motion.begin.acceleration)
+    assume((begin < 0.9 * np.minimum(speeding * share, slowing * other)).all())  # it may begin beyond
+    limits = Limits(acceleration=speeding * share, deceleration=slowing * other)
+    found = worst_violation(motion, limits)
+    if found is None:
+        assert share > 0.99 and other > 0.99
+    else:
+        least = {"acceleration": share, "deceleration": other}[found.quantity]
+        assert least < 1.03 and found.value > found.bound > 0, "what a sample misses is little"
+        value = motion.states_at(np.array([min(found.time, motion.duration * (1 - 1e-12))]))[2, 0, found.joint]
+        at_knot = np.abs(motion.knots - found.time).min() < 1e-9
+        assert at_knot or abs(value) == pytest.approx(found.value, rel=1e-6)
 
 
 def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():

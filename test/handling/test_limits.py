@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,6 +49,26 @@ def test_a_violation_is_found_with_its_joint_row_step_value_and_limit(
     assert (found.value, found.limit) == (pytest.approx(value), limit)
     place = f"at step 3 of trajectory 2 ({value:g} of {limit:g})"
     assert str(found) == f"{quantity} of {NAMES[joint]} exceeds its limit by {more} {place}"
+
+
+@pytest.mark.parametrize(
+    ("velocity", "acceleration", "told"),
+    [
+        (0.5, 2.9, ""),
+        (0.5, 3.3, "acceleration of a exceeds its limit by 10 % at step 3 of trajectory 2 (3.3 of 3)"),
+        (-0.5, -3.3, "acceleration of a exceeds its limit by 10 % at step 3 of trajectory 2 (3.3 of 3)"),
+        (0.5, -1.2, "deceleration of a exceeds its limit by 20 % at step 3 of trajectory 2 (1.2 of 1)"),
+        (-0.5, 1.2, "deceleration of a exceeds its limit by 20 % at step 3 of trajectory 2 (1.2 of 1)"),
+        (0.0, 1.2, ""),
+        (0.0, 3.3, "acceleration of a exceeds its limit by 10 % at step 3 of trajectory 2 (3.3 of 3)"),
+    ],
+)
+def test_rows_keep_the_deceleration_where_joints_slow_down(velocity: float, acceleration: float, told: str) -> None:
+    limits = replace(LIMITS, deceleration=np.array([1.0, np.inf]))
+    trajectory = still()
+    trajectory.velocity[2, 3, 0], trajectory.acceleration[2, 3, 0] = velocity, acceleration
+    trajectory.velocity[0, 1, 1], trajectory.acceleration[0, 1, 1] = 1.0, -3.9  # none of its own: as acceleration
+    assert str(find_violation(trajectory, limits) or "") == told
 
 
 def test_the_worst_of_several_violations_is_named() -> None:

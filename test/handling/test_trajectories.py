@@ -223,6 +223,22 @@ def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> No
     assert (least[1] >= [-1e-6, -0.7001]).all() and (most[1] <= [1.0001, 1e-6]).all(), "no joint turns back"
 
 
+@pytest.mark.parametrize("deceleration", [2.0, 8.0])
+def test_brakes_and_stops_use_the_deceleration_and_plans_are_held_to_it(deceleration: float) -> None:
+    given = {"limits__acceleration": [4.0] * 2, "limits__deceleration": [deceleration] * 2}
+    node = SimulatedNode(**given, limits__jerk=[200.0] * 2)
+    braked = node.send_from(MOVING, LINE)
+    assert -extremes(braked.motion)[0, 2].min() == pytest.approx(deceleration, rel=1e-3)
+    stopped = node.stop(NOW_S + 0.05)
+    assert -extremes(stopped.motion)[0, 2].min() == pytest.approx(deceleration, rel=1e-3)
+    node = SimulatedNode(**given, limits__jerk=[2000.0] * 2)
+    rows = np.repeat([3.5, -0.9 * deceleration], [20, 8])[:, None] * np.ones(2)
+    assert node.send_from((np.zeros(2),), rows, space=ControlSpace.ACCELERATION) is not None
+    rows[20:] = -1.1 * deceleration
+    told = rejected(node.send_from, (np.zeros(2), np.full(2, 2.0)), rows, space=ControlSpace.ACCELERATION).message
+    assert "deceleration of a exceeds its limit by 10 %" in told
+
+
 def test_without_limits_a_brake_from_the_assumed_velocity_takes_its_time() -> None:
     node = SimulatedNode(publish__brake_time=0.5, limits__assumed_velocity=0.5)
     trajectory = node.send_from(MOVING, LINE)

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from traj_integrator_ros.handling.found_limits import LimitsError
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.urdf_limits import RobotLimits, UrdfError, load_urdf, read_urdf
+from traj_integrator_ros.handling.robot_limits import RobotLimits
+from traj_integrator_ros.handling.urdf_limits import load_urdf, read_urdf
 
 JOINTS = ("turn", "spin", "slide")
 URDF = """<?xml version="1.0"?>
@@ -50,6 +52,19 @@ def test_joints_that_mimic_are_fixed_or_missing_have_no_limits_and_are_named() -
     np.testing.assert_array_equal(found.limits.velocity, [1.5, np.inf, np.inf, np.inf, np.inf])
 
 
+def test_accelerations_decelerations_and_jerks_of_urdf_1_2_are_read_and_fill_in() -> None:
+    newer = URDF.replace('velocity="1.5"', 'velocity="1.5" acceleration="6" deceleration="9" jerk="80"')
+    newer = newer.replace('velocity="3.5"', 'velocity="3.5" acceleration="0" jerk="inf"')
+    limits = RobotLimits(parameters()).described(newer, "here")
+    np.testing.assert_array_equal(limits.parameters.limits_acceleration, [6.0, np.inf, np.inf])
+    np.testing.assert_array_equal(limits.parameters.limits_deceleration, [9.0, np.inf, np.inf])
+    np.testing.assert_array_equal(limits.parameters.limits_jerk, [80.0, np.inf, np.inf])
+    assert limits.origins == "position: here, velocity: here, acceleration: here, deceleration: here, jerk: here"
+    given = RobotLimits(parameters(limits__acceleration=[5.0] * 3)).described(newer, "here")
+    assert given.parameters.limits_deceleration is None, "an acceleration that is given holds for either sign"
+    assert given.origins == "position: here, velocity: here, acceleration: parameters, jerk: here"
+
+
 def test_parameters_go_first_and_the_urdf_fills_in_what_they_leave_open() -> None:
     limits = RobotLimits(parameters()).described(URDF, "here")
     np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
@@ -73,16 +88,16 @@ def test_one_position_limit_in_the_parameters_leaves_the_other_to_the_urdf() -> 
 
 def test_a_position_limit_beyond_the_urdfs_other_end_is_refused() -> None:
     told = r"here: expected position limits of turn .* got -1\.9 to -2; give both"
-    with pytest.raises(UrdfError, match=told):
+    with pytest.raises(LimitsError, match=told):
         RobotLimits(parameters(limits__position_max=[-2.0, 1.0, 1.0])).described(URDF, "here")
     limits = RobotLimits(parameters()).described(URDF, "here")
-    with pytest.raises(UrdfError, match=told):  # as ros2 param set does
+    with pytest.raises(LimitsError, match=told):  # as ros2 param set does
         dataclasses.replace(limits, given=parameters(limits__position_max=[-2.0, 1.0, 1.0]))
 
 
 def test_joints_without_limits_are_reported() -> None:
     limits = RobotLimits(parameters(("turn", "nowhere"))).described(URDF, "here")
-    assert limits.origins.endswith("jerk: none (which has none of nowhere)")
+    assert limits.origins.endswith("jerk: none (here has none of nowhere)")
 
 
 @pytest.mark.parametrize(
@@ -94,11 +109,13 @@ def test_joints_without_limits_are_reported() -> None:
         ("<robot/>", "expected limits of turn, spin, slide, got a URDF with the joints none"),
         (URDF.replace('"1.5"', '"fast"'), "joint turn: expected a number for velocity in limit, got 'fast'"),
         (URDF.replace('upper="2"', 'upper="-2"'), "joint turn: expected lower below upper in limit, got -2 and -2"),
+        (URDF.replace('"1.5"', '"1" jerk="-1"'), "joint turn: expected jerk in limit to be above 0, got -1"),
+        (URDF.replace('"1.5"', '"1" deceleration="x"'), "turn: expected a number for deceleration in limit, got 'x'"),
         (URDF.replace('upper="2"', 'upper="nan"'), "joint turn: expected a number for upper in limit, got 'nan'"),
     ],
 )
 def test_anything_but_a_urdf_of_this_robot_is_reported_in_one_line(text: str, told: str) -> None:
-    with pytest.raises(UrdfError, match=r"^here: ") as raised:
+    with pytest.raises(LimitsError, match=r"^here: ") as raised:
         read_urdf(text, JOINTS, "here")
     assert told in str(raised.value) and "\n" not in str(raised.value)
 
@@ -110,7 +127,7 @@ def test_a_file_that_the_parameter_names_is_read_or_told_of(tmp_path: Path) -> N
     np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
     for nothing in ("topic", "none"):
         assert RobotLimits.configured(parameters(limits__urdf=nothing)).parameters.limits_velocity is None
-    with pytest.raises(UrdfError, match=r"limits\.urdf: expected topic, none or a URDF file, got '/nowhere': No such"):
+    with pytest.raises(LimitsError, match=r"limits\.urdf: .* a URDF file, got '/nowhere': No such"):
         RobotLimits.configured(parameters(limits__urdf="/nowhere"))
 
 

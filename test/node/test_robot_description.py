@@ -1,4 +1,4 @@
-"""The node takes the limits that its parameters leave open from the robot's URDF."""
+"""The node takes the limits that its parameters leave open from MoveIt's parameters and the robot's URDF."""
 
 from __future__ import annotations
 
@@ -62,6 +62,39 @@ def test_limits_come_from_a_file_and_a_wrong_one_fails_configure(
     (tmp_path / "arm.urdf").write_text(urdf(0.5))
     assert client.change_state("configure") and client.change_state("activate")
     assert " of 0.5)" in client.integrate(TOO_FAST).message
+
+
+def test_limits_of_a_node_of_moveit_go_before_the_urdf(
+    start_node: NodeFactory, connect: ClientFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "arm.urdf").write_text(urdf(9.0).replace('velocity="9.0"', 'velocity="9" deceleration="3" jerk="1e6"'))
+    client = connect()
+    prefix = "robot_description_planning."
+    for field, value in (("has_velocity_limits", True), ("max_velocity", 1.0), ("max_position", 0.9)):
+        client.node.declare_parameter(f"{prefix}joint_limits.joint_a.{field}", value)
+    client.node.declare_parameter(f"{prefix}default_velocity_scaling_factor", 0.5)
+    name = client.node.get_fully_qualified_name()
+    with client.in_background():
+        node = start_node({"limits.urdf": str(tmp_path / "arm.urdf"), "limits.moveit": f"node:{name}"})
+        client.wait_until_active()
+    file = tmp_path / "arm.urdf"
+    origins = (
+        f"position_min: {file}, position_max: {name} and {file}, velocity: {name} x 0.5 and {file}, "
+        f"acceleration: none, deceleration: {file}, jerk: {file} ({name} has none of joint_b, joint_c)"
+    )
+    assert f"limits from: {origins} (limits.action" in node.output and client.counts()["limits"] == origins
+    refused = client.integrate(TOO_FAST)
+    assert "limits_violated: velocity of joint_a exceeds" in refused.message and refused.message.endswith("of 0.5)")
+
+
+def test_a_node_that_is_to_be_asked_and_does_not_answer_fails_configure_and_the_process_ends_at_once(
+    start_node: NodeFactory, connect: ClientFactory
+) -> None:
+    node = start_node({"limits.moveit": "node:nobody"})
+    client = connect()
+    client.wait_for(lambda: "configure failed" in node.output, "configure fails", 60.0)
+    told = "limits.moveit: expected an answer of node:nobody within 20 s, got none; is it running?"
+    assert told in node.output and client.status().message.endswith(told)
 
 
 def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(

@@ -40,7 +40,7 @@ LIBRARIES: dict[str, set[str]] = {
     KERNELS: {"torch", "numpy", "triton"},
     "engine": {"torch", "numpy"},
     "execution": {"numpy", "ruckig"},
-    "handling": {"torch", "numpy"},
+    "handling": {"torch", "numpy", "yaml"},
 }
 """What the rooms without ROS may import from outside of the standard library."""
 START = "__main__.py"  # `python -m traj_integrator_ros` is the node

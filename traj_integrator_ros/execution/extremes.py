@@ -8,10 +8,14 @@ from math import comb
 import numpy as np
 
 from . import native
-from .motion import Motion
+from .motion import Motion, taylor_shift
 
 QUANTITIES = ("position", "velocity", "acceleration", "jerk")
 """By order of derivative."""
+_AT_END = 1e-9
+"""Share of a piece within which a velocity that is 0 is so at its end."""
+_RESTS = 1e-6
+"""rad/s; up to here a velocity is rounding and has no direction."""
 
 
 def extremes(motion: Motion) -> np.ndarray:
@@ -25,6 +29,29 @@ def extremes(motion: Motion) -> np.ndarray:
             for side, sign in enumerate((-1.0, 1.0)):
                 result[side, order, joint] = sign * _greatest(motion, sign * control[:, :, joint], order, joint, sign)
     return result
+
+
+def forward(motion: Motion) -> Motion:
+    """The motion with every velocity turned to be positive: it speeds up at positive accelerations, and slows down at
+    negative ones. Positions are meaningless; where a joint hardly moves it has neither.
+    """
+    knots = [motion.knots]
+    control = bernstein(motion.coefficients, motion.steps, 1)
+    turns = (control.min(axis=1) < 0) & (control.max(axis=1) > 0)
+    for piece, joint in zip(*np.nonzero(turns), strict=True):
+        span = float(motion.steps[piece])
+        velocity = np.polynomial.polynomial.polyder(motion.coefficients[piece, :, joint])
+        scaled = np.trim_zeros(velocity * span ** np.arange(len(velocity)), "b")
+        roots = np.polynomial.polynomial.polyroots(scaled) if len(scaled) > 1 else np.zeros(0)
+        inside = roots.real[(np.abs(roots.imag) < 1e-3) & (roots.real > _AT_END) & (roots.real < 1 - _AT_END)]
+        knots.append(motion.knots[piece] + inside * span)
+    cut = np.unique(np.concatenate(knots))
+    piece = np.clip(np.searchsorted(motion.knots, cut[:-1], side="right") - 1, 0, len(motion.steps) - 1)
+    shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.degree)
+    coefficients = shifts @ motion.coefficients[piece]
+    control = bernstein(coefficients, np.diff(cut), 1)
+    sign = np.where(np.abs(control).max(axis=1) > _RESTS, np.sign(control.sum(axis=1)), 0.0)
+    return Motion(cut, coefficients * sign[:, None])
 
 
 def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tuple[np.ndarray, np.ndarray]:

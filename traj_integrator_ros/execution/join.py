@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .extremes import extremes, surely_keeps
+from .extremes import extremes, forward, surely_keeps
 from .motion import Motion, State, raised, taylor_shift
 from .profiles import JointBounds, JointState, Reach
 from .tracks import DEGREE, SHORTEST_GAP, Track, track_of, united
@@ -60,6 +60,25 @@ class Bounds:
     jerk: np.ndarray
     most: np.ndarray | float = np.inf
     """Velocity, acceleration and jerk above which they are never raised, `[3, D]`: limits that somebody gave."""
+    deceleration: np.ndarray | None = None
+    """Instead of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
+
+    @property
+    def stopping(self) -> np.ndarray:
+        """Largest acceleration of a stop, `[D]`."""
+        if self.deceleration is None:
+            return self.acceleration
+        return np.where(np.isfinite(self.deceleration), self.deceleration, self.acceleration)
+
+    @property
+    def either(self) -> np.ndarray:
+        """Largest acceleration that is allowed whether a joint speeds up or slows down, `[D]`."""
+        return self.acceleration if self.deceleration is None else np.minimum(self.acceleration, self.deceleration)
+
+    def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""
+        least, most = extremes(forward(motion))[:, 2]
+        return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
 
     def of_joint(self, joint: int) -> JointBounds:
         """Those of one joint."""
@@ -67,7 +86,7 @@ class Bounds:
             float(self.position_min[joint]),
             float(self.position_max[joint]),
             float(self.velocity[joint]),
-            float(self.acceleration[joint]),
+            float(self.either[joint]),
             float(self.jerk[joint]),
         )
 
@@ -83,8 +102,8 @@ class Bounds:
 
     @cached_property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest value of each derivative, `[4, D]`."""
-        largest = np.stack([self.velocity, self.acceleration, self.jerk])
+        """Least and greatest value of each derivative, whether joints speed up or slow down, `[4, D]`."""
+        largest = np.stack([self.velocity, self.either, self.jerk])
         return np.vstack([self.position_min, -largest]), np.vstack([self.position_max, largest])
 
     def demand_of(self, motion: Motion) -> float:
@@ -93,7 +112,10 @@ class Bounds:
             return 1.0
         least, most = extremes(motion)
         largest = np.maximum(most[1:], -least[1:])
-        return float((largest / np.stack([self.velocity, self.acceleration, self.jerk])).max())
+        demand = largest / np.stack([self.velocity, self.acceleration, self.jerk])
+        if self.deceleration is not None:
+            demand[1] = self.steers(motion)
+        return float(demand.max())
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
         """Bounds that a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded.
@@ -108,7 +130,7 @@ class Bounds:
         largest[2] *= jerk_share
         velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
         low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
-        return Bounds(low, high, velocity, acceleration, jerk, self.most)
+        return Bounds(low, high, velocity, acceleration, jerk, self.most, self.deceleration)
 
 
 @dataclass(frozen=True)
@@ -305,12 +327,15 @@ def _keeps(
 ) -> np.ndarray:
     """Which joints `[M]` of pieces `[N, 6, M]` keep their bounds everywhere."""
     knots = np.concatenate([[0.0], steps.cumsum()])
-    least, most = extremes(Motion(knots, np.ascontiguousarray(coefficients)))
+    motion = Motion(knots, np.ascontiguousarray(coefficients))
+    least, most = extremes(motion)
     good = (least[0] >= bounds.position_min[columns] - _ROUNDING) & (
         most[0] <= bounds.position_max[columns] + _ROUNDING
     )
-    for order, high in enumerate((caps, bounds.acceleration, bounds.jerk), 1):
+    for order, high in enumerate((caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk), 1):
         good &= np.maximum(most[order], -least[order]) <= high[columns] * (1 + _ROUNDING)
+    if bounds.deceleration is not None and good.any():
+        good &= bounds.steers(motion, columns) <= 1 + _ROUNDING
     return good
 
 
@@ -324,8 +349,12 @@ def _reaching(problem: _Problem, joint: int) -> tuple[Track, float] | None:
     """
     bounds = problem.bounds_of(joint)
     allowed = [bounds]
+    both = problem.bounds.acceleration[joint], problem.bounds.stopping[joint]
+    if both[0] != both[1]:
+        bounds = bounds._replace(acceleration=float(both[0]), deceleration=float(both[1]))
+        allowed.insert(0, bounds)
     if problem.moves[joint]:
-        allowed.insert(0, bounds._replace(acceleration=_SHARE * bounds.acceleration, jerk=_SHARE * bounds.jerk))
+        allowed.insert(0, bounds.shared(_SHARE))
     good: list[tuple[float, Track]] = []
     flawed = None
     for these in allowed:
@@ -347,7 +376,8 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
     """
     plan = track_of(problem.plan, joint)
     reach = Reach(problem.start(joint), bounds)
-    at, whole = _Evaluated(plan), _columns(problem.plan, np.array([joint]))
+    one = np.array([joint])
+    at, whole = _Evaluated(plan), _columns(problem.plan, one)
     latest = float(plan.knots[-1])
     fastest = max(bounds.velocity, abs(problem.start(joint).velocity)) * (1 + _BARELY)
     if problem.plan.ends_at_rest:
@@ -364,7 +394,8 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
             way = reach.track(at(time), time)
             motion = Motion(way.knots, way.coefficients[:, :, None])
             least, most = extremes(motion)[:, :2, 0]
-            if least[0] >= bounds.position_min - _ROUNDING and most[0] <= bounds.position_max + _ROUNDING:
+            inside = least[0] >= bounds.position_min - _ROUNDING and most[0] <= bounds.position_max + _ROUNDING
+            if inside and (bounds.deceleration is None or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
                 too_fast = max(most[1], -least[1]) > fastest
                 yield time, _then(way, plan), too_fast or bool(_retreats(motion, whole, problem.earliest)[0])
         if time >= latest:

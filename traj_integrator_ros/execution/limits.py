@@ -7,13 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from .extremes import QUANTITIES, bernstein, extremes_of_piece, surely_keeps
+from .extremes import QUANTITIES, bernstein, extremes_of_piece, forward, surely_keeps
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
+DECELERATION = "deceleration"
+"""Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _PLATEAU = 1e-7
 """Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
 
@@ -29,13 +31,28 @@ class Limits:
     jerk: np.ndarray | None = None
     slack: float = RELATIVE_SLACK
     """Relative; positions have that of the smallest distance that counts, 1e-5."""
+    deceleration: np.ndarray | None = None
+    """Instead of `acceleration` while a joint slows down; None or infinite: the same."""
 
     def of(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off."""
+        """Lowest and highest value `[D]` of "position", "velocity", "acceleration" or "jerk"; None if off.
+
+        Accelerations within them are so whether a joint speeds up or slows down.
+        """
         if quantity == "position":
             return self.position_min, self.position_max
         largest = getattr(self, quantity)
+        if quantity == "acceleration" and self.deceleration is not None:
+            largest = self.deceleration if largest is None else np.minimum(largest, self.deceleration)
         return None if largest is None else -largest, largest
+
+    @cached_property
+    def forward(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Least and greatest acceleration `[D]` of joints that go forward; None where both are the same."""
+        if self.deceleration is None:
+            return None
+        most = np.full(len(self.deceleration), np.inf) if self.acceleration is None else self.acceleration
+        return -np.where(np.isfinite(self.deceleration), self.deceleration, most), most
 
     @cached_property
     def slackened(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -85,6 +102,16 @@ class Violation:
         """See `relative_excess`."""
         return relative_excess(self.quantity, self.value, self.bound)
 
+    @property
+    def order(self) -> int:
+        """Of the derivative that exceeds its limit."""
+        return QUANTITIES.index("acceleration" if self.quantity == DECELERATION else self.quantity)
+
+    @property
+    def slowing_down(self) -> Violation:
+        """A negative acceleration of a joint that goes forward, as a deceleration."""
+        return replace(self, quantity=DECELERATION, value=-self.value, bound=-self.bound)
+
     def told(self, joint_name: str, place: str, unit: str = "") -> str:
         """In words; see `told_excess`."""
         return told_excess(self.quantity, joint_name, self.value, self.bound, place, unit)
@@ -130,16 +157,33 @@ def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
         bounds = limits.of(quantity)
         if all(bound is None for bound in bounds):
             continue
-        control = bernstein(motion.coefficients, motion.steps, order)  # [N, n + 1, D]
-        near = (control.max(axis=(0, 1)) > highs[order]) | (control.min(axis=(0, 1)) < lows[order])
-        for joint in np.flatnonzero(near):
-            worst = [
-                _worst(motion, control[:, :, joint], order, int(joint), sign, float(bound[joint]), float(edge[joint]))
-                for sign, bound, edge in zip((-1.0, 1.0), bounds, (lows[order], highs[order]), strict=True)
-                if bound is not None
-            ]
-            beyond = [one for one in worst if one is not None]
-            found += [max(beyond, key=lambda one: one.excess)] if beyond else []
+        if quantity == "acceleration" and limits.forward is not None:
+            sides = tuple(side * (1 + limits.slack) for side in limits.forward)
+            beyond = _beyond(forward(motion), order, limits.forward, sides)
+            found += [one if one.value > 0 else one.slowing_down for one in beyond]
+        else:
+            found += _beyond(motion, order, bounds, (lows[order], highs[order]))
+    return found
+
+
+def _beyond(
+    motion: Motion,
+    order: int,
+    bounds: tuple[np.ndarray | None, np.ndarray | None],
+    sides: tuple[np.ndarray, np.ndarray],
+) -> list[Violation]:
+    """Where each joint is furthest beyond the bounds of a derivative `[D]`, which with their slack are `sides`."""
+    control = bernstein(motion.coefficients, motion.steps, order)  # [N, n + 1, D]
+    near = (control.max(axis=(0, 1)) > sides[1]) | (control.min(axis=(0, 1)) < sides[0])
+    found = []
+    for joint in np.flatnonzero(near):
+        worst = [
+            _worst(motion, control[:, :, joint], order, int(joint), sign, float(bound[joint]), float(side[joint]))
+            for sign, bound, side in zip((-1.0, 1.0), bounds, sides, strict=True)
+            if bound is not None
+        ]
+        beyond = [one for one in worst if one is not None]
+        found += [max(beyond, key=lambda one: one.excess)] if beyond else []
     return found
 
 

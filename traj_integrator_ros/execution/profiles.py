@@ -40,6 +40,13 @@ class JointBounds(NamedTuple):
     velocity: float
     acceleration: float
     jerk: float
+    deceleration: float | None = None
+    """Instead of `acceleration` against the way that it has to go; None: the same. It may turn round on its way."""
+
+    def shared(self, share: float) -> JointBounds:
+        """The same with a share of accelerations and jerk."""
+        least = None if self.deceleration is None else share * self.deceleration
+        return self._replace(acceleration=share * self.acceleration, jerk=share * self.jerk, deceleration=least)
 
 
 def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> list[Track]:
@@ -89,7 +96,7 @@ class Reach:
     """
 
     def __init__(self, start: JointState, bounds: JointBounds, *, velocity_only: bool = False) -> None:
-        self._bounds = bounds
+        self._start, self._bounds = start, bounds
         self._solver, self._trajectory = Ruckig(1), RuckigTrajectory(1)
         request = self._request = InputParameter(1)
         request.current_position = [start.position]
@@ -109,12 +116,17 @@ class Reach:
         """The shortest time, s, not less than another, in which the joint reaches a state; None: it does not."""
         request, bounds = self._request, self._bounds
         _, velocity, acceleration = target
+        up = bounds.acceleration
+        down = up if bounds.deceleration is None else bounds.deceleration
+        if target.position < self._start.position:
+            up, down = down, up
         # A target at the limit exceeds it by its rounding; its acceleration comes from, or leads to, a higher speed.
         needed = (abs(velocity) + acceleration * acceleration / (2 * bounds.jerk)) * (1 + _RAISE)
-        if needed > bounds.velocity * (1 + 1e-3) or abs(acceleration) > bounds.acceleration * (1 + 1e-3):
+        if needed > bounds.velocity * (1 + 1e-3) or not -down <= acceleration / (1 + 1e-3) <= up:
             return None
         request.max_velocity = [max(bounds.velocity, needed, 1e-9)]
-        request.max_acceleration = [max(bounds.acceleration, abs(acceleration) * (1 + _RAISE))]
+        own = abs(acceleration) * (1 + _RAISE)
+        request.max_acceleration, request.min_acceleration = [max(up, own)], [-max(down, own)]
         request.target_position, request.target_velocity = [target.position], [velocity]
         request.target_acceleration = [acceleration]
         request.minimum_duration = at_least if at_least > 0 else None

@@ -64,7 +64,8 @@ def assumed_limits(
     lacking = () if assumed_velocity > 0 else lacking
     given = np.stack([_full(bound, dof, np.inf) for bound in (limits.velocity, limits.acceleration, limits.jerk)])
     most = np.full_like(given, np.inf) if exceeded else given * (1 + _OF_SLACK * limits.slack)
-    return AssumedLimits(Bounds(low, high, velocity, acceleration, jerk, most), lacking, ", ".join(parts))
+    bounds = Bounds(low, high, velocity, acceleration, jerk, most, limits.deceleration)
+    return AssumedLimits(bounds, lacking, ", ".join(parts))
 
 
 def _full(bound: np.ndarray | None, dof: int, off: float) -> np.ndarray:

@@ -49,7 +49,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             return settled
     bounds = _not_faster(bounds, end)
     try:
-        tracks = stop_tracks(end, bounds.acceleration, bounds.jerk)
+        tracks = stop_tracks(end, bounds.stopping, bounds.jerk)
         durations = np.array([track.knots[-1] for track in tracks])
     except ValueError:  # it takes longer than ruckig can think, or begins beyond all measure
         tracks, durations = [], stop_durations(end.velocity, bounds)
@@ -102,7 +102,7 @@ def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bo
             middle = (low + high) / 2
             state = motion.state_at(middle)
             one = State(*(part[joint : joint + 1] for part in state))
-            (track,) = stop_tracks(one, bounds.acceleration[joint : joint + 1], bounds.jerk[joint : joint + 1])
+            (track,) = stop_tracks(one, bounds.stopping[joint : joint + 1], bounds.jerk[joint : joint + 1])
             if _keeps(united({0: track}), _of_joint(bounds, joint))[0]:
                 low, begun = middle, track
             else:
@@ -119,10 +119,11 @@ def _of_joint(bounds: Bounds, joint: int) -> Bounds:
     parts = (
         getattr(bounds, name)[one] for name in ("position_min", "position_max", "velocity", "acceleration", "jerk")
     )
-    return Bounds(*parts, np.stack([bounds.most_of(order)[one] for order in range(3)]))
+    most = np.stack([bounds.most_of(order)[one] for order in range(3)])
+    return Bounds(*parts, most, None if bounds.deceleration is None else bounds.deceleration[one])
 
 
 def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:
     """Time to rest of each joint, s `[dof]`, from a constant velocity."""
-    v, a, j = np.abs(velocity), bounds.acceleration, bounds.jerk
+    v, a, j = np.abs(velocity), bounds.stopping, bounds.jerk
     return np.where(v * j > a * a, v / a + a / j, 2 * np.sqrt(v / j))

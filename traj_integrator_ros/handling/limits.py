@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..execution.extremes import QUANTITIES
 from ..execution.limits import (
+    DECELERATION,
     POSITION_SLACK,
     RELATIVE_SLACK,
     Limits,
@@ -37,15 +38,20 @@ class JointLimits:
     jerk: np.ndarray | None = None
     slack: float = RELATIVE_SLACK
     """Relative; see `Limits`."""
+    deceleration: np.ndarray | None = None
+    """See `Limits`."""
 
     def bounds(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None if off."""
+        """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None if off.
+
+        Of acceleration and deceleration it is the smaller one.
+        """
         return self.of_motion.of(quantity)
 
     @cached_property
     def of_motion(self) -> Limits:
         """The same limits, for motions."""
-        return Limits(self.position_min, self.position_max, self.velocity, self.acceleration, self.jerk, self.slack)
+        return Limits(*(getattr(self, field.name) for field in fields(Limits)))
 
     def of_joints(self, joint_names: Sequence[str]) -> Limits:
         """The limits of other joints, in their order; none for joints that these do not name."""
@@ -55,7 +61,12 @@ class JointLimits:
             return None if values is None else np.append(values, off)[places]
 
         most = (self.position_max, self.velocity, self.acceleration, self.jerk)
-        return Limits(ordered(self.position_min, -np.inf), *(ordered(one, np.inf) for one in most), slack=self.slack)
+        return Limits(
+            ordered(self.position_min, -np.inf),
+            *(ordered(one, np.inf) for one in most),
+            slack=self.slack,
+            deceleration=ordered(self.deceleration, np.inf),
+        )
 
     def containing(self, position: np.ndarray) -> JointLimits:
         """The same, with positions widened to a position `[dof]` that is outside of them."""
@@ -134,19 +145,34 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
             continue
         planned = values[:, first:]
         slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
-        for reduce, sign, bound in zip((np.min, np.max), (-1.0, 1.0), limits.bounds(quantity), strict=True):
+        slowing, bounds = quantity, limits.bounds(quantity)
+        if quantity == "acceleration" and limits.of_motion.forward is not None and trajectory.velocity is not None:
+            slowing, bounds = DECELERATION, limits.of_motion.forward
+            planned = forward_rows(planned, trajectory.velocity[:, first:], bounds)
+        for reduce, sign, bound in zip((np.min, np.max), (-1.0, 1.0), bounds, strict=True):
             if bound is None:
                 continue
             # First the worst value of each joint: one pass over the trajectory, without a temporary of its size.
             worst = _over_batch(reduce, planned)
             for joint in np.flatnonzero(excess(sign * worst, sign * bound, slack) > 0):
                 value, limit = float(worst[joint]), float(bound[joint])
-                found.append((relative_excess(quantity, value, limit), quantity, int(joint), value, limit))
+                place = np.argwhere(planned[:, :, joint] == value)[0]
+                if sign < 0 and slowing is DECELERATION:
+                    value, limit = -value, -limit
+                named = slowing if sign < 0 else quantity
+                found.append((relative_excess(quantity, value, limit), named, int(joint), place, value, limit))
     if not found:
         return None
-    _, quantity, joint, value, limit = max(found, key=lambda one: one[0])
-    row, step = np.argwhere(getattr(trajectory, quantity)[:, first:, joint] == value)[0]
+    _, quantity, joint, (row, step), value, limit = max(found, key=lambda one: one[0])
     return LimitViolation(quantity, limits.joint_names[joint], int(row), int(step) + first, value, limit)
+
+
+def forward_rows(
+    acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Accelerations `[..., dof]`, above 0 where joints speed up; of a joint that rests, on the side with more room."""
+    either = np.where(bounds[1] >= -bounds[0], 1.0, -1.0) * np.abs(acceleration)
+    return np.where(velocity == 0, either, acceleration * np.sign(velocity))
 
 
 def _over_batch(reduce: Callable[..., np.ndarray], planned: np.ndarray) -> np.ndarray:

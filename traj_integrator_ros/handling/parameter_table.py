@@ -186,35 +186,43 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "limits.position_min",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Lowest position of each joint; empty: that of the URDF, if there is one",
+        "Lowest position of each joint; empty: that of limits.moveit, or else of the URDF",
         unit="rad or m",
     ),
     ParameterSpec(
         "limits.position_max",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Highest position of each joint; empty: that of the URDF, if there is one",
+        "Highest position of each joint; empty: that of limits.moveit, or else of the URDF",
         unit="rad or m",
     ),
     ParameterSpec(
         "limits.velocity",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Largest speed of each joint; empty: that of the URDF, if there is one",
+        "Largest speed of each joint; empty: that of limits.moveit, or else of the URDF",
         unit="rad/s or m/s",
     ),
     ParameterSpec(
         "limits.acceleration",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Largest acceleration of each joint, either sign; empty is off",
+        "Largest acceleration of each joint, either sign; empty: that of limits.moveit, or else of the URDF",
+        unit="rad/s^2 or m/s^2",
+    ),
+    ParameterSpec(
+        "limits.deceleration",
+        ParameterKind.DOUBLE_ARRAY,
+        [],
+        "Largest acceleration of each joint while it slows down; empty: limits.acceleration, if that is given, or else "
+        "that of limits.moveit or the URDF",
         unit="rad/s^2 or m/s^2",
     ),
     ParameterSpec(
         "limits.jerk",
         ParameterKind.DOUBLE_ARRAY,
         [],
-        "Largest jerk of each joint, either sign; empty is off",
+        "Largest jerk of each joint, either sign; empty: that of limits.moveit, or else of the URDF",
         unit="rad/s^3 or m/s^3",
     ),
     ParameterSpec(
@@ -252,8 +260,23 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "limits.urdf",
         ParameterKind.STRING,
         "topic",
-        "Where position and velocity limits come from that are not given here: topic (the URDF on robot_description), "
+        "Where limits come from that neither parameters nor limits.moveit give: topic (the URDF on robot_description), "
         "none, or the path of a URDF file",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "limits.moveit",
+        ParameterKind.STRING,
+        "none",
+        "Where limits come from that no parameter gives, before the URDF: none, the path of MoveIt's joint_limits.yaml "
+        "or node:NAME, the parameters robot_description_planning of a running node, such as node:/move_group",
+        changeable=Changeable.UNCONFIGURED,
+    ),
+    ParameterSpec(
+        "limits.moveit_scaling",
+        ParameterKind.BOOL,
+        True,
+        "Whether the default scaling factors of limits.moveit scale its velocities and accelerations",
         changeable=Changeable.UNCONFIGURED,
     ),
     ParameterSpec(

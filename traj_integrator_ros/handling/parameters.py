@@ -44,12 +44,15 @@ class NodeParameters:
     limits_position_max: np.ndarray | None
     limits_velocity: np.ndarray | None
     limits_acceleration: np.ndarray | None
+    limits_deceleration: np.ndarray | None
     limits_jerk: np.ndarray | None
     limits_assumed_velocity: float
     limits_tolerance: float
     limits_continuous: tuple[str, ...]
     limits_start_deviation: float
     limits_urdf: str
+    limits_moveit: str
+    limits_moveit_scaling: bool
     limits_action: str
     publish_row: int
     publish_joint_trajectory: bool
@@ -83,6 +86,7 @@ class NodeParameters:
             self.limits_acceleration,
             self.limits_jerk,
             self.limits_tolerance,
+            self.limits_deceleration,
         )
 
     @cached_property
@@ -107,7 +111,7 @@ class NodeParameters:
         converted["finite_difference"] = FiniteDifference(values["finite_difference"])
         converted["acceleration_integrator"] = AccelerationIntegrator(values["acceleration_integrator"])
         converted["bspline_layout"] = BsplineLayout(values["bspline.layout"])
-        for quantity in ("position_min", "position_max", "velocity", "acceleration", "jerk"):
+        for quantity in ("position_min", "position_max", "velocity", "acceleration", "deceleration", "jerk"):
             limit = _checked_limit(f"limits.{quantity}", values[f"limits.{quantity}"], names)
             converted[f"limits_{quantity}"] = limit
         converted["limits_continuous"] = _checked_continuous(values["limits.continuous"], names)
@@ -195,15 +199,15 @@ def _check_together(parameters: NodeParameters) -> None:
             f"publish.lead_time: expected at most publish.longest_wait ({parameters.publish_longest_wait:g} s), "
             f"got {parameters.publish_lead_time:g}"
         )
-    _check_brake(parameters)
+    check_brake(parameters)
     if parameters.publish_row >= parameters.max_batch:
         raise InvalidParameters(
             f"publish.row: expected less than max_batch ({parameters.max_batch}), got {parameters.publish_row}"
         )
 
 
-def _check_brake(parameters: NodeParameters) -> None:
-    """Check that the largest velocities can be braked within the limits."""
+def check_brake(parameters: NodeParameters) -> None:
+    """Check that the largest velocities can be braked within the limits. Raises InvalidParameters."""
     velocity = parameters.limits_velocity
     if velocity is None or parameters.publish_end != END_STOP:
         return

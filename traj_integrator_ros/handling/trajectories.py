@@ -184,7 +184,7 @@ class TrajectoryMaker:
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.own_from(join_ns))
-        motion = fastest_stop(state, bounds.acceleration, bounds.jerk)
+        motion = fastest_stop(state, bounds.stopping, bounds.jerk)
         way = _Way(motion, Course(join_ns, motion), None)
         return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
 
@@ -276,7 +276,7 @@ class TrajectoryMaker:
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
             ahead = position + velocity * ((known_ns - now_ns) * _NANOSECOND_S)
             bounds = self.assumed.bounds
-            motion = fastest_stop(State(ahead, velocity), bounds.acceleration, bounds.jerk)
+            motion = fastest_stop(State(ahead, velocity), bounds.stopping, bounds.jerk)
         return Present(Course(known_ns, motion), False, known_ns)
 
     def _bridge_time(self, position: np.ndarray) -> float:
@@ -289,7 +289,7 @@ class TrajectoryMaker:
         if left_at is None:
             return time
         gap = np.abs(position - left_at)
-        parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.acceleration, bounds.jerk), (1, 2, 3), strict=True)
+        parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.either, bounds.jerk), (1, 2, 3), strict=True)
         needed = [float(((peak * gap / bound) ** (1 / order)).max()) for peak, bound, order in parts]
         return max(time, max(needed) + self._parameters.publish_lead_time)
 
@@ -302,7 +302,7 @@ class TrajectoryMaker:
                 return None
             stamp_ns, state = reference
             bounds = self.assumed.bounds
-            motion = fastest_stop(state, bounds.acceleration, bounds.jerk)
+            motion = fastest_stop(state, bounds.stopping, bounds.jerk)
             return Present(Course(stamp_ns, motion), False, now_ns)
 
     def _require_states(self, now_ns: int) -> None:
@@ -620,7 +620,7 @@ def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
 
 def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
     """The motion, but for joints that come to rest from a state as fast as they may."""
-    tracks = stop_tracks(state, bounds.acceleration, bounds.jerk)
+    tracks = stop_tracks(state, bounds.stopping, bounds.jerk)
     stopping = {joint: tracks[joint] for joint in np.flatnonzero(stops).tolist()}
     return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
 

@@ -19,6 +19,7 @@ from traj_integrator_interfaces.msg import Rejection
 
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.engine_configuration import changes_at_run_time, engine_config
+from ..handling.found_limits import LimitsError
 from ..handling.parameter_table import START_FROM_PREVIOUS
 from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
@@ -26,7 +27,7 @@ from ..handling.plan import Plan
 from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.results import IntegratedBatch
-from ..handling.urdf_limits import FROM_TOPIC, RobotLimits, UrdfError
+from ..handling.robot_limits import FROM_TOPIC, RobotLimits
 from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
 from ..wire.received_messages import (
     ActionSequenceReader,
@@ -43,6 +44,7 @@ from .diagnostics import Diagnostics, NodeStatus, SupervisionStatus
 from .entities import ROBOT_DESCRIPTION, Callbacks, Entities, create_diagnostics_publisher
 from .latency import LatencyRing
 from .namesakes import Namesakes
+from .planning_parameters import planning_parameters
 from .rclpy_features import answer_refused_transitions, introspection_state, nanoseconds_of
 from .services import Services
 from .states import StateInputs
@@ -104,7 +106,7 @@ class IntegratorNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read the parameters, build and warm up the engine, create topics and services."""
         try:
-            self._limits = RobotLimits.configured(self._declared.read())
+            self._limits = RobotLimits.configured(self._declared.read(), partial(planning_parameters, self))
             parameters = self._limits.parameters
             self._engine = TrajectoryIntegrator(engine_config(parameters))
             self._engine.warm_up(parameters.warmup)
@@ -226,7 +228,7 @@ class IntegratorNode(LifecycleNode):
         """Take the limits from the robot's URDF, which may arrive at any time, and more than once."""
         try:
             self._limits = self._limits.described(message.data, ROBOT_DESCRIPTION)
-        except UrdfError as error:
+        except LimitsError as error:
             self._accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
             return
         self._pipeline.reconfigure(self._limits.parameters, self._engine)

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.extremes import QUANTITIES
-from ..execution.limits import shown_excess, worst_violations
+from ..execution.limits import DECELERATION, shown_excess, worst_violations
 from ..execution.motion import Motion
-from ..handling.limits import JointLimits, excess
+from ..handling.limits import JointLimits, excess, forward_rows
 from ..motions.units import JointUnits
 from .commanded import commanded_motion
 
@@ -274,23 +273,27 @@ def _check_start(trajectory: PlannedTrajectory, expectation: Expectation) -> lis
 
 def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits, units: JointUnits) -> list[Finding]:
     """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
-    findings = []
+    findings, ordered = [], limits.of_joints(trajectory.joint_names)
+    velocities = field_array(trajectory, "velocities")
     for order, (field, quantity) in enumerate(_FIELDS.items()):
         values = field_array(trajectory, field)
-        low, high = limits.bounds(quantity)
         if values is None or len(values) < 2 or not np.isfinite(values).all():
             continue
-        for side, bounds, sign in (("at least", low, -1.0), ("at most", high, 1.0)):
+        below, bounds = quantity, ordered.of(quantity)
+        if quantity == "acceleration" and ordered.forward is not None and velocities is not None:
+            below, bounds = DECELERATION, ordered.forward
+            values = forward_rows(values, velocities, bounds)
+        for what, bound, sign in ((below, bounds[0], -1.0), (quantity, bounds[1], 1.0)):
             for column, name in enumerate(trajectory.joint_names):
-                if bounds is None or name not in limits.joint_names:
+                if bound is None:
                     continue
-                bound = bounds[limits.joint_names.index(name)]
                 k = 1 + int(np.argmax(sign * values[1:, column]))
-                if excess(sign * values[k, column], sign * bound) > 0:
-                    unit = units.of(name)[order]
-                    more = shown_excess(quantity, values[k, column], bound, unit)
-                    expected, got = f"{side} {bound:g} {unit}", f"{values[k, column]:g} ({more} too much)"
-                    findings.append(Finding(Rule.LIMITS, quantity, expected, got, name, k))
+                if excess(sign * values[k, column], sign * bound[column]) > 0:
+                    flip = sign if what is DECELERATION else 1.0
+                    value, limit = flip * values[k, column], flip * bound[column]
+                    side, unit = "at most" if value > limit else "at least", units.of(name)[order]
+                    got = f"{value:g} ({shown_excess(quantity, value, limit, unit)} too much)"
+                    findings.append(Finding(Rule.LIMITS, what, f"{side} {limit:g} {unit}", got, name, k))
     return findings
 
 
@@ -309,7 +312,7 @@ def _check_commanded(
     findings = []
     for found in worst_violations(motion, expectation.limits.of_joints(names)):
         name = names[found.joint]
-        unit = expectation.units.of(name)[QUANTITIES.index(found.quantity)]
+        unit = expectation.units.of(name)[found.order]
         expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
         more = shown_excess(found.quantity, found.value, found.bound, unit)
         got = f"{found.value:g} ({more} too much) at {begin + found.time:.4g} s"

@@ -128,7 +128,11 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
 def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[str, int, float]]:
     """The finite bounds of a joint, each with what it is called and its sign."""
     column = limits.joint_names.index(joint)
-    sides = zip(("lowest", "highest"), (-1, 1), limits.bounds(quantity), strict=True)
+    bounds = limits.bounds(quantity)
+    if quantity == "acceleration" and limits.of_motion.forward is not None:
+        largest = np.maximum(limits.of_motion.forward[1], -limits.of_motion.forward[0])  # speeding up or slowing down
+        bounds = -largest, largest
+    sides = zip(("lowest", "highest"), (-1, 1), bounds, strict=True)
     found = [(side, sign, float(bound[column])) for side, sign, bound in sides if bound is not None]
     return [one for one in found if np.isfinite(one[2])]
 

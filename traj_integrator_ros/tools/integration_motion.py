@@ -59,7 +59,7 @@ def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Mot
 
     Raises ValueError if the limits allow no brake of reasonable length.
     """
-    named = JointLimits(joint_names, *(getattr(limits, name) for name in _LIMITS))
+    named = JointLimits(joint_names, *(getattr(limits, name) for name in _LIMITS), deceleration=limits.deceleration)
     bounds = assumed_limits(named, BRAKE_TIME_S, assumed_velocity=1.0).bounds
     try:
         most = bounds.raised_to(motion).with_positions_of(bounds)
@@ -115,7 +115,7 @@ def told_violations(motions: list[Motion], robot: Robot, joint_names: tuple[str,
         which = f" of trajectory {number}" if len(motions) > 1 else ""
         for found in worst_violations(motion, robot.limits.of_joints(joint_names)):
             joint = joint_names[found.joint]
-            unit = robot.units.of(joint)[QUANTITIES.index(found.quantity)]
+            unit = robot.units.of(joint)[found.order]
             yield found.told(joint, f"at {found.time:.4g} s{which}", unit)
 
 

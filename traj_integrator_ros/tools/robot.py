@@ -37,13 +37,13 @@ class Robot:
 
         One that cannot be read is reported in a line on standard error.
         """
-        from ..handling.urdf_limits import UrdfError, read_joint_types
+        from ..handling.urdf_limits import LimitsError, read_joint_types
 
         if not urdf or self.units.slides:
             return self
         try:
             return replace(self, units=_units_of(read_joint_types(urdf, topic)))
-        except UrdfError as error:
+        except LimitsError as error:
             print(f"note: {error}", file=sys.stderr)
             return self
 
@@ -79,7 +79,8 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
 
     Raises UserError.
     """
-    from ..handling.urdf_limits import UrdfError, load_joint_types, load_urdf
+    from ..handling.found_limits import LimitsError
+    from ..handling.urdf_limits import load_joint_types, load_urdf
 
     if params is not None:
         return _of_parameters(params, urdf)
@@ -89,7 +90,7 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
         types = load_joint_types(str(urdf))
         found = load_urdf(str(urdf), [name for name, kind in types.items() if kind in _MOVES])
         return Robot(found.limits, _units_of(types), str(urdf))
-    except UrdfError as error:
+    except LimitsError as error:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
 
 
@@ -99,9 +100,11 @@ def load_limits(path: Path) -> JointLimits:
 
 
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
+    from ..handling.found_limits import LimitsError
     from ..handling.parameter_table import SPECS
     from ..handling.parameters import InvalidParameters, NodeParameters, default_values
-    from ..handling.urdf_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits, UrdfError, load_joint_types
+    from ..handling.robot_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits
+    from ..handling.urdf_limits import load_joint_types
 
     given = _flat(_section(path))
     values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
@@ -111,7 +114,7 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
         parameters = RobotLimits.configured(NodeParameters.from_values(values)).parameters
         named = parameters.limits_urdf
         units = JointUnits() if named in (FROM_TOPIC, FROM_NOWHERE) else _units_of(load_joint_types(named))
-    except (InvalidParameters, UrdfError) as error:
+    except (InvalidParameters, LimitsError) as error:
         raise UserError(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(f"{path}: a parameter of a wrong type: {error}") from None
