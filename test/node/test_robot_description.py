@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.handling.found_limits import LimitsError
+from traj_integrator_ros.node.planning_parameters import planning_parameters
 
 pytestmark = pytest.mark.ros
 
@@ -75,7 +78,8 @@ def test_limits_of_a_node_of_moveit_go_before_the_urdf(
     client.node.declare_parameter(f"{prefix}default_velocity_scaling_factor", 0.5)
     name = client.node.get_fully_qualified_name()
     with client.in_background():
-        node = start_node({"limits.urdf": str(tmp_path / "arm.urdf"), "limits.moveit": f"node:{name}"})
+        given = {"limits.urdf": str(tmp_path / "arm.urdf"), "limits.moveit": f"node:{name}", "limits.action": "reject"}
+        node = start_node(given)
         client.wait_until_active()
     file = tmp_path / "arm.urdf"
     origins = (
@@ -87,14 +91,16 @@ def test_limits_of_a_node_of_moveit_go_before_the_urdf(
     assert "limits_violated: velocity of joint_a exceeds" in refused.message and refused.message.endswith("of 0.5)")
 
 
-def test_a_node_that_is_to_be_asked_and_does_not_answer_fails_configure_and_the_process_ends_at_once(
+def test_a_node_that_is_to_be_asked_and_does_not_answer_is_told_of_and_a_signal_ends_the_wait(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
+    told = r"limits\.moveit: expected an answer of node:nobody within 0\.3 s, got none; is it running\?"
+    with pytest.raises(LimitsError, match=told):
+        planning_parameters(connect().node, "nobody", 0.3)
     node = start_node({"limits.moveit": "node:nobody"})
-    client = connect()
-    client.wait_for(lambda: "configure failed" in node.output, "configure fails", 60.0)
-    told = "limits.moveit: expected an answer of node:nobody within 20 s, got none; is it running?"
-    assert told in node.output and client.status().message.endswith(told)
+    node.wait_for_output("limits.moveit: asks nobody for its parameters")
+    code, _ = node.stop(signal.SIGINT)
+    assert code == 0 and "configure failed" not in node.output and "Traceback" not in node.output
 
 
 def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(

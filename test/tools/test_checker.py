@@ -138,6 +138,22 @@ def test_limits_are_found_by_the_names_of_joints_in_any_order() -> None:
     assert [(one.rule, one.joint, one.point) for one in check(shuffled, FULL)] == [(Rule.LIMITS, "elbow", 2)]
 
 
+@pytest.mark.parametrize(
+    ("velocity", "acceleration", "told"),
+    [
+        (0.5, -2.0, "deceleration of shoulder at point 2: expected at most 1 rad/s^2, got 2 (100 % too much)"),
+        (-0.5, 2.0, "deceleration of shoulder at point 2: expected at most 1 rad/s^2, got 2 (100 % too much)"),
+        (-0.5, -6.0, "acceleration of shoulder at point 2: expected at most 5 rad/s^2, got 6 (20 % too much)"),
+        (0.5, 2.0, ""),
+    ],
+)
+def test_points_keep_the_deceleration_where_joints_slow_down(velocity: float, acceleration: float, told: str) -> None:
+    limits = dataclasses.replace(LIMITS, deceleration=np.array([1.0, math.inf, math.inf]))
+    trajectory = with_point(2, velocities=[velocity, 0.0, 0.0], accelerations=[acceleration, 0.0, 0.0])
+    found = check(trajectory, dataclasses.replace(FULL, limits=limits))
+    assert [str(one) for one in found] == ([f"limits: {told}"] if told else [])
+
+
 def swinging(velocity: float, begin_ns: int = 0) -> PlannedTrajectory:
     """Points that keep all limits; between them it swings out by 0.148 x the velocity x 1 s."""
     points = tuple(Point(begin_ns + k * 10**9, [0.9], [velocity * (k == 0)]) for k in range(2))

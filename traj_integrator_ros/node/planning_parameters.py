@@ -18,12 +18,13 @@ TIMEOUT_S = 20.0
 _POLL_S = 0.05
 
 
-def planning_parameters(asking: Node, name: str) -> dict[str, object]:
+def planning_parameters(asking: Node, name: str, timeout_s: float = TIMEOUT_S) -> dict[str, object]:
     """The parameters `robot_description_planning` of a node by name; waits for it.
 
     Args:
         asking: the node that needs them; a name that does not begin with / is one in its namespace.
         name: of the node to ask.
+        timeout_s: longest wait.
 
     Raises:
         LimitsError: it did not answer in time.
@@ -40,7 +41,8 @@ def planning_parameters(asking: Node, name: str) -> dict[str, object]:
     )
     executor = SingleThreadedExecutor(context=asking.context)
     executor.add_node(asker)
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
+    asking.get_logger().info(f"limits.moveit: asks {name} for its parameters {PLANNING}, for up to {timeout_s:g} s")
 
     def answer(service: type, service_name: str, request: object) -> object:
         client = asker.create_client(service, f"{name}/{service_name}")
@@ -50,7 +52,7 @@ def planning_parameters(asking: Node, name: str) -> dict[str, object]:
         executor.spin_until_future_complete(future, max(0.0, deadline - time.monotonic()))
         if not future.done():
             raise LimitsError(
-                f"limits.moveit: expected an answer of {OF_NODE}{name} within {TIMEOUT_S:g} s, got none; is it running?"
+                f"limits.moveit: expected an answer of {OF_NODE}{name} within {timeout_s:g} s, got none; is it running?"
             )
         return future.result()
 
