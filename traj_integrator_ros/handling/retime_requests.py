@@ -215,7 +215,8 @@ def _limits(
 ) -> MotionLimits:
     jerk = assumed_jerk if own.jerk is None else np.where(np.isfinite(own.jerk), own.jerk, assumed_jerk)
     found = {}
-    for name, of_node in (("velocity", own.velocity), ("acceleration", own.acceleration), ("jerk", jerk))[:order]:
+    acceleration = own.bounds("acceleration")[1]  # the deceleration where that is less
+    for name, of_node in (("velocity", own.velocity), ("acceleration", acceleration), ("jerk", jerk))[:order]:
         field, factor = f"{name}_limits", getattr(fields, f"max_{name}_scaling_factor", 0.0) or 1.0
         values = getattr(fields, field)
         if values.size:
