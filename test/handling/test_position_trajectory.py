@@ -159,3 +159,10 @@ def test_jerk_that_nobody_limits_is_assumed() -> None:
     (trajectory,) = timed(node, PATH)
     least, most = extremes(trajectory.motion)
     assert (np.maximum(most, -least)[3] <= node.pipeline.assumed.bounds.jerk * (1 + 1e-6)).all()
+
+
+def test_a_path_keeps_the_smaller_one_of_acceleration_and_deceleration() -> None:
+    (trajectory,) = timed(limited(limits__deceleration=[3.0, 9.0]), PATH)
+    least, most = extremes(trajectory.motion)
+    largest = np.maximum(most, -least)[2] / [3.0, 4.0]
+    assert 0.99 < largest.max() <= 1 + 1e-6

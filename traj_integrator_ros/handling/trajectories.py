@@ -223,7 +223,7 @@ class TrajectoryMaker:
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
             braking = bounds.raised_to(present.course.own_from(join_ns))
-            stop = fastest_stop(present.course.state_at(join_ns), braking.acceleration, braking.jerk)
+            stop = fastest_stop(present.course.state_at(join_ns), braking.stopping, braking.jerk)
             if stop.duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
@@ -232,7 +232,7 @@ class TrajectoryMaker:
         if timed is not None and timed[0] == plan.actions.tobytes():
             is_known = float(np.abs(timed[1].begin.position - end).max()) <= apart
         if not is_known:
-            limits = np.stack([bounds.velocity, bounds.acceleration, bounds.jerk])
+            limits = np.stack([bounds.velocity, bounds.either, bounds.jerk])
             motion = fastest(np.vstack([end, self._complete(plan, end).actions]), limits, names)
             self._timed = plan.actions.tobytes(), motion
         if not is_known or (present.follows and present.known_from_ns > now_ns):
