@@ -14,6 +14,8 @@ LONGEST_LAG_S = 0.12
 """Joints may be where the command was up to so long ago."""
 _SAMPLES = 13
 _APART_NS, _AHEAD_NS = 10_000_000, 3_000_000
+_EVERY_NS = 3_500_000
+"""A robot that reports at 1 kHz is compared every 4 ms: that is as often as anybody looks."""
 _FORGETTING = 0.995
 _MOVES = 1e-4
 """Variance of velocity, (rad/s)^2, below which nothing is said about the lag."""
@@ -30,6 +32,7 @@ class Follower:
         self.deviation = np.zeros(dof)
         """rad, `[dof]`, of the last measured state."""
         self.lag_s: float | None = None
+        self._compared_ns = 0
         self._past: deque[tuple[int, np.ndarray]] = deque(maxlen=_SAMPLES)
         """Commanded positions of the last 0.12 s, 10 ms apart."""
         self._moments = np.zeros((4, dof))
@@ -44,6 +47,9 @@ class Follower:
             commanded: state commanded at a time, ns; None: not known.
 
         """
+        if 0 <= stamp_ns - self._compared_ns < _EVERY_NS:
+            return
+        self._compared_ns = stamp_ns
         now = commanded(stamp_ns)
         if now is None:
             self._past.clear()
@@ -78,6 +84,7 @@ class Follower:
     def clear(self) -> None:
         """Forget the comparison; the lag of the joints stays what it was."""
         self.deviation = np.zeros_like(self.deviation)
+        self._compared_ns = 0
         self._past.clear()
         self._moments[:] = 0.0
         self._weight = 0.0
