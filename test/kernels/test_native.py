@@ -149,6 +149,7 @@ def test_number_of_threads_does_not_change_a_bit(variant):
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
+@pytest.mark.timeout(600)  # three processes that import torch
 def test_every_instruction_set_gives_the_same_bits():
     program = """
 import sys, torch
