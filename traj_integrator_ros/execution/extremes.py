@@ -31,13 +31,19 @@ def extremes(motion: Motion) -> np.ndarray:
     return result
 
 
-def forward(motion: Motion) -> Motion:
+def forward(motion: Motion, either: np.ndarray) -> Motion:
     """The motion with every velocity turned to be positive: it speeds up at positive accelerations, and slows down at
     negative ones. Positions are meaningless; where a joint hardly moves it has neither.
+
+    Args:
+        motion: any.
+        either: rad/s^2, `[D]`; whether joints speed up or slow down does not matter up to here, and is not looked for.
+
     """
     knots = [motion.knots]
     control = bernstein(motion.coefficients, motion.steps, 1)
     turns = (control.min(axis=1) < 0) & (control.max(axis=1) > 0)
+    turns &= np.abs(bernstein(motion.coefficients, motion.steps, 2)).max(axis=1) > either
     for piece, joint in zip(*np.nonzero(turns), strict=True):
         span = float(motion.steps[piece])
         velocity = np.polynomial.polynomial.polyder(motion.coefficients[piece, :, joint])

@@ -77,7 +77,7 @@ class Bounds:
 
     def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
         """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""
-        least, most = extremes(forward(motion))[:, 2]
+        least, most = extremes(forward(motion, self.either[joints]))[:, 2]
         return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
 
     def of_joint(self, joint: int) -> JointBounds:
@@ -393,9 +393,10 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
         if reach.reach(at(time), time):
             way = reach.track(at(time), time)
             motion = Motion(way.knots, way.coefficients[:, :, None])
-            least, most = extremes(motion)[:, :2, 0]
+            least, most = extremes(motion)[:, :3, 0]
             inside = least[0] >= bounds.position_min - _ROUNDING and most[0] <= bounds.position_max + _ROUNDING
-            if inside and (bounds.deceleration is None or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
+            steered = bounds.deceleration is None or max(most[2], -least[2]) <= problem.bounds.either[joint]
+            if inside and (steered or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
                 too_fast = max(most[1], -least[1]) > fastest
                 yield time, _then(way, plan), too_fast or bool(_retreats(motion, whole, problem.earliest)[0])
         if time >= latest:

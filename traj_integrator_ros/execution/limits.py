@@ -159,7 +159,7 @@ def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
             continue
         if quantity == "acceleration" and limits.forward is not None:
             sides = tuple(side * (1 + limits.slack) for side in limits.forward)
-            beyond = _beyond(forward(motion), order, limits.forward, sides)
+            beyond = _beyond(forward(motion, bounds[1]), order, limits.forward, sides)
             found += [one if one.value > 0 else one.slowing_down for one in beyond]
         else:
             found += _beyond(motion, order, bounds, (lows[order], highs[order]))
