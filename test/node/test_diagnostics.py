@@ -108,13 +108,13 @@ def test_every_reason_is_listed_with_its_count() -> None:
 
 
 def test_executed_motions_are_reported() -> None:
-    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5, 6)
+    report = ExecutionReport((0.1, 0.2, 0.3), 0.0123, 0.015, 7, 1, 2, 3, 4, 5, 6, 8)
     [told] = Diagnostics("node").message(status(execution=report), Time()).status
     values = {pair.key: pair.value for pair in told.values}
     assert [values[f"seam_offset_{q}"] for q in ("position", "velocity", "acceleration")] == ["0.1", "0.2", "0.3"]
     assert (values["lead_margin_least_ms"], values["lead_margin_median_ms"]) == ("12.300", "15.000")
     counts = ("dropped_steps", "late", "starved", "brakes", "chunks_averaged", "chunks_forgotten", "out_of_order")
-    assert [values[key] for key in counts] == ["7", "1", "2", "3", "4", "5", "6"]
+    assert [values[key] for key in (*counts, "slowed")] == ["7", "1", "2", "3", "4", "5", "6", "8"]
 
 
 def test_what_is_known_of_the_robot_and_its_controller_is_reported() -> None:

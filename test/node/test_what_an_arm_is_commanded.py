@@ -189,6 +189,46 @@ def test_what_begins_away_from_the_robot_is_joined(
     assert abs(arm.position[0] - goal) < 1e-6
 
 
+# What limits decide about times
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_a_plan_beyond_limits_is_slowed_along_its_path(make_arm: MakeArm, moving: bool) -> None:
+    arm = make_arm({"limits.action": "retime"})
+    if moving:
+        get_going(arm)
+    share = np.arange(1, 61)[:, None] / 60
+    speed, where = (1.0, arm.position[0] + 0.12) if moving else (0.0, 0.0)  # in publish.lead_time
+    way = where + 0.6 * speed * share * (1 - share) ** 3 + 2 * (10 * share**3 - 15 * share**4 + 6 * share**5)
+    begin, before = arm.cycles, int(arm.client.counts()["slowed"])
+    arm.client.sequences.publish(positions(way * [1.0, 0.1, 0.0], 0.01))  # up to 6 rad/s
+    arm.run(3.5)
+    arm.assert_within(LIMITS, begin)
+    arm.assert_at_rest()
+    assert abs(arm.position[0] - way[-1, 0]) < 0.02
+    assert int(arm.client.counts()["slowed"]) == before + 1
+    if not moving:
+        commanded = arm.commands[begin:, 0]
+        np.testing.assert_allclose(commanded[:, 1], 0.1 * commanded[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_a_path_without_times_is_passed_within_limits(make_arm: MakeArm, moving: bool) -> None:
+    arm = make_arm()
+    if moving:
+        get_going(arm)
+    begin, here = arm.cycles, np.asarray(arm.position)
+    path = here + np.array([[0.0, 0.0, 0.0], [0.5, 0.3, 0.0], [0.6, -0.2, 0.4]])
+    arm.client.plans.publish(points([0.0] * 3, path))
+    arm.run(5.0)
+    arm.assert_within(LIMITS, begin)
+    arm.assert_at_rest()
+    commanded = arm.commands[begin:]
+    assert np.abs(commanded[:, 0] - path[1]).max(axis=1).min() < 0.01
+    np.testing.assert_allclose(arm.position, path[-1], atol=1e-6)
+    assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
+
+
 # Ends
 
 

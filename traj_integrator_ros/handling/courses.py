@@ -82,6 +82,8 @@ class Reading(NamedTuple):
     """s, within which the last acceleration of a plan that ends at rest goes to 0."""
     jerk: np.ndarray
     """rad/s^3, `[dof]`: limits, assumed where none are given."""
+    slows: bool = False
+    """Whether plans that exceed limits are slowed: then they end where they say, whatever that asks for."""
 
 
 def courses_of(
@@ -186,7 +188,7 @@ def _gently_ended(
         longer = settle(clamped, reading.fade_time, count)
         if (_jerk_of(longer) <= most).all():
             return longer
-    return motion if still else free
+    return motion if still or reading.slows else free
 
 
 def _jerk_of(motion: Motion) -> np.ndarray:

@@ -62,7 +62,7 @@ START_FROM_PREVIOUS = "previous"
 END_STOP = "stop"
 ENSEMBLE_WEIGHTED = "weighted"
 HEAVIEST_NEWEST = "newest"
-ACTION_REJECT, ACTION_WARN = "reject", "warn"
+ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
 
@@ -283,8 +283,9 @@ PARAMETERS: tuple[ParameterSpec, ...] = (
         "limits.action",
         ParameterKind.STRING,
         ACTION_REJECT,
-        "What happens if a limit is violated: reject, or warn (published nevertheless)",
-        choices=(ACTION_REJECT, ACTION_WARN),
+        "What happens if a limit is violated: reject, retime (slowed along its path where it exceeds the limit, or "
+        "rejected if that is impossible), or warn (published nevertheless)",
+        choices=(ACTION_REJECT, ACTION_RETIME, ACTION_WARN),
     ),
     ParameterSpec(
         "publish.row",

@@ -44,6 +44,8 @@ Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
 Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were refused then."""
+_MAKING = 2.0
+"""Times that it took to make a trajectory, which making it once more may take."""
 _TIME_GRIDS_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
@@ -206,10 +208,7 @@ class Pipeline:
         """
         plan = self._plan_of(batch, stamp_ns)
         self._require_newer(plan, now_ns)
-        trajectory = self._in_time(plan, now_ns)
-        if trajectory is not None and clock is not None and trajectory.due_ns < (later_ns := clock()):
-            return self._in_time(plan, later_ns)
-        return trajectory
+        return self._in_time(plan, now_ns, clock)
 
     def _plan_of(self, batch: IntegratedBatch, stamp_ns: int) -> Plan:
         """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
@@ -231,11 +230,20 @@ class Pipeline:
                 f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
             )
 
-    def _in_time(self, plan: Plan, now_ns: int) -> ExecutableTrajectory | None:
-        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits."""
+    def _in_time(
+        self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None
+    ) -> ExecutableTrajectory | None:
+        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
+
+        If it is due when it has been made, it is made once more; slowing it takes as long then.
+        """
         self._require_following(now_ns)
         try:
-            return self._executable(plan, now_ns)
+            trajectory = self._executable(plan, now_ns)
+            if clock is not None and trajectory.due_ns < (later_ns := clock()):
+                making = _MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0
+                trajectory = self._executable(replace(plan, making=making), later_ns)
+            return trajectory
         except NotYet as later:
             self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
             self._waiting = plan
@@ -282,10 +290,10 @@ class Pipeline:
         reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
         return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
 
-    def tick(self, now_ns: int) -> ExecutableTrajectory | None:
+    def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
 
-        Called every few milliseconds, also while nothing arrives.
+        Called every few milliseconds, also while nothing arrives; `clock` is that of `trajectory`.
         """
         published, guard = self.published, self.published.guard
         self._check_clock(now_ns)
@@ -311,7 +319,7 @@ class Pipeline:
             return None
         plan, self._waiting = self._waiting, None
         try:
-            return self._in_time(plan, now_ns)
+            return self._in_time(plan, now_ns, clock)
         except Rejected as rejected:
             self._refuse(rejected, plan)
             return None
@@ -404,8 +412,12 @@ class Pipeline:
         averaged = self.published.chunks.averaged(chunk, weighing)
         return replace(self._trajectories.trajectory(averaged, now_ns), chunk=chunk)
 
-    def position_trajectory(self, fields: PositionFields, now_ns: int) -> ExecutableTrajectory | None:
+    def position_trajectory(
+        self, fields: PositionFields, now_ns: int, clock: Callable[[], int] | None = None
+    ) -> ExecutableTrajectory | None:
         """Check positions and times, and make the trajectory through them; if it has to wait, a stop or None.
+
+        `clock` is that of `trajectory`.
 
         Raises:
             Rejected: with the reason.
@@ -415,7 +427,7 @@ class Pipeline:
         plan = plan_of_positions(fields, self.parameters.joint_names, self.parameters.max_horizon, now_ns)
         if plan.untimed:
             plan = self._trajectories.without_start(plan, now_ns)
-        return self._in_time(plan, now_ns)
+        return self._in_time(plan, now_ns, clock)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.

@@ -49,6 +49,8 @@ class Plan:
     """Of the message, which is told where it is refused, ns."""
     topic: str = "action_sequence"
     """Where the message came."""
+    making: float = 0.0
+    """How long its trajectory takes to be made, s, beyond what publish.lead_time allows for."""
 
     @cached_property
     def ends(self) -> np.ndarray:

@@ -43,6 +43,8 @@ class ExecutableTrajectory:
     """When the plan ends and a brake begins, s from the start; None: there is no brake."""
     own_until: float = np.inf
     """s from the start; see `Course`."""
+    delay: float = 0.0
+    """By how much the plan was slowed to keep its limits, s."""
     dropped: int = 0
     """Number of steps that were over at its start."""
     seam: State | None = None
@@ -74,6 +76,8 @@ class ExecutionReport(NamedTuple):
     """Number of chunks that were not over when something took over with which they are not averaged."""
     out_of_order: int = 0
     """Number of trajectories of plans that began before one that had already been published."""
+    slowed: int = 0
+    """Number of trajectories that were slowed to keep limits."""
 
 
 class PublishedMotion:
@@ -91,7 +95,7 @@ class PublishedMotion:
         self._brake_counted = False
         self._seam = np.zeros(3)
         self._margins: deque[float] = deque(maxlen=_MARGINS_KEPT)
-        self._dropped = self._late = self._starved = self._brakes = self._out_of_order = 0
+        self._dropped = self._late = self._starved = self._brakes = self._out_of_order = self._slowed = 0
         self._newest_origin_ns = 0
 
     def record(self, trajectory: ExecutableTrajectory, now_ns: int) -> None:
@@ -103,6 +107,7 @@ class PublishedMotion:
             self._late += margin < 0
             self._margins.append(margin)
         self._dropped += trajectory.dropped
+        self._slowed += trajectory.delay > 0
         if trajectory.origin_ns:
             self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
         if trajectory.seam is not None:
@@ -140,7 +145,7 @@ class PublishedMotion:
         self._seam = np.zeros(3)
         counts = (self._dropped, self._late, self._starved, self._brakes)
         chunks = self.chunks.most_averaged(), self.chunks.forgotten
-        return ExecutionReport(seam, least, median, *counts, *chunks, self._out_of_order)
+        return ExecutionReport(seam, least, median, *counts, *chunks, self._out_of_order, self._slowed)
 
     def check_clock(self, now_ns: int) -> bool:
         """Forget a motion published later than now, and return whether there was one: then the clock jumped back."""

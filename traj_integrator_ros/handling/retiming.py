@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ..execution.motion import Motion, resting
-from ..execution.points import Points, motion_of_points
+from ..execution.points import Points, motion_of_points, points_of
 from ..kernels.retime import MotionLimits, Retimed, retime
 from .rejection import Rejected, RejectionReason
 
 _MOMENT_S = 1e-3
+_FEWEST_INTERVALS, _INTERVAL_S = 8, 0.02
+_LEAST_STEP_NS = 1_000_000
+_SAME_ACCELERATION = 1e-3
+"""rad/s^2."""
+_SHARES_OF_START = (0.98, 0.8, 0.0, 0.0)
+"""Of the largest rate at the start that the limits of acceleration allow, which are tried one after the other."""
 _BELOW = 1 - 1e-7
 """Of limits, which are used: equality is none after rounding."""
 
@@ -38,6 +45,65 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
     return motion_of(found, 0)
+
+
+class Slowed(NamedTuple):
+    """A motion that was slowed."""
+
+    motion: Motion
+    before: np.ndarray
+    """Times, s, of the motion as it was."""
+    after: np.ndarray
+    """When the slowed one is where it was at these times, s."""
+
+    def time(self, before: float) -> float:
+        """When the slowed motion is where the other one was at a time, s."""
+        return before if before > self.before[-1] else float(np.interp(before, self.before, self.after))
+
+
+def slowed(motion: Motion, limits: np.ndarray, *, from_state: bool = False) -> Slowed | None:
+    """A motion slowed along its path where it exceeds limits, and nowhere else; None if that is not found.
+
+    Args:
+        motion: at rest at its end, or to end as fast as it does.
+        limits: velocity, acceleration and jerk, `[3, dof]`; jerk is not counted where accelerations jump.
+        from_state: whether it has to begin as fast as it did; otherwise as fast as it may.
+
+    """
+    points = points_of(motion)
+    order = 3 if motion.with_accelerations else 2
+    kept = _apart(points.time_ns)
+    before = points.time_ns[kept] * 1e-9
+    p, v, a = (None if x is None else torch.from_numpy(x[kept][None]) for x in points[1:])
+    if bool((p == p[:, :1]).all()):
+        return None  # it stands still: nothing can be slower
+    steps = torch.from_numpy(np.diff(before))
+    given = {"order": order, "mode": "slow only", "dt": steps, "velocity": v, "acceleration": a}
+    given["intervals"] = max(_FEWEST_INTERVALS, int(np.ceil(before[-1] / _INTERVAL_S)))
+    rate = 1.0
+    for share in _SHARES_OF_START:
+        found = retime(p, _tensors(limits), **given, start_speed=rate)
+        if bool(found.ok[0]):
+            made = motion_of(found, 0, order)
+            gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
+            if from_state and order == 3 and gap > _SAME_ACCELERATION:
+                return None  # it turned, in all joints at once, where it was to be continued
+            result = Motion(made.knots, made.coefficients, made.with_accelerations, motion.ends_at_rest)
+            return Slowed(result, before, found.row_times[0].numpy())
+        if from_state:
+            return None
+        rate = share * min(rate, float(found.largest_start_speed[0]))
+    return None
+
+
+def _apart(time_ns: np.ndarray) -> np.ndarray:
+    """Which points are far enough from the one before, bool: first and last, and no two within a millisecond."""
+    kept, last = np.zeros(len(time_ns), bool), time_ns[0] - _LEAST_STEP_NS
+    for index, time in enumerate(time_ns[:-1].tolist()):
+        if time - last >= _LEAST_STEP_NS and time_ns[-1] - time >= _LEAST_STEP_NS:
+            kept[index], last = True, time
+    kept[0] = kept[-1] = True
+    return kept
 
 
 def motion_of(found: Retimed, index: int, order: int = 3) -> Motion:

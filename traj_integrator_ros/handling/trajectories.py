@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -24,14 +25,15 @@ from .ending import stopped_at_end
 from .finite import require_finite
 from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
-from .parameter_table import ACTION_WARN, END_STOP, START_FROM_PREVIOUS
+from .parameter_table import ACTION_RETIME, ACTION_WARN, END_STOP, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan
 from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
-from .retiming import fastest, limits_lacking
+from .retiming import fastest, limits_lacking, slowed
 from .schedule import Schedule, schedule
+from .spline_motion import earlier
 from .start_states import JointStates, MeasuredState
 from .time_grid import LONGEST_NS
 
@@ -45,6 +47,10 @@ _SWINGS = 3
 """Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
 _NOT_RINGING = 0.9
 """Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
+_MOST_SLOWED = 2
+"""Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
+_ROOM = 1.5
+"""Times what a plan asks for: bounds within which it is joined that is slowed afterwards."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -63,6 +69,8 @@ class _Way(NamedTuple):
     """s from the join; None: the plan ends at rest by itself."""
     own_until: float = np.inf
     """s from the join; see `Course`."""
+    delay: float = 0.0
+    """By how much the plan was slowed, s."""
 
 
 class _Left(NamedTuple):
@@ -117,7 +125,9 @@ class TrajectoryMaker:
         )
         fade = parameters.publish_fade_time
         self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
-        self._reading = Reading(parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk)
+        self._reading = Reading(
+            parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk, parameters.limits_action == ACTION_RETIME
+        )
         self._known_times: np.ndarray | None = None
         self._timed: tuple[bytes, Motion] | None = None
         """Rows of the path that was timed last, and its motion."""
@@ -150,7 +160,7 @@ class TrajectoryMaker:
             raise NotYet(present.known_from_ns)
         plan = self._complete(plan, present.course.motion.end.position)
         self._check_start(plan, now_ns)
-        join_ns = self._join_ns(present, now_ns)
+        join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
         try:
             when = self._schedule(plan, join_ns, now_ns)
         except Rejected as rejected:
@@ -384,12 +394,21 @@ class TrajectoryMaker:
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
         readings = courses_of(plan, origin_ns, join_ns, previous, self._reading)
+        slows, warns, tried = self._reading.slows, self._parameters.limits_action == ACTION_WARN, []
+        if slows:  # a plan without noise keeps its path
+            readings = takewhile(lambda course: course.smoothed is not Smoothed.FORCED, readings)
         for left in self._gentlest_first(readings, join_ns, bounds):
-            way, violation = self._joined(left, state, join_ns, stops, floating, bounds, executed)
+            tried.append(left)
+            way, violation = self._joined(left, state, join_ns, stops, floating, bounds, executed, lenient=warns)
             if way is not None and not violation:
                 return way
             finding = finding or violation
             fallback = fallback or way
+        for left in tried[:_MOST_SLOWED] if slows else ():
+            for slow in (self._slowed, partial(self._joined, slows=True)):
+                way, violation = slow(left, state, join_ns, stops, floating, bounds, executed)
+                if way is not None and not violation:
+                    return way
         rejected = Rejected(RejectionReason.LIMITS, finding)
         if fallback is None:
             raise rejected
@@ -422,7 +441,7 @@ class TrajectoryMaker:
         for course in chain(forced, courses):
             yield _left_of(course, join_ns)
 
-    def _joined(
+    def _slowed(
         self,
         left: _Left,
         state: State,
@@ -432,7 +451,47 @@ class TrajectoryMaker:
         bounds: Bounds,
         executed: Motion,
     ) -> tuple[_Way | None, str]:
-        """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is."""
+        """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
+        raised = replace(bounds, most=np.inf).raised_to(left.own)
+        velocity, acceleration, jerk = (
+            _ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk)
+        )
+        free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
+        free = free.with_positions_of(bounds)
+        way, violation = self._joined(left, state, join_ns, stops, floating, free, executed, lenient=True)
+        if way is None:
+            return None, violation
+        found = slowed(way.joined, self._most_of(way.joined), from_state=True)
+        if found is None:
+            return None, ""
+        brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
+        violation = find_motion_violation(found.motion, self._limits.containing(state.position), brakes_at)
+        course = Course(join_ns, found.motion, join_ns + round(found.time(left.earliest) * 1e9))
+        delay = found.motion.duration - way.joined.duration
+        return _Way(found.motion, course, brakes_at, found.time(way.own_until), delay), violation
+
+    def _most_of(self, motion: Motion) -> np.ndarray:
+        """Velocity, acceleration and jerk that a motion may use, `[3, dof]`: its own where nobody limits them."""
+        most = self.assumed.bounds.raised_to(motion)
+        return np.stack([most.velocity, most.either, most.jerk])
+
+    def _joined(
+        self,
+        left: _Left,
+        state: State,
+        join_ns: int,
+        stops: np.ndarray,
+        floating: np.ndarray,
+        bounds: Bounds,
+        executed: Motion,
+        *,
+        slows: bool = False,
+        lenient: bool = False,
+    ) -> tuple[_Way | None, str]:
+        """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
+
+        With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself.
+        """
         rest, earliest, _, own = left[:4]
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
@@ -442,8 +501,20 @@ class TrajectoryMaker:
             rest = whole
         if stops.any():
             rest = _with_stops(rest, state, stops, bounds)
+        own_until, delay = left.own_until, 0.0
+        if slows and earliest < rest.duration:
+            after = _from(rest, earliest)
+            found = slowed(after, self._most_of(after))
+            if found is None:
+                return None, ""
+            delay = found.motion.duration + earliest - rest.duration
+            own_until = earliest + found.time(own_until - earliest)
+            brakes_at = None if brakes_at is None else earliest + found.time(brakes_at - earliest)
+            rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
         checked = _from(rest, earliest)
         violation = find_motion_violation(checked, self._limits, brakes_at)
+        if violation and not lenient:
+            return None, violation
         bounds = bounds.raised_to(own, _NOT_RINGING)
         floating = floating & ~stops
         pace = _pace(executed, rest.end.position)
@@ -459,7 +530,7 @@ class TrajectoryMaker:
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if shift.any() else kept
         kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns)
-        return _Way(joined, kept, brakes_at, left.own_until), violation
+        return _Way(joined, kept, brakes_at, own_until, delay), violation
 
     # The message
 
@@ -497,6 +568,7 @@ class TrajectoryMaker:
             known_from_ns=max(start_ns, now_ns) if present.follows or start_ns <= now_ns else start_ns,
             brakes_at=brakes_at,
             own_until=own_until,
+            delay=way.delay,
             dropped=when.dropped,
             seam=seam if present.follows else None,
             origin_ns=origin_ns,
@@ -607,6 +679,13 @@ def _from(motion: Motion, time: float) -> Motion:
     """The motion from a time on, or its last moment."""
     last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
     return motion if time <= 0 else motion.from_time(min(time, last))
+
+
+def _led_to(motion: Motion, time: float) -> Motion:
+    """The motion after a time, s, in which its first acceleration leads to it."""
+    before = earlier(motion.begin, time)
+    piece = np.stack([before.position, before.velocity, before.acceleration / 2])
+    return Motion(np.array([0.0, time]), piece[None], motion.with_accelerations).then(motion)
 
 
 def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:

@@ -215,6 +215,7 @@ def _of_execution(execution: ExecutionReport) -> dict[str, str]:
         "late": str(execution.late),
         "starved": str(execution.starved),
         "out_of_order": str(execution.out_of_order),
+        "slowed": str(execution.slowed),
         "brakes": str(execution.brakes),
         "chunks_averaged": str(execution.chunks_averaged),
         "chunks_forgotten": str(execution.chunks_forgotten),

@@ -270,7 +270,7 @@ class IntegratorNode(LifecycleNode):
             pipeline = self._accepting()
             now_ns = self._update()
             received = self._position_reader.read(message, pipeline.parameters.max_horizon)
-            self._hand_over(pipeline.position_trajectory(received.fields, now_ns))
+            self._hand_over(pipeline.position_trajectory(received.fields, now_ns, self._now_ns))
 
     @contextmanager
     def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[None]:

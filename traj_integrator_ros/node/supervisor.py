@@ -55,7 +55,7 @@ class Supervisor:
         with self._accounts.guard("supervision"):
             now_ns = self._update()
             pipeline = self._accepting()
-            self._hand_over(pipeline.tick(now_ns))
+            self._hand_over(pipeline.tick(now_ns, self._update))
             pipeline.published.present.is_silent(now_ns)
             self._tell_of_controller(pipeline.published.present.status)
             self._tell_of_brakes(pipeline.published.guard.reason)
