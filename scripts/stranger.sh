@@ -22,13 +22,13 @@ fi
 [ ! -d ../shared ] || ln -sfn "$(cd ../shared && pwd)" build/stranger/shared
 cd $checkout || exit
 export MAKEFLAGS=
-for limit in 25m 15m; do  # set-up goes on where it stopped: once more, in case the network was the cause
+for limit in 18m 9m; do  # set-up goes on where it stopped: once more, in case the network was the cause
   timeout $limit make setup
   code=$?
   [ $code -ne 0 ] || break
 done
 if [ $code -eq 124 ] && [ ! -e .venv/.set-up/packages ]; then
-  echo "stranger: skipped, the package index did not deliver 3 GB in 40 minutes"
+  echo "stranger: skipped, the package index did not deliver 3 GB in 27 minutes"
   exit 0
 fi
 [ $code -eq 0 ] && make demo || exit

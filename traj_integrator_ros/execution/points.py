@@ -13,6 +13,8 @@ from .motion import Motion
 _NANOSECONDS = 1e9
 _ROUNDING = 5e-3
 """Last acceleration of a motion that ends at rest, rad/s^2, which is of rounding and of knots that became one."""
+_NOTHING = 1e-12
+"""Velocities and accelerations, rad/s and rad/s^2, that are what sums leave of 0."""
 _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
 
@@ -37,6 +39,8 @@ def points_of(motion: Motion, first: int = 0) -> Points:
     state = np.empty((3, len(time_ns), motion.dof))
     if between or not native.states_at_knots(motion.coefficients, motion.knots, motion.ends_at_rest, state):
         _write_states(motion, time_ns, between, state)
+    rates = state[1:]
+    rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:
         state[2, -1, np.abs(state[2, -1]) < _ROUNDING] = 0.0
     position, velocity, acceleration = state[:, first:]

@@ -203,7 +203,7 @@ def find_motion_violation(
         return ""
     place = f"in a step of acceleration at {worst.time:.3f} s" if worst in stepping else f"at {worst.time:.3f} s"
     if brakes_at is not None and worst.time > brakes_at:
-        place += f", while braking from the end of the plan at {brakes_at:.3f} s,"
+        place += f", while braking from the end of the plan at {brakes_at:.3f} s"
     return worst.told(limits.joint_names[worst.joint], place)
 
 
