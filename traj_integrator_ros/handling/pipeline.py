@@ -46,6 +46,10 @@ Refuse = Callable[[Rejected, Plan], None]
 """Called with plans that were accepted, had to wait, and were refused then."""
 _MAKING = 2.0
 """Times that it took to make a trajectory, which making it once more may take."""
+_SPARE_NS = 5_000_000
+"""Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
+_TRIES = 3
+"""Times that a trajectory that is slowed is made once more."""
 _TIME_GRIDS_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
@@ -235,14 +239,19 @@ class Pipeline:
     ) -> ExecutableTrajectory | None:
         """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
 
-        If it is due when it has been made, it is made once more; slowing it takes as long then.
+        If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
         """
         self._require_following(now_ns)
         try:
             trajectory = self._executable(plan, now_ns)
-            if clock is not None and trajectory.due_ns < (later_ns := clock()):
+            tries = _TRIES
+            while tries and clock is not None:
+                later_ns = clock()
+                if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
+                    break
                 making = _MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0
                 trajectory = self._executable(replace(plan, making=making), later_ns)
+                now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
             return trajectory
         except NotYet as later:
             self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
