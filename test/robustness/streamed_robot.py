@@ -81,9 +81,9 @@ class StreamedRobot:
         self.client.wait_for(lambda: self.speed() > 0.1, "the robot in motion", 20.0)
 
     def wait_until_at_rest(self) -> None:
-        """Wait until the robot rests, which it must as soon as the last motion is over."""
+        """Wait until the robot rests, which it does as soon as the last motion is over."""
         self.client.spin(HORIZON * DT_S + 0.5)
-        assert self.speed() == 0.0, "left in motion"
+        self.client.wait_for(lambda: self.speed() == 0.0, "the robot at rest, rather than left in motion")
 
     def speed(self) -> float:
         """Largest of the joints, rad/s."""

@@ -61,7 +61,7 @@ GENERATED = {
 """Generated messages by channel. With the table and the damaged bytes, more than 1,000 bad ones in all."""
 DAMAGED = 50
 """Messages with damaged bytes, by topic."""
-BAD_AT_LEAST = 0.6
+BAD_AT_LEAST = 0.5
 
 
 def generated(count: int) -> settings:
