@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.extremes import bernstein, control_points_within, extremes, surely_within
-from traj_integrator_ros.execution.limits import Limits, worst_violation
+from traj_integrator_ros.execution.limits import Limits, worst_violation, worst_violations
 from traj_integrator_ros.execution.motion import Motion
 
 
@@ -117,6 +117,15 @@ def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
     turned = Motion(motion.knots, -motion.coefficients)
     below = worst_violation(turned, Limits(position_min=np.array([-1.0, -0.9]), position_max=np.ones(2)))
     assert (below.joint, below.bound) == (1, -0.9) and below.value == pytest.approx(-1.0)
+
+
+def test_what_points_microseconds_apart_cannot_say_of_the_jerk_is_no_violation():
+    limits = Limits(jerk=np.array([100.0]))
+    for step, beyond, excused in ((5e-6, 50.0, True), (1e-4, 8.0, True), (1e-4, 12.0, False), (0.02, 0.2, False)):
+        motion = Motion(np.array([0.0, step]), np.array([2.0, 0.0, 0.0, (100.0 + beyond) / 6])[None, :, None])
+        (found,) = worst_violations(motion, limits)
+        assert found.value == pytest.approx(100.0 + beyond)
+        assert (not worst_violations(motion, limits, of_points=True)) is excused
 
 
 def test_what_the_robot_does_already_is_not_planned():

@@ -16,6 +16,12 @@ POSITION_SLACK = 1e-5
 """Relative slack of positions: a joint ends where it ends, wherever its 0 is."""
 DECELERATION = "deceleration"
 """Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
+_ROUNDING = 60 * 2.0**-52
+"""Times a position, over the cube of a piece's length: the jerk that the rounding of positions at its ends makes."""
+_MERGED_S = 9e-6
+"""Times a change of jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves the
+change by as much: a quintic's jerk at one of its ends is 9 times a wrong acceleration there over its length.
+"""
 _PLATEAU = 1e-7
 """Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
 
@@ -142,10 +148,17 @@ def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
     return max(worst_violations(motion, limits), key=lambda found: found.excess, default=None)
 
 
-def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
+def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False) -> list[Violation]:
     """Where each joint exceeds the limits of each quantity most, by the exact extremes of the motion's pieces.
 
     The start state is where the robot is rather than part of the plan: the first piece may begin outside the limits.
+
+    Args:
+        motion: what is judged.
+        limits: of its joints.
+        of_points: whether the motion was made from the points of a message: what these cannot say of the jerk between
+            points a few microseconds apart is no violation.
+
     """
     if limits.slackened is None:
         return []
@@ -162,7 +175,7 @@ def worst_violations(motion: Motion, limits: Limits) -> list[Violation]:
             beyond = _beyond(forward(motion, bounds[1]), order, limits.forward, sides)
             found += [one if one.value > 0 else one.slowing_down for one in beyond]
         else:
-            found += _beyond(motion, order, bounds, (lows[order], highs[order]))
+            found += _beyond(motion, order, bounds, (lows[order], highs[order]), of_points)
     return found
 
 
@@ -171,14 +184,21 @@ def _beyond(
     order: int,
     bounds: tuple[np.ndarray | None, np.ndarray | None],
     sides: tuple[np.ndarray, np.ndarray],
+    of_points: bool = False,
 ) -> list[Violation]:
     """Where each joint is furthest beyond the bounds of a derivative `[D]`, which with their slack are `sides`."""
     control = bernstein(motion.coefficients, motion.steps, order)  # [N, n + 1, D]
     near = (control.max(axis=(0, 1)) > sides[1]) | (control.min(axis=(0, 1)) < sides[0])
     found = []
     for joint in np.flatnonzero(near):
+        unknown = np.zeros(len(control))
+        if of_points and QUANTITIES[order] == "jerk":
+            rounding = _ROUNDING * np.abs(motion.coefficients[:, 0, joint]) / motion.steps**3
+            unknown = rounding + _MERGED_S * sides[1][joint] / motion.steps
         worst = [
-            _worst(motion, control[:, :, joint], order, int(joint), sign, float(bound[joint]), float(side[joint]))
+            _worst(
+                motion, control[:, :, joint], order, int(joint), sign, float(bound[joint]), float(side[joint]), unknown
+            )
             for sign, bound, side in zip((-1.0, 1.0), bounds, sides, strict=True)
             if bound is not None
         ]
@@ -188,15 +208,26 @@ def _beyond(
 
 
 def _worst(
-    motion: Motion, control: np.ndarray, order: int, joint: int, sign: float, bound: float, slackened: float
+    motion: Motion,
+    control: np.ndarray,
+    order: int,
+    joint: int,
+    sign: float,
+    bound: float,
+    slackened: float,
+    unknown: np.ndarray,
 ) -> Violation | None:
-    """The value of a derivative of a joint that is furthest beyond a bound with its slack; `sign` 1: the highest."""
-    reach = (sign * control).max(axis=1)  # each piece's values are at most this
+    """The value of a derivative of a joint that is furthest beyond a bound with its slack; `sign` 1: the highest.
+
+    By as much as is `unknown` in a piece, `[N]`, it may be beyond.
+    """
+    reach = (sign * control).max(axis=1) - unknown  # each piece's values are at most this
     worst: Violation | None = None
     for piece in np.argsort(-reach):
         if reach[piece] <= (sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
             break
         times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
+        values = values - sign * unknown[piece]
         k = int((sign * values).argmax())
         may_begin_there = piece == 0 and order < 3
         allowed = max(sign * slackened, sign * float(control[0, 0])) if may_begin_there else sign * slackened

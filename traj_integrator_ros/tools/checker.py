@@ -310,7 +310,7 @@ def _check_commanded(
     begin, names = trajectory.points[0].time_ns * 1e-9, trajectory.joint_names
     at_a_point = {(finding.what, finding.joint) for finding in at_points}
     findings = []
-    for found in worst_violations(motion, expectation.limits.of_joints(names)):
+    for found in worst_violations(motion, expectation.limits.of_joints(names), of_points=True):
         name = names[found.joint]
         unit = expectation.units.of(name)[found.order]
         expected = f"at {'least' if found.value < found.bound else 'most'} {found.bound:g} {unit}"
