@@ -48,6 +48,18 @@ def test_a_lag_is_no_deviation_and_is_estimated_where_the_speed_changes(node, la
     assert guard.lag_s == pytest.approx(lag, abs=0.015)
 
 
+def test_a_robot_that_reports_at_1_khz_and_jumps_is_braked_within_5_ms(node):
+    for time in np.arange(0.0, 0.3, 0.001):
+        node.measure(*node.commanded(NOW_S + time)[:2], now=NOW_S + time)
+        assert node.tick(NOW_S + time) is None
+    braked = None
+    for time in np.arange(0.3, 0.32, 0.001):
+        position, velocity = node.commanded(NOW_S + time)[:2]
+        node.measure(position + 0.2, velocity, now=NOW_S + time)
+        braked = time if braked is None and node.tick(NOW_S + time) is not None else braked
+    assert braked is not None and braked <= 0.305
+
+
 def test_a_robot_that_is_held_is_braked_once_refused_and_goes_on_from_where_it_is_once_it_rests(node):
     assert not move(node, 0.0, 0.5)
     ((time, brake),) = move(node, 0.5, 1.5, held_at=0.24)

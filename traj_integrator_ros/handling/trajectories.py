@@ -73,6 +73,21 @@ class _Way(NamedTuple):
     """By how much the plan was slowed, s."""
 
 
+class _Seam(NamedTuple):
+    """Where a plan is taken up, and what every way of joining it is given."""
+
+    state: State
+    """Commanded then."""
+    join_ns: int
+    stops: np.ndarray
+    """Joints that stop, bool `[dof]`."""
+    floating: np.ndarray
+    """Joints whose plan is about velocities, bool `[dof]`."""
+    bounds: Bounds
+    executed: Motion
+    """What is left of the motion in execution."""
+
+
 class _Left(NamedTuple):
     """What is left of a course when it is taken up."""
 
@@ -397,16 +412,17 @@ class TrajectoryMaker:
         slows, warns, tried = self._reading.slows, self._parameters.limits_action == ACTION_WARN, []
         if slows:  # a plan without noise keeps its path
             readings = takewhile(lambda course: course.smoothed is not Smoothed.FORCED, readings)
+        seam = _Seam(state, join_ns, stops, floating, bounds, executed)
         for left in self._gentlest_first(readings, join_ns, bounds):
             tried.append(left)
-            way, violation = self._joined(left, state, join_ns, stops, floating, bounds, executed, lenient=warns)
+            way, violation = self._joined(left, seam, lenient=warns)
             if way is not None and not violation:
                 return way
             finding = finding or violation
             fallback = fallback or way
         for left in tried[:_MOST_SLOWED] if slows else ():
             for slow in (self._slowed, partial(self._joined, slows=True)):
-                way, violation = slow(left, state, join_ns, stops, floating, bounds, executed)
+                way, violation = slow(left, seam)
                 if way is not None and not violation:
                     return way
         rejected = Rejected(RejectionReason.LIMITS, finding)
@@ -441,32 +457,23 @@ class TrajectoryMaker:
         for course in chain(forced, courses):
             yield _left_of(course, join_ns)
 
-    def _slowed(
-        self,
-        left: _Left,
-        state: State,
-        join_ns: int,
-        stops: np.ndarray,
-        floating: np.ndarray,
-        bounds: Bounds,
-        executed: Motion,
-    ) -> tuple[_Way | None, str]:
+    def _slowed(self, left: _Left, seam: _Seam) -> tuple[_Way | None, str]:
         """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
-        raised = replace(bounds, most=np.inf).raised_to(left.own)
+        raised = replace(seam.bounds, most=np.inf).raised_to(left.own)
         velocity, acceleration, jerk = (
             _ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk)
         )
         free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
-        free = free.with_positions_of(bounds)
-        way, violation = self._joined(left, state, join_ns, stops, floating, free, executed, lenient=True)
+        free = free.with_positions_of(seam.bounds)
+        way, violation = self._joined(left, seam._replace(bounds=free), lenient=True)
         if way is None:
             return None, violation
         found = slowed(way.joined, self._most_of(way.joined), from_state=True)
         if found is None:
             return None, ""
         brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
-        violation = find_motion_violation(found.motion, self._limits.containing(state.position), brakes_at)
-        course = Course(join_ns, found.motion, join_ns + round(found.time(left.earliest) * 1e9))
+        violation = find_motion_violation(found.motion, self._limits.containing(seam.state.position), brakes_at)
+        course = Course(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
         delay = found.motion.duration - way.joined.duration
         return _Way(found.motion, course, brakes_at, found.time(way.own_until), delay), violation
 
@@ -476,23 +483,14 @@ class TrajectoryMaker:
         return np.stack([most.velocity, most.either, most.jerk])
 
     def _joined(
-        self,
-        left: _Left,
-        state: State,
-        join_ns: int,
-        stops: np.ndarray,
-        floating: np.ndarray,
-        bounds: Bounds,
-        executed: Motion,
-        *,
-        slows: bool = False,
-        lenient: bool = False,
+        self, left: _Left, seam: _Seam, *, slows: bool = False, lenient: bool = False
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
 
         With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself.
         """
         rest, earliest, _, own = left[:4]
+        state, join_ns, stops, floating, bounds, executed = seam
         brakes_at = None
         if self._parameters.publish_end == END_STOP:
             most = bounds.raised_to(own, _NOT_RINGING).with_positions_of(bounds)
