@@ -66,8 +66,8 @@ class MemoryUse:
     peak_bytes: int
     floor_bytes: int
     """Inputs and outputs."""
-    most_ratio: float | None
-    """Most that peak / floor may be; None if the case is too small for it to mean anything."""
+    most_ratio: float
+    """Most that peak / floor may be."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def table(rows: list[Row], *, heads: bool = True) -> str:
             lines.append(f"{head}{spread:>4}")
         if "most_us" in row:
             lines.append(f"{head}{spread:>4} {'most':30} {_time(row['most_us'])} {_met(row['most_met']):>21}")
-        if row.get("memory_most") is not None:
+        if "memory_most" in row:
             memory = f"{row['memory_ratio']:.2f} of inputs + outputs ({row['memory_floor_mb']:.0f} MB)"
             lines.append(f"{'':78}    memory {memory}, <= {row['memory_most']:g} {_met(row['memory_met'])}")
     return "\n".join(list(dict.fromkeys(lines))[not heads :])
@@ -127,13 +127,13 @@ def missed(rows: list[Row]) -> list[Row]:
 
 def _memory(memory: MemoryUse) -> Row:
     ratio = memory.peak_bytes / memory.floor_bytes
-    row: Row = {
+    return {
         "memory_mb": _digits(memory.peak_bytes / 1e6),
         "memory_floor_mb": _digits(memory.floor_bytes / 1e6),
         "memory_ratio": _digits(ratio),
         "memory_most": memory.most_ratio,
+        "memory_met": ratio <= memory.most_ratio,
     }
-    return row if memory.most_ratio is None else {**row, "memory_met": ratio <= memory.most_ratio}
 
 
 def _met(met: object) -> str:

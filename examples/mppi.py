@@ -24,8 +24,9 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, StartState
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.execution.points import motion_of_points
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
+from traj_integrator_ros.tools.controller_model import scheduled_points
 
 HORIZON, STEP = 32, 0.05  # velocities in a rollout, s for each; a new plan is sent after every step
 KNOTS, SPREAD = 8, 0.05  # of the noise: independent numbers for each joint, rad/s
@@ -139,10 +140,8 @@ class Mppi(Node):
 
     def on_trajectory(self, message: JointTrajectory) -> None:
         """Store the commanded motion, from which the next plan begins."""
-        times = [point.time_from_start.sec * 10**9 + point.time_from_start.nanosec for point in message.points]
-        rows = ([getattr(p, name) for p in message.points] for name in ("positions", "velocities", "accelerations"))
-        self.motion = motion_of_points(Points(np.array(times), *map(np.array, rows)))
-        self.motion_begin = Time.from_msg(message.header.stamp).nanoseconds
+        self.motion_begin, points = scheduled_points(message, self.names)
+        self.motion = motion_of_points(points)
 
     def plan(self) -> None:
         """Sample a plan for the step after the next, and send it."""

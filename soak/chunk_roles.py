@@ -12,7 +12,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.points import Points
-from traj_integrator_ros.tools.checker import planned_trajectory
+from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.traffic import planner
 from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.participant import Participant, received_ns
@@ -170,18 +170,6 @@ class Follower(Role):
         if self._gaps.missed_before(info):
             self.faults["joint_trajectory: the robot missed one"] += 1
         self._waiting.append((received_ns(info), *scheduled_points(message)))
-
-
-def scheduled_points(message: JointTrajectory) -> tuple[int, Points]:
-    """Stamp, ns, and points of a trajectory that the node published."""
-    planned = planned_trajectory(message)
-    fields = [[getattr(point, name) for point in planned.points] for name in ("positions", "velocities")]
-    accelerations = [point.accelerations for point in planned.points]
-    return planned.stamp_ns, Points(
-        np.array([point.time_ns for point in planned.points], np.int64),
-        *(np.array(rows) for rows in fields),
-        np.array(accelerations) if len(accelerations[0]) else None,
-    )
 
 
 def _fault(about: None, message: TrajectoryBatch) -> str:

@@ -1,23 +1,19 @@
-"""The commands of a controller at 1 kHz for the trajectories that it receives, checked against limits. Knows no ROS.
-
-As in joint_trajectory_controller and examples/simulated_robot.py, a new trajectory replaces the old one in the next
-cycle; from then until its first point, the command moves there from the last command; its last point is held, at rest.
-"""
+"""The commands of a controller at 1 kHz for the trajectories that it receives, checked against limits. Knows no ROS."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from traj_integrator_ros.execution.motion import Motion, State, resting
-from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
-CYCLE_NS = 1_000_000
-_CYCLE_S = 1e-3
+_CYCLE_S = CYCLE_NS * 1e-9
 _SLACK = 1e-3
 """Relative slack of a limit, for the rounding of times since the epoch in float64 and of positions in float32."""
 
 
-class Commanded:
+class Commanded(ControllerModel):
     """The command over time, checked against the limits.
 
     Args:
@@ -37,6 +33,7 @@ class Commanded:
         acceleration: np.ndarray,
         now_ns: int,
     ) -> None:
+        super().__init__(State(position, *np.zeros((2, len(position)))))
         self.faults: list[str] = []
         """Commands that exceeded a limit, the worst of each trajectory and quantity."""
         self.peaks = {"velocity": 0.0, "acceleration": 0.0, "jerk": 0.0, "of_limit": 0.0, "late_jump": 0.0}
@@ -46,50 +43,26 @@ class Commanded:
         """Trajectories executed, and those of them that came too late to be joined: the machine missed their time."""
         self._joint_names = joint_names
         self._limits = {"velocity": velocity, "acceleration": acceleration}
-        self._motion: Motion = resting(position, _CYCLE_S)
-        self._begin_ns = self._judged_ns = now_ns - now_ns % CYCLE_NS
+        self._judged_ns = now_ns - now_ns % CYCLE_NS
         self._last_acceleration = np.zeros((1, len(position)))
 
-    def at(self, time_ns: int) -> State:
-        """The command for a time."""
-        return self._motion.state_at((time_ns - self._begin_ns) * 1e-9)
-
-    def take(self, stamp_ns: int, points: Points, received_ns: int) -> None:
-        """Take a trajectory that was received at a time, which must not decrease; ignore one that is already over.
-
-        Args:
-            stamp_ns: of the message; 0: it begins with the cycle in which it is taken.
-            points: of the message, in the order of our joints.
-            received_ns: when it came.
-
-        """
-        now_ns = max(-(-received_ns // CYCLE_NS) * CYCLE_NS, self._judged_ns)
-        times_ns = points.time_ns + (stamp_ns or now_ns)
-        if times_ns[-1] < now_ns:
-            return
+    def take(self, stamp_ns: int, points: Points, now_ns: int, measured: State | None = None) -> bool:
+        """Take a trajectory that was received at a time, which must not decrease, in the cycle after it."""
+        now_ns = max(-(-now_ns // CYCLE_NS) * CYCLE_NS, self._judged_ns)
         self.judge(now_ns)
         before = self.at(now_ns)
-        columns = points[1:]
-        if times_ns[0] > now_ns:
-            times_ns = np.append(now_ns, times_ns)
-            columns = [
-                None if column is None else np.vstack([last, column])
-                for last, column in zip(before, columns, strict=True)
-            ]
-        if len(times_ns) == 1:  # to be there now
-            self._motion = resting(columns[0][0], _CYCLE_S)
-        else:
-            self._motion = motion_of_points(Points(times_ns, *columns))
-        self._begin_ns = int(times_ns[0])
+        if not super().take(stamp_ns, points, now_ns, measured):
+            return False
         self.taken += 1
         self._judge_jump(before, now_ns, is_late=0 < stamp_ns < now_ns - CYCLE_NS)
+        return True
 
     def judge(self, until_ns: int) -> None:
         """Check the cycles since the last checked one until a time against the limits."""
         cycles_ns = np.arange(self._judged_ns, until_ns, CYCLE_NS)
         if not len(cycles_ns):
             return
-        _, velocity, acceleration, _ = self._motion.states_at((cycles_ns - self._begin_ns) * 1e-9)
+        _, velocity, acceleration = self.states(cycles_ns)
         self._hold_against("velocity", np.abs(velocity), int(cycles_ns[0]))
         self._hold_against("acceleration", np.abs(acceleration), int(cycles_ns[0]))
         # From cycle to cycle: the motion of a piece shorter than a cycle is never commanded.
@@ -118,7 +91,7 @@ class Commanded:
             self.peaks["of_limit"] = max(self.peaks["of_limit"], float(share.max()))
         cycle, joint = np.unravel_index(int(share.argmax()), share.shape)
         if share[cycle, joint] > 1 + _SLACK:
-            into_s = (begin_ns + cycle * CYCLE_NS - self._begin_ns) * 1e-9
+            into_s = (begin_ns + cycle * CYCLE_NS - self.begin_ns) * 1e-9
             self.faults.append(
                 f"commanded {quantity} of {self._joint_names[joint]}: expected at most "
                 f"{self._limits[quantity][joint]:g}, got {values[cycle, joint]:.4g} {into_s:.4f} s into the motion"

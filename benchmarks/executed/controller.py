@@ -1,9 +1,4 @@
-"""A model of joint_trajectory_controller: the command in every cycle, while trajectories replace each other.
-
-Trajectories are replaced as in releases before 6.8, and in later ones with allow_trajectory_replacement: false.
-Tracking is perfect unless a lag is given. It is compared with a model that agrees with the controller's own code
-(test/benchmarks).
-"""
+"""The command in every cycle, while trajectories replace each other, to joints that follow it with a lag."""
 
 from __future__ import annotations
 
@@ -11,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.points import Points, motion_of_points
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
-CYCLE_NS = 1_000_000
 CYCLE_S = CYCLE_NS * 1e-9
 
 
@@ -32,55 +27,35 @@ class Controller:
     Args:
         start: initial state of the joints.
         begin_ns: the first cycle, a whole number of cycles.
-        from_desired: interpolate_from_desired_state: the way to a trajectory that begins later is joined from the last
-            command instead of the measured state. The controller takes it for one cycle older than it is.
+        from_desired: as of ControllerModel.
         lag: s, by which the measured state is behind the command.
 
     """
 
     def __init__(self, start: State, begin_ns: int, *, from_desired: bool = False, lag: float = 0.0) -> None:
+        self._model = ControllerModel(start, from_desired=from_desired)
         self._commands = [np.stack(start)[:, None]]  # [3, cycles, D], the first one for begin_ns
         self._begin_ns = self._cycle_ns = begin_ns
-        self._from_desired = from_desired
         self._lag_cycles = round(lag / CYCLE_S)
         self._joining: list[slice] = []
-        self._motion: Motion | None = None
-        self._motion_ns = 0
 
     def receive(self, message: Message, now_ns: int) -> None:
         """A message that arrives; the first cycle from now on takes it. Times must not decrease."""
         self.run(now_ns)
-        now_ns, points = self._cycle_ns, message.points
-        times_ns = points.time_ns + (message.stamp_ns or now_ns)
-        if times_ns[-1] < now_ns:
-            return
-        if times_ns[0] > now_ns:
-            older_ns = CYCLE_NS if self._from_desired and self._motion is not None else 0
+        commands = np.concatenate(self._commands, axis=1)
+        measured = State(*commands[:, max(commands.shape[1] - 1 - self._lag_cycles, 0)])
+        stamp_ns, now_ns = message.stamp_ns, self._cycle_ns
+        if self._model.take(stamp_ns, message.points, now_ns, measured):
+            ahead_ns = max(int(message.points.time_ns[0]) + (stamp_ns - now_ns if stamp_ns else 0), 0)
             cycle = (now_ns - self._begin_ns) // CYCLE_NS
-            self._joining.append(slice(cycle, cycle - (now_ns - int(times_ns[0])) // CYCLE_NS + 2))
-            times_ns = np.append(now_ns - older_ns, times_ns)
-            columns = [
-                None if values is None else np.vstack([known, values])
-                for known, values in zip(self._state(), points[1:], strict=True)
-            ]
-            points = Points(times_ns, *columns)
-        if len(times_ns) == 1:  # to be held
-            times_ns = np.append(times_ns, times_ns + CYCLE_NS)
-            points = Points(times_ns, *(None if part is None else part[[0, 0]] for part in points[1:]))
-        self._motion = motion_of_points(points._replace(time_ns=times_ns))
-        self._motion_ns = int(times_ns[0])
+            self._joining += [slice(cycle, cycle - -ahead_ns // CYCLE_NS + 2)] if ahead_ns else []
 
     def run(self, until_ns: int) -> None:
         """All cycles before a time."""
         cycles_ns = np.arange(self._cycle_ns, until_ns, CYCLE_NS)
-        if not len(cycles_ns):
-            return
-        if self._motion is None:
-            commands = np.repeat(self._commands[-1][:, -1:], len(cycles_ns), axis=1)
-        else:
-            commands = self._motion.states_at((cycles_ns + CYCLE_NS - self._motion_ns) * 1e-9)[:3]
-        self._commands.append(commands)
-        self._cycle_ns = int(cycles_ns[-1]) + CYCLE_NS
+        if len(cycles_ns):
+            self._commands.append(self._model.states(cycles_ns + CYCLE_NS))
+            self._cycle_ns = int(cycles_ns[-1]) + CYCLE_NS
 
     def commanded(self) -> Commanded:
         """All commands, the first one for the first cycle."""
@@ -89,13 +64,6 @@ class Controller:
         for cycles in self._joining:
             joining[cycles] = True
         return Commanded(*commands[:2], joining)
-
-    def _state(self) -> np.ndarray:
-        """What the joints are taken to do when a message is taken, `[3, D]`."""
-        if self._from_desired or not self._lag_cycles:
-            return self._commands[-1][:, -1]
-        commands = np.concatenate(self._commands, axis=1)
-        return commands[:, max(commands.shape[1] - 1 - self._lag_cycles, 0)]
 
 
 class Commanded(NamedTuple):

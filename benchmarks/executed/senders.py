@@ -11,7 +11,6 @@ from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
-from traj_integrator_ros.handling.position_trajectory import PositionFields
 from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
@@ -70,15 +69,7 @@ class Node:
         steps = np.array([dt], np.float32)
         fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
         batch = self._pipeline.integrate(fields, now_ns)
-        return self._publish(self._pipeline.trajectory(batch, stamp_ns, now_ns), now_ns)
-
-    def plan(self, time_ns: np.ndarray, positions: np.ndarray, now_ns: int) -> Message:
-        """The message that it publishes for a position trajectory."""
-        names, rows = list(self._parameters.joint_names), list(np.asarray(positions, float))
-        fields = PositionFields(names, 0, len(time_ns), time_ns.tolist(), rows)
-        return self._publish(self._pipeline.position_trajectory(fields, now_ns), now_ns)
-
-    def _publish(self, trajectory, now_ns: int) -> Message:
+        trajectory = self._pipeline.trajectory(batch, stamp_ns, now_ns)
         self._published.record(trajectory, now_ns)
         return Message(trajectory.stamp_ns, trajectory.points)
 
@@ -97,13 +88,11 @@ class RowsAsPoints:
         self._measured: State | None = None
         self._last: tuple[int, Points] | None = None
 
-    def begin(self, state: State, now_ns: int) -> None:
-        """As `measure`."""
-        self._measured = state
-
     def measure(self, state: State, now_ns: int) -> None:
         """A joint state."""
         self._measured = state
+
+    begin = measure
 
     def send(
         self,
@@ -124,32 +113,16 @@ class RowsAsPoints:
         ]
         data = torch.from_numpy(np.asarray(actions[over:], np.float32)[None])
         trajectory = control_map(space).step(data, *rows, dt=dt)
-        return self._publish(np.stack([part[0].numpy().astype(float) for part in trajectory[:3]]), dt, now_ns)
-
-    def plan(self, time_ns: np.ndarray, positions: np.ndarray, now_ns: int) -> Message:
-        """Backward differences of the positions."""
-        times = np.append(0.0, time_ns * 1e-9) if time_ns[0] else time_ns * 1e-9
-        rows = np.zeros((3, len(times), self._dof))
-        rows[:, 0] = np.stack(self._measured)
-        rows[0, -len(positions) :] = positions
-        steps = np.diff(times)[:, None]
-        for order in (1, 2):
-            rows[order, 1:] = np.diff(rows[order - 1], axis=0) / steps
-        return self._publish(rows, float(steps[-1, 0]), now_ns, np.rint(times * 1e9).astype(np.int64))
+        rows = np.stack([part[0].numpy().astype(float) for part in trajectory[:3]])
+        if self._stops and np.abs(rows[1, -1]).max() > 0:
+            last = np.stack([rows[0, -1], *np.zeros((2, self._dof))])
+            rows = np.concatenate([rows, last[:, None]], axis=1)
+        points = Points(np.rint(np.arange(rows.shape[1]) * dt * 1e9).astype(np.int64), *rows)
+        self._last = now_ns, points
+        return Message(0, points)
 
     def _state(self, now_ns: int) -> State:
         if not self._replaces or self._last is None:
             return self._measured
         begin_ns, points = self._last
         return State(*motion_of_points(points).states_at(np.array([(now_ns - begin_ns) * 1e-9]))[:3, 0])
-
-    def _publish(self, rows: np.ndarray, dt: float, now_ns: int, time_ns: np.ndarray | None = None) -> Message:
-        if time_ns is None:
-            time_ns = np.rint(np.arange(rows.shape[1]) * dt * 1e9).astype(np.int64)
-        if self._stops and np.abs(rows[1, -1]).max() > 0:
-            last = np.stack([rows[0, -1], *np.zeros((2, self._dof))])
-            rows = np.concatenate([rows, last[:, None]], axis=1)
-            time_ns = np.append(time_ns, time_ns[-1] + round(dt * 1e9))
-        points = Points(time_ns, *rows)
-        self._last = now_ns, points
-        return Message(0, points)

@@ -1,8 +1,7 @@
-"""The Triton kernels on a CUDA device: large batches against a copy, small ones against the cheapest launch."""
+"""The Triton kernels and the engine on a CUDA device: beside copies, launches, the CPU, and torch in other ways."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
 from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
@@ -29,9 +29,11 @@ SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
 # Launches' worth of host time that forward and gradient may take.
 LAUNCH_TARGET = 1 / 3
 CHECKED = 50
+BATCHES = (1, 10, 100, 1000, 10_000, 100_000)
+ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
+"""Denser where the device may begin to win."""
 DEVICE = "cuda"
-BACKEND = None
-"""Of the kernels; the dry run asks for Triton's on the CPU."""
+"""Tests run the cases on the CPU."""
 CUROBO = "curobo.rollout.dynamics_model.integration_utils"
 
 Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
@@ -39,14 +41,38 @@ Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
 @suite("cuda_kernels")
 def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
+    """What there are targets for."""
     if not torch.cuda.is_available():
         yield Unmeasured("all cases of cuda_kernels", "no CUDA device")
         return
     for name in ("clique", "acceleration_zoh") if quick else MAPS:
         yield from at_full_size(name, quick)
     yield against_peers(PEER_ELEMENTS)
-    yield replayed()
+    yield small_batch()
     yield call_overhead()
+
+
+@suite("cuda_sweep")
+def cuda_sweep(quick: bool) -> Iterator[Case | Unmeasured]:
+    """Forward and vjp of every map at every batch."""
+    if not torch.cuda.is_available():
+        yield Unmeasured("all cases of cuda_sweep", "no CUDA device")
+        return
+    for name in ("clique",) if quick else MAPS:
+        for batch in BATCHES:
+            yield swept(name, batch)
+
+
+@suite("cuda_engine")
+def cuda_engine(quick: bool) -> Iterator[Case | Unmeasured]:
+    """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
+    if not torch.cuda.is_available():
+        yield Unmeasured("all cases of cuda_engine", "no CUDA device")
+        return
+    engines = engines_of((DEVICE, "cpu", "auto"))
+    for batch in (1, 1000) if quick else ENGINE_BATCHES:
+        yield between_host_arrays(batch, engines)
+    print(f"auto: {engines['auto'].place}")
 
 
 class Buffers:
@@ -60,6 +86,8 @@ class Buffers:
             return torch.randn(size, generator=generator, device=DEVICE)
 
         self.kernel = kernel
+        self.moved = 4 * batch * DOF * (HORIZON + 4 * rows)
+        """Bytes of each direction."""
         self.action, self.start = draw(batch, HORIZON, DOF), draw(1, DOF)
         self.upstream = [draw(batch, rows, DOF) for _ in range(4)]
         self.out = [torch.empty_like(self.upstream[0]) for _ in range(4)]
@@ -72,8 +100,8 @@ class Buffers:
         self._indices = [None] * (operator.vjp_dt_place - 4)
         self._counts = operator.counts((1, -1) if operator.goals else (1,), [None] * len(operator.ends), batch)
         self._needs = (True, *[False] * (operator.starts + operator.goals))
-        self._forward = launcher(operator.name, "forward", BACKEND, DEVICE)
-        self._vjp = launcher(operator.name, "vjp", BACKEND, DEVICE)
+        self._forward = launcher(operator.name, "forward", None, DEVICE)
+        self._vjp = launcher(operator.name, "vjp", None, DEVICE)
 
     def forward(self) -> list[Tensor]:
         """The four outputs."""
@@ -101,7 +129,7 @@ class Buffers:
     def through_autograd(self) -> list[Tensor]:
         """The same as a user calls it: the public function and `torch.autograd.grad`, in fresh memory."""
         action = self.action.requires_grad_()
-        outputs = self.kernel.step(action, self.start, dt=DT, backend=BACKEND)
+        outputs = self.kernel.step(action, self.start, dt=DT)
         return [*outputs, *torch.autograd.grad(outputs, action, self.upstream)]
 
     def expected(self) -> list[Tensor]:
@@ -117,6 +145,41 @@ def first_close_to(expected: Sequence[Tensor], limit: float = 5e-6) -> Callable[
     return lambda results: close([result[:CHECKED].cpu() for result in results])
 
 
+def swept(name: str, batch: int) -> Case:
+    """Both directions by the launchers, beside autograd, a graph and a copy of the same bytes."""
+    buffers = Buffers(MAPS[name], batch)
+    close = first_close_to(buffers.expected())
+    peers = [Contender("autograd", buffers.through_autograd, close)]
+    if DEVICE == "cuda":
+        peers.append(replayed(buffers))
+    return case(name, batch, Contender("eager", buffers.both, close), tuple(peers), copy_of(2 * buffers.moved, DEVICE))
+
+
+def engines_of(devices: Sequence[str]) -> dict[str, TrajectoryIntegrator]:
+    config = {"dof": DOF, "dt": DT, "max_batch": ENGINE_BATCHES[-1]}
+    return {device: TrajectoryIntegrator(IntegratorConfig(device=device, **config)) for device in devices}
+
+
+def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) -> Case:
+    """Integration and vjp; the first engine is ours."""
+    actions, start = random(batch, HORIZON, DOF), random(1, DOF)
+    upstream = random(4, batch, HORIZON, DOF)
+    leaf = actions.double().requires_grad_()
+    outputs = clique_step(leaf, start.double(), dt=DT, backend="reference")
+    expected = [*outputs, *torch.autograd.grad(outputs, leaf, list(upstream.double()))]
+    state, given = StartState(start.numpy()), UpstreamGradient(*upstream.numpy())
+
+    def contender(name: str, engine: TrajectoryIntegrator) -> Contender:
+        def run() -> list[Tensor]:
+            found = [torch.as_tensor(values).clone() for values in engine.integrate(state, actions.numpy())]
+            return [*found, engine.vjp(state, given, actions=actions.numpy()).action]
+
+        return Contender(name, run, is_close_to(*expected))
+
+    ours, *others = (contender(name, engine) for name, engine in engines.items())
+    return case("engine, host to host", batch, ours, tuple(others))
+
+
 def at_full_size(name: str, quick: bool) -> Iterator[Case]:
     """Each direction beside a copy of the same bytes, at 2^28 elements or what the memory holds."""
     kernel = MAPS[name]
@@ -124,7 +187,6 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
     buffers = Buffers(kernel, max(1, elements // (HORIZON * DOF)))
     *outputs, gradient = buffers.expected()
     batch = buffers.action.shape[0]
-    moved = 4 * batch * DOF * (HORIZON + 4 * kernel.output_horizon(HORIZON))
     for direction, run, expected, stream in (
         ("forward", buffers.forward, outputs, spread_of(buffers)),
         ("vjp", buffers.vjp, [gradient], gather_of(buffers)),
@@ -134,7 +196,7 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
             batch,
             Contender("ours", run, first_close_to(expected)),
             () if stream is None else (stream,),
-            limit=copy_of(moved, DEVICE),
+            limit=copy_of(buffers.moved, DEVICE),
             targets={"limit": BANDWIDTH_TARGET},
         )
 
@@ -143,7 +205,7 @@ def spread_of(buffers: Buffers) -> Contender | None:
     """One tensor read and four written, as a forward pass does, with nothing computed."""
     if not streams_run():
         return None
-    from ..streams import spread
+    from ..triton_floors import spread
 
     source = buffers.upstream[0]
     targets = [torch.empty_like(source) for _ in range(4)]
@@ -154,15 +216,15 @@ def gather_of(buffers: Buffers) -> Contender | None:
     """Four tensors read and one written, as a vjp does."""
     if not streams_run():
         return None
-    from ..streams import gather
+    from ..triton_floors import gather
 
     target = torch.empty_like(buffers.upstream[0])
     return Contender("4 : 1 stream", lambda: gather(buffers.upstream, target), is_close_to(sum(buffers.upstream)))
 
 
 def streams_run() -> bool:
-    """Whether Triton can run on the device, or interprets."""
-    return importlib.util.find_spec("triton") is not None and (DEVICE == "cuda" or BACKEND is not None)
+    """Whether Triton can run on the device."""
+    return importlib.util.find_spec("triton") is not None and DEVICE == "cuda"
 
 
 def most_elements() -> int:
@@ -190,18 +252,17 @@ def against_peers(elements: int) -> Case:
 
         return Contender(name, run, first_close_to(expected, limit))
 
-    compiled = () if BACKEND is not None else ("default", "reduce-overhead")
     # In float32 the peers' own rounding grows with the order of the derivative.
     return case(
         "clique, forward + backward",
         batch,
-        contender("ours", lambda action, start: clique_step(action, start, dt=DT, backend=BACKEND), 5e-6),
+        contender("ours", lambda action, start: clique_step(action, start, dt=DT), 5e-6),
         (
             contender("matrix form", matrix_form, 1e-3),
             contender("torch slices", in_torch, 1e-3),
             *(
                 contender(f"torch.compile {mode}", torch.compile(in_torch, dynamic=False, mode=mode), 1e-3)
-                for mode in compiled
+                for mode in ("default", "reduce-overhead")
             ),
             *(contender("cuRobo", step, 1e-3) for step in curobo_step(batch)),
         ),
@@ -244,46 +305,31 @@ def matrices() -> tuple[Tensor, ...]:
     return mask, shift, difference, difference @ difference, difference @ difference @ difference
 
 
-def replayed() -> Case:
-    """A small batch, both directions captured in one graph."""
-    buffers = Buffers(MAPS["clique"], SMALL_BATCH)
+def replayed(buffers: Buffers) -> Contender:
+    """Both directions captured in one graph."""
     buffers.both()
     torch.cuda.synchronize()
-    graph = captured(buffers.both)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        buffers.both()
 
     def run() -> list[Tensor]:
         graph.replay()
         return [*buffers.out, buffers.gradient]
 
+    return Contender("graph", run, first_close_to(buffers.expected()))
+
+
+def small_batch() -> Case:
+    """A graph of a small batch beside the same launches one by one."""
+    buffers = Buffers(MAPS["clique"], SMALL_BATCH)
     eager = Contender("eager", buffers.both, first_close_to(buffers.expected()))
-    return case(
-        "clique, both ways, graph",
-        SMALL_BATCH,
-        Contender("ours", run, first_close_to(buffers.expected())),
-        (eager,),
-        most_us=REPLAY_MOST_US,
-    )
-
-
-def captured(run: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """A graph of what `run` starts."""
-    run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph
-
-
-def dry_cases() -> Iterator[Case]:
-    """The cases that need no device, tiny, for the interpreter."""
-    for case in (*at_full_size("jerk", quick=True), against_peers(3 * HORIZON * DOF), call_overhead()):
-        yield dataclasses.replace(case, rounds=2)
+    return case("clique, both ways, graph", SMALL_BATCH, replayed(buffers), (eager,), most_us=REPLAY_MOST_US)
 
 
 def call_overhead() -> Case:
     """Forward and gradient as a user calls them beside the cheapest kernel that Triton launches."""
-    from ..cheapest_launch import launch
+    from ..triton_floors import launch
 
     buffers = Buffers(MAPS["clique"], 1)
     target = torch.zeros(1, device=DEVICE)

@@ -1,14 +1,13 @@
 """Cost against batch, horizon and number of joints: time linear in bytes above the overhead, and hardly more memory.
 
-One forward and one vjp call with all gradients, in memory that is reused: by the engine on the CPU, by the
-kernels on tensors that lie on a CUDA device. The limit is a copy of the same bytes. The picture is
-build/bench/scaling.png.
+One forward and one vjp call with all gradients, in memory that is reused, by the engine on the CPU. The limit is a copy
+of the same bytes. The picture is build/bench/scaling.png.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS, ControlMap
-from traj_integrator_ros.kernels.backends import launcher
 
 from ..checks import is_close_to
 from ..fit import annotate
@@ -55,9 +53,6 @@ def scaling(quick: bool) -> Iterator[Case]:
     peaks = measure_peaks([shape for shape in shapes if floor_bytes(*shape) >= LEAST_FLOOR_BYTES])
     for shape in shapes:
         yield on_cpu(shape, peaks.get(shape))
-    if torch.cuda.is_available():
-        for shape in shapes:
-            yield on_cuda(shape)
 
 
 def sizes(quick: bool) -> list[tuple[int, int, int]]:
@@ -90,62 +85,15 @@ def on_cpu(shape: Shape, peak: int | None) -> Case:
         gradient = engine.vjp_arrays(start, given, batch=batch, action_horizon=horizon, control_space=space)
         return (*outputs, gradient.action)
 
-    expected = first_results(MAPS[name], actions[:CHECKED], [gradient[:CHECKED] for gradient in upstream])
-    memory = None
-    if peak is not None:
-        memory = MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST)
-    return case(shape, run, expected, "cpu", memory)
-
-
-def on_cuda(shape: Shape) -> Case:
-    name, batch, horizon, dof = shape
-    kernel = MAPS[name]
-    generator = torch.Generator("cuda").manual_seed(0)
-
-    def random(*size: int) -> Tensor:
-        return torch.randn(size, generator=generator, device="cuda")
-
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    actions, start = random(batch, horizon, dof), torch.zeros(1, dof, device="cuda")
-    rows = kernel.output_horizon(horizon)
-    upstream = [random(batch, rows, dof) for _ in range(4)]
-    dt = torch.full((1, 1), DT, dtype=torch.float64, device="cuda")
-    out, into = [torch.empty_like(upstream[0]) for _ in range(4)], torch.empty_like(actions)
-    scheme = kernel.operator.scheme((*kernel.scheme, None))
-    forward, vjp = (launcher(kernel.operator.name, way, None, "cuda") for way in ("forward", "vjp"))
-    options = {"start_rows": 1, "action_horizon": horizon, "needs": (True,) * 4, "out": into, **scheme}
-
-    def run() -> tuple[Tensor, ...]:
-        forward(actions, start, None, None, None, dt, out=out, **scheme)
-        vjp(*upstream, None, dt, **options)
-        return (*out, into)
-
-    run()
-    peak = torch.cuda.max_memory_allocated() - before
-    first = [gradient[:CHECKED].cpu().numpy() for gradient in upstream]
-    expected = first_results(kernel, actions[:CHECKED].cpu().numpy(), first)
-    enough = floor_bytes(*shape) >= LEAST_FLOOR_BYTES
-    memory = MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST if enough else None)
-    return case(shape, run, expected, "cuda", memory)
-
-
-def case(
-    shape: Shape, run: Callable[[], Sequence], expected: list[Tensor], device: str, memory: MemoryUse | None
-) -> Case:
-    name, batch, horizon, dof = shape
-    close = is_close_to(*expected)
+    close = is_close_to(*first_results(MAPS[name], actions[:CHECKED], [gradient[:CHECKED] for gradient in upstream]))
     return Case(
         name,
         batch,
         horizon,
         dof,
         Contender("ours", run, lambda results: close([result[:CHECKED] for result in results])),
-        limit=copy_of(floor_bytes(*shape), device),
-        device=device,
-        memory=memory,
-        synchronize=torch.cuda.synchronize if device == "cuda" else None,
+        limit=copy_of(floor_bytes(*shape), "cpu"),
+        memory=None if peak is None else MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST),
     )
 
 

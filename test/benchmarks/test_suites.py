@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 
 import pytest
@@ -85,38 +83,43 @@ def test_the_picture_is_drawn(tmp_path):
     assert (tmp_path / "build" / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh", "jerk"])
-def test_cases_of_the_device_are_right_on_the_cpu_too(name, monkeypatch):
+@pytest.fixture
+def on_the_cpu(monkeypatch) -> object:
+    """The suites of the device with their cases on the CPU, small."""
     from benchmarks.suites import cuda_kernels
 
     monkeypatch.setattr(cuda_kernels, "DEVICE", "cpu")
     monkeypatch.setattr(cuda_kernels, "HORIZON", 8)
     monkeypatch.setattr(cuda_kernels, "most_elements", lambda: 60 * 8 * 7)
-    assert [check(case) for case in cuda_kernels.at_full_size(name, quick=True)] == [2, 2]
+    cuda_kernels.matrices.cache_clear()
+    yield cuda_kernels
+    cuda_kernels.matrices.cache_clear()
 
 
-def test_peers_of_the_device_are_right_on_the_cpu_too(monkeypatch):
+@pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh", "jerk"])
+def test_cases_of_the_device_are_right_on_the_cpu_too(name, on_the_cpu):
+    assert [check(case) for case in on_the_cpu.at_full_size(name, quick=True)] == [2, 2]
+    assert check(on_the_cpu.swept(name, 3)) == 3
+
+
+def test_peers_of_the_device_are_right_on_the_cpu_too(on_the_cpu, monkeypatch):
     import torch
 
-    from benchmarks.suites import cuda_kernels
-
-    monkeypatch.setattr(cuda_kernels, "DEVICE", "cpu")
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    cuda_kernels.matrices.cache_clear()
     # Its kernels have the signature of our drop-in ones.
-    monkeypatch.setattr(cuda_kernels, "CUROBO", "traj_integrator_ros.kernels.integration_utils")
-    assert check(cuda_kernels.against_peers(60 * 32 * 7)) == 7
-    cuda_kernels.matrices.cache_clear()
+    monkeypatch.setattr(on_the_cpu, "CUROBO", "traj_integrator_ros.kernels.integration_utils")
+    assert check(on_the_cpu.against_peers(60 * 8 * 7)) == 7
+    assert check(on_the_cpu.between_host_arrays(3, on_the_cpu.engines_of(("cpu", "auto")))) == 2
 
 
 @pytest.mark.gpu
 def test_graphs_and_launches_of_the_device_are_right():
-    from benchmarks.suites import cuda_kernels, scaling
+    from benchmarks.suites import cuda_kernels
 
     assert check(cuda_kernels.call_overhead()) == 2
-    case = dataclasses.replace(cuda_kernels.replayed(), peers=())
+    assert check(cuda_kernels.swept("clique", 3)) == 4
+    case = cuda_kernels.small_batch()
     case.ours.check(case.ours.run())
-    assert check(scaling.on_cuda(("clique", 60, 12, 3))) == 2
 
 
 def test_without_a_device_the_suite_says_so(monkeypatch, capsys):
@@ -130,20 +133,6 @@ def test_without_a_device_the_suite_says_so(monkeypatch, capsys):
     assert not wrong
     assert "unmeasured: no CUDA device" in capsys.readouterr().out
     assert [row["unmeasured"] for row in rows] == ["no CUDA device"] and report.missed(rows) == []
-
-
-def test_all_that_only_a_gpu_can_show_runs_in_the_interpreter(project_root, tmp_path):
-    import os
-    import subprocess
-    import sys
-
-    pytest.importorskip("triton")
-    command = [sys.executable, "-m", "benchmarks.gpu", "--dry", "--out", str(tmp_path)]
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run(command, cwd=project_root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    for part in ("sweep", "engine", "peers"):
-        assert json.loads((tmp_path / f"{part}.json").read_text(encoding="utf-8"))["rows"]
 
 
 def test_a_loss_is_measured_again_before_it_counts(monkeypatch):

@@ -10,9 +10,9 @@ import numpy as np
 from ros_client import RosClient, sequence
 from trajectory_msgs.msg import JointTrajectory
 
-from soak.chunk_roles import scheduled_points
 from soak.commanded import Commanded
 from traj_integrator_interfaces.msg import ActionSequence
+from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.traffic.messages import set_stamp
 from traj_integrator_ros.traffic.participant import received_ns
 

@@ -1,16 +1,15 @@
-"""The soak's controller against the model of joint_trajectory_controller, and what it calls a fault."""
+"""What the soak calls a fault of a command."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from soak.commanded import CYCLE_NS, Commanded
+from soak.commanded import Commanded
 from traj_integrator_ros.execution.points import Points
 
 JOINTS = ("a", "b", "c")
 BEGIN_NS = 5_000_000_000
-WIDE = np.full(3, 1e9)
 
 
 def robot(position: object = 0.0, velocity: object = 1.0, acceleration: object = 10.0) -> Commanded:
@@ -30,33 +29,6 @@ def quintic(duration_s: float, distance: float) -> Points:
     """From rest to rest: at most 1.875 d / T and 5.77 d / T^2."""
     time_ns = [0, round(duration_s * 1e9)]
     return points(time_ns, [[0.0] * 3, [distance] * 3], np.zeros((2, 3)), np.zeros((2, 3)))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_commands_what_the_controller_does(jtc, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    start = random.normal(size=3)
-    controller = jtc.Controller(list(JOINTS), rate=1000, hard_replacement=True)
-    controller.set_state(start)
-    commanded = robot(start, WIDE, WIDE)
-    for now_ns in range(BEGIN_NS, BEGIN_NS + 1500 * CYCLE_NS, CYCLE_NS):
-        if random.random() < 0.01:
-            count, known = int(random.integers(1, 6)), int(random.integers(1, 4))
-            time_ns = random.integers(1_000_000, 90_000_000, count).cumsum()
-            time_ns -= time_ns[0] * int(random.integers(0, 2))  # half of them have a point at their start
-            columns = list(random.normal(size=(known, count, 3)))
-            for rates in columns[1:]:
-                rates[-1] = 0.0  # as the controller demands of velocities
-            stamp_ns = 0 if random.random() < 0.4 else now_ns + int(random.integers(-50_000_000, 50_000_000))
-            sent = points(time_ns, *columns)
-            arguments = {"now": now_ns * 1e-9, "stamp": stamp_ns * 1e-9}
-            accepted = controller.receive(list(JOINTS), time_ns, *sent[1:], **arguments)
-            before = commanded.taken
-            commanded.take(stamp_ns, sent, now_ns - int(random.integers(0, CYCLE_NS)))
-            assert commanded.taken == before + accepted, controller.refusal
-        expected = controller.update(now_ns * 1e-9)
-        np.testing.assert_allclose(commanded.at(now_ns + CYCLE_NS), expected, rtol=1e-6, atol=1e-6)
-    assert commanded.taken > 5
 
 
 def test_the_peaks_are_those_of_the_commands() -> None:
