@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from paths import random_limits, random_path
 from torch import Tensor
 
+from benchmarks.retiming.paths import random_limits, random_path
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
 
@@ -50,7 +50,8 @@ def test_it_agrees_with_differences_within_what_the_grid_costs(seed: int) -> Non
     step = 0.02
     plus, minus = (float(retime(waypoints.detach() + side * step * direction, bounds).duration[0]) for side in (1, -1))
     found = float((direction * of_waypoints).sum())
-    assert found == pytest.approx((plus - minus) / (2 * step), rel=0.15, abs=0.05)
+    noise = 0.2 * float(of_waypoints.norm())
+    assert found == pytest.approx((plus - minus) / (2 * step), rel=0.15, abs=noise)
 
 
 def test_trajectories_of_a_batch_have_their_own_gradients_and_share_limits() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from paths import as_limits, random_limits, random_path, sampled_ratios
 from scipy.interpolate import CubicSpline
 from scipy.optimize import linprog
 
+from benchmarks.retiming.paths import as_limits, random_limits, random_path, sampled_ratios
 from traj_integrator_ros.kernels.retime import MotionLimits, RetimeStatus, retime
 
 

@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 import torch
-from paths import as_limits, random_limits, random_path, sampled_ratios
 
+from benchmarks.retiming.paths import as_limits, random_limits, random_path, sampled_ratios
 from traj_integrator_ros.kernels.retime import RetimeStatus, retime
 
 
@@ -42,29 +42,6 @@ def test_a_straight_line_takes_hardly_longer_than_the_optimum(length: float) -> 
     motion = retime(line, bounds, intervals=200)
     assert motion.ok.all()
     assert 1 - 1e-6 <= float(motion.duration[0]) / optimal.duration <= 1.03
-
-
-@pytest.mark.parametrize("name", ["repeated rows", "tiny", "huge limits", "still joints", "reversal", "short step"])
-def test_hard_paths_are_solved(name: str) -> None:
-    rng = np.random.default_rng(2)
-    for _ in range(2):
-        waypoints, limits = random_path(rng, 7), random_limits(rng)
-        if name == "repeated rows":
-            waypoints = np.repeat(waypoints, [1, 2, 1, 3, 1, 1, 2], axis=0)
-        elif name == "tiny":
-            waypoints = waypoints * 1e-7
-        elif name == "huge limits":
-            for each in limits.values():
-                each[::2] = 1e6
-        elif name == "still joints":
-            waypoints[:, ::2] = waypoints[0, ::2]
-        elif name == "reversal":
-            waypoints = np.concatenate([waypoints, waypoints[-2::-1]])
-        else:
-            waypoints = np.insert(waypoints, 3, waypoints[2] + 1e-4 * rng.normal(size=7), axis=0)
-        motion = retime(torch.tensor(waypoints)[None], as_limits(limits))
-        assert motion.ok.all(), motion.reason(0)
-        assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
 
 
 def test_a_moving_start_is_kept_to_the_digit() -> None:

@@ -45,8 +45,8 @@ void retime_one(const Batch& all, int64_t b) {
   write(played.segment_joint, all.segment_joint + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
   if (status == Status::kStill || retimer.unchanged) return;
   if (options.order != 3) return;
-  info[3] = retimer.third.iterations();
-  info[4] = retimer.third.rounds();
+  info[3] = retimer.iterations;
+  info[4] = retimer.rounds;
   if (all.adjoint == nullptr || retimer.third.gradient_points() > all.gradient_points) return;
   info[5] = retimer.third.gradient_points();
   const int64_t G = all.gradient_points;

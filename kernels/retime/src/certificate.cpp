@@ -97,6 +97,7 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
   const double scale[kOrders] = {1, 1 / span, 1 / (span * span), 1 / (span * span * span)};
   for (int order = kOrders - 1; order >= 0; --order) {
     const int degree = kDegree - order;
+    if (low[order] == -INFINITY && high[order] == INFINITY) continue;
     widen(c[order][0] * scale[order], low[order], high[order]);
     widen(value(c[order], degree, 1) * scale[order], low[order], high[order]);
     if (surely_within(c[order], degree, scale[order], low[order], high[order])) continue;

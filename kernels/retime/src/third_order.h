@@ -25,8 +25,9 @@ struct Gradient {
 // pentadiagonal; jerk rows, which are not convex, are linearized again in every iteration.
 class ThirdOrder {
  public:
-  // `base` has to be in place; `slow_only`: y <= 1.
-  Status solve_held(const Path& path, const Limits& limits, const Ends& ends, bool slow_only);
+  // `base` has to be in place; `slow_only`: y <= 1. `part`: how much of the limits is used. Limits are kept where rows are
+  // formed, and between them as far as tightening on the way does it.
+  Status solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part);
   // Solves again with the limits tightened where ratios [3 N], velocity, acceleration, jerk of each interval, exceed 1.
   // False if that fails; then the solution is as it was.
   bool tighten(const std::vector<double>& ratios);
@@ -44,31 +45,44 @@ class ThirdOrder {
   // Of a solution: base law, grid, tightening and stretch held constant.
   void gradient(const Gradient& out) const;
   int64_t gradient_points() const { return slow_.padded + fast_.padded; }
-  int iterations() const { return iterations_; }
-  int rounds() const { return rounds_; }
+  int iterations = 0, rounds = 0;  // in all
 
   BaseLaw base;
   double tolerance = 1e-5;
 
  private:
+  static constexpr int kMostIterations = 60;
+  static constexpr int64_t kSlowParts = 3, kFastParts = 2, kFineParts = 4;  // of each interval, between its points
+  // Places in the work arrays.
+  enum Work : int {
+    kMatrix = 0, kRight = 6, kGap = 15, kLeast, kY, kU, kW, kR, kSlope, kStepY, kStepU, kStepW, kShrinkZ, kShrinkL, kArrays
+  };
+
   void form(const Path& path, const Limits& limits, bool slow_only);
   void set_scales();
+  void set_begin(const Ends& ends);
   double largest_constant() const;
   Rows rows_of(bool jerk);
+  bool converges(const Ends& ends, double part, bool careful);
   void begin(double floor, double barrier);
-  bool solve_again();
+  void make_room();
   void sum_up(double primal, double dual);
-  bool iterate(int most);
+  // Steps until the gap is that small, at most `most` of them.
+  bool iterate(int most, double gap);
+  void gather();
   void solve_linear();
-  // Greatest ratio to the limits on a fine grid; kappa: the stretch that would keep them. Tightens scales if asked to.
-  double worst_ratio(bool tighten, double* kappa);
+  // The step of slacks and multipliers for that of the coefficients; the most by which one of them would shrink.
+  void find_step(double mu, double* shrink_z, double* shrink_l);
+  // Lowers the scales of intervals in which a limit is exceeded on a fine grid.
+  void tighten_between();
+  static Sums sums_of(std::vector<double>* work);
+  static State state_of(const std::vector<double>* work);
   double time_within(int64_t interval, double e) const;
 
   const Path* path_ = nullptr;
   int64_t dof_ = 0, unknowns_ = 0;
-  bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false;
-  double Y_ = 1, worst_ = 0, stretched_ = 1;
-  int iterations_ = 0, rounds_ = 0;
+  bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false, careful_ = false;
+  double Y_ = 1, stretched_ = 1;
   std::vector<KnotPlace> knots_;
   Points slow_, fast_, fine_;  // velocity and acceleration; jerk; certificate
   std::vector<double> inverse_[3], inverse_jerk_, inverse_velocity_;  // 1 / highest, 1 / lowest, 1 / jerk; with sqrt(Y)
@@ -77,7 +91,7 @@ class ThirdOrder {
   std::vector<double> slow_scale_, fast_scale_, bound_inverse_;           // at the points, inverted
   std::vector<double> multipliers_[16];  // z, l, dz, dl of acceleration and jerk, two sides each
   std::vector<double> bound_z_, bound_l_, bound_dz_, bound_dl_;           // of the velocity rows
-  std::vector<double> work_slow_[32], work_fast_[32];
+  std::vector<double> work_slow_[kArrays], work_fast_[kArrays];
   std::vector<double> b_, db_, gradient_, diagonal_[3], right_[3];
   std::vector<double> ratio_, t_;
 };

@@ -13,8 +13,9 @@ constexpr double kLeastGap = 2e-4;
 // A third of the shortest interval, where intervals are shorter than that.
 constexpr double kLeastPart = 0.3;
 constexpr double kNanosecond = 1e-9;
-constexpr int kMostAttempts = 4;
-constexpr double kNearly = 1 + 1e-4;
+constexpr int kMostRounds = 8, kMostAttempts = 4;
+// Of the limits, which is used where what is exceeded cannot be stretched.
+constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
 
 bool is_finite(const double* values, int64_t count) {
   return values == nullptr || std::all_of(values, values + count, [](double x) { return std::isfinite(x); });
@@ -29,6 +30,7 @@ double stretch_for(const double* ratio) {
 Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& given, const Options& options) {
   unchanged = false;
   duration = largest_start_speed = 0;
+  iterations = rounds = third.iterations = third.rounds = 0;
   played.times.clear();
   played.position.clear();
   played.velocity.clear();
@@ -63,6 +65,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
       unchanged = true;
       return Status::kDone;
     }
+    if (options.in_parts && slow_parts(rows, limits, given, options)) return Status::kDone;
     const auto rests = [&](int64_t piece, double s) {
       std::vector<double> q1(static_cast<size_t>(rows.dof));
       path.evaluate(piece, s, nullptr, q1.data(), nullptr, nullptr);
@@ -70,22 +73,24 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
       for (int64_t j = 0; j < rows.dof; ++j) most = std::max(most, std::abs(q1[static_cast<size_t>(j)]) / limits.velocity[j]);
       return most < 1e-9;
     };
-    ends.free_start = rests(0, path.begin());
-    ends.free_end = rests(path.pieces() - 1, path.end());
+    ends.free_start = !options.joins_before && rests(0, path.begin());
+    ends.free_end = !options.joins_after && rests(path.pieces() - 1, path.end());
   }
   double speed_per_rate = 1;  // of the joints, by ds/dt
   if (!options.slow_only) {
     speed_per_rate = along_path(0, path.begin(), ends.start_speed, ends.start_acceleration);
     along_path(path.pieces() - 1, path.end(), ends.end_speed, ends.end_acceleration);
   }
+  const bool rests = ends.rests_before() && ends.rests_after(), searches = options.duration > 0 && !rests;
+  const double enough = !rests ? kHeld : options.slow_only ? kNearlyHeld : kAlmostHeld;
   const auto solve_once = [&](const Limits& within) {
-    const Status status = options.duration > 0 ? solve_for_duration(within, ends, options) : solve(within, ends, options);
+    const Status status = searches ? solve_for_duration(within, ends, options) : solve(within, ends, options);
     if (status != Status::kDone && status != Status::kExceeds) return status;
     play(options);
     certify(limits, options.order == 3);
-    // What is played exceeds the solution where jerks jump beside a knot: tightened there, at most by some rounds.
-    for (int round = 0; round < kMostAttempts && options.order == 3 && options.duration == 0; ++round) {
-      if (stretch_for(played.ratio) <= kAlmostHeld || !third.tighten(interval_ratio_)) break;
+    // Where what is played exceeds a limit, it is tightened there.
+    for (int round = 0; round < kMostRounds && options.order == 3 && !searches; ++round) {
+      if (std::max({played.ratio[0], played.ratio[1], played.ratio[2]}) <= enough || !third.tighten(interval_ratio_)) break;
       play(options);
       certify(limits, true);
     }
@@ -94,22 +99,30 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
   Status status = solve_once(limits);
   largest_start_speed *= speed_per_rate;
   if (status != Status::kDone && status != Status::kExceeds) return status;
-  if (options.hold && ends.rests_before() && ends.rests_after()) {
-    if (stretch_for(played.ratio) > 1) {
-      stretch(stretch_for(played.ratio) * (1 + 1e-9), options);
-      play(options);
-      certify(limits, options.order == 3);
-    }
+  const auto stretch_by = [&](double factor) {
+    stretch(factor, options);
+    play(options);
+    certify(limits, options.order == 3);
+  };
+  if (options.hold && rests) {
+    if (stretch_for(played.ratio) > 1) stretch_by(stretch_for(played.ratio) * (1 + 1e-9));
   } else if (options.hold) {
     const double largest = largest_start_speed;
     status = tighten(limits, solve_once);
     largest_start_speed = largest;
+  }
+  if (options.duration > 0 && rests) {
+    duration = played.times.back();
+    if (options.duration < duration * (1 - 1e-9)) return Status::kTooShort;
+    stretch_by(options.duration / duration);
   }
   for (size_t i = 0; i < played.row_times.size(); ++i) {
     const size_t knot = static_cast<size_t>(path.knot_of_row()[i]);
     played.row_times[i] = row_times_of_knots_[knot];
   }
   duration = played.times.back();
+  iterations = third.iterations;
+  rounds = third.rounds;
   return status;
 }
 
@@ -147,11 +160,11 @@ Status Retimer::tighten(const Limits& limits, const Solve& solve_once) {
     return solve_once({at, at + dof, at + 2 * dof, at + 3 * dof});
   };
   const auto worst = [&] { return std::max({played.ratio[0], played.ratio[1], played.ratio[2]}); };
-  for (int attempt = 0; attempt < kMostAttempts && worst() > kNearly; ++attempt) {
+  for (int attempt = 0; attempt < kMostAttempts && worst() > kHeld; ++attempt) {
     const double was = worst();
     for (int k = 0; k < 3; ++k) {
       before[k] = scale[k];
-      if (played.ratio[k] > kNearly) scale[k] *= played.ratio[k] * kNearly;
+      if (played.ratio[k] > kHeld) scale[k] *= played.ratio[k] / kNearly;
     }
     const Status status = lowered(scale);
     if ((status != Status::kDone && status != Status::kExceeds) || worst() > was) {
@@ -180,12 +193,12 @@ Status Retimer::solve_third(const Limits& limits, const Ends& ends, const Option
   if (options.slow_only) {
     third.tolerance = 1e-6;
     third.base.identity(path.begin(), path.end(), options.intervals);
-    return third.solve_held(path, limits, ends, true);
+    return third.solve(path, limits, ends, true, kNearly);
   }
   third.tolerance = 1e-5;
   for (const double width : {1.0, 0.3, 0.1, 3.0}) {
     third.base.smooth(second, limits, ends, path.dof(), options.intervals, width);
-    status = third.solve_held(path, limits, ends, false);
+    status = third.solve(path, limits, ends, false, ends.rests_before() && ends.rests_after() ? 1 : kNearly);
     if (status == Status::kDone) break;
   }
   return status;
@@ -199,10 +212,6 @@ Status Retimer::solve_for_duration(const Limits& limits, const Ends& ends, const
   if (wanted < shortest() * (1 - 1e-9)) {
     duration = shortest();
     return Status::kTooShort;
-  }
-  if (ends.rests_before() && ends.rests_after()) {
-    stretch(wanted / shortest(), options);
-    return status;
   }
   // A moving start cannot be stretched: the limits are lowered as a stretch by 1 / scale would, until it takes as long.
   const int64_t dof = path.dof();

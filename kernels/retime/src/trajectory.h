@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "limits.h"
@@ -17,6 +18,8 @@ struct Options {
   bool slow_only = false;
   bool hold = true;      // second order: keep the limits between the points of the grid, too
   double duration = 0;   // wanted, s; 0: the shortest
+  // Slow only: whether parts of a plan may be slowed by themselves; a part keeps its rate where another one joins it.
+  bool in_parts = true, joins_before = false, joins_after = false;
 };
 
 // What is played: states at times, between which the controller interpolates. Times are whole nanoseconds.
@@ -34,6 +37,7 @@ class Retimer {
   Status retime(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options);
 
   double duration = 0, largest_start_speed = 0;
+  int64_t iterations = 0, rounds = 0;  // of the third order
   bool unchanged = false;  // slow only: the plan keeps its limits as it came
   Path path;
   SecondOrder second;
@@ -47,12 +51,14 @@ class Retimer {
   double along_path(int64_t piece, double s, double& speed, double& acceleration) const;
   template <class Solve>
   Status tighten(const Limits& limits, const Solve& solve_once);
+  bool slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options);
   void stretch(double factor, const Options& options);
   void play(const Options& options);
   void add_point(double time, int64_t piece, double s, double speed, double acceleration, bool with_acceleration);
   void certify(const Limits& limits, bool with_jerk);
   bool plan_keeps(const PathRows& rows, const Limits& limits, const Options& options);
 
+  std::unique_ptr<Retimer> part_;
   std::vector<int64_t> segment_of_piece_;
   std::vector<double> interval_ratio_;  // [3 N], where it exceeds 1
   std::vector<double> scratch_, lowered_, row_times_of_knots_;

@@ -1,0 +1,103 @@
+"""`python -m benchmarks.retiming problems | executed | certificate | peers [--count N] [--seed K]`.
+
+Prints what it finds; returns 1 if a goal is not reached. `peers` needs `pip install -r requirements/peers.txt`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from traj_integrator_ros.kernels.retime import RetimeStatus
+
+from ..executed.__main__ import loaded
+
+
+def main() -> int:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.retiming", description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=tuple(_COMMANDS))
+    parser.add_argument("--count", type=int, help="of random cases (default: 1000; certificate: a million)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random cases")
+    parser.add_argument("--controller", type=Path, help="executed: a module that models the controller")
+    parser.add_argument("--out", type=Path, help="peers: results as JSON")
+    options = parser.parse_args()
+    return 0 if _COMMANDS[options.what](options) else 1
+
+
+def problems(options: argparse.Namespace) -> bool:
+    """Solve hard problems; at most one of a thousand may fail."""
+    from .problems import problems as chosen
+    from .problems import solve
+
+    found = []
+    for problem in chosen(options.count or 1000, options.seed):
+        began = time.perf_counter()
+        solved = solve(problem)
+        found.append((solved, time.perf_counter() - began))
+        if solved.failure:
+            shape = list(problem.waypoints.shape)
+            print(f"{problem.family}, order {problem.order}, {shape}, case {len(found)}: {solved.failure}")
+    print(f"| {'family':16} | cases | failed | worst ratio | slowest, ms |\n|---|---|---|---|---|")
+    for family in dict.fromkeys(solved.problem.family for solved, _ in found):
+        of_it = [(solved, took) for solved, took in found if solved.problem.family == family]
+        failed = sum(bool(solved.failure) for solved, _ in of_it)
+        worst = max(float(solved.ratio.max()) for solved, _ in of_it)
+        print(f"| {family:16} | {len(of_it)} | {failed} | {worst:.6f} | {1e3 * max(took for _, took in of_it):.1f} |")
+    failures = sum(bool(solved.failure) for solved, _ in found)
+    statuses = Counter(RetimeStatus(int(solved.motion.status[0])).name for solved, _ in found)
+    print(f"{failures} of {len(found)} failed; {dict(statuses)}")
+    return failures <= len(found) / 1000
+
+
+def executed(options: argparse.Namespace) -> bool:
+    """Play random motions; none may exceed a limit by more than 0.1 %."""
+    from .executed import MOST, executed_ratios, random_motion
+
+    model = None if options.controller is None else loaded(options.controller)
+    rng, found, failed = np.random.default_rng(options.seed), [], 0
+    for case in range(options.count or 1000):
+        motion, limits = random_motion(rng)
+        if not bool(motion.ok.all()):
+            failed += 1
+            print(f"case {case}: {motion.reason(0)}")
+            continue
+        found.append(executed_ratios(motion, limits, model))
+        if found[-1].max() > MOST:
+            print(f"case {case}: {found[-1]}")
+    worst = np.max(found, axis=0)
+    print(
+        f"{len(found)} motions, {failed} without one; greatest velocity, acceleration, jerk: {worst.round(6).tolist()}"
+    )
+    return not failed and worst.max() <= MOST
+
+
+def certificate(options: argparse.Namespace) -> bool:
+    """Compare the certificate with samples."""
+    from .certificates import ROUNDING, false_accepts, largest_difference
+
+    count = options.count or 1_000_000
+    wrong = false_accepts(count, options.seed)
+    dense = max(1, min(500, count // 100))
+    apart = largest_difference(dense, options.seed)
+    print(f"{wrong} of {count} pieces exceed their certificate; {dense} differ from 100 kHz by {apart:.1e} at most")
+    return not wrong and apart <= ROUNDING
+
+
+def peers(options: argparse.Namespace) -> bool:
+    """Compare with other retimers."""
+    from .peers import compare
+
+    compare(options.count, options.seed, options.out)
+    return True
+
+
+_COMMANDS = {"problems": problems, "executed": executed, "certificate": certificate, "peers": peers}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""Ours beside toppra, copp-py and ruckig in one run: duration, what a controller executes, time, failures.
+
+Each peer is given the same path, limits and grid. Of its time only the solver counts; ours is the whole call.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.interpolate import CubicSpline
+
+from traj_integrator_ros.kernels.retime import Retimed, retime
+
+from ..machine import machine_name
+from .executed import executed_points
+from .paths import Limits, as_limits, random_limits, random_path, states_of
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+STATIONS = 400
+_LINEARIZATIONS = 4
+_REPEATS = 5
+_TICK_S = 0.01
+Row = dict[str, object]
+
+
+def compare(count: int | None, seed: int, out: Path | None) -> None:
+    """Print and write all rows."""
+    parts = (
+        toppra_rows(count or 20, seed),
+        copp_rows(count or 12, seed),
+        ruckig_rows(count or 20, seed),
+        batch_rows(seed),
+    )
+    rows = []
+    for row in chain(*parts):
+        rows.append({name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()})
+        print(", ".join(f"{name}: {value}" for name, value in rows[-1].items()), flush=True)
+    path = out or RESULTS / machine_name() / "retiming.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+    print(path)
+
+
+def toppra_rows(count: int, seed: int) -> Iterator[Row]:
+    """Second order on the same grid, by joints and rows."""
+    import toppra
+    import toppra.algorithm
+    import toppra.constraint as limited
+
+    toppra.setup_logging("ERROR")
+    for dof, rows, per_segment in ((2, 10, 40), (7, 5, 25), (7, 10, 40), (7, 50, 10), (14, 10, 40), (30, 10, 40)):
+        found = []
+        for way, limits in _paths(count, seed, rows, dof):
+            grid = _grid(way, per_segment)
+            spline = toppra.SplineInterpolator(_knots(way), way, "natural")
+            velocity = np.stack([-limits["velocity"], limits["velocity"]], 1)
+            acceleration = np.stack([-limits["deceleration"], limits["acceleration"]], 1)
+            scheme = limited.DiscretizationType.Interpolation
+            constraints = [
+                limited.JointVelocityConstraint(velocity),
+                limited.JointAccelerationConstraint(acceleration, scheme),
+            ]
+            solver = toppra.algorithm.TOPPRA(constraints, spline, gridpoints=grid, solver_wrapper="seidel")
+            theirs_ms, profile = _timed(partial(solver.compute_parameterization, 0, 0))
+            profile = profile[1]
+            theirs = None if profile is None or not np.isfinite(profile).all() else _duration(grid, profile)
+            waypoints, bounds = torch.tensor(way)[None], as_limits(limits)
+            ours = partial(retime, waypoints, bounds, order=2, intervals=len(grid) - 1, threads=1)
+            same_ms, same = _timed(partial(ours, hold=False))
+            held_ms, held = _timed(ours)
+            played = None if theirs is None else _every_tick(spline, grid, profile)
+            found.append((same, theirs, same_ms, theirs_ms, held, held_ms, played, limits))
+        yield _row("toppra, order 2", dof, rows, found)
+
+
+def copp_rows(count: int, seed: int) -> Iterator[Row]:
+    """Third order."""
+    for dof, rows in ((2, 8), (7, 4), (7, 8), (14, 8)):
+        found = []
+        for way, limits in _paths(count, seed, rows, dof):
+            theirs_ms, solved = _timed(partial(copp, way, limits), repeats=1)
+            waypoints, bounds = torch.tensor(way)[None], as_limits(limits)
+            ours_ms, ours = _timed(partial(retime, waypoints, bounds, threads=1))
+            theirs, played = (None, None) if solved is None else solved
+            found.append((ours, theirs, ours_ms, theirs_ms, ours, ours_ms, played, limits))
+        yield _row(f"copp-py TOPP3-SOCP, {STATIONS} stations, order 3", dof, rows, found)
+
+
+def copp(way: np.ndarray, limits: Limits) -> tuple[float, tuple[np.ndarray, list[np.ndarray]]] | None:
+    """Duration, and times and states at the stations; None if it fails."""
+    import copp_py
+
+    knots, dof = _knots(way), way.shape[1]
+    path = CubicSpline(knots, way, bc_type="natural")
+    s = np.linspace(0, knots[-1], STATIONS)
+    each = [np.ascontiguousarray(path(s, n)) for n in range(4)]
+    robot = copp_py.Robot(dof, capacity=STATIONS)
+    robot.append_s(s)
+    robot.set_q(*each, 0)
+    everywhere = {"start_idx_s": 0, "length": STATIONS}
+    robot.add_velocity_limits(limits["velocity"], -limits["velocity"], **everywhere)
+    robot.add_acceleration_limits(limits["acceleration"], -limits["deceleration"], **everywhere)
+    robot.add_jerk_limits(limits["jerk"], -limits["jerk"], **everywhere)
+    second, third = copp_py.solver.topp2_ra, copp_py.solver.topp3_socp
+    try:
+        problem = second.Problem(robot.constraints, idx_s_interval=(0, STATIONS - 1), a_boundary=(0.0, 0.0))
+        guess = {"a_linearization": second.solve(problem, second.Options())}
+        for _ in range(_LINEARIZATIONS):
+            profile = third.solve(third.Problem(robot.constraints, **guess))
+            guess = {"a_linearization": profile.a, "b_linearization": profile.b}
+    except copp_py.CoppError:
+        return None
+    duration, times = copp_py.interpolation.s_to_t_topp3(s, profile, 0.0)
+    a, b = profile.a[:, None], profile.b[:, None]
+    states = [each[0], each[1] * np.sqrt(np.maximum(a, 0)), each[2] * a + each[1] * b]
+    return float(duration), (np.asarray(times), states)
+
+
+def ruckig_rows(count: int, seed: int) -> Iterator[Row]:
+    """Straight lines, which ruckig solves exactly."""
+    import ruckig
+
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        limits, length = random_limits(rng, 1), 10 ** rng.uniform(-3, 1)
+        limits["deceleration"] = limits["acceleration"]
+        state = ruckig.InputParameter(1)
+        state.current_position, state.target_position = [0.0], [length]
+        for name in ("velocity", "acceleration", "jerk"):
+            setattr(state, f"max_{name}", limits[name].tolist())
+        line, optimum = torch.tensor([[[0.0], [length]]], dtype=torch.float64), ruckig.Trajectory(1)
+        theirs_ms, _ = _timed(partial(ruckig.Ruckig(1).calculate, state, optimum))
+        ours_ms, ours = _timed(partial(retime, line, as_limits(limits), threads=1))
+        ticks = np.arange(0, optimum.duration, _TICK_S)
+        ticks = np.append(ticks[ticks < optimum.duration - 1e-3], optimum.duration)
+        states = [np.array(part) for part in zip(*(optimum.at_time(t) for t in ticks), strict=True)][:3]
+        found.append((ours, optimum.duration, ours_ms, theirs_ms, ours, ours_ms, (ticks, states), limits))
+    yield _row("ruckig, straight lines, order 3", 1, 2, found)
+
+
+def batch_rows(seed: int) -> Iterator[Row]:
+    """Time of ours by batch and threads, for 7 joints and 7 rows on a grid of 100."""
+    rng = np.random.default_rng(seed)
+    for order in (2, 3):
+        limits = as_limits(random_limits(rng))
+        for batch in (1, 10, 100, 1000, 10_000):
+            if order == 3 and batch > 1000:
+                continue
+            ways = torch.tensor(np.stack([random_path(rng, 7) for _ in range(batch)]))
+            for threads in sorted({1, torch.get_num_threads()}):
+                took, _ = _timed(partial(retime, ways, limits, order=order, intervals=100, threads=threads), repeats=3)
+                what = {"compared with": f"ours alone, order {order}", "joints": 7, "rows": 7}
+                yield what | {"batch": batch, "threads": threads, "ours, ms": took / batch}
+
+
+def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
+    both = [case for case in found if case[1] is not None and bool(case[0].ok.all())]
+    durations = [float(case[0].duration[0]) / case[1] for case in both]
+    executed = [_executed_by_both(*case[4:5], *case[6:]) for case in both]
+    return {
+        "compared with": name,
+        "joints": dof,
+        "rows": rows,
+        "cases": len(found),
+        "failed, ours": sum(not bool(case[0].ok.all()) for case in found),
+        "failed, theirs": sum(case[1] is None for case in found),
+        "duration ratio, mean": statistics.fmean(durations),
+        "duration ratio, worst": max(durations),
+        "executed, ours": max(ours for ours, _ in executed),
+        "executed, theirs, mean": statistics.fmean(theirs for _, theirs in executed),
+        "executed, theirs, worst": max(theirs for _, theirs in executed),
+        "ours, ms": statistics.median(case[2] for case in found),
+        "ours, held, ms": statistics.median(case[5] for case in found),
+        "theirs, ms": statistics.median(case[3] for case in found),
+    }
+
+
+def _executed_by_both(
+    ours: Retimed, played: tuple[np.ndarray, list[np.ndarray]], limits: Limits
+) -> tuple[float, float]:
+    """Greatest ratio to the limits; of a second order without the jerk."""
+    kinds = 2 if ours.acceleration is None else 3
+    return tuple(
+        float(executed_points(times, states, limits)[:kinds].max()) for times, states in (states_of(ours, 0), played)
+    )
+
+
+def _paths(count: int, seed: int, rows: int, dof: int) -> Iterator[tuple[np.ndarray, Limits]]:
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        yield random_path(rng, rows, dof), random_limits(rng, dof)
+
+
+def _timed(run: Callable[[], object], repeats: int = _REPEATS) -> tuple[float, object]:
+    """The shortest of several times, ms, and the result."""
+    took = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        result = run()
+        took.append(time.perf_counter() - began)
+    return 1e3 * min(took), result
+
+
+def _knots(way: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(way, axis=0), axis=1))])
+
+
+def _grid(way: np.ndarray, per_segment: int) -> np.ndarray:
+    knots = _knots(way)
+    parts = [np.linspace(a, b, per_segment, endpoint=False) for a, b in pairwise(knots)]
+    return np.concatenate([*parts, knots[-1:]])
+
+
+def _duration(grid: np.ndarray, speed: np.ndarray) -> float:
+    return float(np.sum(2 * np.diff(grid) / (speed[1:] + speed[:-1])))
+
+
+def _every_tick(
+    path: Callable[[np.ndarray, int], np.ndarray], grid: np.ndarray, speed: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The motion of speeds at a grid, as points every 10 ms with positions and velocities."""
+    u = np.diff(speed**2) / (2 * np.diff(grid))
+    times = np.concatenate([[0], np.cumsum(2 * np.diff(grid) / (speed[1:] + speed[:-1]))])
+    ticks = np.arange(0, times[-1], _TICK_S)
+    ticks = np.append(ticks[ticks < times[-1] - 1e-3], times[-1])
+    at = np.clip(np.searchsorted(times, ticks, side="right") - 1, 0, len(u) - 1)
+    since = ticks - times[at]
+    s, rate = grid[at] + since * (speed[at] + u[at] * since / 2), speed[at] + u[at] * since
+    return ticks, [path(s, 0), path(s, 1) * rate[:, None]]
