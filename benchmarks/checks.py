@@ -16,6 +16,22 @@ def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
     return torch.randn(*shape, generator=torch.Generator(device).manual_seed(seed), device=device)
 
 
+def gradients(
+    step: Callable[..., Sequence[Tensor]], leaves: Sequence[Tensor], upstream: Sequence[Tensor]
+) -> list[Tensor]:
+    """Outputs of a step, and the gradients of its arguments through `torch.autograd.grad`."""
+    outputs = step(*leaves)
+    return [*outputs, *torch.autograd.grad(outputs, leaves, [gradient.to(leaves[0].dtype) for gradient in upstream])]
+
+
+def exactly(
+    step: Callable[..., Sequence[Tensor]], leaves: Sequence[Tensor], upstream: Sequence[Tensor]
+) -> list[Tensor]:
+    """What float64 arithmetic on the CPU makes of the same numbers."""
+    doubles = [leaf.detach().cpu().double().requires_grad_() for leaf in leaves]
+    return [found.detach() for found in gradients(step, doubles, [gradient.cpu() for gradient in upstream])]
+
+
 def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Check:
     """A check that every result differs from the expected one by no more than rounding, in the norm.
 

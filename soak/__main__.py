@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from traj_integrator_ros.tools.command_line import positive
 from traj_integrator_ros.tools.progress import make_progress
 from traj_integrator_ros.tools.robot import load_limits
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
@@ -18,6 +19,7 @@ from .motion import Swing
 from .picture import draw
 from .records import Record
 from .report import as_json, table, write
+from .settings import setting
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 REPORT, PICTURE = "soak.json", "soak.png"
@@ -66,9 +68,9 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__.partition(": ")[2])
-    parser.add_argument("--minutes", type=_positive, default=10.0, metavar="M", help="default: %(default)s")
+    parser.add_argument("--minutes", type=positive, default=10.0, metavar="M", help="default: %(default)s")
     parser.add_argument(
-        "--warmup", type=_positive, default=10.0, metavar="S",
+        "--warmup", type=positive, default=10.0, metavar="S",
         help="time before, in which memory and latency do not count (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("build/soak"), metavar="DIR", help="default: %(default)s")
@@ -78,7 +80,7 @@ def _options() -> argparse.Namespace:
         ("gradient", 50.0, "gradient calls"),
     ):
         parser.add_argument(
-            f"--{name}-rate", type=_positive, default=default, metavar="HZ", help=f"{what} (default: %(default)s)"
+            f"--{name}-rate", type=positive, default=default, metavar="HZ", help=f"{what} (default: %(default)s)"
         )
     parser.add_argument(
         "--chunks", action="store_true",
@@ -91,62 +93,42 @@ def _options() -> argparse.Namespace:
         "(--random --help)",
     )  # fmt: skip
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME:=VALUE", help="a parameter of the node; may be repeated"
-    )
+        "--set", type=setting, action="append", default=[], metavar="NAME:=VALUE",
+        help="a parameter of the node; may be repeated",
+    )  # fmt: skip
     parser.add_argument(
-        "--p99-ratio", type=_positive, default=P99_RATIO, metavar="X",
+        "--p99-ratio", type=positive, default=P99_RATIO, metavar="X",
         help="largest p99 of the last minute to that of the first (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--rss-growth", type=_positive, default=RSS_GROWTH_MIB, metavar="MIB",
+        "--rss-growth", type=positive, default=RSS_GROWTH_MIB, metavar="MIB",
         help="largest growth of the node's memory from the first minute to the last (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--least-rate", type=_positive, default=LEAST_RATE, metavar="X",
+        "--least-rate", type=positive, default=LEAST_RATE, metavar="X",
         help="share of the rates that must be reached, else it was no soak (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--late-share", type=_positive, default=LATE_SHARE, metavar="X",
+        "--late-share", type=positive, default=LATE_SHARE, metavar="X",
         help="with --chunks: largest share that reaches the robot after its own start (default: %(default)s)",
     )  # fmt: skip
-    options = parser.parse_args()
-    if wrong := [text for text in options.set if ":=" not in text]:
-        parser.error(f"argument --set: expected NAME:=VALUE, got {wrong[0]!r}")
-    return options
+    return parser.parse_args()
 
 
-def _parameters(settings: list[str], chunks: bool) -> str:
+def _parameters(settings: list[tuple[str, object]], chunks: bool) -> str:
     """The node's parameter file: that of the Franka robot, with counts four times a second, and the user's settings."""
     content = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
     (section,) = content.values()
-    parameters = section["ros__parameters"]
-    start_from = "previous" if chunks else "measured"
-    for text in (
-        f"start_from:={start_from}",
-        "diagnostics.period:=0.25",
-        "warmup:=['16x32']",
-        "device:=auto",
-        # Without chunks, the robot swings by itself, whatever is published for it.
-        *([] if chunks else ["supervision.deviation:=0.0"]),
-        *settings,
-    ):
-        name, _, value = text.partition(":=")
+    values = {"start_from": "previous" if chunks else "measured", "diagnostics.period": 0.25, "warmup": ["16x32"]}
+    if not chunks:  # the robot swings by itself, whatever is published for it
+        values["supervision.deviation"] = 0.0
+    for name, value in (values | {"device": "auto"} | dict(settings)).items():
         *groups, last = name.split(".")
-        place = parameters
+        place = section["ros__parameters"]
         for group in groups:
             place = place.setdefault(group, {})
-        place[last] = yaml.safe_load(value)
+        place[last] = value
     return yaml.safe_dump(content)
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number > 0, got {text!r}")
-    return value
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch import Tensor
 from traj_integrator_ros.kernels import clique_step
 from traj_integrator_ros.kernels.integration_utils import CliqueTensorStepKernel
 
-from ..checks import is_close_to, random
+from ..checks import exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, suite
 
 HORIZON, DOF, DT = 32, 7, 0.02
@@ -32,33 +32,25 @@ def entries(batch: int) -> Case:
     """The public function, and beside it every other entry."""
     action, start = random(batch, HORIZON, DOF), random(batch, DOF)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-    leaf = action.double().requires_grad_()
-    exact = differentiated(lambda: clique_step(leaf, start.double(), dt=DT, backend="reference"), leaf, upstream)
+    exact = exactly(lambda u: clique_step(u, start.double(), dt=DT, backend="reference"), [action], upstream)
 
     def contender(name: str, run: Run) -> Contender:
         return Contender(name, run, is_close_to(*exact))
 
-    wanted = action.clone().requires_grad_()
+    wanted = [action.clone().requires_grad_()]
 
-    def function() -> tuple[Tensor, ...]:
-        return differentiated(lambda: clique_step(wanted, start, dt=DT), wanted, upstream)
-
-    def operator() -> tuple[Tensor, ...]:
-        return differentiated(lambda: clique_step(wanted, start, dt=DT, backend="native"), wanted, upstream)
+    def through(backend: str | None) -> Run:
+        return lambda: gradients(lambda u: clique_step(u, start, dt=DT, backend=backend), wanted, upstream)
 
     peers = (
         contender("borrowed memory", borrowed_memory(action, start, upstream)),
         contender("launchers", launchers(action, start, upstream)),
         contender("drop-in", dropin(wanted, start, upstream)),
-        contender("dispatched operator", operator),
+        contender("dispatched operator", through("native")),
     )
-    return Case("clique by each entry, forward + vjp", batch, HORIZON, DOF, contender("clique_step", function), peers)
-
-
-def differentiated(step: Run, action: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Outputs, and the gradient of the action through `torch.autograd.grad`."""
-    outputs = step()
-    return (*outputs, *torch.autograd.grad(outputs, action, [gradient.to(action.dtype) for gradient in upstream]))
+    return Case(
+        "clique by each entry, forward + vjp", batch, HORIZON, DOF, contender("clique_step", through(None)), peers
+    )
 
 
 def borrowed_memory(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Run:
@@ -94,12 +86,12 @@ def launchers(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Run:
     return run
 
 
-def dropin(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Run:
+def dropin(wanted: Sequence[Tensor], start: Tensor, upstream: Sequence[Tensor]) -> Run:
     """The class under its published name, with the caller's buffers."""
-    buffers = [torch.empty_like(action, requires_grad=False) for _ in range(5)]
+    buffers = [torch.empty_like(upstream[0]) for _ in range(5)]
     rate = torch.full((HORIZON,), 1 / DT)
 
-    def step() -> Sequence[Tensor]:
+    def step(action: Tensor) -> Sequence[Tensor]:
         return CliqueTensorStepKernel.apply(action, start, None, None, *buffers[:4], rate, buffers[4])
 
-    return lambda: differentiated(step, action, upstream)
+    return lambda: gradients(step, wanted, upstream)

@@ -19,7 +19,7 @@ from traj_integrator_ros.kernels.integration_utils import (
     jit_tensor_step_pos_clique,
 )
 
-from ..checks import is_close_to, random
+from ..checks import exactly, gradients, is_close_to, random
 from ..copies import copies_of
 from ..empty_function import empty_function
 from ..registry import Case, Contender, suite
@@ -82,9 +82,8 @@ def ours(action: Tensor, start: Tensor) -> Sequence[Tensor]:
     return clique_step(action, start, dt=DT)
 
 
-def vjp_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    outputs = step(action, start)
-    return (*outputs, *torch.autograd.grad(outputs, action, upstream))
+def vjp_by_grad(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> Sequence[Tensor]:
+    return gradients(lambda u: step(u, start), [action], upstream)
 
 
 def vjp_by_cost(step: Step, action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -100,11 +99,11 @@ GRADIENTS = {"autograd.grad": vjp_by_grad, "cost.backward()": vjp_by_cost}
 
 @suite("cpu_kernels")
 def cpu_kernels(quick: bool) -> Iterator[Case]:
-    for gradients in GRADIENTS:
+    for way in GRADIENTS:
         for batch in (1, 100, 1000, 10_000):
-            yield forward_and_backward(batch, gradients, with_compiled=gradients == "autograd.grad" and not quick)
-            yield dropin(batch, gradients)
-        yield above_the_floor(gradients)
+            yield forward_and_backward(batch, way, with_compiled=way == "autograd.grad" and not quick)
+            yield dropin(batch, way)
+        yield above_the_floor(way)
     yield reused_buffers(10_000)
     yield call_overhead()
     for name, kernel in MAPS.items():
@@ -120,12 +119,12 @@ def cpu_kernels(quick: bool) -> Iterator[Case]:
 class Problem:
     """Actions, start and upstream gradients of one shape, with what float64 arithmetic makes of them."""
 
-    def __init__(self, batch: int, gradients: str) -> None:
+    def __init__(self, batch: int, way: str) -> None:
         self.action, self.start = random(batch, HORIZON, DOF).requires_grad_(), random(batch, DOF)
         self.upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-        self.gradients = GRADIENTS[gradients]
+        self.gradients = GRADIENTS[way]
         doubles = self.action.detach().double().requires_grad_(), self.start.double()
-        self.expected = self.gradients(ours_in_double, *doubles, [gradient.double() for gradient in self.upstream])
+        self.expected = self.gradients(ours_in_double, *doubles, self.upstream)
 
     def contender(self, name: str, step: Step) -> Contender:
         """One way to solve it."""
@@ -133,21 +132,21 @@ class Problem:
         return Contender(name, lambda: self.gradients(*arguments), is_close_to(*self.expected))
 
 
-def forward_and_backward(batch: int, gradients: str, *, with_compiled: bool) -> Case:
+def forward_and_backward(batch: int, way: str, *, with_compiled: bool) -> Case:
     """The function beside the published matrix form and what users of torch write."""
-    problem = Problem(batch, gradients)
+    problem = Problem(batch, way)
     peers = [problem.contender("matrix form", matrix_form), problem.contender("torch slices", slices)]
     if with_compiled:
         peers.append(problem.contender("torch.compile", compiled()))
-    targets = {"matrix form": MATRIX_TARGETS[batch]} if gradients == "autograd.grad" else {}
+    targets = {"matrix form": MATRIX_TARGETS[batch]} if way == "autograd.grad" else {}
     mine = problem.contender("ours", ours)
-    case = f"clique, forward + {gradients}"
+    case = f"clique, forward + {way}"
     return Case(case, batch, HORIZON, DOF, mine, tuple(peers), copies(batch, count=2), targets=targets)
 
 
-def dropin(batch: int, gradients: str) -> Case:
+def dropin(batch: int, way: str) -> Case:
     """The drop-in's class with reused buffers beside the function and the matrix form."""
-    problem = Problem(batch, gradients)
+    problem = Problem(batch, way)
     buffers = [torch.empty_like(problem.action, requires_grad=False) for _ in range(4)]
     gradient = torch.empty_like(problem.action, requires_grad=False)
     rate = torch.full((HORIZON,), 1 / DT)
@@ -158,17 +157,17 @@ def dropin(batch: int, gradients: str) -> Case:
     peers = problem.contender("clique_step", ours), problem.contender("matrix form", matrix_form)
     mine = problem.contender("ours", step)
     targets = {"clique_step": DROPIN_TARGET}
-    return Case(f"drop-in clique, forward + {gradients}", batch, HORIZON, DOF, mine, peers, targets=targets)
+    return Case(f"drop-in clique, forward + {way}", batch, HORIZON, DOF, mine, peers, targets=targets)
 
 
-def above_the_floor(gradients: str) -> Case:
+def above_the_floor(way: str) -> Case:
     """The function at its smallest beside an autograd function that does nothing."""
-    problem = Problem(1, gradients)
+    problem = Problem(1, way)
     empty = empty_function()
     arguments = empty, problem.action, problem.start, problem.upstream
     floor = Contender("empty C++ autograd function", lambda: problem.gradients(*arguments), lambda _: None)
     mine = problem.contender("ours", ours)
-    name = f"clique above the floor, forward + {gradients}"
+    name = f"clique above the floor, forward + {way}"
     return Case(name, 1, HORIZON, DOF, mine, limit=floor, targets={"limit": FLOOR_TARGET})
 
 
@@ -184,8 +183,7 @@ def reused_buffers(batch: int) -> Case:
     out, gradient = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
     needs = (True, False, False, False)
-    leaf = action.double().requires_grad_()
-    expected = vjp_by_grad(ours_in_double, leaf, start.double(), [gradient.double() for gradient in upstream])
+    expected = exactly(lambda u: ours_in_double(u, start.double()), [action], upstream)
 
     def run() -> tuple[Tensor, ...]:
         native.clique_forward(action, start, None, None, None, dt, out=out)
@@ -213,17 +211,12 @@ def call_overhead() -> Case:
 
 def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
     """A map, forward and backward with all start gradients, beside the same formulas in torch operations."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(batch, HORIZON, DOF), (batch, DOF), (batch, DOF), (batch, DOF)]
-    leaves = [torch.randn(*shape, generator=generator).requires_grad_() for shape in shapes]
-    rows = kernel.output_horizon(HORIZON)
-    upstream = [torch.randn(batch, rows, DOF, generator=generator) for _ in range(4)]
-    doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    leaves = [
+        random(batch, HORIZON, DOF).requires_grad_(),
+        *(random(batch, DOF, seed=k).requires_grad_() for k in (1, 2, 3)),
+    ]
+    upstream = [random(batch, kernel.output_horizon(HORIZON), DOF, seed=k) for k in range(4)]
     dt = torch.full((1, 1, 1), DT)
-
-    def gradients(step: Callable[..., Sequence[Tensor]], inputs: list[Tensor]) -> tuple[Tensor, ...]:
-        outputs = step(*inputs)
-        return (*outputs, *torch.autograd.grad(outputs, inputs, [g.to(inputs[0].dtype) for g in upstream]))
 
     def in_torch(*inputs: Tensor) -> Sequence[Tensor]:
         if name == "clique":
@@ -234,14 +227,12 @@ def against_torch(name: str, kernel: ControlMap, batch: int) -> Case:
             return reference.acceleration(*inputs, dt, kernel.step.keywords["integrator"])
         return getattr(reference, name)(*inputs, dt)
 
-    expected = gradients(lambda *inputs: kernel.step(*inputs, dt=DT, backend="reference"), doubles)
-    mine = Contender(
-        "ours", lambda: gradients(lambda *inputs: kernel.step(*inputs, dt=DT), leaves), is_close_to(*expected)
-    )
+    expected = exactly(functools.partial(kernel.step, dt=DT, backend="reference"), leaves, upstream)
+    step = functools.partial(kernel.step, dt=DT)
+    mine = Contender("ours", lambda: gradients(step, leaves, upstream), is_close_to(*expected))
     # In float32 the peer's own rounding grows with the order of the derivative.
-    peer = Contender(
-        "the same in torch operations", lambda: gradients(in_torch, leaves), is_close_to(*expected, limit=1e-3)
-    )
+    close = is_close_to(*expected, limit=1e-3)
+    peer = Contender("the same in torch operations", lambda: gradients(in_torch, leaves, upstream), close)
     return Case(f"{name}, forward + backward", batch, HORIZON, DOF, mine, (peer,), copies(batch, count=2))
 
 
@@ -251,8 +242,7 @@ def any_dof(name: str, dof: int) -> Case:
     action = random(batch, HORIZON, dof).requires_grad_()
     start = random(batch, dof)
     upstream = [random(batch, HORIZON, dof) for _ in range(4)]
-    doubles = action.detach().double().requires_grad_(), start.double(), [gradient.double() for gradient in upstream]
-    expected = vjp_by_grad(lambda u, p: kernel.step(u, p, dt=DT, backend="reference"), *doubles)
+    expected = exactly(lambda u: kernel.step(u, start.double(), dt=DT, backend="reference"), [action], upstream)
     run = functools.partial(vjp_by_grad, lambda u, p: kernel.step(u, p, dt=DT), action, start, upstream)
     mine = Contender("ours", run, is_close_to(*expected))
     return Case(f"{name}, {dof} joints", batch, HORIZON, dof, mine, limit=copies(batch, count=2, dof=dof))

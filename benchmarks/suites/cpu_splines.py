@@ -10,7 +10,7 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import SplineForm, bspline_step
 
-from ..checks import is_close_to, random
+from ..checks import exactly, gradients, is_close_to, random
 from ..copies import copies_of
 from ..registry import Case, Contender, suite
 
@@ -22,6 +22,7 @@ MATRIX_TARGET = 6.0
 COPY_TARGET = 0.6
 
 Step = Callable[..., Sequence[Tensor]]
+IN_DOUBLE = functools.partial(bspline_step, dt=DT, backend="reference")
 
 
 @functools.cache
@@ -54,14 +55,10 @@ def forward_and_backward(batch: int) -> Case:
     leaves = [random(batch, POINTS, DOF).requires_grad_(), *(random(batch, DOF).requires_grad_() for _ in range(STATE))]
     upstream = [random(batch, ROWS, DOF) for _ in range(4)]
 
-    exact = expected(leaves, upstream)
+    exact = exactly(IN_DOUBLE, leaves, upstream)
 
     def contender(name: str, step: Step, limit: float = 5e-6) -> Contender:
-        def run() -> tuple[Tensor, ...]:
-            outputs = step(*leaves)
-            return (*outputs, *torch.autograd.grad(outputs, leaves, upstream))
-
-        return Contender(name, run, is_close_to(*exact, limit=limit))
+        return Contender(name, lambda: gradients(step, leaves, upstream), is_close_to(*exact, limit=limit))
 
     # In float32 the products cancel: their own rounding grows with the order of the derivative.
     peer = contender("matrix form", matrix_form, limit=1e-3)
@@ -77,13 +74,6 @@ def forward_and_backward(batch: int) -> Case:
     )
 
 
-def expected(leaves: Sequence[Tensor], upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What float64 arithmetic makes of the same numbers."""
-    doubles = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    outputs = bspline_step(*doubles, dt=DT, backend="reference")
-    return (*outputs, *torch.autograd.grad(outputs, doubles, [gradient.double() for gradient in upstream]))
-
-
 def reused_buffers(batch: int) -> Case:
     """The loops alone, into memory of the caller."""
     from traj_integrator_ros.kernels import native
@@ -92,22 +82,22 @@ def reused_buffers(batch: int) -> Case:
     upstream = [random(batch, ROWS, DOF) for _ in range(4)]
     dt = torch.full((1, 1), DT, dtype=torch.float64)
     out = [torch.empty(batch, ROWS, DOF) for _ in range(4)]
-    gradients = [torch.empty_like(leaf) for leaf in leaves]
-    into = (*gradients, *[None] * 5)
+    own = [torch.empty_like(leaf) for leaf in leaves]
+    into = (*own, *[None] * 5)
     needs = [gradient is not None for gradient in into]
     sizes = {"start_rows": batch, "goal_rows": -1, "action_horizon": POINTS}
 
     def run() -> tuple[Tensor, ...]:
         native.bspline_forward(*leaves, *[None] * 7, dt, form=FORM, out=out)
         native.bspline_vjp(*upstream, None, None, dt, **sizes, needs=needs, form=FORM, out=into)
-        return (*out, *gradients)
+        return (*out, *own)
 
     return Case(
         "B-spline, both ways, reused buffers",
         batch,
         POINTS,
         DOF,
-        Contender("ours", run, is_close_to(*expected(leaves, upstream))),
+        Contender("ours", run, is_close_to(*exactly(IN_DOUBLE, leaves, upstream))),
         limit=copies(batch),
         targets={"limit": COPY_TARGET},
     )

@@ -17,7 +17,7 @@ from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import build_fd_matrix, build_start_state_mask
 
-from ..checks import is_close_to, random
+from ..checks import exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
 from .scaling import copy_of
 
@@ -129,15 +129,13 @@ class Buffers:
     def through_autograd(self) -> list[Tensor]:
         """The same as a user calls it: the public function and `torch.autograd.grad`, in fresh memory."""
         action = self.action.requires_grad_()
-        outputs = self.kernel.step(action, self.start, dt=DT)
-        return [*outputs, *torch.autograd.grad(outputs, action, self.upstream)]
+        return gradients(lambda u: self.kernel.step(u, self.start, dt=DT), [action], self.upstream)
 
     def expected(self) -> list[Tensor]:
         """What float64 arithmetic on the CPU makes of the first trajectories."""
-        action = self.action[:CHECKED].cpu().double().requires_grad_()
-        outputs = self.kernel.step(action, self.start.cpu().double(), dt=DT, backend="reference")
-        gradients = [gradient[:CHECKED].cpu().double() for gradient in self.upstream]
-        return [*(x.detach() for x in outputs), *torch.autograd.grad(outputs, action, gradients)]
+        start = self.start.cpu().double()
+        first = [values[:CHECKED] for values in (self.action, *self.upstream)]
+        return exactly(lambda u: self.kernel.step(u, start, dt=DT, backend="reference"), first[:1], first[1:])
 
 
 def first_close_to(expected: Sequence[Tensor], limit: float = 5e-6) -> Callable[[Sequence[Tensor]], None]:
@@ -164,9 +162,7 @@ def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) ->
     """Integration and vjp; the first engine is ours."""
     actions, start = random(batch, HORIZON, DOF), random(1, DOF)
     upstream = random(4, batch, HORIZON, DOF)
-    leaf = actions.double().requires_grad_()
-    outputs = clique_step(leaf, start.double(), dt=DT, backend="reference")
-    expected = [*outputs, *torch.autograd.grad(outputs, leaf, list(upstream.double()))]
+    expected = exactly(lambda u: clique_step(u, start.double(), dt=DT, backend="reference"), [actions], list(upstream))
     state, given = StartState(start.numpy()), UpstreamGradient(*upstream.numpy())
 
     def contender(name: str, engine: TrajectoryIntegrator) -> Contender:
@@ -241,15 +237,12 @@ def against_peers(elements: int) -> Case:
     batch = elements // (HORIZON * DOF)
     action, start = random(batch, HORIZON, DOF, device=DEVICE).requires_grad_(), random(1, DOF, device=DEVICE)
     upstream = [random(batch, HORIZON, DOF, seed=k, device=DEVICE) for k in range(4)]
-    leaf = action[:CHECKED].detach().cpu().double().requires_grad_()
-    outputs = clique_step(leaf, start.cpu().double(), dt=DT, backend="reference")
-    expected = [*outputs, *torch.autograd.grad(outputs, leaf, [g[:CHECKED].cpu().double() for g in upstream])]
+    first = [values[:CHECKED] for values in (action, *upstream)]
+    origin = start.cpu().double()
+    expected = exactly(lambda u: clique_step(u, origin, dt=DT, backend="reference"), first[:1], first[1:])
 
     def contender(name: str, step: Step, limit: float) -> Contender:
-        def run() -> tuple[Tensor, ...]:
-            outputs = step(action, start)
-            return (*outputs, *torch.autograd.grad(outputs, action, upstream))
-
+        run = functools.partial(gradients, lambda u: step(u, start), [action], upstream)
         return Contender(name, run, first_close_to(expected, limit))
 
     # In float32 the peers' own rounding grows with the order of the derivative.

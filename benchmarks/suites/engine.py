@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import Backend, clique_step, default_backend
 
-from ..checks import is_close_to, random
+from ..checks import exactly, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
 
 HORIZON, DOF, DT = 32, 7, 0.02
@@ -35,9 +36,8 @@ def both_ways(batch: int) -> Iterator[Case]:
     ours = make_engine()
     action, start = random(batch, HORIZON, DOF), random(1, DOF)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-    leaves = [action.double().requires_grad_(), start.double().requires_grad_()]
-    outputs = clique_step(leaves[0], leaves[1], dt=DT, backend="reference")
-    gradients = torch.autograd.grad(outputs, leaves, [gradient.double() for gradient in upstream])
+    expected = exactly(partial(clique_step, dt=DT, backend="reference"), [action, start], upstream)
+    outputs, gradients = expected[:4], expected[4:]
 
     actions, state = action.numpy(), StartState(start.numpy())
     given = UpstreamGradient(*(gradient.numpy() for gradient in upstream))

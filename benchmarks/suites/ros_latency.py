@@ -19,6 +19,7 @@ import torch
 from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
 from traj_integrator_ros.kernels.costs.composition import cost_of
 
+from ..checks import exactly
 from ..receding_plan import RecedingPlan
 from ..registry import Case, Contender, suite
 
@@ -122,17 +123,13 @@ def gradients(processes: Processes, transport: str, rounds: int) -> Case:
     """One vector-Jacobian product over the service."""
     client = processes.client
     generator = np.random.default_rng(0)
-    upstream = [generator.standard_normal((1, HORIZON, DOF)) for _ in range(4)]
+    upstream = [generator.standard_normal((1, HORIZON, DOF)).astype(np.float32) for _ in range(4)]
     client.prepare_gradient((1, HORIZON), upstream)
-    action = torch.zeros(1, HORIZON, DOF, dtype=torch.float64, requires_grad=True)
-    outputs = clique_step(action, torch.zeros(1, DOF, dtype=torch.float64), dt=DT, backend="reference")
-    expected = torch.autograd.grad(outputs, action, [torch.from_numpy(u.astype(np.float32)).double() for u in upstream])
-    ours = Contender(
-        "ours",
-        lambda: [client.gradient()],
-        is_close_to([g.numpy() for g in expected]),
-        partial(client.call_latency, "compute_gradient"),
-    )
+    step = partial(clique_step, dt=DT, backend="reference")
+    zeros = torch.zeros(1, HORIZON, DOF), torch.zeros(1, DOF)
+    *_, gradient, _ = exactly(step, zeros, list(map(torch.from_numpy, upstream)))
+    clock = partial(client.call_latency, "compute_gradient")
+    ours = Contender("ours", lambda: [client.gradient()], is_close_to([gradient.numpy()]), clock)
     return service_case(processes, "compute_gradient", transport, ours, rounds)
 
 

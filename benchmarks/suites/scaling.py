@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
-from traj_integrator_ros.kernels import MAPS, ControlMap
+from traj_integrator_ros.kernels import MAPS
 
-from ..checks import is_close_to
+from ..checks import exactly, is_close_to
 from ..fit import annotate
 from ..memory import DT, Shape, make_engine, measure_peaks
 from ..registry import Case, Contender, MemoryUse, suite
@@ -85,7 +84,10 @@ def on_cpu(shape: Shape, peak: int | None) -> Case:
         gradient = engine.vjp_arrays(start, given, batch=batch, action_horizon=horizon, control_space=space)
         return (*outputs, gradient.action)
 
-    close = is_close_to(*first_results(MAPS[name], actions[:CHECKED], [gradient[:CHECKED] for gradient in upstream]))
+    first = [torch.from_numpy(values[:CHECKED]) for values in (actions, *upstream)]
+    origin = torch.zeros(1, dof, dtype=torch.float64)
+    step = MAPS[name].step
+    close = is_close_to(*exactly(lambda u: step(u, origin, dt=DT, backend="reference"), first[:1], first[1:]))
     return Case(
         name,
         batch,
@@ -95,15 +97,6 @@ def on_cpu(shape: Shape, peak: int | None) -> Case:
         limit=copy_of(floor_bytes(*shape), "cpu"),
         memory=None if peak is None else MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST),
     )
-
-
-def first_results(kernel: ControlMap, actions: np.ndarray, upstream: list[np.ndarray]) -> list[Tensor]:
-    """What float64 arithmetic makes of the first trajectories: the outputs and the gradient of the action."""
-    action = torch.from_numpy(actions).double().requires_grad_()
-    start = action.new_zeros(1, action.shape[2])
-    outputs = kernel.step(action, start, dt=DT, backend="reference")
-    gradients = [torch.from_numpy(gradient).double() for gradient in upstream]
-    return [*outputs, *torch.autograd.grad(outputs, action, gradients)]
 
 
 def copy_of(moved_bytes: int, device: str) -> Contender:

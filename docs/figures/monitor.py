@@ -31,7 +31,7 @@ def main() -> None:
         watch = _Watch(session, None)
         send_bad = bad_sequences(session)
         for step in range(int(SECONDS / REFRESH_S)):
-            session.spin_for(REFRESH_S)
+            session.spin(REFRESH_S)
             view = watch.group()
             if step in (20, 30, 40):
                 send_bad()

@@ -13,8 +13,8 @@ import numpy as np
 from .core import ActionFields, Message, Positions, Refusal
 from .invariants import failures
 from .model import Models
-from .plans import Bounds, Course, Ramp, Way
-from .policies import POSITION, VELOCITY, Form, TimeIndexed
+from .plans import Bounds, Course, Way
+from .policies import POSITION, VELOCITY, ConstantVelocity, Form, TimeIndexed
 from .scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Link, Scene, Sending
 from .simulation import SECOND, STOP, Run, Step, simulate
 
@@ -234,7 +234,7 @@ def noisy_actions() -> Case:
 
 def fast_with_lag() -> Case:
     """A robot that lags by 60 ms, at 2 rad/s, from rest."""
-    scene = along(1.9, seconds=2.0, form=Form(POSITION, 0.02, 30, False), unclocked=True)
+    scene = streaming_velocity(1.9, seconds=2.0, rate=20, form=Form(POSITION, 0.02, 30, False))
     scene = replace(scene, lag=0.06, bounds=LIMITS.times(1.25, 1.5, 2.0))
 
     def check(run: Run) -> list[str]:
@@ -336,7 +336,7 @@ def quiet(end: float, *, complete: bool = True) -> Scene:
         start=np.zeros(1), lag=0.0, droop=np.zeros(1), noise=0.0, quantization=0.0, disturbances=(), to_controller=link,
         from_joints=link, from_controller=link, joint_rate=500, state_rate=250, state_is_next=False, hard=True,
         from_desired=False, lead_time=0.02, sending=sending, form=form,
-        policy=lambda chance: _Silent(form, np.ones(1), chance),
+        policy=lambda chance: ConstantVelocity(form, np.ones(1), chance, np.zeros(1), [(0.0, np.inf)]),
     )  # fmt: skip
 
 
@@ -358,56 +358,27 @@ def streaming(
     return replace(quiet(0.1), sending=sending, form=form, policy=policy)
 
 
-def along(speed: float, seconds: float, *, form: Form | None = None, pause=None, unclocked: bool = False) -> Scene:
+def along(speed: float, seconds: float, *, form: Form | None = None, pause=None) -> Scene:
     """A policy that goes on at one speed once it has got there; 20 Hz."""
     bounds = replace_speed(speed)
     far = speed * seconds * 1.5
-    if unclocked:
-        return replace(_from_measured(speed, form, seconds))
     course = Course([Way(FIRST_S, np.zeros((3, 1)), np.array([far]), bounds)])
     return streaming(course, form or Form(POSITION, 0.02, 40, True), rate=20, seconds=seconds, pause=pause)
 
 
-def streaming_velocity(speed: float, seconds: float, *, horizon: int = 10, rate: float = 50, pauses: int = 0) -> Scene:
+def streaming_velocity(
+    speed: float, seconds: float, *, horizon: int = 10, rate: float = 50, pauses: int = 0, form: Form | None = None
+) -> Scene:
     """Velocities from a teleoperator, all the same; with pauses of 0.3 s in between."""
-    form = Form(VELOCITY, 0.02, horizon, stamped=False)
+    form = form or Form(VELOCITY, 0.02, horizon, stamped=False)
     sending = Sending(rate, 0.0, (0.001, 0.002), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + seconds)
     begins = [FIRST_S + k * seconds / pauses for k in range(1, pauses)]
     gaps = [(begin, begin + 0.3) for begin in begins]
 
-    def policy(chance: np.random.Generator) -> _Constant:
-        return _Constant(form, np.ones(1), chance, np.array([speed]), gaps)
+    def policy(chance: np.random.Generator) -> ConstantVelocity:
+        return ConstantVelocity(form, np.ones(1), chance, np.array([speed]), gaps)
 
     return replace(quiet(0.1), sending=sending, form=form, policy=policy)
-
-
-def _from_measured(speed: float, form: Form, seconds: float) -> Scene:
-    sending = Sending(20, 0.0, (0.001, 0.002), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + seconds)
-
-    def policy(chance: np.random.Generator) -> _Constant:
-        return _Constant(form, np.ones(1), chance, np.array([speed]), [])
-
-    return replace(quiet(0.1), sending=sending, form=form, policy=policy)
-
-
-class _Constant(TimeIndexed):
-    """Constant velocity from what is measured, with gaps."""
-
-    def __init__(self, form, direction, random, velocity, gaps) -> None:
-        super().__init__(form, direction, random, Ramp(0.0, np.zeros(1), velocity), None, np.inf, [])
-        self._velocity, self._gaps = velocity, gaps
-
-    def motion(self, now: float, measured: np.ndarray) -> Ramp | None:
-        if any(begin <= now < end for begin, end in self._gaps):
-            return None
-        return Ramp(now, measured[0], self._velocity)
-
-
-class _Silent(_Constant):
-    """Says nothing."""
-
-    def __init__(self, form, direction, random) -> None:
-        super().__init__(form, direction, random, np.zeros(1), [(0.0, np.inf)])
 
 
 def replace_speed(speed: float) -> Bounds:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import yaml
 
+from ..settings import setting
 from .core import Refusal
 from .invariants import Failure, failures
 from .model import FOLDER, ModelsAbsent, load_models
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
         print(f"soak: {absent}; the streams cannot be judged without it (--models DIR)", file=sys.stderr)
         return EXIT_IMPOSSIBLE
     kind = kind_of(options)
-    parameters = dict(_setting(text) for text in options.set)
+    parameters = dict(options.set)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     tasks = [Task(seed, kind, options.plain or not seed % _PLAIN_EVERY, parameters, options.models) for seed in seeds]
     command = _reproduction(options)
@@ -152,7 +152,7 @@ def _reproduction(options: argparse.Namespace) -> str:
         parts.append(f"--lag {options.lag:g}")
     if options.limits != "both":
         parts.append(f"--limits {options.limits}")
-    return " ".join([*parts, *(f"--set {text}" for text in options.set)])
+    return " ".join([*parts, *(f"--set {name}:={value}" for name, value in options.set)])
 
 
 _TRANSPORT_MS, _LAG_MS = (0.5, 10.0), 40.0
@@ -177,15 +177,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("--lag", type=float, default=_LAG_MS, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
     add("--plain", action="store_true", help="the controller's model itself in every cycle of every seed; slow")
     add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
-    add("--set", action="append", default=[], metavar="NAME:=VALUE", help="a parameter of the node; may be repeated")
+    add("--set", type=setting, action="append", default=[], metavar="NAME:=VALUE",
+        help="a parameter of the node; may be repeated")  # fmt: skip
     add("--models", type=Path, default=FOLDER, metavar="DIR", help="with jtc.py and plant.py (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if wrong := [text for text in options.set if ":=" not in text]:
-        parser.error(f"argument --set: expected NAME:=VALUE, got {wrong[0]!r}")
-    return options
-
-
-def _setting(text: str) -> tuple[str, object]:
-    name, _, value = text.partition(":=")
-    return name, yaml.safe_load(value)
-
+    return parser.parse_args(arguments)

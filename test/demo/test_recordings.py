@@ -170,7 +170,7 @@ class TestRobotTrajectory:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("[1, 2]", "expected joint_trajectory with joint_names and points"),
+            ("[1, 2]", "expected one joint_trajectory with joint_names and points"),
             ("joint_trajectory: 3", "expected joint_trajectory with joint_names and points"),
             ("joint_names: [a]\npoints: [{positions: [1]}]", "expected time_from_start"),
             (
@@ -184,6 +184,7 @@ class TestRobotTrajectory:
                 "expected every joint once, got a twice",
             ),
             ("a: [", "not a YAML file"),
+            ("joint_names: [a]\n---\njoint_names: [a]", "expected one joint_trajectory with"),
         ],
     )
     def test_what_is_no_trajectory_is_named_in_one_line(self, tmp_path, content, message):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from documentation_pages import ROOT, section, table
 
 from traj_integrator_ros.handling.parameter_table import PARAMETERS, ParameterSpec
 from traj_integrator_ros.handling.rejection import RejectionReason
+
+if TYPE_CHECKING:
+    from traj_integrator_ros.traffic.participant import Participant
 
 NODE_PAGE = ROOT / "docs" / "node.md"
 NODE = "/traj_integrator"
@@ -58,41 +61,27 @@ def test_every_reason_for_a_rejection_is_explained() -> None:
 
 
 @pytest.fixture(scope="module")
-def observer(panda_node: None) -> Iterator[object]:
-    """A node that looks at the one for the Panda."""
-    rclpy = pytest.importorskip("rclpy", reason="rclpy cannot be imported")
-    from rclpy.context import Context
-    from rclpy.executors import SingleThreadedExecutor
+def observer(panda_node: None) -> Iterator[Participant]:
+    """A participant that looks at the node for the Panda."""
+    pytest.importorskip("rclpy", reason="rclpy cannot be imported")
+    from traj_integrator_ros.traffic.participant import Participant
 
-    context = Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node("observer", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    node.wait_until = lambda condition, what: _wait(executor, condition, what)
-    yield node
-    executor.shutdown()
-    node.destroy_node()
-    context.try_shutdown()
-
-
-def _wait(executor: object, condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S:g} s"
-        executor.spin_once(timeout_sec=0.05)
+    participant = Participant(name="observer")
+    yield participant
+    participant.close()
 
 
 @pytest.mark.ros
-def test_topics_and_services_are_those_of_the_table(observer: object) -> None:
+def test_topics_and_services_are_those_of_the_table(observer: Participant) -> None:
     def offered() -> dict[tuple[str, str], str]:
+        node = observer.node
         entities = {
-            "in": observer.get_subscriber_names_and_types_by_node,
-            "out": observer.get_publisher_names_and_types_by_node,
-            "service": observer.get_service_names_and_types_by_node,
+            "in": node.get_subscriber_names_and_types_by_node,
+            "out": node.get_publisher_names_and_types_by_node,
+            "service": node.get_service_names_and_types_by_node,
         }
         # Before the node is discovered, this raises or is empty.
-        names = [name for name, _ in observer.get_node_names_and_namespaces()]
+        names = [name for name, _ in node.get_node_names_and_namespaces()]
         if NODE.strip("/") not in names:
             return {}
         return {(name, kind): types[0] for kind, find in entities.items() for name, types in find(NODE.strip("/"), "/")}
@@ -100,7 +89,7 @@ def test_topics_and_services_are_those_of_the_table(observer: object) -> None:
     rows = table(NODE_PAGE, "Topics and services")
     offers = _installed(rows)
     expected = {(_full_name(name), kind): _full_type(type_name, kind) for name, type_name, kind, *_ in offers}
-    observer.wait_until(lambda: expected.items() <= offered().items(), f"{expected} in {offered()}")
+    observer.wait_for(lambda: expected.items() <= offered().items(), f"{expected} in {offered()}", WITHIN_S)
     ours, others = ("traj_integrator_interfaces",), ("trajectory", "sensor", "std", "diagnostic", "control")
     packages = ours + tuple(f"{name}_msgs" for name in others)
     own = {key: value for key, value in offered().items() if value.split("/")[0] in packages}
@@ -108,10 +97,7 @@ def test_topics_and_services_are_those_of_the_table(observer: object) -> None:
 
 
 @pytest.mark.ros
-def test_qualities_of_service_are_those_of_the_table(observer: object) -> None:
-    from rcl_interfaces.srv import GetParameters
-    from rclpy.parameter import parameter_value_to_python
-
+def test_qualities_of_service_are_those_of_the_table(observer: Participant) -> None:
     rows, topics = table(NODE_PAGE, "Quality of service"), table(NODE_PAGE, "Topics and services")
     names, expected = [], []
     absent = {row[0] for row in topics if row not in _installed(topics)}
@@ -122,21 +108,16 @@ def test_qualities_of_service_are_those_of_the_table(observer: object) -> None:
         for policy, value in (("reliability", reliability), ("durability", durability), ("depth", int(depth))):
             names.append(f"qos_overrides.{_full_name(topic)}.{entity}.{policy}")
             expected.append(value.replace(" ", "_") if isinstance(value, str) else value)
-    client = observer.create_client(GetParameters, f"{NODE}/get_parameters")
-    observer.wait_until(client.service_is_ready, "parameter service")
-    future = client.call_async(GetParameters.Request(names=names))
-    observer.wait_until(future.done, "parameters")
-    found = [parameter_value_to_python(value) for value in future.result().values]
-    assert dict(zip(names, found, strict=True)) == dict(zip(names, expected, strict=True))
+    assert observer.parameters(names) == dict(zip(names, expected, strict=True))
 
 
 @pytest.mark.ros
-def test_the_diagnostics_have_the_keys_of_the_table(observer: object) -> None:
+def test_the_diagnostics_have_the_keys_of_the_table(observer: Participant) -> None:
     from diagnostic_msgs.msg import DiagnosticArray
 
     received: list[DiagnosticArray] = []
-    observer.create_subscription(DiagnosticArray, "/diagnostics", received.append, 10)
-    observer.wait_until(lambda: received, "a message on /diagnostics")
+    observer.subscribe(DiagnosticArray, "/diagnostics", received.append)
+    observer.wait_for(lambda: received, "a message on /diagnostics", WITHIN_S)
     (status,) = received[-1].status
     keys = [entry.key for entry in status.values if "." not in entry.key]
     rows = table(NODE_PAGE, "Diagnostics")

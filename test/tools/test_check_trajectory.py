@@ -131,37 +131,34 @@ def test_wrong_usage_is_one_line_and_2(
 
 @pytest.mark.ros
 def test_a_topic_is_checked_against_the_robot_as_its_topics_tell(tmp_path: Path) -> None:
-    import rclpy
-    from rclpy.context import Context
     from rclpy.qos import DurabilityPolicy, QoSProfile
     from sensor_msgs.msg import JointState
     from std_msgs.msg import String
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+    from traj_integrator_ros.tools.ros_session import ros_session
+
     check = ("check_trajectory", "--topic", "/plan", "--robot", "/arm/joint_states", "--count", "1", "--timeout", "30")
     plot = ("plot_trajectory", "--topic", "/plan", "--out", "plan.svg", "--timeout", "30")
     options = {"env": environment(), "cwd": tmp_path, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen(command(*arguments), **options) for arguments in (check, plot)]
-    context = Context()
-    rclpy.init(context=context)
-    node = rclpy.create_node("planner_of_a_test", context=context)
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    description = node.create_publisher(String, "robot_description", latched)
-    description.publish(String(data='<robot><joint name="arm_a" type="prismatic"/></robot>'))
-    plans = node.create_publisher(JointTrajectory, "/plan", 10)
-    states = node.create_publisher(JointState, "/arm/joint_states", 10)
     plan = JointTrajectory(joint_names=JOINTS)
     plan.points = [JointTrajectoryPoint(positions=[0.5, 0.0], velocities=[0.2, 0.3])]
-    deadline, heard = time.monotonic() + 60, 0
-    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
-        states.publish(JointState(name=["arm_b", "arm_a"], position=[0.0, 0.1]))
-        heard += states.get_subscription_count() > 0 and plans.get_subscription_count() > 0
-        if heard > 20:  # the robot has been heard for a second
-            plans.publish(plan)
-        time.sleep(0.05)
-    output = processes[0].communicate(timeout=10)[0]
-    node.destroy_node()
-    context.try_shutdown()
+    state = JointState(name=["arm_b", "arm_a"], position=[0.0, 0.1])
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    with ros_session("planner_of_a_test", []) as session:
+        description = session.node.create_publisher(String, "robot_description", latched)
+        description.publish(String(data='<robot><joint name="arm_a" type="prismatic"/></robot>'))
+        plans = session.node.create_publisher(JointTrajectory, "/plan", 10)
+        states = session.node.create_publisher(JointState, "/arm/joint_states", 10)
+        deadline, heard = time.monotonic() + 60, 0
+        while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+            states.publish(state)
+            heard += states.get_subscription_count() > 0 and plans.get_subscription_count() > 0
+            if heard > 20:  # the robot has been heard for a second
+                plans.publish(plan)
+            time.sleep(0.05)
+        output = processes[0].communicate(timeout=10)[0]
     assert [process.wait(10) for process in processes] == [1, 0]
     assert "start: start of arm_a at point 0: expected 0.1 (the robot) within 0.1, got 0.5" in output
     assert "got 0.2 m/s" in output and "got 0.3 rad/s" in output

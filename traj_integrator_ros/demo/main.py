@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from ..motions.extras import require
 from ..motions.samples import RecordingError
-from ..tools.command_line import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE, told_error
+from ..tools.command_line import (
+    EXIT_FAILED,
+    ToolFailure,
+    ToolParser,
+    UserError,
+    number,
+    run_tool,
+    split_ros_arguments,
+)
 from ..tools.progress import make_progress
 from .motion import Motion, cut
 from .recordings import load_recording
@@ -26,6 +33,11 @@ MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
 PLAY_AT_LEAST = 8.0
 """Motions shorter than this [s] are played several times, but never longer than requested."""
+NAME = "demo"
+EXAMPLES = (
+    (NAME, "a Panda motion planned on the spot"),
+    (f"{NAME} recording.db3 --out build/demo", "a recording of joint states"),
+)
 REPORT, TRAJECTORIES, OPTIMIZER, GOAL = "report.json", "trajectories.png", "optimizer.png", "goal.png"
 
 
@@ -36,47 +48,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     130: interrupted; 143: terminated.
     """
     begin = time.monotonic()
-    options, ros_arguments = _parse(list(sys.argv[1:] if arguments is None else arguments))
-    try:
-        motion = _motion(options)
-    except RecordingError as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    signal.signal(signal.SIGTERM, _on_sigterm)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
-    try:
-        from .prepare import prepare
-
-        prepared = prepare(motion)
-        if options.write_node_params is not None:
-            _write_node_parameters(options, prepared, options.write_node_params)
-            return 0
-        if options.write_motion is not None:
-            return _write_motion(motion, options.write_motion)
-        return _run(options, ros_arguments, prepared, begin)
-    except KeyboardInterrupt:
-        print("\ndemo: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except _Terminated:
-        return EXIT_TERMINATED
-    except OSError as error:
-        print(f"demo: {told_error(error)}", file=sys.stderr)
-        return EXIT_FAILED
+    own, ros_arguments = split_ros_arguments(arguments)
+    options = _parse(own)
+    return run_tool(NAME, lambda: _main(options, ros_arguments, begin))
 
 
-class _Terminated(BaseException):
-    """SIGTERM arrived: unwind, so that the node is stopped."""
+def _main(options: argparse.Namespace, ros_arguments: list[str], begin: float) -> int:
+    motion = _motion(options)
+    from .prepare import prepare
+
+    prepared = prepare(motion)
+    if options.write_node_params is not None:
+        _write_node_parameters(options, prepared, options.write_node_params)
+        return 0
+    if options.write_motion is not None:
+        return _write_motion(motion, options.write_motion)
+    return _run(options, ros_arguments, prepared, begin)
 
 
-def _on_sigterm(number: int, frame: object) -> None:
-    raise _Terminated
-
-
-def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
-        prog="demo",
-        description="Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
-        epilog="Arguments after --ros-args go to ROS 2, for example a namespace.",
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
+        EXAMPLES,
+        uses_ros=True,
     )
     parser.add_argument("recording", nargs="?", type=Path, metavar="PATH", help="the same as --data PATH")
     parser.add_argument(
@@ -88,7 +83,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument("--topic", help="JointState topic of a bag (default: /joint_states, or the only one)")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: %(default)s")
-    parser.add_argument("--seconds", type=_positive, metavar="S", help="use the first S seconds of the motion only")
+    parser.add_argument("--seconds", type=_seconds, metavar="S", help="use the first S seconds of the motion only")
     parser.add_argument(
         "--batch", type=_batch, default=32, metavar="B", help="candidates in a sequence (default: %(default)s)"
     )
@@ -110,20 +105,15 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="FILE",
         help="write the motion as a table (.csv) or as a bag (a folder, no suffix), and end",
     )
-    split = arguments.index("--ros-args") if "--ros-args" in arguments else len(arguments)
-    options = parser.parse_args(arguments[:split])
+    options = parser.parse_args(arguments)
     if options.recording is not None and options.data is not None:
         parser.error("give the recording once, as PATH or as --data PATH")
     options.data = options.data or options.recording
-    return options, arguments[split:]
+    return options
 
 
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 1 <= value < float("inf"):
+def _seconds(text: str) -> float:
+    if (value := number(text)) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1 s, got {text!r}")
     return value
 
@@ -155,14 +145,12 @@ def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path
 
 
 def _write_motion(motion: Motion, path: Path) -> int:
-    from ..tools.command_line import UserError
     from .recording_files import write_motion
 
     try:
         write_motion(motion, path)
     except (RecordingError, UserError) as error:
-        print(f"demo: --write-motion: {str(error).removeprefix('--out: ')}", file=sys.stderr)
-        return EXIT_USAGE
+        raise UserError(f"--write-motion: {str(error).removeprefix('--out: ')}") from None
     print(f"written: {path}: {motion.duration:.1f} s, {motion.dof} joints, {motion.samples} samples")
     return 0
 
@@ -182,18 +170,16 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
     try:
         transport = prepare_transport(options.batch, MAX_HORIZON, len(prepared.recording.joint_names))
     except ValueError as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        raise UserError(str(error)) from None
     if transport.is_short:
         print(f"demo: {transport.reason}", file=sys.stderr)
     _tell_source(prepared)
     recordings = write_recordings(prepared.recording, options.out)
     try:
         # The environment must be complete before the middleware is loaded.
-        from .session import SessionError, run_session
+        from .session import run_session
     except ImportError as error:
-        print(f"demo: ROS 2 and the messages of traj_integrator_interfaces are needed: {error}", file=sys.stderr)
-        return EXIT_FAILED
+        raise ToolFailure(f"ROS 2 and the messages of traj_integrator_interfaces are needed: {error}") from None
 
     node = None
     play_at_least = min(PLAY_AT_LEAST, options.seconds or PLAY_AT_LEAST)
@@ -205,23 +191,18 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
                 _write_node_parameters(options, prepared, parameters)
                 node = NodeProcess(options.out, parameters)
             outcome = run_session(prepared, options.batch, play_at_least, ros_arguments, node, progress)
-        except (SessionError, ProcessEnded) as error:
-            failure: Exception | None = error
-        else:
-            failure = None
+        except ProcessEnded as error:  # with the last lines of its log
+            print(f"{NAME}: {error}", file=sys.stderr)
+            return EXIT_FAILED
         finally:
             code = node.stop().code if node is not None else 0
-        if failure is None:
-            progress.stage("Drawing")
-            from .draw_optimizer import draw_goal, draw_optimizer
-            from .draw_trajectories import draw_trajectories
+        progress.stage("Drawing")
+        from .draw_optimizer import draw_goal, draw_optimizer
+        from .draw_trajectories import draw_trajectories
 
-            draw_trajectories(outcome, options.out / TRAJECTORIES)
-            draw_optimizer(outcome.optimized, options.out / OPTIMIZER)
-            draw_goal(outcome.optimized, options.out / GOAL)
-    if failure is not None:
-        print(f"demo: {failure}", file=sys.stderr)
-        return EXIT_FAILED
+        draw_trajectories(outcome, options.out / TRAJECTORIES)
+        draw_optimizer(outcome.optimized, options.out / OPTIMIZER)
+        draw_goal(outcome.optimized, options.out / GOAL)
     return _conclude(outcome, code, options.out, recordings, time.monotonic() - begin)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..execution.points import Points, motion_of_points
+
 UNIFORM_TOLERANCE = 0.01
 """Steps that differ from their mean by less than this share of it count as uniform."""
 
@@ -105,21 +107,13 @@ def resample(motion: Motion, step: float) -> Motion:
     """
     count = int(np.floor(motion.duration / step + 1e-9)) + 1
     time = np.arange(count) * step
-    left = np.clip(np.searchsorted(motion.time, time, side="right") - 1, 0, motion.samples - 2)
-    width = (motion.time[left + 1] - motion.time[left])[:, None]
-    s = (time - motion.time[left])[:, None] / width
-    p0, p1 = motion.position[left], motion.position[left + 1]
-    m0, m1 = motion.velocity[left] * width, motion.velocity[left + 1] * width
-    # p(s) = p0 + m0 s + c2 s² + c3 s³ on each interval, s in [0, 1]
-    c2, c3 = 3 * (p1 - p0) - 2 * m0 - m1, 2 * (p0 - p1) + m0 + m1
-    return dataclasses.replace(
-        motion,
-        time=time,
-        position=p0 + s * (m0 + s * (c2 + s * c3)),
-        velocity=(m0 + s * (2 * c2 + 3 * s * c3)) / width,
-        acceleration=(2 * c2 + 6 * s * c3) / width**2,
-        repeated=np.zeros(count, dtype=bool),
-    )
+    time_ns = np.rint(motion.time * 1e9).astype(np.int64)
+    between = motion_of_points(Points(time_ns, motion.position, motion.velocity, None))
+    position, velocity, acceleration, _ = between.states_at(time)
+    if time[-1] >= between.knots[-1]:  # where the cubics are over
+        position[-1], velocity[-1], acceleration[-1] = between.end
+    fields = {"position": position, "velocity": velocity, "acceleration": acceleration}
+    return dataclasses.replace(motion, time=time, repeated=np.zeros(count, dtype=bool), **fields)
 
 
 def thin_out(motion: Motion, step: float) -> Motion:

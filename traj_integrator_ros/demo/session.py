@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from ..kernels.types import FiniteDifference
+from ..tools.command_line import ToolFailure
 from ..tools.progress import Progress
 from ..traffic.node_process import NodeProcess
 from ..traffic.optimizer import Optimizer, Refused
@@ -27,10 +28,6 @@ CONFIGURE_FAILED = "configure failed"
 """Beginning of the node's status on /diagnostics if its parameters or its device are unusable."""
 
 
-class SessionError(Exception):
-    """The run cannot continue; the message is for the user."""
-
-
 def run_session(
     prepared: Prepared,
     batch: int,
@@ -42,7 +39,7 @@ def run_session(
     """Play, plan and optimize against the node; returns everything measured.
 
     Motions shorter than `play_at_least` s are played several times.
-    `process` is the node if the demo started it. Raises SessionError where the node does not come up or stops
+    `process` is the node if the demo started it. Raises ToolFailure where the node does not come up or stops
     answering, ProcessEnded where `process` ends.
     """
     participant = Participant(NODE_NAME, name="demo", ros_arguments=ros_arguments)
@@ -87,7 +84,7 @@ def _wait_for_node(
     def connected() -> bool:
         progress.update(time.monotonic() - begin)
         if is_ours and CONFIGURE_FAILED in status.message:
-            raise SessionError(f"the node could not configure itself: {textwrap.shorten(status.message, 300)}")
+            raise ToolFailure(f"the node could not configure itself: {textwrap.shorten(status.message, 300)}")
         return planner.is_connected
 
     def heard() -> bool:
@@ -96,14 +93,14 @@ def _wait_for_node(
 
     if not _in_time(participant, connected, NODE_WITHIN_S):
         if not status.messages:
-            raise SessionError(
+            raise ToolFailure(
                 f"no node {NODE_NAME} within {NODE_WITHIN_S:.0f} s: nothing on /diagnostics in this ROS domain"
             )
-        raise SessionError(
+        raise ToolFailure(
             f"the node {NODE_NAME} is not ready within {NODE_WITHIN_S:.0f} s; it says on /diagnostics: {status.message}"
         )
     if not _in_time(participant, heard, STATE_WITHIN_S):
-        raise SessionError(
+        raise ToolFailure(
             f"no joint state reached the node within {STATE_WITHIN_S:.0f} s; are its joints "
             f"{', '.join(prepared.recording.joint_names)}? It says: {status.message}"
         )
@@ -134,7 +131,7 @@ def _optimize(optimizer: Optimizer, prepared: Prepared, progress: Progress) -> d
         optimizer.participant.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
         return {steering: minimize(problem_from(prepared.planned, steering), optimizer) for steering in Steering}
     except (Refused, TimeoutError) as error:
-        raise SessionError(f"optimizer: {error}") from None
+        raise ToolFailure(f"optimizer: {error}") from None
 
 
 def _outcome(

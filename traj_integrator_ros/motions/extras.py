@@ -25,6 +25,19 @@ def require(module: str, purpose: str, extra: str = "tools") -> None:
         )
 
 
+def load_yaml(path: Path) -> list[object]:
+    """All documents of a YAML file that hold anything. Raises RecordingError."""
+    require("yaml", f"reading {path}")
+    import yaml
+
+    try:
+        return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from None
+
+
 def _is_installed(module: str) -> bool:
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .extras import require
+from .extras import load_yaml
 from .samples import Nature, RecordingError, Samples, checked_samples
 
 
@@ -39,17 +39,10 @@ def read_robot_trajectory(path: Path) -> Samples:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    require("yaml", f"reading {path}")
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from None
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from None
+    documents = load_yaml(path)
+    content = documents[0] if len(documents) == 1 else None
     if not isinstance(content, dict):
-        raise RecordingError(f"{path}: expected joint_trajectory with joint_names and points")
+        raise RecordingError(f"{path}: expected one joint_trajectory with joint_names and points")
     inner = content.get("joint_trajectory", content)
     return inner if isinstance(inner, dict) else {}
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from ..execution.limits import DECELERATION, shown_excess, worst_violations
 from ..execution.motion import Motion
+from ..execution.points import Points, motion_of_points
 from ..handling.limits import JointLimits, excess, forward_rows
 from ..motions.units import JointUnits
-from .commanded import commanded_motion
 
 if TYPE_CHECKING:
     from builtin_interfaces.msg import Duration, Time
@@ -161,11 +161,19 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
 
 
 def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
-    """The controller's interpolation of the points; None if it has none. Lengths must have been checked."""
+    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones.
+
+    Lengths must have been checked.
+    """
     times = [point.time_ns for point in trajectory.points]
-    if None in times:
+    if None in times or len(times) < 2 or (np.diff(times) <= 0).any():
         return None
-    return commanded_motion(np.array(times, np.int64), *(field_array(trajectory, field) for field in _FIELDS))
+    position, velocity, acceleration = columns = [field_array(trajectory, field) for field in _FIELDS]
+    if not all(np.isfinite(values).all() for values in columns if values is not None):
+        return None
+    return motion_of_points(
+        Points(np.array(times, np.int64), position, velocity, acceleration if velocity is not None else None)
+    )
 
 
 def field_array(trajectory: PlannedTrajectory, field: str) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""What a controller would command between the points of a trajectory, and how far that is from its points."""
+"""How far what a controller would command between the points of a trajectory is from its points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from ..execution.extremes import QUANTITIES, extremes
 from ..execution.motion import Motion
-from ..execution.points import Points, motion_of_points
 from ..motions.units import JointUnits
 
 
@@ -30,24 +29,6 @@ class Peaks:
     def _against_points(self, name: str) -> str:
         planned = self.at_points[name]
         return f" ({self.commanded[name] / planned:.2f} x the points')" if planned else ""
-
-
-def commanded_motion(
-    time_ns: np.ndarray, positions: np.ndarray, velocities: np.ndarray | None, accelerations: np.ndarray | None
-) -> Motion | None:
-    """The motion that joint_trajectory_controller interpolates; None for one point, or unordered or NaN ones.
-
-    Args:
-        time_ns: `[N]`, int64.
-        positions: `[N, D]`, rad.
-        velocities: the same in rad/s, or None.
-        accelerations: the same in rad/s^2, or None.
-
-    """
-    fields = [values for values in (positions, velocities, accelerations) if values is not None]
-    if len(time_ns) < 2 or (np.diff(time_ns) <= 0).any() or not all(np.isfinite(values).all() for values in fields):
-        return None
-    return motion_of_points(Points(time_ns, positions, velocities, accelerations if velocities is not None else None))
 
 
 def peaks_of(

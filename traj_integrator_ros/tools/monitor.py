@@ -62,16 +62,16 @@ def _monitor(options: argparse.Namespace, ros_arguments: list[str]) -> int:
                 f"nothing {which}on /diagnostics within {options.timeout:g} s; ROS domain or name differ?"
             )
         if options.once:
-            session.spin_for(RATE_WINDOW_S)  # rates, and other nodes
+            session.spin(RATE_WINDOW_S)  # rates, and other nodes
             watch.print_lines()
             return 0
-        session.spin_for(REFRESH_S)
+        session.spin(REFRESH_S)
         try:
             if sys.stdout.isatty():
                 _show_live(session, watch)
             else:
                 while True:
-                    session.spin_for(1.0)
+                    session.spin(1.0)
                     watch.print_lines()
         except KeyboardInterrupt:
             return 0
@@ -83,7 +83,7 @@ def _show_live(session: RosSession, watch: _Watch) -> None:
 
     with Live(watch.group(), auto_refresh=False, screen=True) as live:
         while True:
-            session.spin_for(REFRESH_S)
+            session.spin(REFRESH_S)
             live.update(watch.group(), refresh=True)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Protocol
 
 PLAIN_EVERY = 5.0
 
 
-class Progress(Protocol):
-    """Reports the progress of something that takes a while."""
+class Progress:
+    """Reports the progress of something that takes a while; this one shows nothing."""
 
     def __enter__(self) -> Progress:
-        """Begin to show."""
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -31,7 +30,7 @@ class Progress(Protocol):
 def make_progress(quiet: bool = False) -> Progress:
     """A bar where standard output is a terminal (and rich is installed), plain lines otherwise, or nothing."""
     if quiet:
-        return NoProgress()
+        return Progress()
     if sys.stdout.isatty():
         try:
             return BarProgress()
@@ -40,25 +39,7 @@ def make_progress(quiet: bool = False) -> Progress:
     return PlainProgress()
 
 
-class NoProgress:
-    """Shows nothing."""
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Do nothing: there is nothing to remove."""
-
-    def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
-        """Show nothing."""
-
-    def update(self, done: float, detail: str = "") -> None:
-        """Show nothing."""
-
-
-class PlainProgress(NoProgress):
+class PlainProgress(Progress):
     """One line for each stage, and one every few seconds."""
 
     def __init__(self) -> None:
@@ -79,7 +60,7 @@ class PlainProgress(NoProgress):
         print(f"  {done:3.0f} of {self._total:.0f} {self._unit}  {detail}", flush=True)
 
 
-class BarProgress:
+class BarProgress(Progress):
     """A progress bar by rich; a stage without a known length pulses."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..handling.limits import JointLimits
-from ..motions.extras import require
+from ..motions.extras import load_yaml
 from ..motions.units import JointUnits
 from .command_line import UserError
 
@@ -126,16 +126,8 @@ def _units_of(types: Mapping[str, str]) -> JointUnits:
 
 
 def _section(path: Path) -> dict[str, object]:
-    require("yaml", f"reading {path}")
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a YAML file: {error}") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    sections = [node.get(SECTION) for node in content.values() if isinstance(node, dict)] if _is_map(content) else []
+    tables = [node for content in load_yaml(path) if _is_map(content) for node in content.values() if _is_map(node)]
+    sections = [node.get(SECTION) for node in tables]
     found = [section for section in sections if _is_map(section) and "joint_names" in section]
     if not found:
         raise UserError(f"{path}: expected a parameter file with joint_names below {SECTION} (see config/franka.yaml)")

@@ -1,4 +1,4 @@
-"""A tool's own node, for as long as the tool needs it."""
+"""A ROS node of one's own, for as long as it is needed: what tools, and all traffic around a node, talk through."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from .command_line import ToolFailure, UserError
 
 if TYPE_CHECKING:
-    from rclpy.executors import SingleThreadedExecutor
     from rclpy.node import Node
     from rclpy.qos import QoSProfile
 
-POLL_S = 0.05
+POLL_S = 0.02
 DESCRIPTION = "robot_description"
 DESCRIBED_WITHIN_S = 5.0
 """Longest wait for a message that is kept for whoever comes."""
@@ -23,22 +22,48 @@ NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/envi
 
 
 class RosSession:
-    """A node and its executor."""
+    """A node on a context of its own; sends and receives only within its methods.
 
-    def __init__(self, node: Node, executor: SingleThreadedExecutor) -> None:
-        self.node = node
-        self._executor = executor
+    Args:
+        name: of the node.
+        ros_arguments: --ros-args and what follows.
+        namespace: of the node, unless the arguments have one.
 
-    def spin_until(self, done: Callable[[], bool], timeout_s: float | None) -> bool:
+    """
+
+    def __init__(self, name: str, ros_arguments: list[str], namespace: str | None = None) -> None:
+        import rclpy
+        from rclpy.context import Context
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+
+        self._context = Context()
+        rclpy.init(args=["tool", *ros_arguments], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self.node: Node = rclpy.create_node(name, namespace=namespace, context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+
+    def close(self) -> None:
+        """Leave the domain."""
+        self._executor.shutdown(timeout_sec=0)
+        self.node.destroy_node()
+        self._context.try_shutdown()
+
+    def spin_once(self, timeout_s: float) -> None:
+        """Handle what comes next, if anything does within this time."""
+        self._executor.spin_once(timeout_sec=timeout_s)
+
+    def spin_until(self, done: Callable[[], object], timeout_s: float | None) -> bool:
         """Handle messages until `done()` or the time is over (None: never); whether it is done."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while not done():
-            if deadline is not None and time.monotonic() > deadline:
+            left = deadline - time.monotonic()
+            if left < 0:
                 return False
-            self._executor.spin_once(timeout_sec=POLL_S)
+            self.spin_once(min(left, POLL_S))
         return True
 
-    def spin_for(self, duration_s: float) -> None:
+    def spin(self, duration_s: float) -> None:
         """Handle messages for a while."""
         self.spin_until(lambda: False, duration_s)
 
@@ -77,13 +102,16 @@ class RosSession:
         return found
 
     def qos_for(self, topic: str, depth: int = 100) -> QoSProfile:
-        """A profile that matches the present publishers of a topic."""
-        from rclpy.qos import QoSProfile, ReliabilityPolicy
+        """A profile that matches the present publishers of a topic, and takes what all of them keep."""
+        from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-        publishers = self.node.get_publishers_info_by_topic(self.resolve(topic))
-        best_effort = any(info.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT for info in publishers)
+        found = [info.qos_profile for info in self.node.get_publishers_info_by_topic(self.resolve(topic))]
+        loses = any(profile.reliability is ReliabilityPolicy.BEST_EFFORT for profile in found)
+        keeps = found and all(profile.durability is DurabilityPolicy.TRANSIENT_LOCAL for profile in found)
         return QoSProfile(
-            depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT if best_effort else ReliabilityPolicy.RELIABLE
+            depth=depth,
+            reliability=ReliabilityPolicy.BEST_EFFORT if loses else ReliabilityPolicy.RELIABLE,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if keeps else DurabilityPolicy.VOLATILE,
         )
 
 
@@ -94,27 +122,14 @@ def _without_places(error: Exception) -> str:
 
 @contextmanager
 def ros_session(name: str, ros_arguments: list[str]) -> Iterator[RosSession]:
-    """A session on a ROS context of its own. Raises UserError for wrong ROS arguments, ToolFailure without ROS 2."""
+    """A session. Raises UserError for wrong ROS arguments, ToolFailure without ROS 2."""
     try:
-        import rclpy
-        from rclpy.context import Context
-        from rclpy.executors import SingleThreadedExecutor
-        from rclpy.signals import SignalHandlerOptions
+        session = RosSession(name, ros_arguments)
     except ImportError as error:
         raise ToolFailure(f"{NO_ROS}: {error}") from None
-    context = Context()
-    try:
-        rclpy.init(args=["tool", *ros_arguments], context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:  # rclpy has several kinds for wrong arguments
         raise UserError(f"--ros-args: {_without_places(error)}") from None
     try:
-        node = rclpy.create_node(name, context=context)
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
-        try:
-            yield RosSession(node, executor)
-        finally:
-            executor.shutdown(timeout_sec=0)
-            node.destroy_node()
+        yield session
     finally:
-        context.try_shutdown()
+        session.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..motions.extras import require
+from ..motions.extras import load_yaml
 from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import PlannedTrajectory, Point, field_array, planned_trajectory
@@ -90,16 +90,7 @@ def _listed(reader: Any) -> str:
 
 
 def _in_yaml(path: Path) -> Iterator[PlannedTrajectory]:
-    require("yaml", f"reading {path}")
-    import yaml
-
-    try:
-        documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from None
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from None
-    for document in documents or [None]:
+    for document in load_yaml(path) or [None]:
         message = document.get("joint_trajectory", document) if isinstance(document, dict) else None
         try:
             yield _of_yaml(message)

@@ -8,26 +8,22 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters, SetParametersAtomically
 from rclpy.client import Client
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import Subscription
 from rclpy.task import Future
+
+from ..tools.ros_session import POLL_S, RosSession
 
 NODE_NAME = "traj_integrator"
 START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds and more
 ANSWER_TIMEOUT_S = 10.0
 DEPTH = 100
-_POLL_S = 0.02
 _STATE_WITHIN_S = 2.0
 _SHUTDOWN = {
     "unconfigured": Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
@@ -36,8 +32,8 @@ _SHUTDOWN = {
 }
 
 
-class Participant:
-    """A ROS node on a context of its own; sends and receives only within its methods, unless it spins in background.
+class Participant(RosSession):
+    """A session that works with one integrator node; it may spin in background.
 
     Topics whose names begin with ~ are those of the integrator node. All waiting ends with TimeoutError.
 
@@ -53,28 +49,13 @@ class Participant:
     ) -> None:
         self.check: Callable[[], None] = _nothing
         """Called while this waits; may raise to end the waiting, as NodeProcess.check does."""
-        self._context = Context()
-        rclpy.init(
-            args=["--ros-args", *ros_arguments] if ros_arguments else [],
-            context=self._context,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
-        self.node: Node = rclpy.create_node(
-            name, namespace=integrator.rpartition("/")[0] or None, context=self._context
-        )
+        arguments = ["--ros-args", *ros_arguments] if ros_arguments else []
+        super().__init__(name, arguments, integrator.rpartition("/")[0] or None)
         namespace = self.node.get_namespace().rstrip("/")
         self.node_name = integrator if integrator.startswith("/") else f"{namespace}/{integrator}"
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
         self._clients: dict[str, Client] = {}
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-
-    def close(self) -> None:
-        """Leave the domain."""
-        self._executor.shutdown(timeout_sec=0)
-        self.node.destroy_node()
-        self._context.try_shutdown()
 
     # Topics
 
@@ -99,24 +80,15 @@ class Participant:
     def spin_once(self, timeout_s: float) -> None:
         """Handle what comes next, if anything does within this time; in background, just wait."""
         if self._thread is None:
-            self._executor.spin_once(timeout_sec=timeout_s)
+            super().spin_once(timeout_s)
         else:
             time.sleep(timeout_s)
         self.look()
 
-    def spin(self, duration_s: float) -> None:
-        """Handle messages for a while."""
-        deadline = time.monotonic() + duration_s
-        while (left := deadline - time.monotonic()) > 0:
-            self.spin_once(min(left, _POLL_S))
-
     def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Handle messages until the condition holds. Raises TimeoutError that names `what`."""
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{what}: not within {timeout_s:g} s")
-            self.spin_once(_POLL_S)
+        if not self.spin_until(condition, timeout_s):
+            raise TimeoutError(f"{what}: not within {timeout_s:g} s")
 
     @contextmanager
     def in_background(self) -> Iterator[None]:
@@ -184,9 +156,9 @@ class Participant:
                 client.remove_pending_request(future)
                 raise TimeoutError(f"answer of {client.srv_name}: not within {timeout_s:g} s")
             if self._thread is None:
-                self.spin_once(_POLL_S)
+                self.spin_once(POLL_S)
             else:
-                answered.wait(_POLL_S)
+                answered.wait(POLL_S)
                 self.look()
         return future.result()
 

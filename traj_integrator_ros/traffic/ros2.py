@@ -165,28 +165,15 @@ def _topic_pub(arguments: list[str]) -> int:
 def _topic_echo(arguments: list[str]) -> int:
     options = _options("topic echo", arguments, "topic", "type?", flags=("--once", "--full-length"))
     import yaml
-    from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
     received: list[object] = []
     with _participant() as participant:
-        node, name = participant.node, options.topic
-
-        def published() -> list[object]:
-            return node.get_publishers_info_by_topic(name)
-
-        kind = options.type
+        node, name, kind = participant.node, options.topic, options.type
         if not kind:
-            participant.wait_for(published, f"a publisher of {name}, whose type was not given", TIMEOUT_S)
-            kind = published()[0].topic_type
-        publishers = published()
-        keeps = publishers and all(p.qos_profile.durability is DurabilityPolicy.TRANSIENT_LOCAL for p in publishers)
-        loses = any(p.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT for p in publishers)
-        profile = QoSProfile(
-            depth=10,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL if keeps else DurabilityPolicy.VOLATILE,
-            reliability=ReliabilityPolicy.BEST_EFFORT if loses else ReliabilityPolicy.RELIABLE,
-        )
-        node.create_subscription(_type(kind, "msg"), name, received.append, profile)
+            what = f"a publisher of {name}, whose type was not given"
+            participant.wait_for(lambda: node.count_publishers(name), what, TIMEOUT_S)
+            kind = node.get_publishers_info_by_topic(name)[0].topic_type
+        node.create_subscription(_type(kind, "msg"), name, received.append, participant.qos_for(name, 10))
         longest = None if options.full_length else SHOWN_NUMBERS
         while True:
             participant.wait_for(lambda: received, f"a message on {name}", TIMEOUT_S)
