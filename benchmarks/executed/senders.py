@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from soak.streams.core import pipeline_of
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.published import PublishedMotion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
@@ -37,8 +36,7 @@ class Node:
         self._parameters = NodeParameters.from_values(values)
         self._published = PublishedMotion()
         self.warnings: list[Rejected] = []
-        engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
-        self._pipeline = Pipeline(self._parameters, engine, self._published, self.warnings.append)
+        self._pipeline = pipeline_of(self._parameters, self._published, self.warnings.append)
 
     def begin(self, state: State, now_ns: int) -> None:
         """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from soak.streams.core import pipeline_of
 from traj_integrator_ros.execution.join import Bounds, Joining, join
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State
@@ -19,7 +19,6 @@ from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.published import PublishedMotion
-from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -130,14 +129,10 @@ def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
 
 
 def _pipeline(dof: int, start_from: str) -> Pipeline:
-    def refuse(finding: Rejected) -> None:
-        raise finding
-
     high = {"velocity": 5.0, "acceleration": 20.0, "jerk": 2e4, "position_max": 10.0, "position_min": -10.0}
     values = default_values() | {f"limits.{name}": [value] * dof for name, value in high.items()}
     values |= {"joint_names": [f"joint_{i}" for i in range(dof)], "device": "cpu", "start_from": start_from}
-    engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
-    return Pipeline(NodeParameters.from_values(values), engine, PublishedMotion(), refuse)
+    return pipeline_of(NodeParameters.from_values(values), PublishedMotion())
 
 
 def _sequence(rows: np.ndarray) -> SequenceFields:

@@ -257,16 +257,9 @@ def callback(batch: int) -> Case:
 
 
 def pipeline_with_limits() -> object:
-    from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+    from soak.streams.core import pipeline_of
     from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-    from traj_integrator_ros.handling.pipeline import Pipeline
     from traj_integrator_ros.handling.published import PublishedMotion
-    from traj_integrator_ros.handling.rejection import Rejected
-
-    def refuse(finding: Rejected) -> None:
-        raise finding
 
     values = {**default_values(), **LIMITS, "joint_names": list(JOINTS), "device": "cpu"}
-    parameters = NodeParameters.from_values(values)
-    engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu"))
-    return Pipeline(parameters, engine, PublishedMotion(), refuse)
+    return pipeline_of(NodeParameters.from_values(values), PublishedMotion())

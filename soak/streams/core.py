@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,8 +75,7 @@ class NodeCore:
         self.parameters = NodeParameters.from_values(values | known)
         self.warnings: list[str] = []
         self._published = PublishedMotion()
-        engine = TrajectoryIntegrator(IntegratorConfig(dof=len(joints), device="cpu"))
-        self._pipeline = Pipeline(self.parameters, engine, self._published, lambda it: self.warnings.append(str(it)))
+        self._pipeline = pipeline_of(self.parameters, self._published, lambda it: self.warnings.append(str(it)))
 
     def joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -156,3 +155,15 @@ class NodeCore:
             return None
         self._published.record(made, done_ns)
         return Message(made.stamp_ns, *made.points)
+
+
+def pipeline_of(
+    parameters: NodeParameters, published: PublishedMotion, warn: Callable[[Rejected], None] | None = None
+) -> Pipeline:
+    """The processing of a node on the CPU; without `warn`, what would be let through with a warning raises."""
+
+    def refuse(finding: Rejected) -> None:
+        raise finding
+
+    engine = TrajectoryIntegrator(IntegratorConfig(dof=len(parameters.joint_names), device="cpu"))
+    return Pipeline(parameters, engine, published, warn or refuse)

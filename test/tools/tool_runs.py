@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from preloaded_python import preloaded_python
 
 from traj_integrator_ros.motions.samples import Samples
 
@@ -26,8 +26,8 @@ class Result(NamedTuple):
 Tool = Callable[..., Result]
 
 
-def command(name: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", f"traj_integrator_ros.tools.{name}", *map(str, arguments)]
+def command(name: str, *arguments: object, python: str | None = None) -> list[str]:
+    return [python or preloaded_python(), "-m", f"traj_integrator_ros.tools.{name}", *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:

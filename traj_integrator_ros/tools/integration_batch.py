@@ -83,25 +83,17 @@ def integrate_file(options: argparse.Namespace) -> int:
 def opened(path: Path) -> ArrayFile:
     """The array of a file, whose numbers are not read yet. Raises UserError if it does not fit."""
     try:
-        with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            read_header = (
-                np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            )
-            shape, by_columns, dtype = read_header(file)
-            offset = file.tell()
-    except ValueError as error:
-        raise UserError(f"{path}: expected an NPY array, got something else: {error}") from None
-    if by_columns and sum(size > 1 for size in shape) > 1:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        shape, dtype, offset = found.shape, found.dtype, found.offset
+    except (ValueError, AttributeError) as error:
+        told = f"{path}: expected an NPY array, got something else ({error}): is it complete?"
+        raise UserError(told) from None
+    if not found.flags.c_contiguous:
         raise UserError(f"{path}: expected the last axis to be the fastest (order C), got order F")
     if dtype not in (np.dtype("float32"), np.dtype("float64")):
         raise UserError(f"{path}: expected float32 or float64 in this machine's byte order, got {dtype.str}")
     if len(shape) != 3 or 0 in shape:
         raise UserError(f"{path}: expected actions of shape [B, Ha, D], got {list(shape)}")
-    wanted = offset + int(np.prod(shape)) * dtype.itemsize
-    size = path.stat().st_size
-    if size < wanted:
-        raise UserError(f"{path}: expected {wanted} bytes for shape {list(shape)}, got {size}: is it complete?")
     return ArrayFile(path, shape, dtype, offset)
 
 
@@ -208,21 +200,22 @@ def _parts(
 ) -> Iterator[int]:
     """Integrate and write part after part; yields how many trajectories are done."""
     batch, action_horizon, dof = actions.shape
-    memory = np.empty((part, action_horizon, dof), actions.dtype)
     # Copying into the file cache takes longer than integrating, so each quantity is written by a thread of its own.
     with actions.path.open("rb", buffering=0) as source, ThreadPoolExecutor(len(files)) as writers:
         source.seek(actions.offset)
         for begin in range(0, batch, part):
             end = min(begin + part, batch)
-            given = memory[: end - begin]
-            _fill(source, given)
+            given = np.fromfile(source, actions.dtype, (end - begin) * action_horizon * dof)
+            if given.size != (end - begin) * action_horizon * dof:
+                raise ToolFailure(f"{actions.path}: expected all of its {batch} trajectories, got the end of the file")
+            given = given.reshape(end - begin, action_horizon, dof)
             _check_finite("actions", given, begin)
             states = {name: _state(rows[name], begin, end, given) for name in rows}
             try:
                 results = engine.integrate_array(states["start"], given, dt, control_space=space, goal=states["goal"])
             except ValueError as error:
                 raise UserError(f"{actions.path}: {error}") from None
-            written = [writers.submit(_put, file, results[QUANTITIES.index(name)]) for name, file in files.items()]
+            written = [writers.submit(results[QUANTITIES.index(name)].tofile, file) for name, file in files.items()]
             for one in written:
                 one.result()
             yield end
@@ -251,23 +244,6 @@ def _check_finite(name: str, values: np.ndarray, begin: int) -> None:
     if wrong.any():
         row = begin + int(wrong.argmax())
         raise UserError(f"{name}: expected finite numbers, got NaN or infinity in trajectory {row}")
-
-
-def _fill(source: BinaryIO, into: np.ndarray) -> None:
-    """Read as many bytes as the array has."""
-    rest = memoryview(into).cast("B")
-    while rest:
-        count = source.readinto(rest)
-        if not count:
-            raise ToolFailure(f"{source.name}: expected {len(rest)} more bytes, got the end of the file")
-        rest = rest[count:]
-
-
-def _put(file: BinaryIO, values: np.ndarray) -> None:
-    """Write all bytes of a contiguous array."""
-    rest = memoryview(values).cast("B")
-    while rest:
-        rest = rest[file.write(rest) :]
 
 
 def _tell(progress: Progress, done: int, batch: int, seconds: float) -> None:
