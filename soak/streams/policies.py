@@ -31,8 +31,6 @@ class Chunk:
     """How far that spline goes back against the direction of the stream `[D]`."""
     rests: bool
     """Whether the plan ends at rest."""
-    anchored: bool = False
-    """Whether the plan was begun anew from what was measured."""
     arrivals_ns: list[int] = field(default_factory=list)
 
     @property
@@ -114,7 +112,6 @@ class Policy:
             bool(np.abs(velocity[-1]).max() < 1e-9 and np.abs(acceleration[-1]).max() < 1e-9)
             and len(rows) > 1
             and bool((rows[-1] == rows[-2]).all()),
-            bool(self.anchors) and self.anchors[-1] == now,
         )
 
     def motion(self, now: float, measured: np.ndarray) -> Course | Way | Ramp | None:
