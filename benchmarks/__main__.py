@@ -50,7 +50,7 @@ def main() -> int:
                 print(f"{name}: {obstacle}, so nothing was compared")
             else:
                 compared.append(name)
-                failures += regressions(measured, kept)
+                failures += slower(measured, report.read(kept))
         if arguments.keep and measured:
             before = report.read(kept)
             now = {report.key(row): report.with_runs(row, before.get(report.key(row))) for row in measured}
@@ -128,11 +128,6 @@ def not_compared(rows: list[report.Row], kept: Path) -> str:
         return f"no results are kept for this kind of machine ({kept.relative_to(ROOT)})"
     before = report.read(kept)
     return "" if any(report.key(row) in before for row in rows) else "none of these rows are kept (other threads?)"
-
-
-def regressions(rows: list[report.Row], kept: Path) -> list[str]:
-    """Cases that have become slower relative to their peer or limit by more than a quarter since the kept runs."""
-    return slower(rows, report.read(kept))
 
 
 def slower(rows: list[report.Row], before: dict[tuple[object, ...], report.Row]) -> list[str]:

@@ -12,13 +12,13 @@ from motions import sine_motion
 from traj_integrator_ros.demo.goal_problem import Steering, closed_form, integrate_exactly, problem_from
 from traj_integrator_ros.demo.metrics import Measured, velocity_bounds
 from traj_integrator_ros.demo.prepare import prepare
-from traj_integrator_ros.kernels import FiniteDifference
+from traj_integrator_ros.kernels import FiniteDifference, Trajectory
 from traj_integrator_ros.traffic.ledger import Balance
 
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 pytest.importorskip("traj_integrator_interfaces", reason="traj_integrator_interfaces cannot be imported")
 
-from traj_integrator_ros.demo.optimizer import OptimizedMotion, OptimizerResult
+from traj_integrator_ros.demo.optimizer import OptimizerResult
 from traj_integrator_ros.demo.report import Outcome, as_json, failures, summary, write_report
 
 
@@ -36,7 +36,7 @@ def optimized(gap: float = 1e-6, missed: float = 0.0) -> dict[Steering, Optimize
     for steering in Steering:
         problem = problem_from(sine_motion(), steering)
         optimum = closed_form(problem)
-        motion = OptimizedMotion(*integrate_exactly(problem, optimum.actions))
+        motion = Trajectory(*integrate_exactly(problem, optimum.actions))
         motion.position[-1] += missed
         costs = (1e3, 10.0, optimum.cost * (1 + gap))
         results[steering] = OptimizerResult(problem, optimum, costs, len(costs) - 1, 12, 0.3, motion, motion)

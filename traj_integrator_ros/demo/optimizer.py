@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from traj_integrator_interfaces.msg import ActionSequence
 
+from ..kernels import Trajectory
 from ..traffic.messages import batch_arrays, floats, gradient_request, sequence
 from ..traffic.optimizer import Optimizer
 from .goal_problem import DEGREE, STEPS, CostGradient, GoalProblem, Optimum, Steering, closed_form
 
 MAX_ITERATIONS = 60
-
-
-class OptimizedMotion(NamedTuple):
-    """A trajectory of the problem as ~/integrate returned it, each [rows, dof]."""
-
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -38,8 +29,9 @@ class OptimizerResult:
     iterations: int
     calls: int
     seconds: float
-    guess: OptimizedMotion
-    found: OptimizedMotion
+    guess: Trajectory
+    """As ~/integrate returned it, arrays `[rows, dof]`."""
+    found: Trajectory
 
     @property
     def gap(self) -> float:
@@ -71,7 +63,7 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
         tolerance_change=0,
     )
 
-    def trajectory() -> OptimizedMotion:
+    def trajectory() -> Trajectory:
         return _trajectory(problem, (guessed + basis @ variables).numpy(), services)
 
     def evaluate() -> float:
@@ -98,9 +90,9 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
     )
 
 
-def _trajectory(problem: GoalProblem, actions: np.ndarray, services: Optimizer) -> OptimizedMotion:
+def _trajectory(problem: GoalProblem, actions: np.ndarray, services: Optimizer) -> Trajectory:
     arrays = batch_arrays(services.integrate(_sequence(problem, actions)))
-    return OptimizedMotion(*(values[0].astype(np.float64) for values in arrays))
+    return Trajectory(*(values[0].astype(np.float64) for values in arrays))
 
 
 def _action_gradient(problem: GoalProblem, cost: CostGradient, services: Optimizer) -> np.ndarray:
