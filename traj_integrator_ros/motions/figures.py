@@ -55,7 +55,7 @@ def _fit_texts(drawn: Figure) -> None:
     from matplotlib.text import Text
 
     drawn.get_layout_engine().execute(drawn)
-    drawn.set_layout_engine("none")  # everything lies where it is to be, and is drawn once instead of three times
+    drawn.set_layout_engine(None)  # everything lies where it is to be; with "none" it would be drawn once more
     for parent in (drawn, *drawn.subfigs, *drawn.axes):
         frame = parent.get_figure().bbox if parent in drawn.axes else parent.bbox
         for text in (child for child in parent.get_children() if isinstance(child, Text) and child.get_text()):
