@@ -27,7 +27,7 @@ def test_it_commands_what_the_controller_does(jtc, seed: int, from_desired: bool
     model, taken = ControllerModel(start, from_desired=from_desired), 0
     for now_ns in range(BEGIN_NS, BEGIN_NS + 1500 * CYCLE_NS, CYCLE_NS):
         if random.random() < 0.01:
-            count, known = int(random.integers(1, 6)), int(random.integers(1, 4))
+            count, known = int(random.integers(1, 4)), int(random.integers(1, 4))
             time_ns = random.integers(1_000_000, 90_000_000, count).cumsum()
             time_ns -= time_ns[0] * int(random.integers(0, 2))  # half of them have a point at their start
             columns = [random.normal(size=(count, 3)) if k < known else None for k in range(3)]
