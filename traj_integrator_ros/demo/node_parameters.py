@@ -25,7 +25,7 @@ def node_parameters(motion: Motion, paths: Paths, batch: int, device: str) -> st
             f"    max_batch: {max(64, batch)}",
             f"    max_horizon: {max(128, MAX_HORIZON)}",
             f"    warmup: [{shapes}]",
-            f"    state_timeout: {max(0.5, 3 * longest):.3f}  # s; the recording's longest step is {longest:.3f} s",
+            f"    state_timeout: {max(5.0, 3 * longest):.3f}  # s; longer than a step and a pause of the PC",
             f"    limits.start_deviation: {max(0.1, 2 * moved):.3f}  # rad; it moves up to {moved:.3f} rad in a step",
             f"    limits.assumed_velocity: {max(1.0, 2 * fastest):.3f}  # rad/s; it moves at up to {fastest:.3f} rad/s",
             "    limits.action: warn  # the robot jumps where the motion starts over",

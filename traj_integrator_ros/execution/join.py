@@ -15,7 +15,7 @@ import numpy as np
 
 from .extremes import extremes, forward, surely_keeps
 from .motion import Motion, State, raised, taylor_shift
-from .profiles import JointBounds, JointState, Reach
+from .profiles import JointBounds, JointState, Reach, fastest_stop
 from .tracks import DEGREE, SHORTEST_GAP, Track, track_of, united
 
 SAME = (1e-10, 1e-8, 1e-6)
@@ -28,6 +28,10 @@ RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
 _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
+_RINGS = 5e-4
+"""rad; a plan that goes back by less than this only rings, and one that stays within it rests."""
+_OUTLOOK_S = 0.3
+"""Shortest time over which it shows where a plan goes."""
 _LATER = 1.15
 _MOST_TRIES = 40
 _SAMPLES = 65
@@ -224,6 +228,12 @@ class _Problem:
     earliest: float
     """s; the plan holds from this time on."""
 
+    @cached_property
+    def stopping(self) -> np.ndarray:
+        """Least and greatest positions during the fastest stop, `[2, D]`, rad."""
+        state = self.present._replace(acceleration=self.acceleration)
+        return extremes(fastest_stop(state, self.bounds.stopping, self.bounds.jerk))[:, 0]
+
     def start(self, joint: int) -> JointState:
         """The present state of one joint."""
         p, v, _ = self.present
@@ -281,7 +291,7 @@ def _faded(joined: Motion, problem: _Problem, joints: np.ndarray, time: float) -
     if good.any() and not small:
         began = columns[good]
         way = Motion(longer.knots[: count + 1], candidate[:, :, began])
-        good[good] = ~_retreats(way, _columns(plan, began), problem.earliest)
+        good[good] = ~_retreats(way, problem, began)
     done = np.zeros(plan.dof, bool)
     done[columns[good]] = True
     if not done.any():
@@ -377,29 +387,37 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
     plan = track_of(problem.plan, joint)
     reach = Reach(problem.start(joint), bounds)
     one = np.array([joint])
-    at, whole = _Evaluated(plan), _columns(problem.plan, one)
-    latest = float(plan.knots[-1])
+    at = _Evaluated(plan)
+    latest, rests = float(plan.knots[-1]), problem.plan.ends_at_rest
     fastest = max(bounds.velocity, abs(problem.start(joint).velocity)) * (1 + _BARELY)
-    if problem.plan.ends_at_rest:
+    if rests:
         needed = reach.least_duration(at(latest))
         if needed is None:
             return
         latest = max(latest, needed)
-    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), latest)
+
+    def reaches(target: JointState, time: float) -> bool:
+        return reach.reach(target, time) or (rests and time >= latest)
+
+    time = _earliest(reaches, at, max(problem.earliest, _SHORTEST_S), latest)
     if time is None:
         return
     for _ in range(_MOST_TRIES):
+        at_last = rests and time >= latest
+        if at_last:  # at rest it may be there before: not every longer time is possible
+            time = reach.least_duration(at(latest))
         time = np.ceil(time * 1e9) * 1e-9
-        if reach.reach(at(time), time):
-            way = reach.track(at(time), time)
+        if at_last or reach.reach(at(time), time):
+            way = reach.track(at(latest if at_last else time), time)
             motion = Motion(way.knots, way.coefficients[:, :, None])
             least, most = extremes(motion)[:, :3, 0]
             inside = least[0] >= bounds.position_min - _ROUNDING and most[0] <= bounds.position_max + _ROUNDING
             steered = bounds.deceleration is None or max(most[2], -least[2]) <= problem.bounds.either[joint]
             if inside and (steered or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
                 too_fast = max(most[1], -least[1]) > fastest
-                yield time, _then(way, plan), too_fast or bool(_retreats(motion, whole, problem.earliest)[0])
-        if time >= latest:
+                whole = way if at_last else _then(way, plan)
+                yield time, whole, too_fast or bool(_retreats(motion, problem, one)[0])
+        if at_last or time >= latest:
             break
         time = min(max(time * _LATER, time + 0.01), latest)
 
@@ -480,19 +498,27 @@ def _then(way: Track, plan: Track) -> Track:
 # No way back
 
 
-def _retreats(way: Motion, plan: Motion, earliest: float) -> np.ndarray:
-    """Whether joints that rest, or go forward as their plans do, go back on their way there: bool `[M]`.
+def _retreats(way: Motion, problem: _Problem, joints: np.ndarray) -> np.ndarray:
+    """Whether joints `[M]` go back on their way to plans that go forward, or beyond plans that rest: bool `[M]`.
 
-    Forward is where the plan goes; if it hardly moves, where it is.
+    Forward is where the plan goes; if it hardly moves, where it is. What a joint cannot help in its state is allowed.
     """
-    times = np.linspace(0.0, way.duration, _SAMPLES)
-    planned, moved = _positions(plan, np.maximum(times, earliest)), _positions(way, times)
-    total, gap = planned[-1] - planned[0], planned[-1] - moved[0]
+    plan, begin = _columns(problem.plan, joints), way.begin
+    ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
+    planned, moved = _positions(plan, ahead), _positions(way, np.linspace(0.0, way.duration, _SAMPLES))
+    total, gap = planned[-1] - planned[0], planned[-1] - begin.position
     total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
     sign = np.where(total < 0, -1.0, 1.0)
     own, back = retreat(sign * planned), retreat(sign * moved)
-    forward = (np.abs(total) > RETREAT_RAD) & (own <= _FORWARD * np.abs(total))
-    return forward & (sign * way.coefficients[0, 1] >= -_ROUNDING) & (back > RETREAT * own + RETREAT_RAD)
+    low, high = problem.stopping[:, joints]
+    forward = own <= np.maximum(_FORWARD * np.abs(total), np.minimum(_RINGS, np.abs(total) / 2))
+    rolls = np.where(sign > 0, begin.position - low, high - begin.position)
+    goes_back = forward & (back > RETREAT * (own + rolls) + RETREAT_RAD)
+    swings = np.abs(planned - planned[-1]).max(axis=0)
+    least = np.minimum(planned.min(axis=0), low), moved.min(axis=0)
+    most = np.maximum(planned.max(axis=0), high), moved.max(axis=0)
+    beyond = np.maximum(most[1] - most[0], least[0] - least[1]) > (RETREAT - 1) * swings + RETREAT_RAD
+    return goes_back | (beyond & (swings <= _RINGS))
 
 
 def _columns(motion: Motion, joints: np.ndarray) -> Motion:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..execution.extremes import extremes, surely_keeps
-from ..execution.join import Bounds
+from ..execution.join import RETREAT, RETREAT_RAD, Bounds
 from ..execution.motion import Motion, State
 from ..execution.profiles import stop_tracks
 from ..execution.rest import brought_to_rest
@@ -19,7 +19,9 @@ LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot be those of a robot."""
 _SETTLING_S = 0.25
 """Within which a small last velocity is taken out of a plan."""
-_HALVINGS = 20
+_DOUBLINGS, _HALVINGS = 8, 20
+_TURNED_WITHIN = 4.0
+"""Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
 _INSIDE = 1e-9
 
 
@@ -28,7 +30,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
 
     A last velocity up to the tolerance is removed within the plan, if that keeps the bounds. A joint whose stop would
     pass a position limit leaves its plan earlier, if it can still stop before the limit then; and so where its stop
-    would be too fast.
+    would be too fast, or would lead back because the plan ends while it slows down.
 
     Args:
         motion: a plan.
@@ -62,13 +64,11 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
-    whole, beyond = motion.then(stop), ~_keeps(stop, bounds)
-    if not beyond.any():
-        return whole
+    whole, beyond, turning = motion.then(stop), ~_keeps(stop, bounds), _turning(motion, stop, bounds)
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
-    early = np.flatnonzero(beyond & inside)
-    return _stopped_early(motion, whole, early, bounds) if len(early) else whole
+    early = (beyond & inside) | (turning != 0)
+    return _stopped_early(motion, whole, np.flatnonzero(early), bounds, turning) if early.any() else whole
 
 
 def _not_faster(bounds: Bounds, end: State) -> Bounds:
@@ -93,25 +93,69 @@ def _keeps(stop: Motion, bounds: Bounds) -> np.ndarray:
     return ((least >= lows) & (most <= highs)).all(axis=0)
 
 
-def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds) -> Motion:
-    """The motion in which some joints leave their plan as late as they can to stop before their position limits."""
+def _turning(motion: Motion, stop: Motion, bounds: Bounds) -> np.ndarray:
+    """Where joints go (1, -1) whose stop would lead back, although their plans do not; 0 for the others, `[dof]`.
+
+    Such a plan ends almost at rest, while it slows down: its acceleration cannot be taken back before the joint turns.
+    """
+    acceleration, end = motion.end.acceleration, motion.end.position
+    forward = -np.sign(acceleration)
+    back = _way_back(stop, forward)
+    if (back <= RETREAT_RAD).all():
+        return np.zeros(stop.dof)
+    earliest = np.maximum(motion.duration - _TURNED_WITHIN * np.abs(acceleration) / bounds.jerk, 0.0)
+    before = np.array([motion.state_at(time).velocity[joint] for joint, time in enumerate(earliest)])
+    least, most = extremes(motion)[:, 0]
+    own = np.maximum(forward * least, forward * most) - forward * end
+    return forward * ((before * forward > 0) & (back > RETREAT * own + RETREAT_RAD))
+
+
+def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
+    """From its furthest point in a direction, rad, `[dof]`; 0 where that is 0."""
+    least, most = extremes(stop)[:, 0]
+    return np.maximum(forward * least, forward * most) - forward * stop.end.position
+
+
+def _stopped_early(
+    motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds, turning: np.ndarray
+) -> Motion:
+    """The motion in which some joints leave their plan as late as they can to stop within limits, and not back."""
     tracks: dict[int, Track] = {}
     for joint in joints.tolist():
-        low, high = 0.0, motion.duration
+        one = slice(joint, joint + 1)
+        of_joint = _of_joint(bounds, joint)
+
+        def stopping(time: float, one: slice = one, of_joint: Bounds = of_joint) -> Track | None:
+            """The stop that begins at a time, s, if it does as it should."""
+            state = State(*(part[one] for part in motion.state_at(time)))
+            (track,) = stop_tracks(state, of_joint.stopping, of_joint.jerk)
+            stop = united({0: track})
+            good = _keeps(stop, of_joint)[0] and _way_back(stop, turning[one])[0] <= RETREAT_RAD
+            return track if good else None
+
+        most = motion.duration
+        if turning[joint]:
+            most = min(_TURNED_WITHIN * abs(motion.end.acceleration[joint]) / of_joint.jerk[0], most)
+        low = high = motion.duration
+        begun = None
+        for k in range(_DOUBLINGS, -1, -1):
+            high, low = low, motion.duration - most / 2**k
+            if begun := stopping(low):
+                break
+        if begun is None:
+            continue
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            state = motion.state_at(middle)
-            one = State(*(part[joint : joint + 1] for part in state))
-            (track,) = stop_tracks(one, bounds.stopping[joint : joint + 1], bounds.jerk[joint : joint + 1])
-            if _keeps(united({0: track}), _of_joint(bounds, joint))[0]:
-                low, begun = middle, track
+            if found := stopping(middle):
+                low, begun = middle, found
             else:
                 high = middle
-        if low > 0:
-            plan = track_of(motion.until(low), joint)
-            knots = np.concatenate([plan.knots, low + begun.knots[1:]])
-            tracks[joint] = Track(knots, np.concatenate([plan.coefficients, begun.coefficients]))
-    return united(tracks, whole, with_accelerations=motion.with_accelerations)
+        if low <= 0:
+            continue
+        plan = track_of(motion.until(low), joint)
+        knots = np.concatenate([plan.knots, low + begun.knots[1:]])
+        tracks[joint] = Track(knots, np.concatenate([plan.coefficients, begun.coefficients]))
+    return united(tracks, whole, with_accelerations=motion.with_accelerations) if tracks else whole
 
 
 def _of_joint(bounds: Bounds, joint: int) -> Bounds:
