@@ -19,8 +19,8 @@ STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
 _REST = 1e-6
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
-_MORE = 1.1
-"""Of what a plan asks for: the node's spline through its rows may end otherwise than ours."""
+_MORE, _MORE_JERK = 1.1, 1.5
+"""Of what a plan asks for where nobody gave limits: the node's spline through its rows may end otherwise than ours."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class _Judge:
             self._below("c2", np.abs(dp - dt * (v[1:] + v[:-1]) / 2), limit, low + 1, "position of velocity")
         fastest = self._meant().velocity
         if fastest is not None and scene.form.space != JERK:  # held jerks say a speed only by what they are added to
+            most = np.where(fastest > _REST, 1.5 * _MORE * fastest + 0.05, np.inf)  # told to hold, it goes there fast
             for low, high in self.segments:
-                speed = np.abs(self.run.commands[1, low:high])
-                self._below("catch_up", speed, 1.5 * _MORE * fastest + 0.05, low, "1.5 times the plan's speed")
+                self._below("catch_up", np.abs(self.run.commands[1, low:high]), most, low, "1.5 times the plan's speed")
 
     def forward(self) -> None:
         """A forward stream does not go back, but for what its own spline does and what its beginnings are off by."""
@@ -208,12 +208,15 @@ class _Judge:
             newest = max(newest, chunk.observed_ns)
             over = bool(chunk.stamp_ns) and chunk.end_ns <= answer.arrived_ns + (scene.lead_time + 0.006) * SECOND
             disturbed = any(begin <= at <= end for begin, end in excused)
+            overtook = not taken and chunk.observed_ns > scene.sending.begin * SECOND + 1
             if isinstance(answer.answer, Message):
                 taken.append(at)
             lost |= answer.answer is None and not scene.state_rate
-            if is_older or over or disturbed or not self._feasible(chunk):
+            feasible = self._feasible(chunk)
+            lost |= isinstance(answer.answer, Refusal) and not feasible
+            if is_older or over or disturbed or not feasible:
                 continue
-            if lost and scene.form.space == JERK:  # it continues one that was superseded on the way to the first point
+            if scene.form.space == JERK and (lost or overtook):  # it continues one that was not executed
                 continue
             calm.append(at)
             if isinstance(answer.answer, Refusal) and first is None:
@@ -237,7 +240,9 @@ class _Judge:
         """Whether the spline through the rows of a chunk keeps the limits that the node was given."""
         ours = self.scene.bounds
         parts = zip(chunk.peaks, ours, strict=True) if self.scene.complete else [(chunk.peaks.velocity, ours.velocity)]
-        return all((asked <= limit).all() for asked, limit in parts)
+        scene, positions = self.scene, chunk.position
+        inside = (positions >= scene.position_min).all() and (positions <= scene.position_max).all()
+        return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 
     def _meant(self) -> Bounds:
         peaks = [answer.chunk.peaks for answer in self.run.answers]
@@ -282,7 +287,7 @@ def bounds_of(run: Run) -> Bounds:
         assumed = Bounds(velocity, acceleration, acceleration / _ASSUMED_RAMP_S)
     for answer in run.answers:
         if isinstance(answer.answer, Message):
-            assumed = assumed.at_least(answer.chunk.peaks.times(1.0, _MORE, _MORE))
+            assumed = assumed.at_least(answer.chunk.peaks.times(1.0, _MORE, _MORE_JERK))
     return Bounds(velocity, assumed.acceleration, assumed.jerk)
 
 

@@ -100,6 +100,11 @@ class Policy:
             data = np.diff(acceleration, axis=0) / form.dt
         through = np.concatenate([position[:1], rows])
         ends = velocity[0], velocity[-1]
+        peaks = spline_peaks(form.dt, through, *ends)
+        if form.space == JERK:  # held jerks keep the accelerations of the rows, not their velocities
+            means = (acceleration[1:] + acceleration[:-1]) / 2
+            led = velocity[0] + form.dt * np.concatenate([np.zeros_like(means[:1]), means.cumsum(axis=0)])
+            peaks = Bounds(*(np.abs(part).max(axis=0) for part in (led, acceleration, data)))
         return Chunk(
             now_ns,
             now_ns if form.stamped else 0,
@@ -107,7 +112,7 @@ class Policy:
             form.dt,
             data.astype(np.float32),
             through,
-            spline_peaks(form.dt, through, *ends),
+            peaks,
             spline_retreat(form.dt, through, *ends, self.direction),
             bool(np.abs(velocity[-1]).max() < 1e-9 and np.abs(acceleration[-1]).max() < 1e-9)
             and len(rows) > 1

@@ -153,3 +153,34 @@ def test_plans_of_held_accelerations_are_joined_as_cubics(fades):
     joined, _ = join(State(np.full(2, 0.01), np.zeros(2), np.zeros(2)), plan, BOUNDS, Joining(fades, 1.5))
     assert not joined.with_accelerations and (largest_jumps(joined)[:2] <= [1e-9, 1e-6]).all()
     np.testing.assert_allclose(joined.end.position, plan.end.position, atol=1e-9)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_joint_that_comes_to_a_resting_plan_does_not_swing_beyond_it(side):
+    """Almost at rest at its goal, its acceleration alone would lead it away by 0.5 mrad if it faded over 0.2 s."""
+    plan = resting(np.zeros(2), 0.5)
+    state = State(np.array([-7e-6 * side, 0.0]), np.array([0.004 * side, 0.0]), np.array([-1.0 * side, 0.0]))
+    joined, _ = join(state, plan, BOUNDS, JOINING)
+    least, most = extremes(joined)[:, 0, 0]
+    assert max(most, -least) < 6e-5
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_goal_is_reached_though_every_longer_way_to_it_leads_back(side):
+    """Durations between the shortest and others are impossible while a joint slows down to its goal."""
+    own = bounds(1, velocity=2.6, acceleration=21.17, jerk=169.35)
+    state = State(*(np.array([side * value]) for value in (-2.0857394e-3, 0.1490859, -7.104309)))
+    joined, _ = join(state, resting(np.zeros(1), 0.0276), own, JOINING)
+    way = side * joined.states_at(np.linspace(0.0, joined.duration, 500))[0, :, 0]
+    assert (np.maximum.accumulate(way) - way).max() < 1e-5 and joined.duration < 0.06
+
+
+def test_a_resting_plan_is_reached_from_ahead_of_time_and_held_until_its_end():
+    """What is joined at rest, before the plan itself is there, rests: the plan's own way there is not added."""
+    plan = cubic_spline(np.full(20, 0.02), np.linspace(0, 0.02, 21)[:, None] ** 2, np.zeros(1), ends_at_rest=True)
+    state = State(plan.end.position - 1e-3, np.array([0.1]), np.array([-6.0]))
+    own = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
+    joined, _ = join(state, plan, own, Joining((), 1.5))
+    assert worst_violation(joined, Limits(velocity=own.velocity, acceleration=own.acceleration, jerk=own.jerk)) is None
+    assert largest_jumps(joined).max() < 1e-6
+    np.testing.assert_allclose(joined.end.position, plan.end.position, atol=1e-9)

@@ -64,7 +64,8 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
     stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
-    whole, beyond, turning = motion.then(stop), ~_keeps(stop, bounds), _turning(motion, stop, bounds)
+    whole, beyond = motion.then(stop), ~_keeps(stop, bounds)
+    turning = np.where(beyond, 0.0, _turning(motion, stop, bounds))
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
     early = (beyond & inside) | (turning != 0)
@@ -107,7 +108,8 @@ def _turning(motion: Motion, stop: Motion, bounds: Bounds) -> np.ndarray:
     before = np.array([motion.state_at(time).velocity[joint] for joint, time in enumerate(earliest)])
     least, most = extremes(motion)[:, 0]
     own = np.maximum(forward * least, forward * most) - forward * end
-    return forward * ((before * forward > 0) & (back > RETREAT * own + RETREAT_RAD))
+    goes = (before * forward > 0) & (forward * (end - motion.coefficients[-1, 0]) >= 0)
+    return forward * (goes & (back > RETREAT * own + RETREAT_RAD))
 
 
 def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
@@ -152,6 +154,8 @@ def _stopped_early(
                 high = middle
         if low <= 0:
             continue
+        low = np.floor(low * 1e9) * 1e-9  # messages count nanoseconds
+        begun = stopping(low) or begun
         plan = track_of(motion.until(low), joint)
         knots = np.concatenate([plan.knots, low + begun.knots[1:]])
         tracks[joint] = Track(knots, np.concatenate([plan.coefficients, begun.coefficients]))
