@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from traj_integrator_ros.handling.limits import JointLimits
-from traj_integrator_ros.tools.checker import Expectation, PlannedTrajectory, Point, Rule, check
+from traj_integrator_ros.tools.checker import Expectation, PlannedTrajectory, Point, Rule, check, motion_between
 
 JOINTS = ("shoulder", "elbow", "wrist")
 POINTS = 5
@@ -169,6 +169,12 @@ def test_what_is_commanded_between_the_points_is_held_against_the_limits() -> No
     assert float(later.got.split()[-2]) == pytest.approx(2.0 + float(found.got.split()[-2]), abs=1e-3)
     assert check(swinging(0.5), expectation) == []
     assert check(swinging(1.0), dataclasses.replace(expectation, between_points=False)) == []
+
+
+def test_there_is_no_motion_between_points_out_of_order() -> None:
+    first, second = swinging(1.0).points
+    assert motion_between(swinging(1.0)) is not None
+    assert motion_between(PlannedTrajectory(("shoulder",), 0, (second, first))) is None
 
 
 def test_a_limit_exceeded_at_the_points_is_reported_once() -> None:
