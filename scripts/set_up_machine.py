@@ -74,8 +74,9 @@ def imports_rclpy():
     spec = importlib.util.find_spec("rclpy")
     if spec is None or not spec.origin:
         return False
-    extension = "_rclpy_pybind11" + sysconfig.get_config_var("EXT_SUFFIX")
-    return os.path.exists(os.path.join(os.path.dirname(spec.origin), extension))
+    # Its extension is _rclpy_pybind11 up to Lyrical and _rclpy_nanobind in Rolling.
+    modules = (name for name in os.listdir(os.path.dirname(spec.origin)) if name.startswith("_rclpy_"))
+    return any(name.endswith((sysconfig.get_config_var("EXT_SUFFIX"), ".abi3.so")) for name in modules)
 
 
 def base_python():

@@ -58,6 +58,16 @@ def spin(executor: LeanExecutor, done: Callable[[], object], timeout_s: float = 
         executor.spin_once(timeout_sec=0.1)
 
 
+@pytest.mark.parametrize("name", ["spin_once", "_spin_once_impl"])
+def test_spin_of_every_rclpy_serves_the_node(node: Node, executor: LeanExecutor, name: str) -> None:
+    ticks: list[None] = []
+    node.create_timer(0.01, lambda: ticks.append(None))
+    deadline = time.monotonic() + 10.0
+    while not ticks:
+        assert time.monotonic() < deadline
+        getattr(executor, name)(timeout_sec=0.1)
+
+
 def test_every_message_and_request_is_answered_once_and_in_order(node: Node, executor: LeanExecutor) -> None:
     got: list[int] = []
     other = rclpy.create_node("other", context=node.context)

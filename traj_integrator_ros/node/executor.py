@@ -106,6 +106,8 @@ class LeanExecutor(Executor):
         if self._ready:
             self._ready.popleft()()
 
+    _spin_once_impl = spin_once  # the name by which rclpy's own spin calls it from Lyrical on, and from 7.1.9 on Jazzy
+
     def _wait(self, timeout_s: float) -> None:
         try:
             if self._stale:
