@@ -104,7 +104,7 @@ def copp(way: np.ndarray, limits: Limits) -> tuple[float, tuple[np.ndarray, list
     each = [np.ascontiguousarray(path(s, n)) for n in range(4)]
     robot = copp_py.Robot(dof, capacity=STATIONS)
     robot.append_s(s)
-    robot.set_q(*each, 0)
+    robot.set_q(*each[:3], 0, dddq=each[3])
     everywhere = {"start_idx_s": 0, "length": STATIONS}
     robot.add_velocity_limits(limits["velocity"], -limits["velocity"], **everywhere)
     robot.add_acceleration_limits(limits["acceleration"], -limits["deceleration"], **everywhere)

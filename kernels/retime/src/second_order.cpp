@@ -73,6 +73,7 @@ double parabola_peak(double a, double b, double c) {
 
 void SecondOrder::set_grid(const Path& path, int64_t intervals) {
   path_ = &path;
+  inner_.clear();
   const int64_t pieces = path.pieces(), dof = path.dof(), count = std::max(intervals, pieces);
   s_.resize(static_cast<size_t>(count) + 1);
   piece_.resize(static_cast<size_t>(count));
@@ -199,36 +200,44 @@ Status SecondOrder::solve_held(const Limits& limits, const Ends& ends, bool slow
 double SecondOrder::worst_ratio(const Limits& limits, bool tighten, double* kappa) {
   const int64_t count = intervals(), dof = path_->dof();
   constexpr int kSamples = 5;
-  std::vector<double> first(static_cast<size_t>(dof)), second(static_cast<size_t>(dof));
-  std::vector<double> v(static_cast<size_t>(dof * kSamples)), low(v.size()), high(v.size());
+  if (inner_.empty()) {  // derivatives between the points of the grid
+    inner_.resize(static_cast<size_t>(count * (kSamples - 2) * 2 * dof));
+    double* to = inner_.data();
+    for (int64_t i = 0; i < count; ++i) {
+      const size_t at = static_cast<size_t>(i);
+      for (int e = 1; e < kSamples - 1; ++e, to += 2 * dof) {
+        const double part = static_cast<double>(e) / (kSamples - 1);
+        path_->evaluate(piece_[at], s_[at] + (s_[at + 1] - s_[at]) * part, nullptr, to, to + dof, nullptr);
+      }
+    }
+  }
+  const size_t width = static_cast<size_t>(dof);
+  std::vector<double> inverse(3 * width), v(width * kSamples), low(v.size()), high(v.size());
+  for (size_t j = 0; j < width; ++j) {
+    inverse[j] = 1 / limits.velocity[j];
+    inverse[width + j] = 1 / limits.highest[j];
+    inverse[2 * width + j] = 1 / limits.lowest[j];
+  }
   double worst = 0, stretch = 0;
   for (int64_t i = 0; i < count; ++i) {
     const size_t at = static_cast<size_t>(i);
-    const double D = s_[at + 1] - s_[at], u = (x_[at + 1] - x_[at]) / (2 * D);
+    const double D = s_[at + 1] - s_[at], u = (x_[at + 1] - x_[at]) / (2 * D), *const d = derivatives(i);
     for (int e = 0; e < kSamples; ++e) {
-      const double part = static_cast<double>(e) / (kSamples - 1), x = x_[at] + 2 * D * u * part;
-      const double *d1 = first.data(), *d2 = second.data(), *const d = derivatives(i);
-      if (e == 0) {
-        d1 = d;
-        d2 = d + dof;
-      } else if (e == kSamples - 1) {
-        d1 = d + 2 * dof;
-        d2 = d + 3 * dof;
-      } else {
-        path_->evaluate(piece_[at], s_[at] + D * part, nullptr, first.data(), second.data(), nullptr);
-      }
-      for (int64_t j = 0; j < dof; ++j) {
-        const size_t k = static_cast<size_t>(e * dof + j);
+      const double part = static_cast<double>(e) / (kSamples - 1), x = x_[at] + 2 * D * u * part, root = std::sqrt(x);
+      const double* const d1 = e == 0 ? d : e == kSamples - 1 ? d + 2 * dof : inner_.data() + (i * (kSamples - 2) + e - 1) * 2 * dof;
+      const double* const d2 = d1 + dof;
+      double *const to_v = v.data() + e * dof, *const to_high = high.data() + e * dof, *const to_low = low.data() + e * dof;
+      for (size_t j = 0; j < width; ++j) {
         const double a = d2[j] * x + d1[j] * u;
-        v[k] = std::abs(d1[j]) * std::sqrt(x) / limits.velocity[j];
-        high[k] = a / limits.highest[j];
-        low[k] = a / limits.lowest[j];
+        to_v[j] = std::abs(d1[j]) * root * inverse[j];
+        to_high[j] = a * inverse[width + j];
+        to_low[j] = a * inverse[2 * width + j];
       }
     }
     double speed = 0, acceleration = 0;
     for (int64_t j = 0; j < dof; ++j) {
       for (int e = 0; e + 2 < kSamples; e += 2) {
-        const size_t k = static_cast<size_t>(e * dof + j), n = static_cast<size_t>(dof);
+        const size_t k = static_cast<size_t>(e * dof + j), n = width;
         speed = std::max(speed, parabola_peak(v[k], v[k + n], v[k + 2 * n]));
         acceleration = std::max(acceleration, parabola_peak(high[k], high[k + n], high[k + 2 * n]));
         acceleration = std::max(acceleration, parabola_peak(low[k], low[k + n], low[k + 2 * n]));

@@ -42,6 +42,7 @@ class SecondOrder {
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;
   std::vector<double> derivative_;                          // [N, 4, D]: q', q'' at the begin, q', q'' at the end
+  std::vector<double> inner_;                               // the same between them, [N, 3, 2, D], once it is needed
   std::vector<double> low_, high_, slope_;                  // [N, 2 D]: low - slope x <= u <= high - slope x
   std::vector<double> bound_, reachable_, minimal_;         // x <= bound [N + 1]; K+; K-
   std::vector<double> velocity_scale_, acceleration_scale_;  // [N], <= 1

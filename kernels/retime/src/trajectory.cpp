@@ -340,8 +340,6 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
     for (int64_t j = 0; j < dof; ++j) {
       const size_t a = p * static_cast<size_t>(dof) + static_cast<size_t>(j), b = a + static_cast<size_t>(dof);
       double c[kDegree + 1], low[kOrders], high[kOrders], ratio[3];
-      piece_between(span, played.position[a], played.position[b], &played.velocity[a], &played.velocity[b],
-                    quintic ? &played.acceleration[a] : nullptr, quintic ? &played.acceleration[b] : nullptr, c);
       // Extremes that are not greater than the segment's are of no interest.
       double* const most = played.segment_ratio.data() + 3 * segment;
       low[0] = -INFINITY, high[0] = INFINITY;
@@ -352,6 +350,9 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
       for (int k = 1; k < kOrders; ++k) {
         if (std::isnan(low[k])) low[k] = high[k] = 0;  // 0 of an infinite limit
       }
+      const double *const a0 = quintic ? &played.acceleration[a] : nullptr, *const a1 = quintic ? &played.acceleration[b] : nullptr;
+      if (surely_within(1 / span, played.position[a], played.position[b], played.velocity[a], played.velocity[b], a0, a1, low, high)) continue;
+      piece_between(span, played.position[a], played.position[b], &played.velocity[a], &played.velocity[b], a0, a1, c);
       widen_by_piece(c, span, low, high);
       ratios(low, high, limits, j, ratio);
       if (!with_jerk) ratio[2] = 0;
