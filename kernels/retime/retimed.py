@@ -83,18 +83,24 @@ class Retimed:
         status = RetimeStatus(int(self.status[index]))
         if status <= RetimeStatus.STILL:
             return ""
+        largest = f"{float(self.largest_start_speed[index]):.6g}"
+
+        def binding(segment: int, kind: int) -> str:
+            joint = int(self.segment_joint[index, segment, kind])
+            return f"{KINDS[kind]} of {joint_names[joint] if len(joint_names) else f'joint {joint}'}"
+
         if status == RetimeStatus.EXCEEDS:
             kind = int(self.ratio[index].argmax())
             most = float(self.ratio[index, kind])
             segment = int(self.segment_ratio[index, :, kind].argmax())
-            joint = int(self.segment_joint[index, segment, kind])
-            name = joint_names[joint] if len(joint_names) else f"joint {joint}"
-            return f"{KINDS[kind]} of {name} reaches {most:.6g} of its limit behind waypoint {segment}"
+            return f"{binding(segment, kind)} reaches {most:.6g} of its limit behind waypoint {segment}"
+        if status == RetimeStatus.START_TOO_FAST:
+            limit = binding(0, int(self.segment_ratio[index, 0].argmax()))
+            return f"the start is too fast: the limit of {limit} allows at most {largest} along the path"
         return {
-            RetimeStatus.START_TOO_FAST: "the start is too fast for the limits: along the path, at most "
-            f"{float(self.largest_start_speed[index]):.6g}",
             RetimeStatus.END_TOO_FAST: "the end cannot be reached with the speed that is wanted there",
-            RetimeStatus.NOT_CONVERGED: "no motion was found",
+            RetimeStatus.NOT_CONVERGED: "no motion was found; without regard to jerk, one may begin with at most "
+            f"{largest} along the path",
             RetimeStatus.NOT_FINITE: "a waypoint is not finite",
             RetimeStatus.TOO_SHORT: f"the shortest duration is {float(self.duration[index].detach()):.9g} s",
             RetimeStatus.TOO_LONG: "a moving start or end cannot take that long",

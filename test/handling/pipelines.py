@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
 from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.handling import background
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
@@ -112,7 +115,10 @@ class SimulatedNode:
         return self._recorded(trajectory, now)
 
     def tick(self, now: float) -> ExecutableTrajectory | None:
-        """What has to be published at a time although nothing arrives."""
+        """What has to be published at a time although nothing arrives, and work in the background is done."""
+        for thread in threading.enumerate():
+            if thread.name == background.NAME:
+                thread.join()
         return self._recorded(self.pipeline.tick(ns(now)), now)
 
     def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:

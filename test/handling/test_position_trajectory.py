@@ -166,3 +166,10 @@ def test_a_path_keeps_the_smaller_one_of_acceleration_and_deceleration() -> None
     least, most = extremes(trajectory.motion)
     largest = np.maximum(most, -least)[2] / [3.0, 4.0]
     assert 0.99 < largest.max() <= 1 + 1e-6
+
+
+def test_a_path_that_is_being_timed_gives_way_to_a_newer_sequence() -> None:
+    node = limited(publish__longest_wait=1.0)
+    assert node.plan(np.zeros(3), PATH) is None
+    assert node.send(np.full((5, 2), 0.1)) is not None
+    assert node.tick(NOW_S + 0.01) is None and node.refused[0][0] is RejectionReason.SUPERSEDED

@@ -252,11 +252,15 @@ class Pipeline:
                 making = _MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0
                 trajectory = self._executable(replace(plan, making=making), later_ns)
                 now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
-            return trajectory
         except NotYet as later:
-            self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
+            self._supersede()
             self._waiting = plan
             return later.meanwhile
+        self._supersede()
+        return trajectory
+
+    def _supersede(self) -> None:
+        self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
 
     def _refuse_waiting(self, rejected: Rejected) -> None:
         plan, self._waiting = self._waiting, None

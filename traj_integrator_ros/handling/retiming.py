@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from ..execution.motion import Motion, resting
 from ..execution.points import Points, motion_of_points, points_of
 from ..kernels.retime import MotionLimits, Retimed, retime
+from .background import in_background
 from .rejection import Rejected, RejectionReason
 
 _MOMENT_S = 1e-3
@@ -45,6 +47,29 @@ def fastest(rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str]) ->
             RejectionReason.LIMITS, f"points: expected a path that can be passed within limits, but {reason}"
         )
     return motion_of(found, 0)
+
+
+class PathTimer:
+    """Times one path at a time, in the background; a path that was timed, or is, is not timed again."""
+
+    def __init__(self) -> None:
+        self._path = b""
+        self._begin = np.zeros(0)
+        self._motion: Future[Motion] | None = None
+
+    def motion(self, rows: np.ndarray, limits: np.ndarray, joint_names: Sequence[str], apart: float) -> Motion | None:
+        """What `fastest` finds, or None until it has; it may begin up to `apart` rad away from the first row.
+
+        Raises:
+            Rejected: limits_violated.
+
+        """
+        path = rows[1:].tobytes() + limits.tobytes()
+        known = self._motion is not None and path == self._path and float(np.abs(self._begin - rows[0]).max()) <= apart
+        if not known:
+            self._path, self._begin = path, rows[0].copy()
+            self._motion = in_background(lambda: fastest(rows, limits, joint_names))
+        return self._motion.result() if known and self._motion.done() else None
 
 
 class Slowed(NamedTuple):

@@ -31,7 +31,7 @@ from .plan import Plan
 from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
-from .retiming import fastest, limits_lacking, slowed
+from .retiming import PathTimer, limits_lacking, slowed
 from .schedule import Schedule, schedule
 from .spline_motion import earlier
 from .start_states import JointStates, MeasuredState
@@ -144,8 +144,7 @@ class TrajectoryMaker:
             parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk, parameters.limits_action == ACTION_RETIME
         )
         self._known_times: np.ndarray | None = None
-        self._timed: tuple[bytes, Motion] | None = None
-        """Rows of the path that was timed last, and its motion."""
+        self._timer = PathTimer()
 
     def predicted(self, now_ns: int) -> State | None:
         """The commanded state at the earliest start, to start from instead of a measured one; or None."""
@@ -253,16 +252,11 @@ class TrajectoryMaker:
                 raise NotYet(meanwhile=self.stop(now_ns))
         end = rest.end.position
         apart = SAME[0] if present.follows else _SAME_END_RAD  # the controller bridges what is between two joint states
-        timed, is_known = self._timed, False
-        if timed is not None and timed[0] == plan.actions.tobytes():
-            is_known = float(np.abs(timed[1].begin.position - end).max()) <= apart
-        if not is_known:
-            limits = np.stack([bounds.velocity, bounds.either, bounds.jerk])
-            motion = fastest(np.vstack([end, self._complete(plan, end).actions]), limits, names)
-            self._timed = plan.actions.tobytes(), motion
-        if not is_known or (present.follows and present.known_from_ns > now_ns):
-            raise NotYet(present.known_from_ns)  # that took long: it is made anew, for the time at which that is done
-        motion = self._timed[1] if rest.duration <= _MOMENT_S else rest.then(self._timed[1])
+        limits = np.stack([bounds.velocity, bounds.either, bounds.jerk])
+        found = self._timer.motion(np.vstack([end, self._complete(plan, end).actions]), limits, names, apart)
+        if found is None or (present.follows and present.known_from_ns > now_ns):
+            raise NotYet(present.known_from_ns)
+        motion = found if rest.duration <= _MOMENT_S else rest.then(found)
         violation = find_motion_violation(motion, self._limits.containing(end))
         if violation:
             self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
 
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime
 
+from ..handling.background import in_background
 from ..handling.pipeline import Pipeline
 from ..wire import messages
 from ..wire.received_messages import nanoseconds
@@ -87,10 +88,9 @@ class Services:
         """Answer ~/retime; the robot is supervised meanwhile."""
         with self._serving("retime", response):
             checked = self._accepting().retiming(messages.retime_fields(request))
-            with ThreadPoolExecutor(1) as pool:
-                answer = pool.submit(checked.answer)
-                while not wait([answer], SUPERVISION_PERIOD_S).done:
-                    self._supervise()
+            answer = in_background(checked.answer)
+            while not wait([answer], SUPERVISION_PERIOD_S).done:
+                self._supervise()
             messages.fill_retime(response, answer.result())
         return response
 

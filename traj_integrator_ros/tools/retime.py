@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..handling.background import in_background
 from ..motions.files import read_samples
 from ..motions.samples import Nature, Samples
 from .command_line import EXIT_FAILED, ToolParser, UserError, positive, run_tool
+from .progress import make_progress
 from .robot import Robot, add_robot_options, load_robot
 
 if TYPE_CHECKING:
@@ -68,12 +73,13 @@ def _retime(options: argparse.Namespace) -> int:
     rows, given = _rows_of(samples, options)
     try:
         limits = _limits_of(robot, samples, options)
-        found = retime(rows, limits, order=options.order, duration=options.duration, **given)
+        asked = partial(retime, rows, limits, order=options.order, duration=options.duration, **given)
+        found = _computed(asked, f"timing {rows.shape[1]} rows")
     except ValueError as error:
         raise UserError(f"{options.file}: {error}") from None
     if not bool(found.ok):
-        asked = "" if options.duration is None else f"--duration {options.duration:g}: "
-        print(f"{NAME}: {options.file}: {asked}{found.reason(0)}", file=sys.stderr)
+        wanted = "" if options.duration is None else f"--duration {options.duration:g}: "
+        print(f"{NAME}: {options.file}: {wanted}{found.reason(0)}", file=sys.stderr)
         return EXIT_FAILED
     count = int(found.count[0])
     states = [None if x is None else x[0, :count].numpy() for x in (found.position, found.velocity, found.acceleration)]
@@ -83,6 +89,17 @@ def _retime(options: argparse.Namespace) -> int:
     write_table(options.out, timed)
     print(f"{options.out}: {_told(found, samples, count)}")
     return 0
+
+
+def _computed(work: Callable[[], Retimed], what: str) -> Retimed:
+    """The result of work in C++, during which Ctrl-C ends the tool; from the first second on, progress is shown."""
+    began, future = time.monotonic(), in_background(work)
+    if not wait([future], 1.0).done:
+        with make_progress() as progress:
+            progress.stage(what)
+            while not wait([future], 0.1).done:
+                progress.update(time.monotonic() - began)
+    return future.result()
 
 
 def _rows_of(samples: Samples, options: argparse.Namespace) -> tuple[Tensor, dict[str, object]]:

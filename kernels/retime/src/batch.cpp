@@ -31,6 +31,8 @@ void retime_one(const Batch& all, int64_t b) {
   info[2] = retimer.unchanged;
   scalars[0] = retimer.duration;
   scalars[1] = retimer.largest_start_speed;
+  write(played.segment_ratio, all.segment_ratio + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
+  write(played.segment_joint, all.segment_joint + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
   if (status != Status::kDone && status != Status::kExceeds && status != Status::kStill) return;
   info[1] = static_cast<int64_t>(played.times.size());
   std::copy_n(played.ratio, 3, scalars + 2);
@@ -41,8 +43,6 @@ void retime_one(const Batch& all, int64_t b) {
     write(*states[k], all.states + (k * all.batch + b) * width, width);
   }
   write(played.row_times, all.row_times + b * all.rows, all.rows);
-  write(played.segment_ratio, all.segment_ratio + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
-  write(played.segment_joint, all.segment_joint + b * 3 * (all.rows - 1), 3 * (all.rows - 1));
   if (status == Status::kStill || retimer.unchanged) return;
   if (options.order != 3) return;
   info[3] = retimer.iterations;

@@ -16,17 +16,12 @@ constexpr double kGapTolerance = 1e-11;
 constexpr double kVertical = 1e-9;
 constexpr int kMostRounds = 8;
 
-// Rows low - slope x <= u <= high - slope x of one interval; the last of `count` is the one that reaches the next point.
-struct Rows {
-  const double *low, *high, *slope;
-  int64_t count;
-  double next_low, next_high, next_slope;
-};
-
 struct Gap {
   double value, low, high, low_slope, high_slope;
+  int32_t low_row, high_row;  // -1: that which reaches the next point
 };
 
+template <class Rows>
 Gap gap_at(const Rows& rows, double x) {
   double most = rows.next_low - rows.next_slope * x, least = rows.next_high - rows.next_slope * x;
   int32_t most_row = -1, least_row = -1;
@@ -43,10 +38,13 @@ Gap gap_at(const Rows& rows, double x) {
   gap.high = least_row < 0 ? rows.next_high : rows.high[least_row];
   gap.low_slope = most_row < 0 ? rows.next_slope : rows.slope[most_row];
   gap.high_slope = least_row < 0 ? rows.next_slope : rows.slope[least_row];
+  gap.low_row = most_row;
+  gap.high_row = least_row;
   return gap;
 }
 
 // The x next to `x` where the gap closes, in the direction of `sign` (-1: the largest x at most `x`); NaN: there is none.
+template <class Rows>
 double closes(const Rows& rows, double x, double sign) {
   const double first = x;
   for (int step = 0; step < 200; ++step) {
@@ -70,6 +68,33 @@ double parabola_peak(double a, double b, double c) {
 }
 
 }  // namespace
+
+// low - slope x <= u <= high - slope x, `count` of them, and the one that reaches the next point.
+struct SecondOrder::Rows {
+  const double *low, *high, *slope;
+  int64_t count;
+  double next_low, next_high, next_slope;
+};
+
+SecondOrder::Rows SecondOrder::rows_of(size_t i) const {
+  const int64_t width = 2 * path_->dof();
+  const double D = s_[i + 1] - s_[i];
+  const size_t k = i * static_cast<size_t>(width);
+  return {low_.data() + k, high_.data() + k, slope_.data() + k, width, minimal_[i + 1] / (2 * D), reachable_[i + 1] / (2 * D), 1 / (2 * D)};
+}
+
+SecondOrder::Binding SecondOrder::binding_at_start(const Limits& limits) const {
+  const int64_t dof = path_->dof();
+  const Gap gap = gap_at(rows_of(0), reachable_[0]);
+  const int32_t row = gap.low_row < 0 ? gap.high_row : gap.low_row;
+  if (reachable_[0] < bound_[0] * (1 - 1e-9) && row >= 0) return {1, row % dof};
+  int64_t fastest = 0;
+  for (int64_t j = 1; j < dof; ++j) {
+    const double* const d = derivative_.data();
+    if (std::abs(d[j]) / limits.velocity[j] > std::abs(d[fastest]) / limits.velocity[fastest]) fastest = j;
+  }
+  return {0, fastest};
+}
 
 void SecondOrder::set_grid(const Path& path, int64_t intervals) {
   path_ = &path;
@@ -136,7 +161,7 @@ void SecondOrder::prepare(const Limits& limits, bool slow_only) {
 
 Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only) {
   prepare(limits, slow_only);
-  const int64_t count = intervals(), width = 2 * path_->dof();
+  const int64_t count = intervals();
   const size_t last = static_cast<size_t>(count);
   x_.assign(last + 1, 0.0);
   reachable_.assign(last + 1, 0.0);
@@ -145,12 +170,6 @@ Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only
   if (goal > bound_[last] * (1 + 1e-9)) return Status::kEndTooFast;
   reachable_[last] = goal;
   minimal_[last] = ends.free_end ? 0 : goal;
-  const auto rows_of = [&](size_t i) {
-    const double D = s_[i + 1] - s_[i];
-    const size_t k = i * static_cast<size_t>(width);
-    return Rows{low_.data() + k, high_.data() + k, slope_.data() + k, width, minimal_[i + 1] / (2 * D),
-                reachable_[i + 1] / (2 * D), 1 / (2 * D)};
-  };
   for (size_t i = last; i-- > 0;) {
     const Rows rows = rows_of(i);
     reachable_[i] = closes(rows, bound_[i], -1);

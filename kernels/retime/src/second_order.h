@@ -26,6 +26,12 @@ class SecondOrder {
   void stretch(double factor);
 
   double largest_start_speed() const;
+  // What does not allow to begin faster: 0 velocity, 1 acceleration; and the joint.
+  struct Binding {
+    int kind;
+    int64_t joint;
+  };
+  Binding binding_at_start(const Limits& limits) const;
   int64_t intervals() const { return static_cast<int64_t>(s_.size()) - 1; }
   const std::vector<double>& s() const { return s_; }
   const std::vector<double>& x() const { return x_; }
@@ -34,6 +40,9 @@ class SecondOrder {
   const double* derivatives(int64_t interval) const { return derivative_.data() + interval * 4 * path_->dof(); }
 
  private:
+  // Rows of one interval, with that which reaches the next point (second_order.cpp).
+  struct Rows;
+  Rows rows_of(size_t interval) const;
   void prepare(const Limits& limits, bool slow_only);
   double worst_ratio(const Limits& limits, bool tighten, double* kappa);
   void set_times();

@@ -97,6 +97,11 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
     return status;
   };
   Status status = solve_once(limits);
+  if (status == Status::kStartTooFast) {
+    const auto [kind, joint] = second.binding_at_start(limits);
+    played.segment_ratio[static_cast<size_t>(kind)] = ends.start_speed / largest_start_speed;
+    played.segment_joint[static_cast<size_t>(kind)] = joint;
+  }
   largest_start_speed *= speed_per_rate;
   if (status != Status::kDone && status != Status::kExceeds) return status;
   const auto stretch_by = [&](double factor) {
