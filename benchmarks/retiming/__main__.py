@@ -1,4 +1,4 @@
-"""`python -m benchmarks.retiming problems | executed | certificate | peers [--count N] [--seed K]`.
+"""`python -m benchmarks.retiming problems | executed | certificate | margins | peers [--count N] [--seed K]`.
 
 Prints what it finds; returns 1 if a goal is not reached. `peers` needs `pip install -r requirements/peers.txt`.
 """
@@ -89,6 +89,23 @@ def certificate(options: argparse.Namespace) -> bool:
     return not wrong and apart <= ROUNDING
 
 
+def margins(options: argparse.Namespace) -> bool:
+    """Print the table of "How close to the limits may I plan", and how many plans at their limits a node accepts."""
+    from .margins import accepted
+    from .margins import margins as measured
+
+    print("| rows | dt, s | velocity | acceleration | jerk |\n|---|---|---|---|---|")
+    for space, dt, worst in measured(options.count or 12, options.seed):
+        print(f"| {space.name.lower()} | {dt:g} | " + " | ".join(f"{each:.4f}" for each in worst) + " |", flush=True)
+    count, kept = options.count or 100, 0
+    for action in ("reject", "retime"):
+        kept, worst = accepted(action, count, options.seed)
+        print(
+            f"limits.action: {action}: {kept} of {count} plans accepted, executed at most {worst:.5f} of their limits"
+        )
+    return kept == count
+
+
 def peers(options: argparse.Namespace) -> bool:
     """Compare with other retimers."""
     from .peers import compare
@@ -97,7 +114,7 @@ def peers(options: argparse.Namespace) -> bool:
     return True
 
 
-_COMMANDS = {"problems": problems, "executed": executed, "certificate": certificate, "peers": peers}
+_COMMANDS = {"problems": problems, "executed": executed, "certificate": certificate, "margins": margins, "peers": peers}
 
 if __name__ == "__main__":
     sys.exit(main())

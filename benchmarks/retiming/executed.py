@@ -35,7 +35,12 @@ def executed_ratios(motion: Retimed, limits: Limits, model: ModuleType | None = 
 
 
 def executed_points(
-    times: np.ndarray, states: Sequence[np.ndarray], limits: Limits, model: ModuleType | None = None
+    times: np.ndarray,
+    states: Sequence[np.ndarray],
+    limits: Limits,
+    model: ModuleType | None = None,
+    *,
+    settled: int = _SETTLED,
 ) -> np.ndarray:
     """Greatest ratios `[3]` of what is commanded at 1 kHz: the states, and differences of positions and velocities.
 
@@ -44,10 +49,11 @@ def executed_points(
         states: their positions, velocities and perhaps accelerations.
         limits: of the joints.
         model: a module that models the controller; default: the model of `benchmarks.executed`.
+        settled: cycles after the last point that count, too; fewer than 0: the last ones do not.
 
     """
     time_ns = np.rint(times * 1e9).astype(np.int64)
-    cycles = int(time_ns[-1]) // CYCLE_NS + _SETTLED
+    cycles = int(time_ns[-1]) // CYCLE_NS + settled
     three = [*states, *[None] * (3 - len(states))]
     zeros = np.zeros_like(states[0][0])
     start = [zeros if state is None else state[0] for state in three]

@@ -63,6 +63,21 @@ def differentiable(duration: Tensor, waypoints: Tensor, limits: Sequence[Tensor]
     return _Duration.apply(waypoints, *limits, duration, envelope)
 
 
+def without_gradient(values: Tensor, waypoints: Tensor, limits: Sequence[Tensor]) -> Tensor:
+    """Return times or states with a place in the graph that says that they have no gradient, instead of a wrong 0."""
+    return _NoGradient.apply(values, waypoints, *limits)
+
+
+class _NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, values: Tensor, *inputs: Tensor) -> Tensor:
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, upstream: Tensor) -> None:
+        raise NotImplementedError("gradients of times and states: there are none, only the duration has one")
+
+
 class _Duration(torch.autograd.Function):
     @staticmethod
     def forward(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .gradient import Envelope, differentiable, wants_gradient
+from .gradient import Envelope, differentiable, wants_gradient, without_gradient
 from .limits import MotionLimits
 from .native import native
 from .retimed import Retimed
@@ -45,7 +45,7 @@ def retime(
     times (`dt`), which is slowed where it exceeds a limit, and kept to the last bit if it exceeds none.
 
     Computed in C++ in float64 on the CPU, also for tensors on other devices, whose results return there. With order 3,
-    the shortest `duration` is differentiable once in waypoints and limits; states and times are not.
+    the shortest `duration` is differentiable once in waypoints and limits; gradients of states and times are an error.
 
     Args:
         waypoints: `[B, W, D]`, rad, at least 2 of them; rows may repeat the one before in mode "fastest".
@@ -125,7 +125,9 @@ def retime(
     lasts = scalars[:, 0]
     if envelope is not None:
         envelope = replace(envelope, count=info[:, 5].clone())
-        lasts = differentiable(lasts, waypoints, limits.rows(batch, dof), envelope)
+        inputs = waypoints, limits.rows(batch, dof)
+        lasts = differentiable(lasts, *inputs, envelope)
+        times, states, row_times = (without_gradient(values, *inputs) for values in (times, states, row_times))
     most = max(int(info[:, 1].max()), 1) if batch else 1
     device = waypoints.device
     has_acceleration = order == 3 or bool(info[:, 2].any())

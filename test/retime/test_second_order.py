@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -102,7 +104,8 @@ def test_a_start_that_is_too_fast_is_refused_with_the_largest_possible() -> None
     largest = float(retime(waypoints, limits, order=2).largest_start_speed[0])
     refused = retime(waypoints, limits, order=2, start_speed=1.01 * largest)
     assert int(refused.status[0]) == RetimeStatus.START_TOO_FAST
-    assert f"{float(refused.largest_start_speed[0]):.6g}" in refused.reason(0)
+    told = refused.reason(0, [f"j{index}" for index in range(7)])
+    assert f"{float(refused.largest_start_speed[0]):.6g}" in told and re.search(r"(velocity|acceleration) of j\d", told)
     assert float(refused.largest_start_speed[0]) == pytest.approx(largest, rel=1e-3)
     accepted = retime(waypoints, limits, order=2, start_speed=0.7 * largest)
     assert accepted.ok.all(), accepted.reason(0)

@@ -97,6 +97,26 @@ def test_a_plan_beyond_its_limits_is_slowed_on_its_path_by_less_than_as_a_whole(
     assert (motion.row_times.diff() >= plan[3] * (1 - 1e-6)).all()
 
 
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_burst_is_slowed_by_itself_and_the_rest_stays_to_the_last_bit(order: int) -> None:
+    t = 0.02 * torch.arange(301, dtype=torch.float64)[:, None]
+    burst = 0.02 * torch.exp(-(((t - 3.1) / 0.05) ** 2) / 2) * torch.tensor([1.0, 0.0])
+    plan = (torch.sin(2 * np.pi * t / 6) ** 3 * torch.tensor([0.8, 0.3]) + burst)[None]
+    limits = {"velocity": 1.5, "acceleration": 4.0, "deceleration": 4.0, "jerk": 120.0}
+    motion = retime(plan, as_limits(limits), order=order, mode="slow only", dt=0.02)
+    assert motion.ok.all() and not motion.unchanged.any(), motion.reason(0)
+    bounds = {name: np.full(2, value) for name, value in limits.items()}
+    assert sampled_ratios(motion, 0, bounds).max() <= 1 + 1e-6
+    count, late = int(motion.count[0]), float(motion.duration[0]) - 6.0
+    assert 0 < late < 0.1
+    assert torch.equal(motion.position[0, :100], plan[0, :100])
+    assert torch.equal(motion.position[0, count - 100 : count], plan[0, -100:])
+    assert torch.allclose(motion.row_times[0, -100:], t[-100:, 0] + late, atol=1e-12)
+    assert torch.allclose(motion.states(motion.row_times)[0], plan, atol=1e-6)
+    jumps = motion.states(motion.times[:, 1:] - 1e-9)[1] - motion.velocity[:, 1:]
+    assert jumps[:, : count - 1].abs().max() < 1e-6, "one motion"
+
+
 def test_second_order_slows_down_only_too() -> None:
     position, _, _, dt, limits = a_plan(4)
     bounds = {name: value / (1.2 if name == "velocity" else 1.44) for name, value in limits.items()}
