@@ -59,7 +59,7 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
   double delay = 0;
   const auto add_points = [&](const Played& from, size_t begin, size_t end, double shift) {
     const auto add = [&](const std::vector<double>& values, std::vector<double>& to) {
-      to.insert(to.end(), values.begin() + static_cast<std::ptrdiff_t>(begin * dof), values.begin() + static_cast<std::ptrdiff_t>(end * dof));
+      to.insert(to.end(), values.data() + begin * dof, values.data() + end * dof);
     };
     for (size_t i = begin; i < end; ++i) made.times.push_back(from.times[i] + shift);
     add(from.position, made.position);
@@ -86,13 +86,15 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
     if (status != Status::kDone) return false;
     const std::vector<double>& passed = part_->played.row_times;
     if (part.first > 0) {
-      const size_t k = static_cast<size_t>(std::lower_bound(t.begin() + part.first, t.begin() + part.last, t[first] + margin / 4) - t.begin());
+      const double* const quarter = std::lower_bound(t.data() + first, t.data() + end, t[first] + margin / 4);
+      const size_t k = static_cast<size_t>(quarter - t.data());
       if (passed[k - first] > (t[k] - t[first]) * kUnslowed) return false;
     } else {
       largest_start_speed = part_->largest_start_speed;
     }
     if (part.last < last) {
-      const size_t k = static_cast<size_t>(std::upper_bound(t.begin() + part.first, t.begin() + part.last, t[end] - margin / 4) - t.begin()) - 1;
+      const double* const quarter = std::upper_bound(t.data() + first, t.data() + end, t[end] - margin / 4);
+      const size_t k = static_cast<size_t>(quarter - t.data()) - 1;
       if (passed.back() - passed[k - first] > (t[end] - t[k]) * kUnslowed) return false;
     }
     return true;
@@ -134,7 +136,9 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
       for (size_t k = row; k < t.size(); ++k) made.row_times[k] = t[k] + delay;
     }
     std::fill(made.ratio, made.ratio + 3, 0.0);
-    for (size_t i = 0; i < made.segment_ratio.size(); ++i) made.ratio[i % 3] = std::max(made.ratio[i % 3], made.segment_ratio[i]);
+    for (size_t i = 0; i < made.segment_ratio.size(); ++i) {
+      made.ratio[i % 3] = std::max(made.ratio[i % 3], made.segment_ratio[i]);
+    }
     played = made;
     duration = played.times.back();
     return true;

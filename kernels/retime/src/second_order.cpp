@@ -80,7 +80,8 @@ SecondOrder::Rows SecondOrder::rows_of(size_t i) const {
   const int64_t width = 2 * path_->dof();
   const double D = s_[i + 1] - s_[i];
   const size_t k = i * static_cast<size_t>(width);
-  return {low_.data() + k, high_.data() + k, slope_.data() + k, width, minimal_[i + 1] / (2 * D), reachable_[i + 1] / (2 * D), 1 / (2 * D)};
+  return {low_.data() + k,          high_.data() + k,           slope_.data() + k, width,
+          minimal_[i + 1] / (2 * D), reachable_[i + 1] / (2 * D), 1 / (2 * D)};
 }
 
 SecondOrder::Binding SecondOrder::binding_at_start(const Limits& limits) const {
@@ -243,7 +244,8 @@ double SecondOrder::worst_ratio(const Limits& limits, bool tighten, double* kapp
     const double D = s_[at + 1] - s_[at], u = (x_[at + 1] - x_[at]) / (2 * D), *const d = derivatives(i);
     for (int e = 0; e < kSamples; ++e) {
       const double part = static_cast<double>(e) / (kSamples - 1), x = x_[at] + 2 * D * u * part, root = std::sqrt(x);
-      const double* const d1 = e == 0 ? d : e == kSamples - 1 ? d + 2 * dof : inner_.data() + (i * (kSamples - 2) + e - 1) * 2 * dof;
+      const double* const inner = inner_.data() + (i * (kSamples - 2) + e - 1) * 2 * dof;
+      const double* const d1 = e == 0 ? d : e == kSamples - 1 ? d + 2 * dof : inner;
       const double* const d2 = d1 + dof;
       double *const to_v = v.data() + e * dof, *const to_high = high.data() + e * dof, *const to_low = low.data() + e * dof;
       for (size_t j = 0; j < width; ++j) {

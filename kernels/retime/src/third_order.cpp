@@ -125,7 +125,8 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
   for (double value : b_) {
     if (!(value > 0)) return false;
   }
-  begin(0.01, 0.05 / static_cast<double>(4 * base.intervals()));  // with more, jerk rows push y to 0 where nothing else holds it
+  // With a larger barrier, jerk rows push y to 0 where nothing else holds it.
+  begin(0.01, 0.05 / static_cast<double>(4 * base.intervals()));
   for (const double gap : kTightenedAt) {  // while slacks and multipliers are large enough to follow
     if (careful) break;
     if (!iterate(kMostIterations, gap)) return false;

@@ -355,9 +355,11 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
       for (int k = 1; k < kOrders; ++k) {
         if (std::isnan(low[k])) low[k] = high[k] = 0;  // 0 of an infinite limit
       }
-      const double *const a0 = quintic ? &played.acceleration[a] : nullptr, *const a1 = quintic ? &played.acceleration[b] : nullptr;
-      if (surely_within(1 / span, played.position[a], played.position[b], played.velocity[a], played.velocity[b], a0, a1, low, high)) continue;
-      piece_between(span, played.position[a], played.position[b], &played.velocity[a], &played.velocity[b], a0, a1, c);
+      const double p0 = played.position[a], p1 = played.position[b], v0 = played.velocity[a], v1 = played.velocity[b];
+      const double* const a0 = quintic ? &played.acceleration[a] : nullptr;
+      const double* const a1 = quintic ? &played.acceleration[b] : nullptr;
+      if (surely_within(1 / span, p0, p1, v0, v1, a0, a1, low, high)) continue;
+      piece_between(span, p0, p1, &v0, &v1, a0, a1, c);
       widen_by_piece(c, span, low, high);
       ratios(low, high, limits, j, ratio);
       if (!with_jerk) ratio[2] = 0;
