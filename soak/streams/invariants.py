@@ -19,8 +19,8 @@ STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
 _REST = 1e-6
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
-_MORE, _MORE_JERK = 1.1, 1.5
-"""Of what a plan asks for where nobody gave limits: the node's spline through its rows may end otherwise than ours."""
+_MORE, _MORE_JERK = 1.2, 1.5
+"""Of what a plan asks for: the node's spline through its rows may begin and end otherwise than ours."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from .rejection import Rejected, RejectionReason
 
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot be those of a robot."""
-_SETTLING_S = 0.25
-"""Within which a small last velocity is taken out of a plan."""
+_SETTLING_S = 0.03, 0.06, 0.12, 0.25
+"""Within which a small last velocity is taken out of a plan, with its acceleration: the shorter, the fewer rows move."""
 _DOUBLINGS, _HALVINGS = 8, 20
 _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
@@ -46,9 +46,10 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         return motion
     end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
-        settled = brought_to_rest(motion, _SETTLING_S)
-        if not motion.with_accelerations or bounds.demand_of(settled) <= 1 + _INSIDE:
-            return settled
+        for within in _SETTLING_S if motion.with_accelerations else _SETTLING_S[-1:]:
+            settled = brought_to_rest(motion, within)
+            if not motion.with_accelerations or bounds.demand_of(settled) <= 1 + _INSIDE:
+                return settled
     bounds = _not_faster(bounds, end)
     try:
         tracks = stop_tracks(end, bounds.stopping, bounds.jerk)
