@@ -17,8 +17,9 @@ from .rejection import Rejected, RejectionReason
 
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot be those of a robot."""
-_SETTLING_S = 0.03, 0.06, 0.12, 0.25
-"""Within which a small last velocity is taken out of a plan, with its acceleration: the shorter, the fewer rows move."""
+_SETTLING_S = 0.25, 0.12, 0.06, 0.03
+"""Within which a small last velocity is taken out of a plan with its acceleration: the longest that moves rows little."""
+_LITTLE_RAD = 5e-4
 _DOUBLINGS, _HALVINGS = 8, 20
 _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
@@ -46,10 +47,14 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         return motion
     end = motion.end
     if np.abs(end.velocity).max() <= rest_tolerance:
-        for within in _SETTLING_S if motion.with_accelerations else _SETTLING_S[-1:]:
-            settled = brought_to_rest(motion, within)
-            if not motion.with_accelerations or bounds.demand_of(settled) <= 1 + _INSIDE:
-                return settled
+        if not motion.with_accelerations:
+            return brought_to_rest(motion, _SETTLING_S[0])
+        settled = [brought_to_rest(motion, within) for within in _SETTLING_S]
+        kept = [one for one in settled if bounds.demand_of(one) <= 1 + _INSIDE]
+        moved = (np.abs(one.coefficients[:, 0] - motion.coefficients[:, 0]).max() for one in kept)
+        near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
+        if kept:
+            return near or kept[-1]
     bounds = _not_faster(bounds, end)
     try:
         tracks = stop_tracks(end, bounds.stopping, bounds.jerk)
