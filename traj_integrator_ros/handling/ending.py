@@ -18,7 +18,7 @@ from .rejection import Rejected, RejectionReason
 LONGEST_BRAKE_S = 30.0
 """A brake that takes longer means that the limits cannot be those of a robot."""
 _SETTLING_S = 0.25, 0.12, 0.06, 0.03
-"""Within which a small last velocity is taken out of a plan with its acceleration: the longest that moves rows little."""
+"""Within which a small last velocity is taken out of a plan: the longest that moves its rows little."""
 _LITTLE_RAD = 5e-4
 _DOUBLINGS, _HALVINGS = 8, 20
 _TURNED_WITHIN = 4.0
