@@ -167,7 +167,7 @@ def _played(message, start: State) -> Commanded:
 
 
 def _cut(seeds: range, sender: Sender) -> float:
-    """Largest speed against the direction of the end, where the plan stops in the middle of its motion."""
+    """Largest speed against the direction at the end, where the plan stops in the middle of its motion."""
     worst = 0.0
     for seed, count in product(seeds, (4, 9, 17, 25, 33)):
         space, states = ControlSpace.JERK, jerk_limited(seed, 0.02)[:, : count + 1]
@@ -177,9 +177,10 @@ def _cut(seeds: range, sender: Sender) -> float:
         node.begin(start, _BEGIN_NS)
         message = node.send(actions_of(states, space, 0.02), dt=0.02, now_ns=_BEGIN_NS, space=space, start=start)
         velocity = _played(message, start).velocity[round(1000 * 0.02 * count) :]
-        direction = np.sign(end[1])
-        # Only joints that can stop within the jerk limit without reversing.
+        direction = np.sign(velocity[0])
+        # Only joints that can stop within the jerk limit without reversing, or have left their plan in order not to.
         can = (end[1] + end[2] * np.abs(end[2]) / (2 * JERK)) * direction > -1e-5
+        can |= np.abs(velocity[0] - end[1]) > 0.01
         worst = max(worst, float((-direction * velocity).max(axis=0, initial=0, where=can[None]).max()))
     return worst
 

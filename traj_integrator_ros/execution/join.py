@@ -230,9 +230,12 @@ class _Problem:
 
     @cached_property
     def stopping(self) -> np.ndarray:
-        """Least and greatest positions during the fastest stop, `[2, D]`, rad."""
+        """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
         state = self.present._replace(acceleration=self.acceleration)
-        return extremes(fastest_stop(state, self.bounds.stopping, self.bounds.jerk))[:, 0]
+        try:
+            return extremes(fastest_stop(state, self.bounds.stopping, self.bounds.jerk))[:, 0]
+        except ValueError:
+            return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
 
     def start(self, joint: int) -> JointState:
         """The present state of one joint."""

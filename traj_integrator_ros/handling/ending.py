@@ -138,7 +138,7 @@ def _stopped_early(
             state = State(*(part[one] for part in motion.state_at(time)))
             (track,) = stop_tracks(state, of_joint.stopping, of_joint.jerk)
             stop = united({0: track})
-            good = _keeps(stop, of_joint)[0] and _way_back(stop, turning[one])[0] <= RETREAT_RAD
+            good = _keeps(stop, of_joint)[0] and _way_back(stop, turning[one])[0] <= _INSIDE
             return track if good else None
 
         most = motion.duration
