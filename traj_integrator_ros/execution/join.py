@@ -391,12 +391,11 @@ def _ways_within(problem: _Problem, joint: int, bounds: JointBounds) -> Iterator
     reach = Reach(problem.start(joint), bounds)
     one = np.array([joint])
     at = _Evaluated(plan)
-    latest, rests = float(plan.knots[-1]), problem.plan.ends_at_rest
+    latest = float(plan.knots[-1])
+    needed = reach.least_duration(at(latest)) if problem.plan.ends_at_rest else None
+    rests = needed is not None  # it may be too far away for that, and still be reached before
     fastest = max(bounds.velocity, abs(problem.start(joint).velocity)) * (1 + _BARELY)
     if rests:
-        needed = reach.least_duration(at(latest))
-        if needed is None:
-            return
         latest = max(latest, needed)
 
     def reaches(target: JointState, time: float) -> bool:
