@@ -237,8 +237,8 @@ def neighbours_do_not_hear_each_other(clients: Sequence[RosClient], scenarios: S
     """Check two nodes, each with a client of its own in its namespace."""
     for client in clients:
         client.wait_until_active()
-        # The robot stands still, whatever is published for it.
-        assert client.set_atomically(supervision__deviation=0.0) == (True, "")
+        # The robot stands still, whatever is published for it, and does not say so again.
+        assert client.set_atomically(supervision__deviation=0.0, state_timeout=0.0) == (True, "")
     states = [_Motion.of(scenario).position[0] + 0.1 * number for number, scenario in enumerate(scenarios)]
     for client, state in zip(clients, states, strict=True):
         _publish_until_answered(client, state)

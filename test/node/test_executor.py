@@ -199,6 +199,10 @@ def test_without_it_the_node_does_the_same_job(start_node: NodeFactory, connect:
     client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
     assert client.change_state("deactivate") and client.change_state("cleanup")
     assert client.change_state("configure") and client.change_state("activate")
-    client.settle_state([0.1, 0.2, 0.3])
-    assert client.integrate(sequence(np.zeros((1, 2, 3)))).success
+
+    def answered() -> bool:  # the subscription is a new one, which hears only what is sent once it is known
+        client.settle_state([0.1, 0.2, 0.3])
+        return client.integrate(sequence(np.zeros((1, 2, 3)))).success
+
+    client.wait_for(answered, "an answer from the measured state")
     assert process.stop(signal.SIGTERM)[0] == 0, process.output
