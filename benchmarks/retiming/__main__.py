@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the random cases")
     parser.add_argument("--controller", type=Path, help="executed: a module that models the controller")
     parser.add_argument("--out", type=Path, help="peers: results as JSON")
+    parser.add_argument("--stations", type=int, nargs="+", default=[400], help="peers: of copp-py (default: 400)")
     options = parser.parse_args()
     return 0 if _COMMANDS[options.what](options) else 1
 
@@ -110,7 +111,7 @@ def peers(options: argparse.Namespace) -> bool:
     """Compare with other retimers."""
     from .peers import compare
 
-    compare(options.count, options.seed, options.out)
+    compare(options.count, options.seed, options.out, options.stations)
     return True
 
 

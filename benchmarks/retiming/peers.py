@@ -24,18 +24,17 @@ from .executed import executed_points
 from .paths import Limits, as_limits, random_limits, random_path, states_of
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-STATIONS = 400
 _LINEARIZATIONS = 4
 _REPEATS = 5
 _TICK_S = 0.01
 Row = dict[str, object]
 
 
-def compare(count: int | None, seed: int, out: Path | None) -> None:
+def compare(count: int | None, seed: int, out: Path | None, stations: list[int]) -> None:
     """Print and write all rows."""
     parts = (
         toppra_rows(count or 20, seed),
-        copp_rows(count or 8, seed),
+        *(copp_rows(count or 8, seed, each) for each in stations),
         ruckig_rows(count or 20, seed),
         batch_rows(seed),
     )
@@ -81,37 +80,37 @@ def toppra_rows(count: int, seed: int) -> Iterator[Row]:
         yield _row("toppra, order 2", dof, rows, found)
 
 
-def copp_rows(count: int, seed: int) -> Iterator[Row]:
-    """Third order."""
+def copp_rows(count: int, seed: int, stations: int) -> Iterator[Row]:
+    """Third order, theirs on a grid of so many stations."""
     for dof, rows in ((2, 8), (7, 4), (7, 8), (14, 8)):
         found = []
         for way, limits in _paths(count, seed, rows, dof):
-            theirs_ms, solved = _timed(partial(copp, way, limits), repeats=1)
+            theirs_ms, solved = _timed(partial(copp, way, limits, stations), repeats=1)
             waypoints, bounds = torch.tensor(way)[None], as_limits(limits)
             ours_ms, ours = _timed(partial(retime, waypoints, bounds, threads=1))
             theirs, played = (None, None) if solved is None else solved
             found.append((ours, theirs, ours_ms, theirs_ms, ours, ours_ms, played, limits))
-        yield _row(f"copp-py TOPP3-SOCP, {STATIONS} stations, order 3", dof, rows, found)
+        yield _row(f"copp-py TOPP3-SOCP, {stations} stations, order 3", dof, rows, found)
 
 
-def copp(way: np.ndarray, limits: Limits) -> tuple[float, tuple[np.ndarray, list[np.ndarray]]] | None:
+def copp(way: np.ndarray, limits: Limits, stations: int) -> tuple[float, tuple[np.ndarray, list[np.ndarray]]] | None:
     """Duration, and times and states at the stations; None if it fails."""
     import copp_py
 
     knots, dof = _knots(way), way.shape[1]
     path = CubicSpline(knots, way, bc_type="natural")
-    s = np.linspace(0, knots[-1], STATIONS)
+    s = np.linspace(0, knots[-1], stations)
     each = [np.ascontiguousarray(path(s, n)) for n in range(4)]
-    robot = copp_py.Robot(dof, capacity=STATIONS)
+    robot = copp_py.Robot(dof, capacity=stations)
     robot.append_s(s)
     robot.set_q(*each[:3], 0, dddq=each[3])
-    everywhere = {"start_idx_s": 0, "length": STATIONS}
+    everywhere = {"start_idx_s": 0, "length": stations}
     robot.add_velocity_limits(limits["velocity"], -limits["velocity"], **everywhere)
     robot.add_acceleration_limits(limits["acceleration"], -limits["deceleration"], **everywhere)
     robot.add_jerk_limits(limits["jerk"], -limits["jerk"], **everywhere)
     second, third = copp_py.solver.topp2_ra, copp_py.solver.topp3_socp
     try:
-        problem = second.Problem(robot.constraints, idx_s_interval=(0, STATIONS - 1), a_boundary=(0.0, 0.0))
+        problem = second.Problem(robot.constraints, idx_s_interval=(0, stations - 1), a_boundary=(0.0, 0.0))
         guess = {"a_linearization": second.solve(problem, second.Options())}
         for _ in range(_LINEARIZATIONS):
             profile = third.solve(third.Problem(robot.constraints, **guess))
@@ -167,6 +166,7 @@ def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
     both = [case for case in found if case[1] is not None and bool(case[0].ok.all())]
     durations = [float(case[0].duration[0]) / case[1] for case in both]
     executed = [_executed_by_both(*case[4:5], *case[6:]) for case in both]
+    stretched = [ratio / max(1, factor) for ratio, (*_, factor) in zip(durations, executed, strict=True)]
     return {
         "compared with": name,
         "joints": dof,
@@ -176,9 +176,11 @@ def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
         "failed, theirs": sum(case[1] is None for case in found),
         "duration ratio, mean": statistics.fmean(durations),
         "duration ratio, worst": max(durations),
-        "executed, ours": max(ours for ours, _ in executed),
-        "executed, theirs, mean": statistics.fmean(theirs for _, theirs in executed),
-        "executed, theirs, worst": max(theirs for _, theirs in executed),
+        "duration ratio, theirs stretched, mean": statistics.fmean(stretched),
+        "duration ratio, theirs stretched, worst": max(stretched),
+        "executed, ours": max(ours for ours, *_ in executed),
+        "executed, theirs, mean": statistics.fmean(theirs for _, theirs, _ in executed),
+        "executed, theirs, worst": max(theirs for _, theirs, _ in executed),
         "ours, ms": statistics.median(case[2] for case in found),
         "ours, held, ms": statistics.median(case[5] for case in found),
         "theirs, ms": statistics.median(case[3] for case in found),
@@ -187,12 +189,11 @@ def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
 
 def _executed_by_both(
     ours: Retimed, played: tuple[np.ndarray, list[np.ndarray]], limits: Limits
-) -> tuple[float, float]:
-    """Greatest ratio to the limits; of a second order without the jerk."""
+) -> tuple[float, float, float]:
+    """Greatest ratio to the limits, of a second order without the jerk, and by what theirs had to be stretched."""
     kinds = 2 if ours.acceleration is None else 3
-    return tuple(
-        float(executed_points(times, states, limits)[:kinds].max()) for times, states in (states_of(ours, 0), played)
-    )
+    by_us, by_them = (executed_points(*motion, limits)[:kinds] for motion in (states_of(ours, 0), played))
+    return float(by_us.max()), float(by_them.max()), float((by_them ** (1 / np.arange(1, kinds + 1))).max())
 
 
 def _paths(count: int, seed: int, rows: int, dof: int) -> Iterator[tuple[np.ndarray, Limits]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tool_runs import command, environment
 
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.tools import check_trajectory, retime
@@ -82,6 +85,21 @@ def test_what_cannot_be_done_is_said_in_a_line(plan, robot, tmp_path, capsys, op
     assert retime.main([str(plan), "--params", str(robot), "--out", str(tmp_path / "out.csv"), *options]) == code
     said = capsys.readouterr().err
     assert told in said and said.count("\n") == 1
+
+
+def test_ctrl_c_during_a_long_file_ends_with_a_line_and_leaves_no_output(robot, tmp_path):
+    way = np.cumsum(np.random.default_rng(0).normal(size=(100_000, 2)), 0)  # takes many seconds
+    np.savez(tmp_path / "way.npz", joint_names=["a", "b"], time=np.arange(len(way)) * 0.1, position=way)
+    before = sorted(tmp_path.iterdir())
+    arguments = command("retime", "way.npz", "--params", robot, "--fastest", "--out", "out.csv")
+    process = subprocess.Popen(
+        arguments, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert "timing 100000 rows" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, "\nretime: interrupted\n")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_missing_limit_is_named(plan, tmp_path, capsys):

@@ -76,7 +76,7 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     except ToolFailure as error:
         return _told(name, error, EXIT_FAILED)
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        print(f"\n{name}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except _Terminated:
         return EXIT_TERMINATED

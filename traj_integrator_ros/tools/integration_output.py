@@ -41,13 +41,18 @@ class Integrated:
 
 
 def write_table(path: Path, samples: Samples) -> None:
-    """A CSV of time, position_<joint>, velocity_<joint> and so on, without what the samples lack."""
+    """A CSV of time, position_<joint> and so on, without what the samples lack; a run that ends before leaves none."""
     found = [name for name in QUANTITIES if getattr(samples, name) is not None]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["time", *(f"{name}_{joint}" for name in found for joint in samples.joint_names)])
-        columns = [samples.time[:, None], *(getattr(samples, name) for name in found)]
-        writer.writerows(np.concatenate(columns, axis=1).tolist())
+    columns = [samples.time[:, None], *(getattr(samples, name) for name in found)]
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["time", *(f"{name}_{joint}" for name in found for joint in samples.joint_names)])
+            writer.writerows(np.concatenate(columns, axis=1).tolist())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_archive(path: Path, results: list[Integrated], fitted: Sequence | None = None) -> None:
