@@ -144,28 +144,6 @@ void piece_between(double span, double p0, double p1, const double* v0, const do
   c[5] = (6 * p - 3 * V0 - 3 * V1 - 0.5 * A0 + 0.5 * A1) / (h * h * h * h * h);
 }
 
-bool surely_within(double inverse_span, double p0, double p1, double v0, double v1, const double* a0, const double* a1,
-                   const double* low, const double* high) {
-  const double h = inverse_span, slope = (p1 - p0) * h;
-  double b[5];  // of the velocity
-  int degree = 2;
-  if (a0 == nullptr) {
-    b[0] = v0, b[1] = 3 * slope - v0 - v1, b[2] = v1;
-  } else {
-    const double c = *a0 / (4 * h), d = *a1 / (4 * h);
-    degree = 4;
-    b[0] = v0, b[1] = v0 + c, b[3] = v1 - d, b[4] = v1;
-    b[2] = 5 * slope - b[0] - b[1] - b[3] - b[4];
-  }
-  for (int order = 1; order < kOrders; ++order, --degree) {
-    bool within = true;
-    for (int i = 0; i <= degree; ++i) within &= b[i] >= low[order] && b[i] <= high[order];
-    if (!within) return false;
-    for (int i = 0; i < degree; ++i) b[i] = degree * h * (b[i + 1] - b[i]);
-  }
-  return true;
-}
-
 void ratios(const double* low, const double* high, const Limits& limits, int64_t joint, double* ratio) {
   ratio[0] = std::max(high[1], -low[1]) / limits.velocity[joint];
   ratio[1] = std::max(high[2] / limits.highest[joint], low[2] / limits.lowest[joint]);

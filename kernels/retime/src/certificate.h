@@ -20,11 +20,6 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
 void piece_between(double span, double p0, double p1, const double* v0, const double* v1, const double* a0,
                    const double* a1, double* coefficients);
 
-// Whether velocity, acceleration and jerk of that piece surely lie within low[1..3] and high[1..3]: by coefficients of
-// Bernstein's polynomials, which bound it. For cubics and quintics.
-bool surely_within(double inverse_span, double p0, double p1, double v0, double v1, const double* a0, const double* a1,
-                   const double* low, const double* high);
-
 // The greatest ratios of one piece, velocity, acceleration, jerk: from extremes of one joint.
 void ratios(const double* low, const double* high, const Limits& limits, int64_t joint, double* ratio);
 

@@ -11,7 +11,7 @@ constexpr double kAtNode = 1e-9;
 }  // namespace
 
 void Points::clear() {
-  count = padded = 0;
+  count = padded = regular = 0;
   interval.clear();
   part.clear();
   piece.clear();
@@ -23,20 +23,28 @@ void Points::add(int64_t k, double e, int64_t piece_of) {
   piece.push_back(piece_of);
 }
 
-void Points::add_everywhere(int64_t intervals, int64_t parts, bool with_end, const std::vector<KnotPlace>& knots) {
-  block_length = intervals;
-  blocks = parts + with_end;
-  for (int64_t i = 0; i < blocks; ++i) {
-    const double e = static_cast<double>(i) / static_cast<double>(parts);
-    size_t next = 0;
-    int64_t piece_of = 0;
-    for (int64_t k = 0; k < intervals; ++k) {
-      while (next < knots.size() && (knots[next].interval < k || (knots[next].interval == k && knots[next].part <= e))) {
-        piece_of = knots[next++].piece;
-      }
-      add(k, e, piece_of);
+void Points::add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping,
+                            const std::vector<KnotPlace>& knots) {
+  const int64_t each = parts + with_end;
+  const auto part_of = [&](int64_t i) { return static_cast<double>(i) / static_cast<double>(parts); };
+  std::vector<int64_t> pieces;
+  size_t next = 0;
+  for (int64_t k = 0; k < intervals; ++k) {
+    for (int64_t i = 0; i < each; ++i) {
+      while (next < knots.size() && (knots[next].interval < k || (knots[next].interval == k && knots[next].part <= part_of(i)))) ++next;
+      pieces.push_back(next == 0 ? 0 : knots[next - 1].piece);
     }
   }
+  const auto add_from = [&](int64_t first, int64_t width) {
+    for (int64_t i = 0; i < each; ++i) {
+      for (int64_t k = first; k < first + width; ++k) add(k, part_of(i), pieces[static_cast<size_t>(k * each + i)]);
+    }
+  };
+  int64_t done = 0;
+  for (; done + kLanes <= intervals; done += kLanes) add_from(done, kLanes);
+  if (overlapping && done > 0 && done < intervals) add_from(intervals - kLanes, kLanes), done = intervals;
+  regular = static_cast<int64_t>(interval.size()) / kLanes;
+  add_from(done, intervals - done);
 }
 
 void Points::add_knots(const std::vector<KnotPlace>& knots) {
@@ -52,7 +60,7 @@ void Points::finish(const Path& path, const BaseLaw& base) {
   padded = (count + kLanes - 1) / kLanes * kLanes;
   while (static_cast<int64_t>(interval.size()) < padded) add(interval.back(), part.back(), piece.back());
   const size_t n = static_cast<size_t>(padded);
-  const int64_t dof = path.dof();
+  dof = path.dof();
   for (auto& each : weight) each.resize(n);
   for (auto* q : {&q1, &q2, &q3}) q->resize(n * static_cast<size_t>(dof));
   const double h = base.h;
@@ -68,35 +76,16 @@ void Points::finish(const Path& path, const BaseLaw& base) {
     weight[5][p] = e / (2 * h);
     double s[4];
     base.evaluate(interval[p], e, s);
-    path.evaluate(piece[p], s[0], nullptr, q1.data() + p, q2.data() + p, q3.data() + p, padded);
+    const size_t first = at(static_cast<int64_t>(p), 0);
+    path.evaluate(piece[p], s[0], nullptr, q1.data() + first, q2.data() + first, q3.data() + first, kLanes);
     const double s11 = s[1] * s[1];
     for (int64_t j = 0; j < dof; ++j) {
-      const size_t k = static_cast<size_t>(j * padded) + p;
+      const size_t k = at(static_cast<int64_t>(p), j);
       const double d1 = q1[k], d2 = q2[k], d3 = q3[k];
       q1[k] = d1 * s[1];
       q2[k] = d2 * s11 + d1 * s[2];
       q3[k] = d3 * s11 * s[1] + 3 * d2 * s[1] * s[2] + d1 * s[3];
     }
-  }
-}
-
-void Points::spread(const std::vector<double>& b, double* y, double* u, double* w) const {
-  const size_t n = static_cast<size_t>(padded);
-  size_t p = 0;
-  for (int64_t block = 0; block < blocks; ++block) {  // the same weights at all of them, one interval after the other
-    const double y0 = weight[0][p], y1 = weight[1][p], y2 = weight[2][p];
-    const double u0 = weight[3][p], u1 = weight[4][p], u2 = weight[5][p];
-    for (size_t k = 0; k < static_cast<size_t>(block_length); ++k, ++p) {
-      y[p] = y0 * b[k] + y1 * b[k + 1] + y2 * b[k + 2];
-      u[p] = u0 * b[k] + u1 * b[k + 1] + u2 * b[k + 2];
-      w[p] = curvature[0] * (b[k] + b[k + 2]) + curvature[1] * b[k + 1];
-    }
-  }
-  for (; p < n; ++p) {
-    const double* const k = b.data() + interval[p];
-    y[p] = weight[0][p] * k[0] + weight[1][p] * k[1] + weight[2][p] * k[2];
-    u[p] = weight[3][p] * k[0] + weight[4][p] * k[1] + weight[5][p] * k[2];
-    w[p] = curvature[0] * (k[0] + k[2]) + curvature[1] * k[1];
   }
 }
 

@@ -20,25 +20,27 @@ struct KnotPlace {
 
 // y = (d tau / dt)^2 is a uniform quadratic B-spline with coefficients b; u = y' / 2, w = y'' / 2.
 struct Points {
-  int64_t count = 0, padded = 0;
-  int64_t blocks = 0, block_length = 0;  // how many there are of the same e, one for each interval, to begin with
+  int64_t count = 0, padded = 0, dof = 0;
+  int64_t regular = 0;               // blocks of consecutive intervals at the same e, to begin with
   std::vector<int32_t> interval;     // [padded]
   std::vector<double> part;          // e within the interval
-  std::vector<double> weight[6];     // of b_k, b_(k+1), b_(k+2): three for y, three for u
+  Array weight[6];                   // of b_k, b_(k+1), b_(k+2): three for y, three for u
   double curvature[3] = {0, 0, 0};   // of w
-  std::vector<double> q1, q2, q3;    // [D, padded]: derivatives of the path by tau
+  Array q1, q2, q3;                  // [padded / kLanes, D, kLanes]: derivatives of the path by tau
   std::vector<int64_t> piece;
 
   void clear();
   void add(int64_t interval, double e, int64_t piece);
-  // At e = 0, 1 / parts and so on in all intervals.
-  void add_everywhere(int64_t intervals, int64_t parts, bool with_end, const std::vector<KnotPlace>& knots);
+  // At e = 0, 1 / parts and so on in all intervals; `overlapping`: regular blocks for the last ones, too, if there are enough.
+  void add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
   // Both sides of every knot within an interval.
   void add_knots(const std::vector<KnotPlace>& knots);
   // Pads, and evaluates the path.
   void finish(const Path& path, const BaseLaw& base);
-  // y, u, w [padded] of coefficients.
-  void spread(const std::vector<double>& b, double* y, double* u, double* w) const;
+  // Where a joint's derivatives at a point are.
+  size_t at(int64_t point, int64_t joint) const {
+    return static_cast<size_t>((point / kLanes * dof + joint) * kLanes + point % kLanes);
+  }
 };
 
 std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base);

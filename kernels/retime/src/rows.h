@@ -1,59 +1,87 @@
-// The rows of the interior-point method: constraints at points of the path, vectorized over the points.
+// The rows of the interior-point method: constraints at blocks of points of the path, vectorized over the points.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <vector>
 
 namespace traj_integrator::retiming {
 
-// Points are padded to a multiple of this, for every instruction set.
-constexpr int64_t kLanes = 8;
+constexpr int64_t kLanes = 8;  // points of a block, for every instruction set
+constexpr int64_t kSums = 15;
+constexpr int64_t kFineParts = 4;  // of each interval, between the points of `peaks`
 
-// Constraints |value| <= limit of D joints at n points: slack z and multiplier l of the upper and the lower side, and their steps.
+// Memory whose vectors do not lie across cache lines.
+template <class T>
+struct Aligned {
+  using value_type = T;
+  Aligned() = default;
+  template <class Other>
+  Aligned(const Aligned<Other>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, std::align_val_t(64)); }
+  bool operator==(const Aligned&) const { return true; }
+};
+using Array = std::vector<double, Aligned<double>>;
+
+// Constraints of D joints at n points, whose rates y, u, w follow from coefficients b.
 struct Rows {
-  int64_t n, dof;
-  const double *q1, *q2, *q3;   // [D, n]: derivatives of the path by the base law's time; q3 for jerk only
-  const double* scale;          // [n]: 1 / (part of the limit that may be used)
-  const double *upper, *lower;  // [D]: 1 / limit; for jerk sqrt(Y) / limit, and 1 / limit for the ratios
-  double *z[2], *l[2], *dz[2], *dl[2];  // [D, n]
+  int64_t blocks, regular, dof;     // the first, regular blocks are of consecutive intervals; n = kLanes blocks
+  const int32_t* interval;          // [n]
+  const double* weight[6];          // [n]: of b_k, b_(k+1), b_(k+2), for y and for u
+  const double* curvature;          // [3]: for w
+  const double *q1, *q2, *q3;       // [blocks, D, kLanes]: derivatives of the path by the base law's time; q3 for jerk only
+  const double* scale;              // [n]: 1 / (part of the limit that may be used)
+  const double *upper, *lower;      // [D]: 1 / limit; of jerk sqrt(Y) / limit
+  double* pairs;                    // [blocks, D, 2, 4, kLanes]: slack z, multiplier l and their steps, for both sides
+  // With the accelerations: y <= 1 / bound with its pairs [blocks, 4, kLanes], and weights of the objective.
+  const double *bound, *objective;  // [n]
+  double* bound_pairs;
+  // With the jerks: r = (y / Y)^(-1/2) and its derivative by y, as of the last sums.
+  double *r, *slope_r;              // [n]
+  double Y;
 };
 
-// What varies with the point: [n] each. r = (y / Y)^(-1/2), slope_r its derivative by y.
-struct State {
-  const double *y, *u, *w, *r, *slope_r;
-};
-struct Step {
-  const double *y, *u, *w;
+// What to do before summing up: part of the last steps to take; whether rows that are missed get room for their slack.
+struct Advance {
+  double primal, dual;
+  bool widens;
 };
 
-// Sums over the joints at each point, [n] each: of the matrix (yy yu uu, and yw uw ww for jerk), of three right sides (y u w
-// each) and of z l, and the least row (negative: not kept).
 struct Sums {
-  double* matrix[6];
-  double* right[9];
-  double *gap, *least;
+  // To be added to, for each interval: the matrix over its three coefficients, 00 01 02 11 12 22, and three right sides.
+  double* of[kSums];
+  double gap[kLanes], least[kLanes];  // of z l, and the least row (negative: not kept)
 };
 
-// Largest -dz / z and -dl / l at each point, [n].
-struct Ratios {
-  double *z, *l;
+// The largest -dz / z and -dl / l.
+struct Shrink {
+  double z, l;
+};
+
+// What is played between two points: quintics, or cubics where `a` is null.
+struct Piece {
+  double span;
+  int64_t dof;
+  const double *p, *v, *a;   // of the point before it; those of the next one are `dof` behind, and some more may be read
+  const double* limit[4];    // velocity, lowest, highest, jerk: some more than D
+  double known[3];           // parts of the limits
 };
 
 struct RowLoops {
-  // Takes the last step (times primal, dual), raises z to the rows' values, and sums up.
-  void (*acceleration_sums)(const Rows&, const State&, double primal, double dual, const Sums&);
-  void (*jerk_sums)(const Rows&, const State&, double primal, double dual, const Sums&);
-  // Steps dz and dl for the step of y, u, w, and a barrier mu.
-  void (*acceleration_steps)(const Rows&, const State&, const Step&, double mu, const Ratios&);
-  void (*jerk_steps)(const Rows&, const State&, const Step&, double mu, const Ratios&);
-  // Accelerations (jerks; root_y = y^(1/2)) relative to the upper and to the lower limits, [2, D, n].
-  void (*acceleration_ratios)(const Rows&, const State&, double* ratio);
-  void (*jerk_ratios)(const Rows&, const State&, const double* root_y, double* ratio);
-  // r and its slope, where y = scale r^-2.
-  void (*rates)(int64_t n, const double* y, double scale, double* r, double* slope_r);
-  // From sums over y, u, w to those over the three coefficients of each point, in place: matrix 00 01 02 11 12 22, right
-  // sides 0 1 2 each. `has_w`: whether rows depend on w.
-  void (*to_coefficients)(int64_t n, const double* const weight[6], const double curvature[3], bool has_w, const Sums&);
+  // Raises z to the rows' values, too.
+  void (*acceleration_sums)(const Rows&, const double* b, const Advance&, Sums&);
+  void (*jerk_sums)(const Rows&, const double* b, const Advance&, Sums&);
+  // Steps of z and l for the step db, and a barrier mu.
+  void (*acceleration_steps)(const Rows&, const double* b, const double* db, double mu, Shrink&);
+  void (*jerk_steps)(const Rows&, const double* b, const double* db, double mu, Shrink&);
+  // Raises `worst` [N] to the greatest velocity (squared), acceleration and jerk relative to the limits in each interval;
+  // regular blocks are kFineParts + 1 for the same intervals, one after the other, between which parabolas are taken.
+  void (*peaks)(const Rows&, const double* inverse_jerk, const double* b, double* const worst[3]);
+  // Which of the joints from one on, kLanes of them, may exceed the known parts of their limits, as bits: by coefficients of
+  // Bernstein's polynomials, which bound what is played.
+  uint32_t (*may_exceed)(const Piece&, int64_t joint);
 };
 
 // For the instruction set of this CPU. The results are the same to the last bit on each of them.

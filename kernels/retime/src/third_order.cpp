@@ -19,15 +19,15 @@ void ThirdOrder::form(const Path& path, const Limits& limits, bool slow_only) {
   unknowns_ = N + 2;
   knots_ = places_of_knots(path, base);
   slow_.clear();
-  slow_.add_everywhere(N, kSlowParts, false, knots_);
+  slow_.add_everywhere(N, kSlowParts, false, false, knots_);
   slow_.add(N - 1, 1, path.pieces() - 1);
   slow_.finish(path, base);
   fast_.clear();
-  fast_.add_everywhere(N, kFastParts, true, knots_);
+  fast_.add_everywhere(N, kFastParts, true, false, knots_);
   fast_.add_knots(knots_);
   fast_.finish(path, base);
   fine_.clear();
-  fine_.add_everywhere(N, kFineParts, true, knots_);
+  fine_.add_everywhere(N, kFineParts, true, true, knots_);
   fine_.add_knots(knots_);
   fine_.finish(path, base);
 
@@ -44,10 +44,10 @@ void ThirdOrder::form(const Path& path, const Limits& limits, bool slow_only) {
     bound.assign(static_cast<size_t>(points.padded), 0.0);  // of max (q1 / V)^2
     for (int64_t j = 0; j < dof_; ++j) {
       const double inverse = 1 / limits.velocity[j];
-      const double* const q1 = points.q1.data() + j * points.padded;
-      for (size_t p = 0; p < bound.size(); ++p) {
-        const double ratio = std::abs(q1[p]) * inverse;
-        bound[p] = std::max(bound[p], ratio * ratio);
+      for (int64_t p = 0; p < points.padded; ++p) {
+        const double ratio = std::abs(points.q1[points.at(p, j)]) * inverse;
+        double& of = bound[static_cast<size_t>(p)];
+        of = std::max(of, ratio * ratio);
       }
     }
   };
@@ -55,16 +55,17 @@ void ThirdOrder::form(const Path& path, const Limits& limits, bool slow_only) {
   bounds(fine_, fine_velocity_bound_);
   slow_only_ = slow_only;
   for (auto* scale : {&velocity_scale_, &acceleration_scale_, &jerk_scale_}) scale->resize(static_cast<size_t>(N));
-  for (int i = 0; i < kArrays; ++i) {
-    work_slow_[i].assign(static_cast<size_t>(slow_.padded), 0.0);
-    work_fast_[i].assign(static_cast<size_t>(std::max(fast_.padded, fine_.padded)), 0.0);
+  slow_pairs_.resize(static_cast<size_t>(8 * dof_ * slow_.padded));
+  fast_pairs_.resize(static_cast<size_t>(8 * dof_ * fast_.padded));
+  bound_pairs_.resize(static_cast<size_t>(4 * slow_.padded));
+  for (auto* each : {&r_, &slope_r_}) each->resize(static_cast<size_t>(fast_.padded));
+  objective_.assign(static_cast<size_t>(slow_.padded), 0.0);
+  const double each = 1.0 / static_cast<double>((kSlowParts + 1) * N);
+  for (size_t p = 0; p < static_cast<size_t>(slow_.count); ++p) {  // four in each interval: nodes belong to two of them
+    objective_[p] = slow_.part[p] == 0 && slow_.interval[p] > 0 ? 2 * each : each;
   }
-  for (int i = 0; i < 16; ++i) {
-    multipliers_[i].assign(static_cast<size_t>((i < 8 ? slow_ : fast_).padded * dof_), 0.0);
-  }
-  for (auto* each : {&bound_z_, &bound_l_, &bound_dz_, &bound_dl_}) each->assign(static_cast<size_t>(slow_.padded), 0.0);
   b_.assign(static_cast<size_t>(unknowns_), 0.0);
-  db_ = gradient_ = b_;
+  db_ = b_;
   for (int i = 0; i < 3; ++i) diagonal_[i] = right_[i] = b_;
 }
 
@@ -76,13 +77,13 @@ double ThirdOrder::largest_constant() const {
   for (int64_t j = 0; j < dof_; ++j) {
     const size_t i = static_cast<size_t>(j);
     for (int64_t p = 0; p < slow_.padded; ++p) {
-      const double q2 = slow_.q2[static_cast<size_t>(j * slow_.padded + p)] * slow_scale_[static_cast<size_t>(p)];
+      const double q2 = slow_.q2[slow_.at(p, j)] * slow_scale_[static_cast<size_t>(p)];
       const double ratio = std::max(q2 * inverse_[0][i], q2 * inverse_[1][i]);
       if (ratio * most > 1) most = 1 / ratio;
     }
     double steepest = 0;
     for (int64_t p = 0; p < fast_.padded; ++p) {
-      steepest = std::max(steepest, std::abs(fast_.q3[static_cast<size_t>(j * fast_.padded + p)]) * fast_scale_[static_cast<size_t>(p)]);
+      steepest = std::max(steepest, std::abs(fast_.q3[fast_.at(p, j)]) * fast_scale_[static_cast<size_t>(p)]);
     }
     steepest *= inverse_[2][i];
     if (steepest > 0) most = std::min(most, std::pow(steepest, -2.0 / 3.0));
@@ -129,12 +130,12 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
   begin(0.01, 0.05 / static_cast<double>(4 * base.intervals()));
   for (const double gap : kTightenedAt) {  // while slacks and multipliers are large enough to follow
     if (careful) break;
-    if (!iterate(kMostIterations, gap)) return false;
+    if (!iterate(gap)) return false;
     tighten_between();
     set_scales();
-    make_room();
+    widens_ = true;
   }
-  return iterate(kMostIterations, tolerance);
+  return iterate(tolerance);
 }
 
 Status ThirdOrder::solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part) {

@@ -35,7 +35,9 @@ class ThirdOrder {
   // Times of the nodes, by quadrature.
   void set_times();
   // The time at the part e of an interval.
-  double time_at(int64_t interval, double e) const { return t_[static_cast<size_t>(interval)] + time_within(interval, e); }
+  double time_at(int64_t interval, double e) const {
+    return t_[static_cast<size_t>(interval)] + (e == 0 ? 0 : time_within(interval, e));
+  }
   // y, u = y' / 2 and w = y'' / 2 at a place.
   void rate_at(int64_t interval, double e, double* yuw) const;
 
@@ -52,48 +54,37 @@ class ThirdOrder {
 
  private:
   static constexpr int kMostIterations = 60;
-  static constexpr int64_t kSlowParts = 3, kFastParts = 2, kFineParts = 4;  // of each interval, between its points
-  // Places in the work arrays.
-  enum Work : int {
-    kMatrix = 0, kRight = 6, kGap = 15, kLeast, kY, kU, kW, kR, kSlope, kStepY, kStepU, kStepW, kShrinkZ, kShrinkL, kArrays
-  };
+  static constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
 
   void form(const Path& path, const Limits& limits, bool slow_only);
   void set_scales();
   void set_begin(const Ends& ends);
   double largest_constant() const;
-  Rows rows_of(bool jerk);
+  Rows rows_of(const Points& points);
   bool converges(const Ends& ends, double part, bool careful);
   void begin(double floor, double barrier);
-  void make_room();
-  void sum_up(double primal, double dual);
-  // Steps until the gap is that small, at most `most` of them.
-  bool iterate(int most, double gap);
+  void sum_up(const Advance& last);
+  // Steps until the gap is that small, at most so many of them.
+  bool iterate(double gap);
   void gather();
   void solve_linear();
-  // The step of slacks and multipliers for that of the coefficients; the most by which one of them would shrink.
-  void find_step(double mu, double* shrink_z, double* shrink_l);
   // Lowers the scales of intervals in which a limit is exceeded on a fine grid.
   void tighten_between();
-  static Sums sums_of(std::vector<double>* work);
-  static State state_of(const std::vector<double>* work);
   double time_within(int64_t interval, double e) const;
 
   const Path* path_ = nullptr;
   int64_t dof_ = 0, unknowns_ = 0;
-  bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false, careful_ = false;
-  double Y_ = 1, stretched_ = 1;
+  bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false, careful_ = false, widens_ = false;
+  double Y_ = 1, stretched_ = 1, gap_ = 0, least_ = 0;  // the last two: as Sums has them, of all rows
   std::vector<KnotPlace> knots_;
   Points slow_, fast_, fine_;  // velocity and acceleration; jerk; certificate
   std::vector<double> inverse_[3], inverse_jerk_, inverse_velocity_;  // 1 / highest, 1 / lowest, 1 / jerk; with sqrt(Y)
-  std::vector<double> velocity_bound_, fine_velocity_bound_;  // y <= bound
+  std::vector<double> velocity_bound_, fine_velocity_bound_;  // y <= 1 / bound
   std::vector<double> velocity_scale_, acceleration_scale_, jerk_scale_;  // per interval, parts of the limits
-  std::vector<double> slow_scale_, fast_scale_, bound_inverse_;           // at the points, inverted
-  std::vector<double> multipliers_[16];  // z, l, dz, dl of acceleration and jerk, two sides each
-  std::vector<double> bound_z_, bound_l_, bound_dz_, bound_dl_;           // of the velocity rows
-  std::vector<double> work_slow_[kArrays], work_fast_[kArrays];
-  std::vector<double> b_, db_, gradient_, diagonal_[3], right_[3];
-  std::vector<double> ratio_, t_;
+  Array slow_scale_, fast_scale_, bound_inverse_;                         // at the points, inverted
+  Array slow_pairs_, fast_pairs_, bound_pairs_, objective_, r_, slope_r_;  // as Rows has them
+  std::vector<double> sums_[kSums];                                       // for each interval, and two more on both sides
+  std::vector<double> b_, db_, diagonal_[3], right_[3], t_;
 };
 
 }  // namespace traj_integrator::retiming

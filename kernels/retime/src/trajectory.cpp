@@ -1,9 +1,11 @@
 #include "trajectory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "certificate.h"
+#include "rows.h"
 
 namespace traj_integrator::retiming {
 namespace {
@@ -20,6 +22,8 @@ constexpr double kNearly = 1 - 2e-5, kNearlyHeld = 1 + 1e-5;
 bool is_finite(const double* values, int64_t count) {
   return values == nullptr || std::all_of(values, values + count, [](double x) { return std::isfinite(x); });
 }
+
+double worst_of(const double* ratio) { return std::max({ratio[0], ratio[1], ratio[2]}); }
 
 double stretch_for(const double* ratio) {
   return std::max({ratio[0], std::sqrt(ratio[1]), std::cbrt(ratio[2])});
@@ -82,7 +86,9 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
     along_path(path.pieces() - 1, path.end(), ends.end_speed, ends.end_acceleration);
   }
   const bool rests = ends.rests_before() && ends.rests_after(), searches = options.duration > 0 && !rests;
+  // What exceeds a little is stretched in the end, if that is allowed.
   const double enough = !rests ? kHeld : options.slow_only ? kNearlyHeld : kAlmostHeld;
+  const auto excess = [&] { return rests ? stretch_for(played.ratio) : worst_of(played.ratio); };
   const auto solve_once = [&](const Limits& within) {
     const Status status = searches ? solve_for_duration(within, ends, options) : solve(within, ends, options);
     if (status != Status::kDone && status != Status::kExceeds) return status;
@@ -90,7 +96,7 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
     certify(limits, options.order == 3);
     // Where what is played exceeds a limit, it is tightened there.
     for (int round = 0; round < kMostRounds && options.order == 3 && !searches; ++round) {
-      if (std::max({played.ratio[0], played.ratio[1], played.ratio[2]}) <= enough || !third.tighten(interval_ratio_)) break;
+      if (excess() <= enough || !third.tighten(interval_ratio_)) break;
       play(options);
       certify(limits, true);
     }
@@ -164,7 +170,7 @@ Status Retimer::tighten(const Limits& limits, const Solve& solve_once) {
     const double* const at = lowered_.data();
     return solve_once({at, at + dof, at + 2 * dof, at + 3 * dof});
   };
-  const auto worst = [&] { return std::max({played.ratio[0], played.ratio[1], played.ratio[2]}); };
+  const auto worst = [&] { return worst_of(played.ratio); };
   for (int attempt = 0; attempt < kMostAttempts && worst() > kHeld; ++attempt) {
     const double was = worst();
     for (int k = 0; k < 3; ++k) {
@@ -284,9 +290,9 @@ void Retimer::play(const Options& options) {
   }
   const int64_t N = third.base.intervals();
   const std::vector<KnotPlace>& knots = third.knots();
-  const auto add = [&](int64_t k, double e, int64_t piece) {
+  const auto add = [&](int64_t k, double e, int64_t piece, double t) {
     double yuw[3], s[4];
-    const double t = third.time_at(k, e), at = rounded(t);
+    const double at = rounded(t);
     third.rate_at(k, e, yuw);
     double part = e + (at - t) * std::sqrt(yuw[0]) / third.base.h;
     if ((k == 0 && e == 0) || (k + 1 == N && e == 1)) part = e;
@@ -314,14 +320,14 @@ void Retimer::play(const Options& options) {
           piece = knots[next].piece;
           last_knot = t;
         }
-        add(k, e, piece);
+        add(k, e, piece, t);
         if (is_knot) row_times_of_knots_[static_cast<size_t>(knots[next++].piece)] = played.times.back();
       }
       while (next < knots.size() && knots[next].interval == k && knots[next].part < until) {
         const double time = third.time_at(k, knots[next].part);
         piece = knots[next].piece;
         if (time - last_knot >= gap / 4 && third.times().back() - time > gap / 4 && time > gap / 4) {
-          add(k, knots[next].part, piece);
+          add(k, knots[next].part, piece, time);
           last_knot = time;
         }
         row_times_of_knots_[static_cast<size_t>(piece)] = rounded(time);
@@ -329,7 +335,7 @@ void Retimer::play(const Options& options) {
       }
     }
   }
-  add(N - 1, 1, path.pieces() - 1);
+  add(N - 1, 1, path.pieces() - 1, third.times().back());
   row_times_of_knots_.back() = played.times.back();
 }
 
@@ -338,39 +344,50 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
   std::fill(played.segment_ratio.begin(), played.segment_ratio.end(), 0.0);
   const int64_t dof = path.dof();
   interval_ratio_.assign(static_cast<size_t>(played.interval.empty() ? 0 : 3 * third.base.intervals()), 0.0);
-  const bool quintic = !played.acceleration.empty();
+  // Some more numbers than there are, for the vectors.
+  for (auto* each : {&played.position, &played.velocity, &played.acceleration}) each->reserve(each->size() + kLanes);
+  padded_limits_.resize(static_cast<size_t>(4 * (dof + kLanes)));
+  const double* const given[] = {limits.velocity, limits.lowest, limits.highest, limits.jerk};
+  Piece piece{};
+  piece.dof = dof;
+  for (int k = 0; k < 4; ++k) {
+    double* const to = padded_limits_.data() + k * (dof + kLanes);
+    k == 3 && !with_jerk ? std::fill_n(to, dof, INFINITY) : std::copy_n(given[k], dof, to);
+    piece.limit[k] = to;
+  }
+  const Limits bounds{piece.limit[0], piece.limit[1], piece.limit[2], piece.limit[3]};
+  const RowLoops& loops = row_loops();
   for (size_t p = 0; p + 1 < played.times.size(); ++p) {
-    const double span = played.times[p + 1] - played.times[p];
-    const size_t segment = static_cast<size_t>(played.segment[p]);
-    for (int64_t j = 0; j < dof; ++j) {
-      const size_t a = p * static_cast<size_t>(dof) + static_cast<size_t>(j), b = a + static_cast<size_t>(dof);
-      double c[kDegree + 1], low[kOrders], high[kOrders], ratio[3];
-      // Extremes that are not greater than the segment's are of no interest.
-      double* const most = played.segment_ratio.data() + 3 * segment;
-      low[0] = -INFINITY, high[0] = INFINITY;
-      const double known[3] = {std::min(most[0], 1.0), std::min(most[1], 1.0), std::min(most[2], 1.0)};
-      high[1] = known[0] * limits.velocity[j], low[1] = -high[1];
-      high[2] = known[1] * limits.highest[j], low[2] = known[1] * limits.lowest[j];
-      high[3] = with_jerk ? known[2] * limits.jerk[j] : INFINITY, low[3] = -high[3];
-      for (int k = 1; k < kOrders; ++k) {
-        if (std::isnan(low[k])) low[k] = high[k] = 0;  // 0 of an infinite limit
-      }
-      const double p0 = played.position[a], p1 = played.position[b], v0 = played.velocity[a], v1 = played.velocity[b];
-      const double* const a0 = quintic ? &played.acceleration[a] : nullptr;
-      const double* const a1 = quintic ? &played.acceleration[b] : nullptr;
-      if (surely_within(1 / span, p0, p1, v0, v1, a0, a1, low, high)) continue;
-      piece_between(span, p0, p1, &v0, &v1, a0, a1, c);
-      widen_by_piece(c, span, low, high);
-      ratios(low, high, limits, j, ratio);
-      if (!with_jerk) ratio[2] = 0;
-      for (int k = 0; k < 3; ++k) {
-        if (!played.interval.empty()) {
-          double& of = interval_ratio_[static_cast<size_t>(3 * played.interval[p] + k)];
-          of = std::max(of, ratio[k]);
+    const size_t segment = 3 * static_cast<size_t>(played.segment[p]), at = p * static_cast<size_t>(dof);
+    double* const most = played.segment_ratio.data() + segment;
+    piece.span = played.times[p + 1] - played.times[p];
+    piece.p = played.position.data() + at;
+    piece.v = played.velocity.data() + at;
+    piece.a = played.acceleration.empty() ? nullptr : played.acceleration.data() + at;
+    // Extremes that are not greater than the segment's are of no interest. Greater than 0: limits may be infinite.
+    for (int k = 0; k < 3; ++k) piece.known[k] = std::clamp(most[k], 1e-300, 1.0);
+    for (int64_t first = 0; first < dof; first += kLanes) {
+      for (uint32_t left = loops.may_exceed(piece, first); left != 0; left &= left - 1) {
+        const int64_t j = first + std::countr_zero(left), next = j + dof;
+        double c[kDegree + 1], low[kOrders], high[kOrders], ratio[3];
+        low[0] = -INFINITY, high[0] = INFINITY;
+        for (int k = 0; k < 3; ++k) {
+          high[k + 1] = piece.known[k] * piece.limit[k == 0 ? 0 : k + 1][j];
+          low[k + 1] = k == 1 ? piece.known[k] * piece.limit[1][j] : -high[k + 1];
         }
-        if (ratio[k] > most[k] * (1 + 1e-12)) {
-          most[k] = ratio[k];
-          played.segment_joint[3 * segment + static_cast<size_t>(k)] = j;
+        piece_between(piece.span, piece.p[j], piece.p[next], piece.v + j, piece.v + next,
+                      piece.a == nullptr ? nullptr : piece.a + j, piece.a == nullptr ? nullptr : piece.a + next, c);
+        widen_by_piece(c, piece.span, low, high);
+        ratios(low, high, bounds, j, ratio);
+        for (size_t k = 0; k < 3; ++k) {
+          if (!played.interval.empty()) {
+            double& of = interval_ratio_[static_cast<size_t>(3 * played.interval[p]) + k];
+            of = std::max(of, ratio[k]);
+          }
+          if (ratio[k] > most[k] * (1 + 1e-12)) {
+            most[k] = ratio[k];
+            played.segment_joint[segment + k] = j;
+          }
         }
       }
     }
@@ -400,7 +417,7 @@ bool Retimer::plan_keeps(const PathRows& rows, const Limits& limits, const Optio
   if (rows.velocity != nullptr && rows.acceleration == nullptr) played.acceleration.clear();  // cubics, as they came
   certify(limits, options.order == 3);
   duration = played.times.back();
-  return std::max({played.ratio[0], played.ratio[1], played.ratio[2]}) <= 1 + 1e-9;
+  return worst_of(played.ratio) <= 1 + 1e-9;
 }
 
 }  // namespace traj_integrator::retiming

@@ -61,7 +61,7 @@ class Retimer {
   std::unique_ptr<Retimer> part_;
   std::vector<int64_t> segment_of_piece_;
   std::vector<double> interval_ratio_;  // [3 N], where it exceeds 1
-  std::vector<double> scratch_, lowered_, row_times_of_knots_;
+  std::vector<double> scratch_, lowered_, padded_limits_, row_times_of_knots_;
 };
 
 }  // namespace traj_integrator::retiming
