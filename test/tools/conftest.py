@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 from tool_runs import JOINTS, Result, Tool, write_table
 
 from traj_integrator_ros.motions.samples import Nature, Samples
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "handling"))  # the node's pipeline, to compare with
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pipelines import SimulatedNode
 from tool_runs import JOINTS, Tool, write_table
 
-from traj_integrator_ros.kernels import bspline_step
+from traj_integrator_ros.kernels import ControlSpace, bspline_step
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.read_npz import read_npz
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
-from traj_integrator_ros.tools.integration_input import read_sequences, sequence_of_states
+from traj_integrator_ros.tools.integration_input import STATE, read_sequences, sequence_of_states
 from traj_integrator_ros.tools.trajectory_files import read_trajectories
 
 
@@ -175,11 +176,39 @@ def test_more_control_points_come_closer_to_a_motion_and_the_residual_says_how_c
     assert np.sqrt(np.mean((ends.position - at_ends) ** 2)) < 3 * told[2]
 
 
-def test_a_goal_of_positions_is_their_last_action(tool: Tool, tmp_path: Path) -> None:
-    (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.2\n0.3\n")
+@pytest.mark.parametrize(
+    ("space", "goal"), [("position", (0.06,)), ("bspline", (0.06, 0.02)), ("velocity", ()), ("jerk", ())]
+)
+def test_a_sequence_becomes_what_the_node_publishes_for_it(
+    tool: Tool, tmp_path: Path, space: str, goal: tuple[float, ...]
+) -> None:
+    """From a robot that rests where the sequence starts, within limits."""
+    share = np.linspace(0, 1, 13)[1:, None]
+    actions = {"velocity": 0.1 * np.sin(np.pi * share) ** 2, "jerk": 0.1 * np.sin(2 * np.pi * share)}.get(
+        space, 0.05 * share**3 * (10 - 15 * share + 6 * share**2)
+    )
+    (tmp_path / "actions.csv").write_text("\n".join(["action_a", *(f"{value}" for (value,) in actions)]))
+    options = [f"--goal-{name}={value}" for name, value in zip(STATE, goal, strict=False)]
+    zeros = [f"--start-{name}=0" for name in STATE]
+    arguments = ("--control-space", space, "--dt", "0.1", *options, *zeros, "--out", "out.csv", "--quiet")
+    assert tool("integrate", "actions.csv", *arguments).returncode == 0
+    node = SimulatedNode(1, publish__lead_time=0.0, limits__assumed_velocity=1.0)
+    node.measure(0.0)
+    goals = {f"goal_{name}": np.array([value]) for name, value in zip(STATE, goal, strict=False)}
+    published = node.send(actions, space=ControlSpace[space.upper()], dt=0.1, start=([0], [0], [0]), **goals).motion
+    out = read_samples(tmp_path / "out.csv")
+    assert out.time[-1] == pytest.approx(published.duration, abs=1e-6)
+    np.testing.assert_allclose(out.position[:-1], published.states_at(out.time[:-1])[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("scheme", ["backward", "central"])
+def test_a_goal_of_positions_is_where_the_rows_and_the_motion_end(tool: Tool, tmp_path: Path, scheme: str) -> None:
+    (tmp_path / "actions.csv").write_text("action_a\n0.1\n0.2\n0.3\n0.4\n")
     arguments = ("integrate", "actions.csv", "--goal-position", "0.7", "--out", "out.csv", "--quiet")
+    assert tool(*arguments, "--rows", "--finite-difference", scheme).returncode == 0
+    assert read_samples(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
     assert tool(*arguments, "--end", "as_planned").returncode == 0
-    np.testing.assert_allclose(read_samples(tmp_path / "out.csv").position[:, 0], [0, 0.1, 0.2, 0.7], atol=1e-12)
+    assert read_samples(tmp_path / "out.csv").position[-1] == pytest.approx(0.7)
 
 
 def test_limits_are_those_of_the_motion_between_its_points(tool: Tool, tmp_path: Path) -> None:
@@ -284,12 +313,12 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["motion.csv", "--out", "x.csv", "--dtype", "float32"], "--dtype: expected with --rows only"),
         (["bad.npz", "--out", "x.csv"], "bad.npz: not an NPZ archive"),
         (["flat.npz", "--out", "x.csv"], "expected actions of shape [Ha, D] or [B, Ha, D], got [3]"),
-        (["dt.npz", "--out", "x.csv"], "dt: expected a number, [horizon = 3]"),
+        (["dt.npz", "--out", "x.csv"], "dt: expected 0, 1, 3 (horizon) or 3 (batch x horizon) values, got 7"),
         (["infinite.npz", "--out", "x.csv"], "expected a finite trajectory"),
         (["infinite.npz", "--out", "x.csv", "--rows"], "expected a finite trajectory"),
         (["nan.npz", "--out", "x.csv"], "actions: expected finite numbers"),
         (["motion.csv", "--out", "x.csv", "--dt", "1e6"], "expected 1e-06 to 10000 s, as in the node, got '1e6'"),
-        (["long.npz", "--out", "x.csv"], "dt: expected 1e-06 to 10000 s, as in the node, got 1e+06"),
+        (["long.npz", "--out", "x.csv"], "dt: expected more than 0 s (1e-06 to 10000), got 1e+06"),
         (["motion.csv", "--out", "x.csv", "--control-space", "bspline"], "--fit N takes a motion as a B-spline"),
         (
             ["motion.csv", "--out", "x.csv", "--fit", "32"],
@@ -302,7 +331,7 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
         (["actions.csv", "--out", "x.csv", "--degree", "4"], "--degree: expected with --control-space bspline only"),
         (["actions.csv", "--out", "x.csv", "--goal-position", "1,2"], "--goal-position: expected 1 numbers, got 2"),
         (["actions.csv", "--out", "x.csv", "--goal-velocity", "1"], "--goal-position: expected with --goal-velocity"),
-        (["spline.npz", "--out", "x.csv"], "dt: B-splines need steps of one length, got 0.1 to 0.2 s"),
+        (["spline.npz", "--out", "x.csv"], "needs steps of one length, got 0.1 to 0.2 s"),
         (["spline.npz", "--out", "x.csv", "--dt", "0.1", "--degree", "3"], "--degree: expected 4, as in the file"),
     ],
 )

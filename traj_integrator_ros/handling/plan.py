@@ -86,7 +86,7 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     start = _state_of(request.start, request.start_index, row)
     spline = request.spline
     if spline is not None:
-        step = default_dt if dt is None else _decimal(np.asarray(dt, np.float64)).ravel()[0]
+        step = default_dt if dt is None else _decimal(dt).ravel()[0]
         segments = _whole_nanoseconds(np.full(spline.segments(request.horizon), spline.steps * step))
         return Plan(Hold.POSITION, segments, actions, start, origin_ns, spline, goal, stamp_ns=stamp_ns)
     if goal is not None:  # later rows would only lead away from the goal
@@ -96,14 +96,14 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     elif isinstance(dt, float):
         steps = _equal_steps(dt, False, request.horizon)
     else:
-        steps = _whole_nanoseconds(action_steps(_decimal(dt.astype(np.float64)), request.horizon))
+        steps = _whole_nanoseconds(action_steps(_decimal(dt), request.horizon))
     return Plan(_HOLDS[request.control_map.name], steps, actions, start, origin_ns, stamp_ns=stamp_ns)
 
 
 @lru_cache(maxsize=32)
 def _equal_steps(dt: float, is_exact: bool, horizon: int) -> np.ndarray:
     """Steps of one length, in whole nanoseconds; cached, so they must not be changed."""
-    steps = _whole_nanoseconds(action_steps(dt if is_exact else _decimal(np.asarray(dt)), horizon))
+    steps = _whole_nanoseconds(action_steps(dt if is_exact else _decimal(dt), horizon))
     steps.flags.writeable = False
     return steps
 
@@ -112,8 +112,11 @@ def _whole_nanoseconds(steps: np.ndarray) -> np.ndarray:
     return np.maximum(np.rint(steps * 1e9), 1) * 1e-9
 
 
-def _decimal(dt: np.ndarray) -> np.ndarray:
-    """Step lengths from float32, rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
+def _decimal(dt: np.ndarray | float) -> np.ndarray:
+    """Step lengths in float64; those from float32 rounded to 7 digits: 0.05 s is 50 ms to the nanosecond."""
+    if isinstance(dt, np.ndarray) and dt.dtype == np.float64:
+        return dt
+    dt = np.asarray(dt, np.float64)
     scale = 10.0 ** (6 - np.floor(np.log10(dt)))
     return np.rint(dt * scale) / scale
 

@@ -66,6 +66,8 @@ class RequestRules:
     max_horizon: int
     spline: SplineForm = USUAL_SPLINE
     """The form of B-splines for sequences that do not give their own."""
+    most_bytes: int = LARGEST_RESULT_BYTES
+    """Of the arrays of all trajectories."""
 
     @cached_property
     def dof(self) -> int:
@@ -174,7 +176,7 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     if not (data_optional and fields.data.size == 0):
         if fields.data.size != batch * horizon * dof:
             raise wrong_length("data", fields.data.size, {"batch": batch, "horizon": horizon, "dof": dof})
-        _check_result_size(batch, kernel.output_horizon(horizon), dof)
+        _check_result_size(batch, kernel.output_horizon(horizon), dof, rules.most_bytes)
         actions = columns.into_node(fields.data.reshape(batch, horizon, dof))
     dt = _check_dt(fields.dt, batch, horizon, kernel)
     sizes = {"batch": batch, "most_rows": rules.max_batch, "columns": columns}
@@ -225,13 +227,13 @@ def _wrong_size(name: str, value: int, maximum: int) -> Rejected:
     )
 
 
-def _check_result_size(batch: int, output_horizon: int, dof: int) -> None:
+def _check_result_size(batch: int, output_horizon: int, dof: int, most_bytes: int) -> None:
     # Size of four arrays [batch, output horizon, dof], and of times that may differ by trajectory; all float32.
     size = 4 * batch * output_horizon * (4 * dof + 1)
-    if size > LARGEST_RESULT_BYTES:
+    if size > most_bytes:
         raise Rejected(
             RejectionReason.SIZE_OUT_OF_RANGE,
-            f"batch: expected trajectories of at most {LARGEST_RESULT_BYTES} bytes, the most that a message carries, "
+            f"batch: expected trajectories of at most {most_bytes} bytes, the most that a message carries, "
             f"got {size} (batch {batch} x output horizon {output_horizon} x dof {dof})",
         )
 

@@ -7,23 +7,26 @@ import dataclasses
 import sys
 import time
 from collections.abc import Sequence as Arguments
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..execution.limits import Limits
-from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import ARRAY_SUFFIXES, read_samples
 from ..motions.samples import QUANTITIES, Samples
 from ..motions.units import JointUnits
 from .command_line import UserError, run_tool
 from .integration_input import BSPLINE, STATE, Sequence, completed, read_sequences
-from .integration_motion import drawn, integrated, motions_of, stopped, told_steps, told_violations
 from .integration_options import DEFAULT_DT_S, NAME, assumed, parse
 from .integration_output import Integrated, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
 from .progress import Progress, make_progress
 from .robot import Robot, load_robot
+
+if TYPE_CHECKING:  # bring torch with them
+    from ..engine.integrator import TrajectoryIntegrator
+    from ..handling.requests import ActionRequest
 
 SHOWN_VIOLATIONS = 20
 
@@ -79,7 +82,10 @@ def _read(options: argparse.Namespace, units: JointUnits) -> tuple[list[Sequence
     start = _given(options, "start")
     sequences = read_sequences(options.file, options.control_space, options.topic, start)
     goal = _given(options, "goal")
-    whole = [completed(sequence, options.control_space, goal, form) for sequence in sequences]
+    dt = {} if options.dt is None else {"dt": np.array([options.dt])}
+    whole = [
+        completed(dataclasses.replace(sequence, **dt), options.control_space, goal, form) for sequence in sequences
+    ]
     return whole, _assumed(sequences, start, options)
 
 
@@ -102,21 +108,21 @@ def _integrate_all(
     sequences: list[Sequence], robot: Robot, options: argparse.Namespace, progress: Progress
 ) -> tuple[list[Integrated], list[str], float]:
     """Integrate, find what exceeds a limit, and measure the time of that [s]."""
-    if options.rows:
-        from ..engine.integrator import TrajectoryIntegrator  # imports torch, which a wrong file does not need
+    from .integration_motion import request_of  # brings torch with it, which a wrong file does not need
 
-        engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
+    engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
     progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
     results, exceeded = [], []
     begin = time.monotonic()
     for number, sequence in enumerate(sequences):
         try:
-            _check_steps(sequence)
+            schemes = {name: getattr(options, name) for name in ("finite_difference", "acceleration_integrator")}
+            request = request_of(sequence, DEFAULT_DT_S, **schemes)
             if options.rows:
-                results.append(_integrate(sequence, options, engines))
+                results.append(_integrate(sequence, request, options, engines))
                 exceeded += _exceeded_in_rows(results[-1], robot)
             else:
-                result, told = _planned(sequence, robot, options)
+                result, told = _planned(sequence, request, robot, options)
                 results.append(result)
                 exceeded += told
         except ValueError as error:
@@ -126,34 +132,28 @@ def _integrate_all(
     return results, exceeded, time.monotonic() - begin
 
 
-def _planned(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> tuple[Integrated, list[str]]:
-    for name, values in sequence.numbers():
-        if not np.isfinite(values).all():
-            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    own = Limits() if robot.limits is None else robot.limits.of_joints(sequence.joint_names)
-    dt = options.dt or _default_dt(sequence)
+def _planned(
+    sequence: Sequence, request: ActionRequest, robot: Robot, options: argparse.Namespace
+) -> tuple[Integrated, list[str]]:
+    from .integration_motion import integrated, motions_of, stopped, told_steps, told_violations
+
+    names = sequence.joint_names
+    own = Limits() if robot.limits is None else robot.limits.of_joints(names)
     with np.errstate(all="ignore"):  # overflow is reported below
-        if sequence.control_space == BSPLINE:
-            from .integration_spline import spline_motions
-
-            motions = spline_motions(sequence, dt)
-        else:
-            motions = motions_of(sequence, sequence.control_space, options.acceleration_integrator, dt)
+        plans = motions = motions_of(sequence, request)
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            plans, motions = motions, [stopped(motion, own, sequence.joint_names) for motion in motions]
-        else:
-            plans = motions
+            motions = [stopped(motion, own, names) for motion in motions]
         result = integrated(sequence, motions)
-        if sequence.control_space == BSPLINE:
+        if request.spline is not None:
             result = dataclasses.replace(result, curves=tuple(motions))
-    if not all(np.isfinite(getattr(result, name)).all() for name in QUANTITIES):
-        raise ValueError("expected a finite trajectory, got one that is not")
-    told = (told_violations(motions, robot, sequence.joint_names), told_steps(plans, own, sequence.joint_names))
-    return result, [line for lines in told for line in lines]
+    _require_finite(result)
+    return result, [*told_violations(motions, robot, names), *told_steps(plans, own, names)]
 
 
-def _default_dt(sequence: Sequence) -> float | None:
-    return DEFAULT_DT_S if sequence.dt is None else None
+def _require_finite(result: Integrated) -> None:
+    for name in QUANTITIES:
+        if not np.isfinite(getattr(result, name)).all():
+            raise ValueError(f"expected a finite trajectory, got a {name} that is not")
 
 
 def _exceeded_in_rows(result: Integrated, robot: Robot) -> list[str]:
@@ -165,53 +165,31 @@ def _exceeded_in_rows(result: Integrated, robot: Robot) -> list[str]:
     return [line for row in rows for line in violations(row, robot.limits, units=robot.units)]
 
 
-def _check_steps(sequence: Sequence) -> None:
-    steps = np.ravel(sequence.dt) if sequence.dt is not None else np.zeros(0)
-    wrong = steps[~((steps >= DT_MIN_S) & (steps <= DT_MAX_S))]
-    if wrong.size:
-        raise ValueError(f"dt: expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as in the node, got {wrong[0]:g}")
-
-
-def _integrate(sequence: Sequence, options: argparse.Namespace, engines: dict) -> Integrated:
-    from ..engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
-    from ..kernels import ControlSpace
+def _integrate(
+    sequence: Sequence, request: ActionRequest, options: argparse.Namespace, engines: dict
+) -> Integrated:
+    from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
 
     if differences_of(sequence, options):
         return _differentiate(sequence)
-    shape = sequence.actions.shape
+    shape = request.actions.shape
     if shape not in engines:
         config = IntegratorConfig(
             dof=shape[2],
             finite_difference=options.finite_difference,
             acceleration_integrator=options.acceleration_integrator,
-            dt=options.dt or DEFAULT_DT_S,
             device=options.device,
             dtype=options.dtype,
             max_batch=shape[0],
             max_horizon=shape[1],
         )
         engines[shape] = TrajectoryIntegrator(config)
-    engine = engines[shape]
-    space, goal = ControlSpace[sequence.control_space.upper()], sequence.goal
-    dt = None if options.dt or sequence.dt is None else sequence.dt
-    spline = {}
-    if space is ControlSpace.BSPLINE:
-        from .integration_spline import form_of, spline_steps
-
-        dt = None if dt is None else spline_steps(sequence, None)
-        ends = None if goal is None else StartState(goal.position, goal.velocity, goal.acceleration)
-        spline = {"spline": form_of(sequence), "goal": ends, "goal_index": goal and goal.index}
-    dt = float(dt[0]) if dt is not None and dt.shape == (1,) else dt
-    start = StartState(sequence.start_position, sequence.start_velocity, sequence.start_acceleration)
-    trajectory = engine.integrate(
-        start, sequence.actions, dt, control_space=space, start_index=sequence.start_index, **spline
-    )
-    arrays = [values.numpy().astype(np.float64) for values in trajectory]
-    for name, values in zip(QUANTITIES, arrays, strict=True):
-        if not np.isfinite(values).all():
-            raise ValueError(f"expected a finite trajectory, got a {name} that is not")
-    time_s = engine.time_from_start(dt, shape[0], shape[1], space, spline.get("spline"))
-    return Integrated(sequence.joint_names, time_s, *arrays)
+    engine, space = engines[shape], request.control_map.control_space
+    trajectory = engine.integrate(request.start, request.actions, request.dt, **request.map_and_rows)
+    time_s = engine.time_from_start(request.dt, *shape[:2], space, request.spline)
+    result = Integrated(sequence.joint_names, time_s, *(values.numpy().astype(np.float64) for values in trajectory))
+    _require_finite(result)
+    return result
 
 
 def differences_of(sequence: Sequence, options: argparse.Namespace) -> bool:
@@ -219,7 +197,7 @@ def differences_of(sequence: Sequence, options: argparse.Namespace) -> bool:
 
     The kernels for actions divide by the individual step, and are exact for even steps.
     """
-    uneven = sequence.recorded is not None and sequence.dt is not None and len(sequence.dt) > 1 and not options.dt
+    uneven = sequence.recorded is not None and len(sequence.dt) > 1
     return uneven and sequence.control_space == "position" and options.finite_difference == "backward"
 
 
@@ -251,6 +229,7 @@ def _write(
         write_bag(options.out, samples, results[0].with_accelerations)
     if options.plot is not None:
         from .drawing import draw_motion
+        from .integration_motion import drawn
 
         shown = drawn(results[0], options.row, str(options.file))
         title = _title(sequences[0], options)

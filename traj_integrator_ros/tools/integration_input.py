@@ -103,7 +103,7 @@ def completed(
 ) -> Sequence:
     """The sequence completed by the options: a goal if it has none, and the form of a spline.
 
-    A goal of positions replaces their last action. Raises RecordingError for options that do not fit the sequence.
+    Raises RecordingError for options that do not fit the sequence.
     """
     space = sequence.control_space or control_space
     for name, asked in form.items():
@@ -122,25 +122,7 @@ def completed(
                 got = "a motion" if sequence.recorded is not None else len(values)
                 raise RecordingError(f"--goal-{name}: expected {wanted}, got {got}")
         sequence = dataclasses.replace(sequence, goal=Goal(**{name: np.array([row]) for name, row in goal.items()}))
-    return _to_goal(sequence) if sequence.goal is not None and space != BSPLINE else sequence
-
-
-def _to_goal(sequence: Sequence) -> Sequence:
-    """The positions with that of the goal as the last one."""
-    goal, (batch, _, dof) = sequence.goal, sequence.actions.shape
-    if sequence.control_space != "position":
-        raise RecordingError(f"goal: expected with control space position or {BSPLINE}, got {sequence.control_space}")
-    index = np.arange(batch) if len(goal.position) == batch else np.zeros(batch, int)
-    index = index if goal.index is None else np.asarray(goal.index)
-    rows = len(goal.position)
-    if goal.position.shape[1:] != (dof,) or index.shape != (batch,) or not (0 <= index.min() <= index.max() < rows):
-        raise RecordingError(
-            f"goal_position: expected a row of {dof} numbers for each of {batch} trajectories, got "
-            f"{list(goal.position.shape)}" + ("" if goal.index is None else f" with goal_index {index.tolist()}")
-        )
-    actions = sequence.actions.copy()
-    actions[:, -1] = goal.position[index]
-    return dataclasses.replace(sequence, actions=actions, goal=None)
+    return sequence
 
 
 def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
@@ -287,7 +269,7 @@ def _of_message(where: str, message: Any, state: Any, start: Mapping[str, list[f
         raise RecordingError(f"{where}: expected {dof} joint_names as in data, got {len(names)}")
     if message.control_space > len(CONTROL_SPACES):
         raise RecordingError(f"{where}: expected control_space 0 to {len(CONTROL_SPACES)}, got {message.control_space}")
-    dt = np.asarray(message.dt, np.float64)
+    dt = np.asarray(message.dt)
     sequence = Sequence(
         names or tuple(f"joint_{i}" for i in range(dof)),
         ("", *CONTROL_SPACES)[message.control_space],

@@ -1,21 +1,26 @@
-"""The motion that a controller would be sent for a sequence: every action executed, then at rest. Needs no torch."""
+"""What the node makes of sequences: checked requests, and the motion that a controller would be sent for them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from ..execution.limits import Limits, worst_violations
-from ..execution.motion import Motion, State
-from ..execution.rows import Hold, action_steps, motion_of_actions
+from ..execution.motion import Motion
+from ..execution.rows import DEFAULT_FADE_TIME
 from ..handling.assumed import assumed_limits
+from ..handling.courses import Reading, courses_of
 from ..handling.ending import stopped_at_end
 from ..handling.limits import JointLimits, find_motion_violation
+from ..handling.plan import plan_of_sequence
 from ..handling.rejection import Rejected
+from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, SplineForm
 from ..motions.samples import QUANTITIES, Samples
-from .integration_input import Sequence
+from .integration_input import STATE, Sequence
 from .integration_output import Integrated
 from .robot import Robot
 
@@ -25,33 +30,65 @@ BRAKE_TIME_S = 0.25
 """Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
 DRAWN_PER_PIECE = 8
 _LIMITS = ("position_min", "position_max", "velocity", "acceleration", "jerk")
+_ANY_SIZE = 1 << 62
 
 
-def motions_of(sequence: Sequence, control_space: str, integrator: str, dt: float | None) -> list[Motion]:
-    """The motion of each trajectory, as long as its actions; `dt`, s, overrides that of the sequence.
+def request_of(
+    sequence: Sequence, dt: float, *, finite_difference: str = "backward", acceleration_integrator: str = "zoh"
+) -> ActionRequest:
+    """A sequence as the node checks it, in float64; `dt`, s, is for one that brings none.
 
-    A recorded motion ends with its last sample. Raises ValueError for what does not fit together.
+    Raises ValueError for what does not fit together.
     """
     batch, horizon, _ = sequence.actions.shape
-    hold = Hold.ACCELERATION_SEMI_IMPLICIT if integrator == "semi_implicit_euler" else Hold.ACCELERATION
-    hold = hold if control_space == "acceleration" else Hold(control_space)
-    given = np.array([dt]) if dt is not None or sequence.dt is None else np.asarray(sequence.dt, np.float64)
-    if given.size not in (1, horizon, batch * horizon):
-        raise ValueError(
-            f"dt: expected a number, [horizon = {horizon}] or [batch = {batch}, {horizon}], got {list(given.shape)}"
-        )
-    rows = given.reshape(batch, horizon) if given.size == batch * horizon else [given] * batch
-    steps = 1 if sequence.recorded is not None else 0
-    return [
-        motion_of_actions(
-            hold,
-            action_steps(rows[b], horizon)[: horizon - steps],
-            sequence.actions[b, : horizon - steps],
-            start,
-            rest_tolerance=REST_TOLERANCE,
-        )
-        for b, start in enumerate(_starts(sequence, batch))
-    ]
+    steps = np.asarray(dt if sequence.dt is None else sequence.dt)
+    steps = np.repeat(steps, horizon, axis=1) if steps.shape == (batch, 1) else steps
+    goal = sequence.goal
+    fields = {
+        **{f"start_{name}": getattr(sequence, f"start_{name}") for name in (*STATE, "index")},
+        **{f"goal_{name}": goal and getattr(goal, name) for name in (*STATE, "index")},
+        "dt": steps,
+        "data": sequence.actions,
+    }
+    given = {name: np.zeros(0) if values is None else np.ravel(values) for name, values in fields.items()}
+    for name in ("start_index", "goal_index"):
+        if given[name].size and (given[name].dtype.kind not in "iu" or given[name].min() < 0):
+            raise ValueError(f"{name}: expected whole numbers, 0 or more, got {given[name].tolist()}")
+    space = ControlSpace[sequence.control_space.upper()]
+    form = {name: value for name in ("degree", "steps", "layout") if (value := getattr(sequence, name))}
+    rules = RequestRules(
+        sequence.joint_names,
+        space,
+        FiniteDifference(finite_difference),
+        AccelerationIntegrator(acceleration_integrator),
+        *(_ANY_SIZE, _ANY_SIZE),
+        SplineForm(**form),
+        _ANY_SIZE,
+    )
+    try:
+        return check_sequence(SequenceFields((), space.value, batch, horizon, **given), rules)
+    except Rejected as refusal:
+        raise ValueError(re.sub(r"^(start|goal)\.", r"\1_", re.sub("^data:", "actions:", refusal.message))) from None
+
+
+def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
+    """The motion of each trajectory as the node reads it, as long as its actions; a recorded one ends with its samples.
+
+    It passes all positions, also where that asks for more than limits allow; `request` is that of the sequence.
+    """
+    reading = Reading(REST_TOLERANCE, DEFAULT_FADE_TIME, np.full(request.actions.shape[2], np.inf))
+    recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
+    if isinstance(request.dt, float) and (sequence.dt is None or np.asarray(sequence.dt).dtype != np.float32):
+        request, dt = request._replace(dt=None), request.dt  # as precise as it is
+    if recorded is not None and recorded.acceleration is None:
+        request = request._replace(start=replace(request.start, acceleration=None))
+    motions = []
+    for row in range(request.batch):
+        plan = plan_of_sequence(request, row, dt, 0)
+        if recorded is not None:
+            plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
+        motions.append(next(courses_of(plan, 0, 0, lambda _: None, reading)).motion)
+    return motions
 
 
 def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Motion:
@@ -117,23 +154,3 @@ def told_violations(motions: list[Motion], robot: Robot, joint_names: tuple[str,
             joint = joint_names[found.joint]
             unit = robot.units.of(joint)[found.order]
             yield found.told(joint, f"at {found.time:.4g} s{which}", unit)
-
-
-def _starts(sequence: Sequence, batch: int) -> Iterator[State]:
-    rows = len(sequence.start_position)
-    index = sequence.start_index
-    if index is None and rows not in (1, batch):
-        raise ValueError(f"start_position: expected 1 row or {batch} (batch) without start_index, got {rows}")
-    if index is not None and (np.shape(index) != (batch,) or np.min(index) < 0 or np.max(index) >= rows):
-        raise ValueError(f"start_index: expected {batch} rows of the {rows} starts, got {np.asarray(index).tolist()}")
-    known = sequence.recorded is None or sequence.recorded.acceleration is not None
-    given = (sequence.start_position, sequence.start_velocity, sequence.start_acceleration if known else None)
-    for name, values in zip(("position", "velocity", "acceleration"), given, strict=True):
-        if values is not None and np.shape(values) != (rows, sequence.actions.shape[2]):
-            raise ValueError(
-                f"start_{name}: expected {[rows, sequence.actions.shape[2]]} numbers, got {list(np.shape(values))}"
-            )
-    for b in range(batch):
-        row = int(index[b]) if index is not None else b if rows == batch else 0
-        position, velocity, acceleration = (None if values is None else values[row] for values in given)
-        yield State(position, np.zeros_like(position) if velocity is None else velocity, acceleration)

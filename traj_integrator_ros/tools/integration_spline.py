@@ -1,4 +1,4 @@
-"""B-splines for the tool `integrate`: the motion of control points, and control points for a recorded motion."""
+"""B-splines for the tool `integrate`: control points for a recorded motion."""
 
 from __future__ import annotations
 
@@ -9,53 +9,11 @@ import numpy as np
 import torch
 
 from ..execution.motion import Motion
-from ..kernels import BsplineLayout, SplineForm, bspline_segments, fit_bspline
+from ..kernels import BsplineLayout, SplineForm, fit_bspline
 from ..motions.samples import RecordingError, Samples
 from ..motions.units import JointUnits
 from .integration_input import BSPLINE, Goal, Sequence, derivatives_at, sequence_of_states
-from .integration_motion import motions_of
-
-
-def form_of(sequence: Sequence) -> SplineForm:
-    """The form of a sequence of control points, with defaults for what it does not give. Raises ValueError."""
-    said = {name: getattr(sequence, name) for name in ("degree", "steps", "layout")}
-    return SplineForm(**{name: value for name, value in said.items() if value})
-
-
-def spline_steps(sequence: Sequence, dt: float | None) -> np.ndarray:
-    """The time between two rows of each trajectory, s, `[1]` or `[B, 1]`; `dt` overrides that of the sequence.
-
-    Raises ValueError if it differs along a trajectory, or has a wrong shape.
-    """
-    batch, points, _ = sequence.actions.shape
-    given = np.array([dt]) if dt is not None or sequence.dt is None else np.asarray(sequence.dt, np.float64)
-    if given.shape not in ((1,), (points,), (batch, 1), (batch, points)):
-        raise ValueError(f"dt: expected a number or one for each of {batch} trajectories, got {list(given.shape)}")
-    if given.size > 1 and (given != given[..., :1]).any():
-        raise ValueError(f"dt: B-splines need steps of one length, got {given.min():g} to {given.max():g} s")
-    return given[..., :1]
-
-
-def spline_motions(sequence: Sequence, dt: float | None) -> list[Motion]:
-    """The spline of each trajectory, a piece for each segment. Raises ValueError for what does not fit together."""
-    form, goal = form_of(sequence), sequence.goal
-    segments = bspline_segments(
-        sequence.actions,
-        *(sequence.start_position, sequence.start_velocity, sequence.start_acceleration),
-        goal_position=goal and goal.position,
-        goal_velocity=goal and goal.velocity,
-        goal_acceleration=goal and goal.acceleration,
-        goal_index=goal and goal.index,
-        start_index=sequence.start_index,
-        dt=spline_steps(sequence, dt),
-        degree=form.degree,
-        steps=form.steps,
-        layout=form.layout,
-    )
-    batch = len(sequence.actions)
-    knots = np.broadcast_to(segments.time, (batch, segments.time.shape[-1]))
-    at_rest = goal is None or not any(rows is not None and rows.any() for rows in (goal.velocity, goal.acceleration))
-    return [Motion(knots[b], segments.coefficients[b], ends_at_rest=at_rest) for b in range(batch)]
+from .integration_motion import motions_of, request_of
 
 
 def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: JointUnits) -> Sequence:
@@ -70,7 +28,7 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: Joi
     if not 1 <= points <= count:
         raise RecordingError(f"--fit: expected 1 to {count} (the samples) control points, got {points}")
     recorded = sequence_of_states(samples, "position")
-    (motion,) = motions_of(recorded, "position", "zoh", None)
+    (motion,) = motions_of(recorded, request_of(recorded, 0.0))
     form = SplineForm(**said)
     segments = form.segments(points)
     length = samples.duration / segments
@@ -124,7 +82,7 @@ def _between(times: np.ndarray, recorded: np.ndarray | None, time: np.ndarray, d
 
 def _told_residual(fitted: Sequence, samples: Samples, units: JointUnits) -> str:
     """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
-    (motion,) = spline_motions(fitted, None)
+    (motion,) = motions_of(fitted, request_of(fitted, 0.0))
     states = motion.states_at(samples.time)
     states[:3, -1] = motion.end
     away = np.abs(states[0] - samples.position)
