@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -78,10 +77,6 @@ def test_a_configuration_is_valid_and_has_limits_in_the_order_of_the_joints(proj
     parameters = NodeParameters.from_values({**default_values(), **configuration(project_root, robot)})
     for limit in (parameters.limits_position_min, parameters.limits_position_max, parameters.limits_velocity):
         assert len(limit) == len(parameters.joint_names)
-
-
-def test_the_table_and_the_dataclass_have_the_same_fields() -> None:
-    assert [spec.name.replace(".", "_") for spec in PARAMETERS] == [f.name for f in dataclasses.fields(NodeParameters)]
 
 
 @pytest.mark.parametrize("spec", PARAMETERS, ids=lambda spec: spec.name)

@@ -1,10 +1,15 @@
 """The table of the node's parameters: types, defaults, ranges and what each of them is for. Knows no ROS."""
 
+# ruff: noqa: RUF009  what is called makes a field
+
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields, replace
 from enum import Enum
+from typing import Any
+
+import numpy as np
 
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 
@@ -65,383 +70,262 @@ HEAVIEST_NEWEST = "newest"
 ACTION_REJECT, ACTION_RETIME, ACTION_WARN = "reject", "retime", "warn"
 ON_REJECT_CONTINUE, ON_REJECT_BRAKE = "continue", "brake"
 _MAXIMUM = 1e9
+_GROUPS = "bspline", "limits", "publish", "supervision", "chunks", "diagnostics"
+"""Names of a group's parameters begin with its name and a dot, those of the fields with an underscore instead."""
+_KINDS = {bool: ParameterKind.BOOL, int: ParameterKind.INTEGER, float: ParameterKind.DOUBLE, str: ParameterKind.STRING}
 
-PARAMETERS: tuple[ParameterSpec, ...] = (
-    ParameterSpec(
-        "joint_names",
-        ParameterKind.STRING_ARRAY,
-        [],
-        "Joints of the robot in the order of all arrays (required)",
-        changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "device",
-        ParameterKind.STRING,
+
+def _value(default: ParameterValue, description: str, **about: object) -> Any:
+    kind = _KINDS.get(type(default), ParameterKind.STRING_ARRAY)
+    return field(metadata={"spec": ParameterSpec("", kind, default, description, **about)})
+
+
+def _names(description: str, **about: object) -> Any:
+    return _value([], description, **about)
+
+
+def _numbers(description: str, unit: str) -> Any:
+    return field(metadata={"spec": ParameterSpec("", ParameterKind.DOUBLE_ARRAY, [], description, unit)})
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """All parameters as the node uses them, each with its default and what is declared; limits as float64 `[dof]`."""
+
+    joint_names: tuple[str, ...] = _names(
+        "Joints of the robot in the order of all arrays (required)", changeable=Changeable.UNCONFIGURED
+    )
+    device: str = _value(
         "auto",
         "Where kernels run: auto (CUDA where there is one, the CPU for small calls), cpu, cuda or cuda:N",
         pattern=r"auto|cpu|cuda(:\d+)?",
         form="auto, cpu, cuda or cuda:N",
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "dtype",
-        ParameterKind.STRING,
+    )
+    dtype: str = _value(
         "float32",
         "Floating-point type the kernels compute in",
         choices=("float32", "float64"),
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "control_space",
-        ParameterKind.STRING,
+    )
+    control_space: ControlSpace = _value(
         "position",
         "What actions are if a sequence does not say",
         choices=tuple(space.name.lower() for space in ControlSpace),
-    ),
-    ParameterSpec(
-        "dt",
-        ParameterKind.DOUBLE,
-        0.02,
-        "Time step if a sequence gives none",
-        unit="s",
-        range=(1e-6, 1e4),
-    ),
-    ParameterSpec(
-        "finite_difference",
-        ParameterKind.STRING,
+    )
+    dt: float = _value(0.02, "Time step if a sequence gives none", unit="s", range=(1e-6, 1e4))
+    finite_difference: FiniteDifference = _value(
         "backward",
         "How positions become velocity, acceleration and jerk; central has 4 more points than actions",
         choices=tuple(scheme.value for scheme in FiniteDifference),
-    ),
-    ParameterSpec(
-        "acceleration_integrator",
-        ParameterKind.STRING,
+    )
+    acceleration_integrator: AccelerationIntegrator = _value(
         "zoh",
         "How accelerations become velocity and position: zoh is exact for accelerations held over a step",
         choices=tuple(scheme.value for scheme in AccelerationIntegrator),
-    ),
-    ParameterSpec(
-        "bspline.degree",
-        ParameterKind.INTEGER,
-        3,
-        "Degree of B-splines if a sequence does not say",
-        range=(3, 5),
-    ),
-    ParameterSpec(
-        "bspline.steps",
-        ParameterKind.INTEGER,
-        4,
-        "Rows in each segment of a B-spline if a sequence does not say",
-        range=(1, 255),
-    ),
-    ParameterSpec(
-        "bspline.layout",
-        ParameterKind.STRING,
+    )
+    bspline_degree: int = _value(3, "Degree of B-splines if a sequence does not say", range=(3, 5))
+    bspline_steps: int = _value(4, "Rows in each segment of a B-spline if a sequence does not say", range=(1, 255))
+    bspline_layout: BsplineLayout = _value(
         "tight",
         "How start and goal meet the control points: tight (both exact, no dead time) or curobo (as in cuRobo)",
         choices=tuple(layout.value for layout in BsplineLayout),
-    ),
-    ParameterSpec(
-        "max_batch",
-        ParameterKind.INTEGER,
-        1024,
-        "Most trajectories accepted in one message",
-        range=(1, 10_000_000),
-        changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "max_horizon",
-        ParameterKind.INTEGER,
+    )
+    max_batch: int = _value(
+        1024, "Most trajectories accepted in one message", range=(1, 10_000_000), changeable=Changeable.UNCONFIGURED
+    )
+    max_horizon: int = _value(
         256,
         "Most actions accepted in one trajectory, and most points in a position trajectory",
         range=(1, 1_000_000),
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "warmup",
-        ParameterKind.STRING_ARRAY,
+    )
+    warmup: tuple[tuple[int, int], ...] = _value(
         ["1x32"],
         "Shapes (batch x action horizon, as BxH) run once in configure, so that the first message is not slower",
         pattern=r"\d+x\d+",
         form="BxH, such as 64x32",
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "state_timeout",
-        ParameterKind.DOUBLE,
-        0.5,
-        "Oldest joint state to start from; 0 accepts any age",
-        unit="s",
-        range=(0.0, _MAXIMUM),
-    ),
-    ParameterSpec(
-        "start_from",
-        ParameterKind.STRING,
+    )
+    state_timeout: float = _value(
+        0.5, "Oldest joint state to start from; 0 accepts any age", unit="s", range=(0.0, _MAXIMUM)
+    )
+    start_from: str = _value(
         "measured",
         "What sequences without a start are integrated from: measured (the latest joint state), or previous (the "
         "commanded state, on the schedule of their stamps); the motion of the robot always continues its command",
         choices=("measured", START_FROM_PREVIOUS),
-    ),
-    ParameterSpec(
-        "limits.position_min",
-        ParameterKind.DOUBLE_ARRAY,
-        [],
-        "Lowest position of each joint; empty: that of limits.moveit, or else of the URDF",
-        unit="rad or m",
-    ),
-    ParameterSpec(
-        "limits.position_max",
-        ParameterKind.DOUBLE_ARRAY,
-        [],
-        "Highest position of each joint; empty: that of limits.moveit, or else of the URDF",
-        unit="rad or m",
-    ),
-    ParameterSpec(
-        "limits.velocity",
-        ParameterKind.DOUBLE_ARRAY,
-        [],
-        "Largest speed of each joint; empty: that of limits.moveit, or else of the URDF",
-        unit="rad/s or m/s",
-    ),
-    ParameterSpec(
-        "limits.acceleration",
-        ParameterKind.DOUBLE_ARRAY,
-        [],
+    )
+    limits_position_min: np.ndarray | None = _numbers(
+        "Lowest position of each joint; empty: that of limits.moveit, or else of the URDF", unit="rad or m"
+    )
+    limits_position_max: np.ndarray | None = _numbers(
+        "Highest position of each joint; empty: that of limits.moveit, or else of the URDF", unit="rad or m"
+    )
+    limits_velocity: np.ndarray | None = _numbers(
+        "Largest speed of each joint; empty: that of limits.moveit, or else of the URDF", unit="rad/s or m/s"
+    )
+    limits_acceleration: np.ndarray | None = _numbers(
         "Largest acceleration of each joint, either sign; empty: that of limits.moveit, or else of the URDF",
         unit="rad/s^2 or m/s^2",
-    ),
-    ParameterSpec(
-        "limits.deceleration",
-        ParameterKind.DOUBLE_ARRAY,
-        [],
+    )
+    limits_deceleration: np.ndarray | None = _numbers(
         "Largest acceleration of each joint while it slows down; empty: limits.acceleration, if that is given, or else "
         "that of limits.moveit or the URDF",
         unit="rad/s^2 or m/s^2",
-    ),
-    ParameterSpec(
-        "limits.jerk",
-        ParameterKind.DOUBLE_ARRAY,
-        [],
+    )
+    limits_jerk: np.ndarray | None = _numbers(
         "Largest jerk of each joint, either sign; empty: that of limits.moveit, or else of the URDF",
         unit="rad/s^3 or m/s^3",
-    ),
-    ParameterSpec(
-        "limits.assumed_velocity",
-        ParameterKind.DOUBLE,
+    )
+    limits_assumed_velocity: float = _value(
         0.0,
         "Largest speed that is assumed for joints without a limit of velocity, for joins and brakes; 0: without one, "
         "nothing is published for a controller",
         unit="rad/s or m/s",
         range=(0.0, 1000.0),
-    ),
-    ParameterSpec(
-        "limits.tolerance",
-        ParameterKind.DOUBLE,
+    )
+    limits_tolerance: float = _value(
         1e-3,
         "Relative excess of velocity, acceleration and jerk up to which a limit counts as kept",
         unit="relative",
         range=(0.0, 0.1),
-    ),
-    ParameterSpec(
-        "limits.continuous",
-        ParameterKind.STRING_ARRAY,
-        [],
-        "Joints that turn without end, beside those of the URDF: their positions are unwrapped",
-    ),
-    ParameterSpec(
-        "limits.start_deviation",
-        ParameterKind.DOUBLE,
+    )
+    limits_continuous: tuple[str, ...] = _names(
+        "Joints that turn without end, beside those of the URDF: their positions are unwrapped"
+    )
+    limits_start_deviation: float = _value(
         0.1,
         "Largest distance of any joint between the start that a sequence gives and the measured state; 0 is off",
         unit="rad or m",
         range=(0.0, _MAXIMUM),
-    ),
-    ParameterSpec(
-        "limits.urdf",
-        ParameterKind.STRING,
+    )
+    limits_urdf: str = _value(
         "topic",
         "Where limits come from that neither parameters nor limits.moveit give: topic (the URDF on robot_description), "
         "none, or the path of a URDF file",
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "limits.moveit",
-        ParameterKind.STRING,
+    )
+    limits_moveit: str = _value(
         "none",
         "Where limits come from that no parameter gives, before the URDF: none, the path of MoveIt's joint_limits.yaml "
         "or node:NAME, the parameters robot_description_planning of a running node, such as node:/move_group",
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "limits.moveit_scaling",
-        ParameterKind.BOOL,
+    )
+    limits_moveit_scaling: bool = _value(
         True,
         "Whether the default scaling factors of limits.moveit scale its velocities and accelerations",
         changeable=Changeable.UNCONFIGURED,
-    ),
-    ParameterSpec(
-        "limits.action",
-        ParameterKind.STRING,
+    )
+    limits_action: str = _value(
         ACTION_REJECT,
         "What happens if a limit is violated: reject, retime (slowed along its path where it exceeds the limit, or "
         "rejected if that is impossible), or warn (published nevertheless)",
         choices=(ACTION_REJECT, ACTION_RETIME, ACTION_WARN),
-    ),
-    ParameterSpec(
-        "publish.row",
-        ParameterKind.INTEGER,
-        0,
-        "Trajectory of a batch that is published on ~/joint_trajectory",
-        range=(0, 10_000_000),
-    ),
-    ParameterSpec(
-        "publish.joint_trajectory",
-        ParameterKind.BOOL,
-        True,
-        "Publish one trajectory of each sequence on ~/joint_trajectory",
-    ),
-    ParameterSpec(
-        "publish.trajectory_batch",
-        ParameterKind.BOOL,
-        True,
-        "Publish all trajectories of each sequence on ~/trajectory_batch while it has subscribers",
-    ),
-    ParameterSpec(
-        "publish.end",
-        ParameterKind.STRING,
+    )
+    publish_row: int = _value(0, "Trajectory of a batch that is published on ~/joint_trajectory", range=(0, 10_000_000))
+    publish_joint_trajectory: bool = _value(True, "Publish one trajectory of each sequence on ~/joint_trajectory")
+    publish_trajectory_batch: bool = _value(
+        True, "Publish all trajectories of each sequence on ~/trajectory_batch while it has subscribers"
+    )
+    publish_end: str = _value(
         END_STOP,
         "End of ~/joint_trajectory: stop (a brake follows if the plan ends in motion) or as_planned",
         choices=(END_STOP, "as_planned"),
-    ),
-    ParameterSpec(
-        "publish.rest_tolerance",
-        ParameterKind.DOUBLE,
+    )
+    publish_rest_tolerance: float = _value(
         0.01,
         "End velocity up to which a plan counts as ending at rest: it is removed without a brake",
         unit="rad/s or m/s",
         range=(0.0, _MAXIMUM),
-    ),
-    ParameterSpec(
-        "publish.brake_time",
-        ParameterKind.DOUBLE,
+    )
+    publish_brake_time: float = _value(
         0.25,
         "T of the limits that are assumed for joins and brakes where none are given: a joint stops from its largest "
         "velocity v within T, with acceleration 2 v / T and jerk 4 v / T^2 (with limits.acceleration a: jerk 2 a / T)",
         unit="s",
         range=(1e-3, 30.0),
-    ),
-    ParameterSpec(
-        "publish.on_reject",
-        ParameterKind.STRING,
+    )
+    publish_on_reject: str = _value(
         ON_REJECT_CONTINUE,
         "What a rejected sequence means for the motion in execution: continue (to its end and brake), or brake at once",
         choices=(ON_REJECT_CONTINUE, ON_REJECT_BRAKE),
-    ),
-    ParameterSpec(
-        "publish.bridge_time",
-        ParameterKind.DOUBLE,
+    )
+    publish_bridge_time: float = _value(
         0.2,
         "Without controller_state, and while nothing of this node is in execution: time in which the controller comes "
         "to the first point, which is the measured state; nothing else is sent meanwhile",
         unit="s",
         range=(0.02, 2.0),
-    ),
-    ParameterSpec(
-        "publish.catch_up",
-        ParameterKind.DOUBLE,
+    )
+    publish_catch_up: float = _value(
         1.5,
         "Largest speed of a joint that catches up with its plan, relative to the plan's own",
         unit="relative",
         range=(1.0, 10.0),
-    ),
-    ParameterSpec(
-        "supervision.deviation",
-        ParameterKind.DOUBLE,
+    )
+    supervision_deviation: float = _value(
         0.05,
         "Largest distance of a joint from its command, lag taken out; beyond, the robot is braked and sequences are "
         "rejected until it rests; 0 is off",
         unit="rad or m",
         range=(0.0, _MAXIMUM),
-    ),
-    ParameterSpec(
-        "publish.lead_time",
-        ParameterKind.DOUBLE,
+    )
+    publish_lead_time: float = _value(
         0.02,
         "How long the motion in execution goes on before a new plan is taken up, so that the transport to the "
         "controller does not delay it",
         unit="s",
         range=(0.0, 10.0),
-    ),
-    ParameterSpec(
-        "publish.fade_time",
-        ParameterKind.DOUBLE,
+    )
+    publish_fade_time: float = _value(
         0.2,
         "Longest time in which a difference between the motion in execution and a new plan fades, if the limits allow "
         "it (a half and a quarter of it are tried, too); 0: joints take the fastest way within their limits",
         unit="s",
         range=(0.0, 30.0),
-    ),
-    ParameterSpec(
-        "publish.lead_in",
-        ParameterKind.BOOL,
+    )
+    publish_lead_in: bool = _value(
         True,
         "Trajectories begin with what the robot does until the new plan is taken up: right for controllers that "
         "replace at once (allow_trajectory_replacement: false); without, they begin in the future, as blending ones "
         "expect",
-    ),
-    ParameterSpec(
-        "publish.longest_wait",
-        ParameterKind.DOUBLE,
-        1.0,
-        "With start_from = previous: how far ahead the stamp of a sequence may lie",
-        unit="s",
-        range=(0.0, 3600.0),
-    ),
-    ParameterSpec(
-        "chunks.ensemble",
-        ParameterKind.STRING,
+    )
+    publish_longest_wait: float = _value(
+        1.0, "With start_from = previous: how far ahead the stamp of a sequence may lie", unit="s", range=(0.0, 3600.0)
+    )
+    chunks_ensemble: str = _value(
         "latest",
         "With start_from = previous: which of the stamped position sequences that cover a time are used: latest, or "
         "weighted (the average of all, as in ACT's temporal ensembling)",
         choices=("latest", ENSEMBLE_WEIGHTED),
-    ),
-    ParameterSpec(
-        "chunks.decay",
-        ParameterKind.DOUBLE,
+    )
+    chunks_decay: float = _value(
         0.01,
         "With chunks.ensemble = weighted: m of the weights exp(-m i) of the chunks that cover a time; 0: equal weights",
         unit="per chunk",
         range=(0.0, 1000.0),
-    ),
-    ParameterSpec(
-        "chunks.heaviest",
-        ParameterKind.STRING,
+    )
+    chunks_heaviest: str = _value(
         "oldest",
         "With chunks.ensemble = weighted: the chunk that i counts from, by stamp: oldest (as in ACT) or newest",
         choices=("oldest", HEAVIEST_NEWEST),
-    ),
-    ParameterSpec(
-        "diagnostics.period",
-        ParameterKind.DOUBLE,
-        1.0,
-        "Time between two messages on /diagnostics",
-        unit="s",
-        range=(0.01, 3600.0),
-    ),
-    ParameterSpec(
-        "service_introspection",
-        ParameterKind.STRING,
+    )
+    diagnostics_period: float = _value(1.0, "Time between two messages on /diagnostics", unit="s", range=(0.01, 3600.0))
+    service_introspection: str = _value(
         "disabled",
         "What ros2 service echo shows of the node's own services",
         choices=("disabled", "metadata", "contents"),
-    ),
-    ParameterSpec(
-        "autostart",
-        ParameterKind.BOOL,
-        True,
-        "Configure and activate at start-up without a request",
-        changeable=Changeable.START_UP,
-    ),
-)
+    )
+    autostart: bool = _value(
+        True, "Configure and activate at start-up without a request", changeable=Changeable.START_UP
+    )
 
+
+def _named(field_: Field) -> ParameterSpec:
+    group, _, rest = field_.name.partition("_")
+    return replace(field_.metadata["spec"], name=f"{group}.{rest}" if group in _GROUPS else field_.name)
+
+
+PARAMETERS = tuple(_named(field_) for field_ in fields(ParameterTable))
 SPECS: Mapping[str, ParameterSpec] = {spec.name: spec for spec in PARAMETERS}

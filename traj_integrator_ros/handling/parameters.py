@@ -14,7 +14,7 @@ from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, Finit
 from .assumed import assumed_limits
 from .ending import LONGEST_BRAKE_S, stop_durations
 from .limits import JointLimits
-from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterValue
+from .parameter_table import END_STOP, PARAMETERS, ParameterSpec, ParameterTable, ParameterValue
 
 
 class InvalidParameters(ValueError):
@@ -22,58 +22,8 @@ class InvalidParameters(ValueError):
 
 
 @dataclass(frozen=True)
-class NodeParameters:
-    """All parameters, checked; limits as float64 arrays `[dof]`, None if off."""
-
-    joint_names: tuple[str, ...]
-    device: str
-    dtype: str
-    control_space: ControlSpace
-    dt: float
-    finite_difference: FiniteDifference
-    acceleration_integrator: AccelerationIntegrator
-    bspline_degree: int
-    bspline_steps: int
-    bspline_layout: BsplineLayout
-    max_batch: int
-    max_horizon: int
-    warmup: tuple[tuple[int, int], ...]
-    state_timeout: float
-    start_from: str
-    limits_position_min: np.ndarray | None
-    limits_position_max: np.ndarray | None
-    limits_velocity: np.ndarray | None
-    limits_acceleration: np.ndarray | None
-    limits_deceleration: np.ndarray | None
-    limits_jerk: np.ndarray | None
-    limits_assumed_velocity: float
-    limits_tolerance: float
-    limits_continuous: tuple[str, ...]
-    limits_start_deviation: float
-    limits_urdf: str
-    limits_moveit: str
-    limits_moveit_scaling: bool
-    limits_action: str
-    publish_row: int
-    publish_joint_trajectory: bool
-    publish_trajectory_batch: bool
-    publish_end: str
-    publish_rest_tolerance: float
-    publish_brake_time: float
-    publish_on_reject: str
-    publish_bridge_time: float
-    publish_catch_up: float
-    supervision_deviation: float
-    publish_lead_time: float
-    publish_fade_time: float
-    publish_lead_in: bool
-    publish_longest_wait: float
-    chunks_ensemble: str
-    chunks_decay: float
-    chunks_heaviest: str
-    diagnostics_period: float
-    service_introspection: str
-    autostart: bool
+class NodeParameters(ParameterTable):
+    """All parameters, checked."""
 
     @property
     def joint_limits(self) -> JointLimits:

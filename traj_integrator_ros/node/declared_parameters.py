@@ -12,14 +12,6 @@ from ..handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterK
 from ..handling.parameters import NodeParameters, check_value
 from .rclpy_features import guard_parameters
 
-_TYPES = {
-    ParameterKind.BOOL: Parameter.Type.BOOL,
-    ParameterKind.INTEGER: Parameter.Type.INTEGER,
-    ParameterKind.DOUBLE: Parameter.Type.DOUBLE,
-    ParameterKind.STRING: Parameter.Type.STRING,
-    ParameterKind.STRING_ARRAY: Parameter.Type.STRING_ARRAY,
-    ParameterKind.DOUBLE_ARRAY: Parameter.Type.DOUBLE_ARRAY,
-}
 _ARRAYS = (ParameterKind.STRING_ARRAY, ParameterKind.DOUBLE_ARRAY)
 QOS_OVERRIDES = "qos_overrides."
 """Prefix of the parameters that override qualities of service; rclpy declares them with each topic."""
@@ -127,9 +119,9 @@ def _declare(node: Node, spec: ParameterSpec) -> None:
         node.declare_parameter(spec.name, spec.default, descriptor)
         return
     # rclpy treats an empty list, also in a file, as a value without a type: so declare the type first, then set it.
-    declared = node.declare_parameter(spec.name, _TYPES[spec.kind], descriptor)
+    declared = node.declare_parameter(spec.name, Parameter.Type[spec.kind.name], descriptor)
     if declared.type_ is Parameter.Type.NOT_SET:
-        node.set_parameters([Parameter(spec.name, _TYPES[spec.kind], [])])
+        node.set_parameters([Parameter(spec.name, Parameter.Type[spec.kind.name], [])])
 
 
 def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
@@ -143,7 +135,7 @@ def _with_declared_types(changes: list[Parameter]) -> list[Parameter]:
             elif spec.kind is ParameterKind.DOUBLE_ARRAY and change.type_ is Parameter.Type.INTEGER_ARRAY:
                 change = Parameter(change.name, Parameter.Type.DOUBLE_ARRAY, [float(value) for value in change.value])
             elif spec.kind in _ARRAYS and change.type_.name.endswith("_ARRAY") and len(change.value) == 0:
-                change = Parameter(change.name, _TYPES[spec.kind], [])
+                change = Parameter(change.name, Parameter.Type[spec.kind.name], [])
         typed.append(change)
     return typed
 
