@@ -47,7 +47,6 @@ def running(
     joint_names: Sequence[str],
     overrides: dict[str, object],
     transports: Transports,
-    node_module: str = "traj_integrator_ros",
 ) -> Iterator[Processes]:
     """Node, echo and client in a ROS domain of their own, on this machine only.
 
@@ -55,7 +54,6 @@ def running(
         joint_names: of the node.
         overrides: parameters that differ from config/franka.yaml.
         transports: of all of them.
-        node_module: what is run as the node.
 
     Raises:
         TimeoutError: they do not find each other.
@@ -66,7 +64,7 @@ def running(
         stack.enter_context(_environment(transports))
         parameters = yaml.safe_load(config_file("franka.yaml").read_text(encoding="utf-8"))
         parameters = {**parameters["/**"]["ros__parameters"], "joint_names": list(joint_names), **overrides}
-        node = NodeProcess(folder, parameters, program=("-m", node_module))
+        node = NodeProcess(folder, parameters)
         stack.callback(node.stop)
         if transports.prepared_for is not None:
             unprepared = dict(os.environ)

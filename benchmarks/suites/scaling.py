@@ -17,7 +17,6 @@ from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS
 
 from ..checks import exactly, is_close_to
-from ..fit import annotate
 from ..memory import DT, Shape, make_engine, measure_peaks
 from ..registry import Case, Contender, MemoryUse, suite
 
@@ -34,8 +33,7 @@ QUICK = {1, 100, 10_000, 100_000}, {4, 256, 4096}, {1, 8, 64}
 
 
 def finish(rows: list[dict[str, object]]) -> None:
-    """Say how linear the cost is, and draw it where matplotlib is at hand."""
-    annotate(rows)
+    """Draw it where matplotlib is at hand."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no picture: matplotlib is not installed")
         return

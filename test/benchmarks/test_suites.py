@@ -58,18 +58,6 @@ def test_sizes_of_scaling_cover_what_is_asked_for():
     assert set(sizes(quick=True)) < set(sizes(quick=False))
 
 
-def test_the_fit_finds_overhead_and_rate(capsys):
-    from benchmarks.fit import annotate, moved_bytes
-
-    rows = [{"case": "c", "device": "cpu", "B": batch, "H": 100, "D": 10} for batch in (1, 100, 1000, 10_000)]
-    for row in rows:
-        row["ours_us"] = 7.0 + (moved_bytes(row) / 2000 if row["B"] > 1 else 0)
-    rows[2]["ours_us"] *= 3
-    annotate(rows)
-    assert [row["of_fit"] for row in rows[1:]] == [pytest.approx(x, rel=0.01) for x in (1, 3, 1)]
-    assert "2.0 GB/s" in capsys.readouterr().out
-
-
 def test_the_picture_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     from benchmarks.drawing import draw_scaling
