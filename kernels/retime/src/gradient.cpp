@@ -1,4 +1,5 @@
 // The gradient of the shortest duration: by the envelope theorem, the multipliers times the derivatives of the rows.
+#include <algorithm>
 #include <cmath>
 
 #include "third_order.h"
@@ -40,8 +41,9 @@ void ThirdOrder::gradient(const Gradient& out) const {
         adjoint[j] = weight * u;
         adjoint[dof_ + j] = weight * y;
         adjoint[2 * dof_ + j] = 0;
-        out.limits[2 * dof_ + j] += high * value * up;
-        out.limits[dof_ + j] += low * value * down;
+        // What is left of the barrier at rows of the other sign is no derivative.
+        out.limits[2 * dof_ + j] += high * std::max(value * up, 0.0);
+        out.limits[dof_ + j] += low * std::max(value * down, 0.0);
         // The joint whose velocity bounds y.
         const double velocity = std::abs(q1) * inverse_velocity_[i];
         if (bound_inverse_[p] > 0 && velocity * velocity == velocity_bound_[p] && q1 != 0) {

@@ -10,6 +10,8 @@ namespace {
 
 // Rounding leaves this much of the dual residual.
 constexpr double kLeastResidual = 1e-5;
+// Rows with more slack than this part of their limit are left out once it is known where the solution is about.
+constexpr double kFar = 0.5;
 // Slacks z at least `floor`, or multipliers l for a barrier, of pairs [.., 4, kLanes].
 void fill(Array& pairs, double floor, double barrier) {
   for (size_t k = 0; k < pairs.size(); k += 4 * kLanes) {
@@ -37,6 +39,8 @@ Rows ThirdOrder::rows_of(const Points& points) {
   rows.q1 = points.q1.data();
   rows.q2 = points.q2.data();
   rows.q3 = points.q3.data();
+  rows.first = first_[jerk].data();
+  rows.joint = joint_[jerk].data();
   rows.scale = (jerk ? fast_scale_ : slow_scale_).data();
   rows.upper = (jerk ? inverse_jerk_ : inverse_[0]).data();
   rows.lower = inverse_[1].data();
@@ -56,8 +60,32 @@ void ThirdOrder::begin(double floor, double barrier) {
   for (size_t j = 0; j < inverse_jerk_.size(); ++j) inverse_jerk_[j] = inverse_[2][j] * std::sqrt(Y_);
   for (Array* pairs : {&slow_pairs_, &fast_pairs_, &bound_pairs_}) fill(*pairs, floor, 0);
   widens_ = false;
+  choose_rows(true);
   sum_up({0, 0, false});
   for (Array* pairs : {&slow_pairs_, &fast_pairs_, &bound_pairs_}) fill(*pairs, floor, barrier);
+}
+
+void ThirdOrder::choose_rows(bool everything) {
+  for (const bool jerk : {false, true}) {
+    const Points& points = jerk ? fast_ : slow_;
+    Array& pairs = jerk ? fast_pairs_ : slow_pairs_;
+    std::vector<int32_t>&first = first_[jerk], &joint = joint_[jerk];
+    first.assign(1, 0);
+    joint.clear();
+    for (int64_t p = 0; p < points.padded; p += kLanes) {
+      for (int64_t j = 0; j < dof_; ++j) {
+        double* const pair = pairs.data() + 8 * points.at(p, j);
+        bool near = everything;
+        for (size_t i = 0; i < kLanes && !near; ++i) {
+          const double enough = kFar * (jerk ? r_[static_cast<size_t>(p) + i] : 1);
+          near = pair[i] < enough || pair[4 * kLanes + i] < enough;
+        }
+        if (near) joint.push_back(static_cast<int32_t>(j));
+        else std::fill(pair + kLanes, pair + 2 * kLanes, 0.0), std::fill(pair + 5 * kLanes, pair + 6 * kLanes, 0.0);
+      }
+      first.push_back(static_cast<int32_t>(joint.size()));
+    }
+  }
 }
 
 // Takes a step, and sums up the matrix and the right sides.
@@ -127,7 +155,7 @@ void ThirdOrder::gather() {
 
 bool ThirdOrder::iterate(double until) {
   const size_t n = b_.size();
-  const double rows = static_cast<double>((2 * dof_ + 1) * slow_.padded + 2 * dof_ * fast_.padded);
+  const double rows = static_cast<double>(slow_.padded) + 2.0 * kLanes * static_cast<double>(joint_[0].size() + joint_[1].size());
   Advance last{0, 0, widens_};
   double least_step = 1;
   widens_ = false;
@@ -140,7 +168,7 @@ bool ThirdOrder::iterate(double until) {
     gather();
     double residual = 0;
     for (size_t i = 0; i < n; ++i) residual = std::max(residual, std::abs(right_[2][i]) * b_[i]);
-    double centre = least_step > 0.9 ? 0.05 : least_step > 0.5 ? 0.2 : least_step > 0.1 ? 0.5 : 0.9;
+    double centre = least_step > 0.9 ? 0.05 : least_step > 0.5 ? 0.2 : least_step > 0.1 ? 0.3 : 0.9;
     if (static_cast<double>(n) * residual > std::max(gap_ / 2, kLeastResidual)) {
       centre = careful_ ? 1 : std::max(centre, 0.3);
     }

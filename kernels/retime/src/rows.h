@@ -32,6 +32,7 @@ struct Rows {
   const double* weight[6];          // [n]: of b_k, b_(k+1), b_(k+2), for y and for u
   const double* curvature;          // [3]: for w
   const double *q1, *q2, *q3;       // [blocks, D, kLanes]: derivatives of the path by the base law's time; q3 for jerk only
+  const int32_t *first, *joint;     // [blocks + 1]: where the joints of each block begin whose rows are formed, and those
   const double* scale;              // [n]: 1 / (part of the limit that may be used)
   const double *upper, *lower;      // [D]: 1 / limit; of jerk sqrt(Y) / limit
   double* pairs;                    // [blocks, D, 2, 4, kLanes]: slack z, multiplier l and their steps, for both sides

@@ -7,7 +7,7 @@
 namespace traj_integrator::retiming {
 namespace {
 
-constexpr double kTightenedAt[] = {1e-2, 1e-3};  // gaps
+constexpr double kTightenedAt[] = {1e-2, 1e-3, 1e-4};  // gaps
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -101,7 +101,7 @@ void ThirdOrder::set_begin(const Ends& ends) {
     *y = speed * speed / (s[1] * s[1]);
     *u = (acceleration - s[2] * *y) / s[1];
   };
-  const double usual = 0.7 * largest_constant(), h = base.h;
+  const double usual = 0.95 * largest_constant(), h = base.h;
   double from = usual, from_u = 0, to = usual, to_u = 0;
   if (fixed_begin_) given(0, 0, ends.start_speed, ends.start_acceleration, &from, &from_u);
   if (fixed_end_) given(N - 1, 1, ends.end_speed, ends.end_acceleration, &to, &to_u);
@@ -133,6 +133,7 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
     if (!iterate(gap)) return false;
     tighten_between();
     set_scales();
+    choose_rows(false);
     widens_ = true;
   }
   return iterate(tolerance);

@@ -64,6 +64,8 @@ class ThirdOrder {
   bool converges(const Ends& ends, double part, bool careful);
   void begin(double floor, double barrier);
   void sum_up(const Advance& last);
+  // Chooses which rows are formed: all, or those of which the slack is small somewhere in their block.
+  void choose_rows(bool all);
   // Steps until the gap is that small, at most so many of them.
   bool iterate(double gap);
   void gather();
@@ -83,6 +85,7 @@ class ThirdOrder {
   std::vector<double> velocity_scale_, acceleration_scale_, jerk_scale_;  // per interval, parts of the limits
   Array slow_scale_, fast_scale_, bound_inverse_;                         // at the points, inverted
   Array slow_pairs_, fast_pairs_, bound_pairs_, objective_, r_, slope_r_;  // as Rows has them
+  std::vector<int32_t> first_[2], joint_[2];
   std::vector<double> sums_[kSums];                                       // for each interval, and two more on both sides
   std::vector<double> b_, db_, diagonal_[3], right_[3], t_;
 };

@@ -45,7 +45,9 @@ bool ThirdOrder::tighten(const std::vector<double>& ratios) {
   const std::vector<double> kept = b_;
   for (double& b : b_) b *= stretched_ * stretched_;
   set_scales();
-  begin(1e-3, 3e-4 / static_cast<double>(4 * base.intervals()));  // from the last solution
+  // From the last solution; slacks are wider where the ends leave less room.
+  begin(fixed_begin_ || fixed_end_ ? 1e-3 : 1e-4, 3e-4 / static_cast<double>(4 * base.intervals()));
+  choose_rows(false);
   ++rounds;
   const bool solved = iterate(tolerance);
   if (solved) stretched_ = 1;

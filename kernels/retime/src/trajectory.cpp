@@ -116,7 +116,11 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
     certify(limits, options.order == 3);
   };
   if (options.hold && rests) {
-    if (stretch_for(played.ratio) > 1) stretch_by(stretch_for(played.ratio) * (1 + 1e-9));
+    // Again where rounding gives a very short motion other ratios afterwards.
+    for (int k = 0; k < kMostAttempts && stretch_for(played.ratio) > (k == 0 ? 1 : kNearlyHeld); ++k) {
+      stretch_by(stretch_for(played.ratio) * (1 + 1e-9));
+    }
+    if (worst_of(played.ratio) > kAlmostHeld) status = Status::kExceeds;
   } else if (options.hold) {
     const double largest = largest_start_speed;
     status = tighten(limits, solve_once);
