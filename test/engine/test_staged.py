@@ -17,13 +17,10 @@ import torch
 from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 
-from traj_integrator_ros.engine import kernel_calls
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.buffers import Buffers
-from traj_integrator_ros.engine.graphs import GraphCache, Replay
 from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.engine.packing import PackedResults, to_device
-from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner, to_device
 from traj_integrator_ros.engine.types import is_out_of_memory
 from traj_integrator_ros.kernels import MAPS, Backend, ControlSpace
 from traj_integrator_ros.kernels.backends import launcher
@@ -76,8 +73,8 @@ def test_backends_that_make_new_results_serve_too(case):
     """The reference, which runs where nothing else does."""
     expected = case.run(case.engine())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_calls, "default_backend", lambda device: Backend.REFERENCE)
-        patch.setattr(kernel_calls, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
+        patch.setattr(engine_staged, "default_backend", lambda device: Backend.REFERENCE)
+        patch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
         runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4)
         assert_same(case.run(case.engine(runner)), expected, exact=False)
 
@@ -113,14 +110,14 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
     largest.run(largest.engine(runner))
     for case, engine in zip(DIFFERENT, engines, strict=True):
         case.run(engine)  # lets the memory for results grow
-    runner.graphs.clear()
+    runner.kept.clear()
     recorder.recorded = 0
     for seed in (1, 2, 3):
         for case, engine in zip(DIFFERENT, engines, strict=True):
             wanted = dataclasses.replace(case, seed=seed)
             assert_same(wanted.run(engine), wanted.run(wanted.engine()), exact=False)
     # Of what distinguishes them, the forward map does not see the upstream gradients, nor the vjp the start.
-    assert recorder.recorded == len(runner.graphs) == 2 * len(DIFFERENT) - 2
+    assert recorder.recorded == len(runner.kept) == 2 * len(DIFFERENT) - 2
 
 
 def test_memory_for_results_that_has_moved_makes_a_new_recording():
@@ -132,39 +129,27 @@ def test_memory_for_results_that_has_moved_makes_a_new_recording():
     assert recorder.recorded == 4
 
 
-class Counted:
-    """A repeated call that counts its work."""
-
-    def __init__(self) -> None:
-        self.done = 0
-
-    def enqueue(self) -> None:
-        self.done += 1
-
-
-def test_the_station_not_used_for_longest_is_dropped_with_its_recording():
+def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
     recorder = CallRecorder()
-    calls = GraphCache(recorder, capacity=2)
-    made: list[str] = []
+    runner = staged(recorder, max_graphs=2)
+    engine = EngineCase().engine(runner, max_horizon=8)
 
     def visit(name: str) -> None:
-        def make() -> Counted:
-            made.append(name)
-            return Counted()
+        horizon = 4 + "abc".index(name)
+        engine.integrate(StartState(np.zeros((1, 3))), np.zeros((5, horizon, 3), np.float32))
 
-        _, do_work = calls.find(name, make)
-        do_work()
-
+    visit("c")  # the memory for results grows once
+    runner.kept.clear()
     for name in "aabbab":
         visit(name)
-    assert (made, recorder.recorded, recorder.replayed) == (["a", "b"], 2, 4)
+    assert (len(runner.kept), recorder.recorded, recorder.replayed) == (2, 2, 4)
     visit("c")  # drops a
-    assert len(calls) == 2
+    assert len(runner.kept) == 2
     visit("b")
-    assert made == ["a", "b", "c"] and recorder.replayed == 5
+    assert recorder.replayed == 5
     visit("a")  # drops c
     visit("b")
-    assert made == ["a", "b", "c", "a"] and recorder.recorded == 2
+    assert (recorder.recorded, recorder.replayed) == (2, 6)
     visit("a")
     assert recorder.recorded == 3
 
@@ -186,15 +171,16 @@ def test_warm_up_records():
 def test_warm_up_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
     seen, integrated = set(), set()
 
-    def forward(kernel, action, start, start_index, *rest):
-        integrated.add((start_index is not None, *(row is not None for row in start[1:])))
-        launch_forward(kernel, action, start, start_index, *rest)
+    def forward(kernel, given, *rest):
+        integrated.add(tuple(given[name] is not None for name in ("start_index", "start_1", "start_2")))
+        launch_forward(kernel, given, *rest)
 
-    def vjp(kernel, upstream, start_index, dt, *rest):
-        seen.add((tuple(g is not None for g in upstream), start_index is not None, dt.shape[1] > 1))
-        launch_vjp(kernel, upstream, start_index, dt, *rest)
+    def vjp(kernel, given, *rest):
+        upstream = tuple(given[f"upstream_{place}"] is not None for place in range(4))
+        seen.add((upstream, given["start_index"] is not None, given["dt"].shape[1] > 1))
+        launch_vjp(kernel, given, *rest)
 
-    launch_forward, launch_vjp = kernel_calls.launch_forward, kernel_calls.launch_vjp
+    launch_forward, launch_vjp = engine_staged.launch_forward, engine_staged.launch_vjp
     monkeypatch.setattr(engine_staged, "launch_forward", forward)
     monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
     EngineCase(kernel=kernel).engine(staged(CallRecorder())).warm_up([(4, 8)])
@@ -230,7 +216,7 @@ def test_large_calls_share_one_memory_and_are_not_recorded(monkeypatch):
     engine = case.engine(runner)
     for other in again(case):
         assert_same(other.run(engine), other.run(other.engine()), exact=False)
-    assert recorder.recorded == len(runner.graphs) == 0
+    assert recorder.recorded == len(runner.kept) == 0
 
 
 def test_results_that_lie_together_come_back_in_one_copy_and_others_too():
@@ -269,8 +255,9 @@ def test_calls_on_a_device_give_what_the_cpu_gives(kernel):
 
 def test_without_graphs_nothing_is_kept_but_the_shared_memory():
     runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0, recorder=CallRecorder())
-    assert runner.graphs is None
-    assert_same(EngineCase().run(EngineCase().engine(runner)), EngineCase().run(EngineCase().engine()), exact=False)
+    for _ in range(3):
+        assert_same(EngineCase().run(EngineCase().engine(runner)), EngineCase().run(EngineCase().engine()), exact=False)
+    assert not runner.kept
 
 
 @pytest.fixture
@@ -295,7 +282,7 @@ def test_graphs_replay_with_new_inputs(cuda, space):
     on_cpu = EngineCase(dof=7).engine()
     for seed in range(4):
         assert_same(call(cuda, seed, space=space), call(on_cpu, seed, space=space), exact=False)
-    assert len(cuda._runner.graphs) == len(cuda._runner.graphs._replays) == 2
+    assert [call.replay is not None for call in cuda._runner.kept.values()] == [True] * 2
 
 
 @pytest.mark.gpu
@@ -318,7 +305,7 @@ def test_dropped_graphs_give_their_memory_back(cuda):
         for batch in range(1, 12):
             for seed in range(3):
                 assert_same(call(cuda, seed, batch), call(on_cpu, seed, batch), exact=False)
-        assert len(cuda._runner.graphs) == 4
+        assert len(cuda._runner.kept) == 4
         gc.collect()
         torch.cuda.empty_cache()
         used.append(torch.cuda.memory_allocated())

@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, vjp
 
-from traj_integrator_ros.engine import kernel_calls
+from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
@@ -273,8 +273,8 @@ def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing
 @pytest.mark.parametrize("name", PUBLIC_MAPS)
 def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
     """Its runner for devices, with inputs in each form; on CUDA devices it does so through graphs."""
-    monkeypatch.setattr(kernel_calls, "default_backend", lambda device: Backend.TRITON)
-    monkeypatch.setattr(kernel_calls, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
+    monkeypatch.setattr(engine_staged, "default_backend", lambda device: Backend.TRITON)
+    monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
     map_ = PUBLIC_MAPS[name]
     config = IntegratorConfig(dof=3, control_space=map_.control_space, device="cpu", **map_.schemes)
     on_device = TrajectoryIntegrator(

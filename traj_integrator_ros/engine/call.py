@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..kernels import ControlMap
+from .buffers import Buffers
 from .types import Array
 
 
@@ -112,11 +114,6 @@ class Call(NamedTuple):
         start, goal = Ends((), *self.start[1:]), Ends((), *self.goal[1:])
         return Call(*self[:3], start, goal, *self[5:])
 
-    def without_arrays(self) -> Call:
-        """Return what calls of one kind and size have in common."""
-        bare = (self.start._replace(rows=(), index=None), self.goal._replace(rows=(), index=None))
-        return self._replace(start=bare[0], goal=bare[1], actions=None, upstream=self.upstream and (), results=())
-
 
 class Runner(Protocol):
     """Computes on one device."""
@@ -131,3 +128,37 @@ class Runner(Protocol):
 def part_of_dt(dt: np.ndarray, begin: int, end: int) -> np.ndarray:
     """Return the step lengths of a part of the trajectories."""
     return dt if dt.shape[0] == 1 else dt[begin:end]
+
+
+# Goals in position control, which take the place of one of the actions.
+
+
+def with_goal_in_actions(call: Call, buffers: Buffers) -> Call:
+    """Return a call without goal, whose actions are a copy, on the host, with the goal in place of one of them."""
+    copy = buffers.view("output", "actions to the goal", call.shape)
+    if isinstance(call.actions, np.ndarray):
+        np.copyto(copy.numpy(), call.actions, casting="same_kind")
+    else:
+        copy.copy_(call.actions.detach())
+    position, index = call.goal.rows[0], call.goal.index
+    rows = torch.from_numpy(position.copy()) if isinstance(position, np.ndarray) else position.detach().cpu()
+    copy[:, call.kernel.goal_place] = rows if index is None else rows[torch.from_numpy(index)]
+    return call._replace(actions=copy, goal=NO_ENDS)
+
+
+def replaces_action(call: Call) -> bool:
+    """Whether the goal of a call takes the place of an action."""
+    return call.goal.count is not None and call.kernel.goal_place != 0
+
+
+def gradient_to_goal(action: Tensor, goal: Tensor, index: np.ndarray | None, place: int) -> None:
+    """Move the gradient of the replaced actions to the goal rows."""
+    replaced = action[:, place]
+    if index is not None:
+        total = torch.zeros(goal.shape, dtype=torch.float64)
+        goal.copy_(total.index_add_(0, torch.from_numpy(index), replaced.double()))
+    elif goal.shape[0] == replaced.shape[0]:
+        goal.copy_(replaced)
+    else:
+        goal.copy_(replaced.double().sum(0, keepdim=True))
+    replaced.zero_()

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from ..kernels import ControlMap, QuadraticCost, SplineForm
 from .buffers import Buffers
-from .call import Call
-from .goal import gradient_to_goal, replaces_action, with_goal_in_actions
+from .call import Call, gradient_to_goal, replaces_action, with_goal_in_actions
 from .types import Array, Evaluation, Wanted
 
 _NO_ENDS = (None,) * 8

@@ -29,16 +29,12 @@ from ..kernels import (
 )
 from . import split
 from .auto import AutoRunner, Crossover, numbers_of
-from .buffers import Buffers
-from .call import NO_ENDS, Call, Runner
-from .calls import CheckedCalls
-from .checks import check_upstream
+from .buffers import Buffers, Results, gradient_memory, gradient_size, trajectory_memory
+from .call import NO_ENDS, Call, Runner, gradient_to_goal, replaces_action, with_goal_in_actions
+from .calls import CheckedCalls, check_upstream
+from .composed import composed_evaluation, vjp_dt
 from .direct import DirectRunner
-from .dt import vjp_dt
-from .evaluation import composed_evaluation
 from .fused_evaluation import fused_evaluation
-from .goal import gradient_to_goal, replaces_action, with_goal_in_actions
-from .results import Results, gradient_memory, gradient_size, trajectory_memory
 from .signatures import same_arguments_as
 from .staged import StagedRunner
 from .types import (

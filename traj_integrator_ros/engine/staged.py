@@ -6,30 +6,73 @@ graph, unless it moves much. The runner also works on the CPU, where nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Protocol
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from .buffers import Buffers
+from ..kernels import Backend, ControlMap, default_backend
+from ..kernels.backends import launcher
+from .buffers import Buffers, fitting
 from .call import Call
-from .graphs import CudaRecorder, GraphCache, Recorder
-from .kernel_calls import launch_forward, launch_vjp
-from .packing import PackedInputs, PackedResults, packed_size
-from .types import Array
+from .types import Array, is_out_of_memory
 
 # Calls that move more bytes than this run eagerly in common memory: their launches take little time compared with the
 # work, and separate memory for each kind would be too much.
 MOST_RECORDED_BYTES = 32 << 20
+# Dtypes of the inputs that do not have the engine's dtype.
+_DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
+_ALIGNMENT = 64
 _STARTS = 3
+
+Replay = Callable[[], None]
+Places = dict[str, tuple[int, tuple[int, ...], torch.dtype]]
+"""First byte, shape and dtype of each input that is there."""
+
+logger = logging.getLogger(__name__)
+
+
+class Recorder(Protocol):
+    """Records work so that it can be repeated on the same memory at a lower cost."""
+
+    def record(self, run: Callable[[], None]) -> Replay:
+        """Record `run` without doing its work. Raises RuntimeError if it cannot be recorded."""
+
+
+class CudaRecorder:
+    """Captures the kernels and copies that `run` launches in a CUDA graph.
+
+    Kernels must be compiled beforehand: `run` must have run once.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    def record(self, run: Callable[[], None]) -> Replay:
+        """Capture `run`; memory that it allocates belongs to the graph and is freed with it."""
+        graph = torch.cuda.CUDAGraph()
+        # Other threads may continue with operations that are forbidden in a capture.
+        capture = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
+        with torch.cuda.device(self._device), capture:
+            run()
+        return graph.replay
 
 
 class StagedRunner:
     """Copies in, computes and copies out, with all memory allocated once.
 
+    A kind of call is recorded when it occurs for the second time: recording one that occurs only once does not pay.
+
     Args:
         device: where the kernels run.
         dtype: of inputs and results.
-        max_graphs: number of kinds of calls that are recorded and kept; 0 records nothing.
+        max_graphs: number of kinds of calls that are recorded and kept, the latest used; 0 records nothing.
         recorder: records calls; the default is CUDA graphs on CUDA, and none elsewhere.
 
     """
@@ -37,37 +80,56 @@ class StagedRunner:
     def __init__(
         self, device: torch.device, dtype: torch.dtype, max_graphs: int, recorder: Recorder | None = None
     ) -> None:
-        self._device, self._dtype = device, dtype
+        self._device, self._dtype, self._max_graphs = device, dtype, max_graphs
         if recorder is None and device.type == "cuda" and max_graphs > 0:
             recorder = CudaRecorder(device)
+        self._recorder = recorder if max_graphs > 0 else None
+        self._records = self._recorder is not None
         self._buffers = Buffers(device, dtype)
-        self.graphs = GraphCache(recorder, max_graphs) if max_graphs > 0 and recorder is not None else None
+        self.kept: OrderedDict[Hashable, _StagedCall] = OrderedDict()
+        """Kinds of calls with memory of their own, the one used last at the end."""
 
     def run(self, call: Call) -> None:
         """Compute a call."""
         inputs = call.inputs
-        moved = packed_size(inputs, self._dtype) + sum(result.nbytes for result in call.results)
+        moved = _places(inputs, self._dtype)[1] + sum(result.nbytes for result in call.results)
         with torch.no_grad():
-            is_recorded = self.graphs is not None and moved <= MOST_RECORDED_BYTES
-            if is_recorded and all(result.is_contiguous() for result in call.results):
-                staged, do_work = self.graphs.find(
-                    _key(call, inputs), lambda: _StagedCall(call, inputs, Buffers(self._device, self._dtype))
-                )
+            if self._records and moved <= MOST_RECORDED_BYTES and all(x.is_contiguous() for x in call.results):
+                staged = self._kept(call, inputs)
             else:
                 staged = _StagedCall(call, inputs, self._buffers)
-                do_work = staged.enqueue
             staged.inputs.fill(inputs)
-            do_work()
+            (staged.replay or staged.enqueue)()
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
 
     def release(self) -> None:
         """Free all memory on the device, including that of the graphs."""
         self._buffers.clear()
-        if self.graphs is not None:
-            self.graphs.clear()
+        self.kept.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def _kept(self, call: Call, inputs: Mapping[str, Array | None]) -> _StagedCall:
+        """Memory and work of this kind of call: new, or from its second occurrence on recorded."""
+        key = _key(call, inputs)
+        staged = self.kept.get(key)
+        if staged is None:
+            while len(self.kept) >= self._max_graphs:
+                self.kept.popitem(last=False)
+            staged = self.kept[key] = _StagedCall(call, inputs, Buffers(self._device, self._dtype))
+            return staged
+        self.kept.move_to_end(key)
+        if staged.replay is None and self._recorder is not None:
+            try:
+                staged.replay = self._recorder.record(staged.enqueue)
+            except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise
+                self._recorder = None
+                reason = str(error).splitlines()[0]
+                logger.warning("the engine continues without CUDA graphs, since one could not be captured: %s", reason)
+        return staged
 
 
 class _StagedCall:
@@ -76,24 +138,18 @@ class _StagedCall:
     def __init__(self, call: Call, inputs: Mapping[str, Array | None], buffers: Buffers) -> None:
         self.inputs = PackedInputs(inputs, buffers)
         self._results = PackedResults(call.results, buffers)
-        self._call = call.without_arrays()
+        self._kernel, self._is_forward = call.kernel, call.upstream is None
+        self.replay: Replay | None = None
+        """Does the same as `enqueue`, from its recording."""
 
     def enqueue(self) -> None:
-        """Copy in, compute, copy out."""
+        """Copy in, compute, copy out: always the same, on the same memory."""
         self.inputs.upload()
-        given, kernel = self.inputs.device, self._call.kernel
-        index, goal_index, dt = given["start_index"], given["goal_index"], given["dt"]
-
-        def rows(end: str) -> list[torch.Tensor | None]:
-            return [values for name, values in given.items() if name.startswith(end) and name[-1].isdigit()]
-
-        if self._call.upstream is None:
-            (out,) = self._results.device
-            launch_forward(kernel, given["actions"], rows("start"), index, dt, out, rows("goal"), goal_index)
+        given = self.inputs.device
+        if self._is_forward:
+            launch_forward(self._kernel, given, *self._results.device)
         else:
-            action, *ends = self._results.device
-            start, goal = ends[:_STARTS], ends[_STARTS:]
-            launch_vjp(kernel, rows("upstream"), index, dt, action, start, goal, goal_index)
+            launch_vjp(self._kernel, given, self._results.device)
         self._results.download()
 
 
@@ -102,3 +158,163 @@ def _key(call: Call, inputs: Mapping[str, Array | None]) -> Hashable:
     shapes = tuple(None if value is None else tuple(value.shape) for value in inputs.values())
     places = tuple((result.data_ptr(), tuple(result.shape)) for result in call.results)
     return call.kind, shapes, places
+
+
+# Launchers: they write into the caller's tensors wherever the backend can.
+
+
+def launch_forward(kernel: ControlMap, given: Mapping[str, Tensor | None], out: Tensor) -> None:
+    """Integrate into `out`, contiguous `[4, B, H, dof]`; `given` are the inputs of a call by name, on the device."""
+    operator, action = kernel.operator, given["actions"]
+    launch = launcher(operator.name, "forward", None, action.device.type)
+    ends = [*_rows(given, "start", operator.starts), given["start_index"]]
+    if operator.goals:
+        ends += [*_rows(given, "goal", operator.goals), given["goal_index"]]
+    scheme = operator.scheme((*kernel.scheme, None))
+    outputs = out.unbind()
+    if _writes_into(action.device):
+        launch(action, *ends, given["dt"], out=outputs, **scheme)
+        return
+    for target, output in zip(outputs, launch(action, *ends, given["dt"], **scheme), strict=True):
+        target.copy_(output)
+
+
+def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Sequence[Tensor]) -> None:
+    """Compute the vjp of upstream gradients into those of the actions, of three start rows and of the goal rows."""
+    operator, (action, *ends) = kernel.operator, into
+    start, goal = ends[:_STARTS], ends[_STARTS:]
+    launch = launcher(operator.name, "vjp", None, action.device.type)
+    needs = [True, *(i < len(start) for i in range(operator.starts))]
+    indices = [given["start_index"]]
+    arguments = {
+        "start_rows": start[0].shape[0],
+        "action_horizon": action.shape[1],
+        "needs": needs,
+        **operator.scheme((*kernel.scheme, None), vjp=True),
+    }
+    if operator.goals:
+        needs += [i < len(goal) for i in range(operator.goals)]
+        indices.append(given["goal_index"])
+        arguments["goal_rows"] = goal[0].shape[0] if goal else -1
+    out = {"out": action} if _writes_into(action.device) else {}
+    if default_backend(action.device) is Backend.TRITON and not operator.goals:
+        out["start_out"] = [*start, *[None] * (operator.starts - len(start))]
+    gradients = launch(*_rows(given, "upstream", 4), *indices, given["dt"], **arguments, **out)
+    if not out:
+        action.copy_(gradients[0])
+    first = 1 + operator.starts
+    for targets, rows in ((start, gradients[1:first]), (goal, gradients[first:])):
+        for target, row in zip(targets, rows, strict=False):
+            if row is not target:
+                target.copy_(row)
+
+
+def _rows(given: Mapping[str, Tensor | None], name: str, count: int) -> list[Tensor | None]:
+    return [given.get(f"{name}_{place}") for place in range(count)]
+
+
+def _writes_into(device: torch.device) -> bool:
+    return default_backend(device) is not Backend.REFERENCE
+
+
+# Memory
+
+
+class PackedInputs:
+    """Named inputs, one after the other, on the host (pinned) and on the device.
+
+    Args:
+        values: inputs with the shapes and dtypes of all that follow; None for absent ones.
+        buffers: where the memory comes from, in the engine's dtype.
+
+    """
+
+    def __init__(self, values: Mapping[str, Array | None], buffers: Buffers) -> None:
+        places, size = _places(values, buffers.dtype)
+        self._on_host = buffers.view("output", "inputs", (size,), torch.uint8)
+        self._on_device = buffers.view("input", "inputs", (size,), torch.uint8)
+        self.device = {name: _view(self._on_device, places.get(name)) for name in values}
+        self._host = {name: _view(self._on_host, place) for name, place in places.items()}
+        self._arrays = {name: tensor.numpy() for name, tensor in self._host.items()}
+
+    def fill(self, values: Mapping[str, Array | None]) -> None:
+        """Copy values into the host's memory."""
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                np.copyto(self._arrays[name], value, casting="same_kind")
+            elif value is not None:
+                self._host[name].copy_(value.detach())
+
+    def upload(self) -> None:
+        """Start the one copy to the device."""
+        self._on_device.copy_(self._on_host, non_blocking=True)
+
+
+class PackedResults:
+    """Device memory for results that go to `hosts`.
+
+    Args:
+        hosts: memory for the results, in the engine's dtype; one copy serves those that are adjacent.
+        buffers: where the device's memory comes from.
+
+    """
+
+    def __init__(self, hosts: Sequence[Tensor], buffers: Buffers) -> None:
+        self._copied: list[tuple[Tensor, Tensor]] = []
+        size = sum(host.numel() for host in hosts)
+        flat = buffers.view("input", "results", (size,))
+        pieces = flat.split([host.numel() for host in hosts])
+        self.device = [piece.view(host.shape) for piece, host in zip(pieces, hosts, strict=True)]
+        if _in_one_piece(hosts):
+            self._copied = [(flat, torch.as_strided(hosts[0], (size,), (1,)))]
+            return
+        for result, host in zip(self.device, hosts, strict=True):
+            # Of some of the trajectories of each output, the outputs lie apart.
+            self._copied += [(result, host)] if host.is_contiguous() else zip(result, host, strict=True)
+
+    def download(self) -> None:
+        """Start the copies to the host."""
+        for result, host in self._copied:
+            host.copy_(result, non_blocking=True)
+
+
+def to_device(values: Mapping[str, Array | None], buffers: Buffers, device: torch.device) -> dict[str, Tensor | None]:
+    """Return inputs as tensors on a device, in the memory of `buffers`: valid until it is called again."""
+    if device.type == "cpu":
+        kinds = {name: _DTYPES.get(name, buffers.dtype) for name in values}
+        return {
+            name: None if value is None else fitting(buffers, name, value, kinds[name])
+            for name, value in values.items()
+        }
+    inputs = PackedInputs(values, buffers)
+    inputs.fill(values)
+    inputs.upload()
+    return inputs.device
+
+
+def _places(values: Mapping[str, Array | None], dtype: torch.dtype) -> tuple[Places, int]:
+    """Where inputs are packed, and the bytes of all; `dtype` is the engine's."""
+    places: Places = {}
+    size = 0
+    for name, value in values.items():
+        if value is not None:
+            shape, kind = tuple(value.shape), _DTYPES.get(name, dtype)
+            places[name] = (size, shape, kind)
+            size += -(-math.prod(shape) * kind.itemsize // _ALIGNMENT) * _ALIGNMENT
+    return places, size
+
+
+def _view(memory: Tensor, place: tuple[int, tuple[int, ...], torch.dtype] | None) -> Tensor | None:
+    if place is None:
+        return None
+    offset, shape, dtype = place
+    return memory[offset : offset + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+
+
+def _in_one_piece(tensors: Sequence[Tensor]) -> bool:
+    address = tensors[0].data_ptr()
+    for tensor in tensors:
+        if not tensor.is_contiguous() or tensor.data_ptr() != address:
+            return False
+        address += tensor.nbytes
+    return True

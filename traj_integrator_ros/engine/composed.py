@@ -1,4 +1,4 @@
-"""Costs of trajectories, with gradients: on the CPU by the fused C++ loops, else composed of torch operations."""
+"""Composed of torch operations, on any device: costs with their gradients, and the gradient of the step lengths."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import CostTerm, QuadraticCost, quadratic_cost
+from ..kernels import CostTerm, QuadraticCost, dt_derivatives, quadratic_cost
+from ..kernels.types import End
 from .buffers import Buffers
 from .call import Call, Ends
-from .packing import to_device
 from .split import PartSizes
+from .staged import to_device
 from .types import Array, Evaluation, Wanted
 
 _STATE = ("position", "velocity", "acceleration")
@@ -85,6 +86,33 @@ def composed_evaluation(
 
     sizes.run(("evaluate", kernel.name, call.shape[1]), batch, part)
     return Evaluation(costs, action, start or None, goal or None, dt)
+
+
+def vjp_dt(call: Call, device: torch.device, buffers: Buffers, sizes: PartSizes) -> Tensor:
+    """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts if the whole does not fit.
+
+    `call` has actions, rows and upstream gradients; `buffers` take them to the device.
+    """
+    total = torch.zeros(call.dt.shape, dtype=torch.float64)
+    operator = call.kernel.operator
+
+    def part(begin: int, end: int) -> None:
+        given = to_device(call.part(begin, end).inputs, buffers, device)
+
+        def rows(name: str, count: int) -> list[Tensor | None]:
+            return [given.get(f"{name}_{place}") for place in range(count)]
+
+        ends = [End(rows("start", operator.starts), given["start_index"])]
+        if operator.goals:
+            ends.append(End(rows("goal", operator.goals), given["goal_index"]))
+        arguments = (operator.name, given["actions"], ends, given["dt"], rows("upstream", 4))
+        with torch.no_grad():
+            gradient = dt_derivatives.vjp(*arguments, operator.scheme(call.kernel.scheme))
+        part_of_total = total if total.shape[0] == 1 else total[begin:end]
+        part_of_total += gradient.cpu()
+
+    sizes.run(("dt", *call.kind), call.shape[0], part)
+    return total
 
 
 def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
