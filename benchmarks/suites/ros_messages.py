@@ -225,7 +225,7 @@ def callback(batch: int) -> Case:
         trajectory = pipeline.trajectory(integrated, 0, NOW_NS)
         request = integrated.request
         sizes = request.batch, request.output_horizon
-        times = integrated.times.float32
+        times = integrated.times
         return (
             writer.serialize(trajectory.points),
             serialize_batch(request.columns.names, received.stamp, *sizes, times, integrated.trajectories),

@@ -37,7 +37,6 @@ from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamField
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming
 from .start_states import JointStates
-from .time_grid import TimeGrid
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
@@ -50,7 +49,7 @@ _SPARE_NS = 5_000_000
 """Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
 _TRIES = 3
 """Times that a trajectory that is slowed is made once more."""
-_TIME_GRIDS_KEPT = 16
+_TIMES_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
 
@@ -97,8 +96,8 @@ class Pipeline:
             spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
         )
         # With equal steps, every batch has the same times.
-        self._uniform_times = lru_cache(_TIME_GRIDS_KEPT)(
-            lambda dt, horizon, space, spline: TimeGrid(engine.time_from_start(dt, 1, horizon, space, spline))
+        self._uniform_times = lru_cache(_TIMES_KEPT)(
+            lambda dt, horizon, space, spline: _narrowed(engine.time_from_start(dt, 1, horizon, space, spline))
         )
         self._limits = parameters.joint_limits
         self._weighing = None
@@ -579,11 +578,11 @@ class Pipeline:
         if self.joint_states.jumped_back:
             self.published.clear()
 
-    def _times(self, request: ActionRequest) -> TimeGrid:
+    def _times(self, request: ActionRequest) -> np.ndarray:
         space, spline = request.control_map.control_space, request.spline
         if request.dt is None or isinstance(request.dt, float):
             return self._uniform_times(request.dt, request.horizon, space, spline)
-        return TimeGrid(self.engine.time_from_start(request.dt, request.batch, request.horizon, space, spline))
+        return _narrowed(self.engine.time_from_start(request.dt, request.batch, request.horizon, space, spline))
 
 
 def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from .evaluation import ALL_FIELDS
 from .requests import ActionRequest
-from .time_grid import TimeGrid
 
 NO_GRADIENT = np.zeros(0, np.float32)
 
@@ -22,8 +21,8 @@ class IntegratedBatch(NamedTuple):
     request: ActionRequest
     trajectories: np.ndarray
     """Position, velocity, acceleration and jerk, float32, `[4, batch, output horizon, dof]`."""
-    times: TimeGrid
-    """Times of the points, `[output horizon]` or `[batch, output horizon]`."""
+    times: np.ndarray
+    """Of the points, s from the start, float32, `[output horizon]` or `[batch, output horizon]`."""
     fields: int = ALL_FIELDS
     """Which outputs are wanted: a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk)."""
 

@@ -424,7 +424,7 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)
     return serialize_batch(
-        columns.names, stamp, request.batch, request.output_horizon, batch.times.float32, trajectories
+        columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories
     )
 
 

@@ -127,7 +127,7 @@ def fill_trajectories(message: TrajectoryBatch, batch: IntegratedBatch, stamp: T
     message.joint_names = list(columns.names)
     message.batch = batch.request.batch
     message.horizon = batch.request.output_horizon
-    _put(message, "time_from_start", batch.times.float32)
+    _put(message, "time_from_start", batch.times)
     for bit, (name, values) in enumerate(zip(OUTPUTS, batch.trajectories, strict=True)):
         if batch.fields >> bit & 1:
             _put(message, name, columns.out_of_node(values))
