@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .registry import Contender
+
 Check = Callable[[object], None]
 
 
@@ -48,3 +50,16 @@ def is_close_to(*expected: Tensor, limit: float = 5e-6) -> Check:
             assert error <= limit, f"result {i} is off by {error:.1e}"
 
     return check
+
+
+def copies_of(elements: int, *, count: int) -> Contender:
+    """Plain copies of `count` tensors of so many elements."""
+    sources = [random(elements) for _ in range(count)]
+    targets = [torch.empty_like(source) for source in sources]
+
+    def run() -> list[Tensor]:
+        for source, target in zip(sources, targets, strict=True):
+            target.copy_(source)
+        return targets
+
+    return Contender("copy of the same bytes", run, is_close_to(*sources))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traj_integrator_ros.traffic import judge
+from traj_integrator_ros.traffic import ledger
 from traj_integrator_ros.traffic.ledger import Balance
 
 from .records import Record
@@ -60,8 +60,8 @@ def _books(record: Record) -> list[str]:
     balance = Balance(sent, answered, node.refused, node_down=0, lost=lost, missed=missed)
     trajectories = controller["received"] + controller["missed"]
     return [
-        *judge.violations(balance, planner["unknown"], trajectories=trajectories, node=node),
-        *judge.differences(
+        *ledger.violations(balance, planner["unknown"], trajectories=trajectories, node=node),
+        *ledger.differences(
             ("sequences and calls refused, by reason", node.refused + optimizer["refused"], node.rejected),
             ("gradient calls that the node counted", optimizer["called"], node.service_calls),
             ("gradient calls answered or refused", optimizer["called"], optimizer["answered"] + optimizer["refused"]),

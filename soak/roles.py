@@ -11,10 +11,9 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.traffic import controller, optimizer, planner
-from traj_integrator_ros.traffic.messages import ORDERS, gradient_request, sequence
+from traj_integrator_ros.traffic.messages import ORDERS, Template, gradient_request, sequence
 from traj_integrator_ros.traffic.participant import Participant
 from traj_integrator_ros.traffic.player import StatePublisher
-from traj_integrator_ros.traffic.template import Template
 
 from .chunk_roles import Follower, Policy
 from .client import Role, run_client

@@ -19,8 +19,7 @@ from traj_integrator_ros.kernels.integration_utils import (
     jit_tensor_step_pos_clique,
 )
 
-from ..checks import exactly, gradients, is_close_to, random
-from ..copies import copies_of
+from ..checks import copies_of, exactly, gradients, is_close_to, random
 from ..empty_function import empty_function
 from ..registry import Case, Contender, suite
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from traj_integrator_ros.kernels import SplineForm, bspline_step
 
-from ..checks import exactly, gradients, is_close_to, random
-from ..copies import copies_of
+from ..checks import copies_of, exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, suite
 
 POINTS, DOF, DT = 16, 7, 0.02

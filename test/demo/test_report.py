@@ -11,7 +11,7 @@ from motions import sine_motion
 
 from traj_integrator_ros.demo.goal_problem import Steering, closed_form, integrate_exactly, problem_from
 from traj_integrator_ros.demo.metrics import Measured, velocity_bounds
-from traj_integrator_ros.demo.prepare import prepare
+from traj_integrator_ros.demo.windows import prepare
 from traj_integrator_ros.kernels import FiniteDifference, Trajectory
 from traj_integrator_ros.traffic.ledger import Balance
 

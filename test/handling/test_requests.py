@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
-from traj_integrator_ros.handling.finite import all_finite
+from traj_integrator_ros.execution.native import all_finite
 from traj_integrator_ros.handling.joint_order import resolve_columns
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, shown, shown_names
 from traj_integrator_ros.handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence

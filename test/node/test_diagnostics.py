@@ -11,10 +11,10 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from traj_integrator_ros.handling.present import ControllerStatus
 from traj_integrator_ros.handling.published import ExecutionReport
 from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
-from traj_integrator_ros.node import throttled_log
+from traj_integrator_ros.node import accounts
+from traj_integrator_ros.node.accounts import ThrottledLog
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus, SupervisionStatus
 from traj_integrator_ros.node.latency import LatencyRing
-from traj_integrator_ros.node.throttled_log import ThrottledLog
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 NONE = RejectionCounters().snapshot()
@@ -142,12 +142,12 @@ def test_latency_percentiles_are_of_the_last_thousand() -> None:
 
 def test_a_flood_of_lines_becomes_one_and_the_next_line_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(throttled_log.time, "monotonic", lambda: now)
+    monkeypatch.setattr(accounts.time, "monotonic", lambda: now)
     lines: list[str] = []
     log = ThrottledLog(lines.append)
     for _ in range(1_000):
         log("NaN", "NaN came")
     log("Inf", "Inf came")
-    now += throttled_log.QUIET_S
+    now += accounts.QUIET_S
     log("NaN", "NaN came")
     assert lines == ["NaN came", "Inf came", "NaN came (999 more like it since the last such line)"]

@@ -26,8 +26,8 @@ from .recordings import load_recording
 
 # Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
 if TYPE_CHECKING:
-    from .prepare import Prepared
     from .report import Outcome
+    from .windows import Prepared
 
 MAX_SECONDS = 30.0
 """Longer motions are cut, so that the demo ends within a minute."""
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace, ros_arguments: list[str], begin: float) -> int:
     motion = _motion(options)
-    from .prepare import prepare
+    from .windows import prepare
 
     prepared = prepare(motion)
     if options.write_node_params is not None:

@@ -12,15 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from ..kernels.types import FiniteDifference
-from ..traffic.judge import violations
-from ..traffic.ledger import Balance
+from ..traffic.ledger import Balance, violations
 from .goal_problem import Steering
 from .metrics import BOUND_OVER_CONSISTENCY, Kept, Measured, VelocityBound
 from .motion import Motion
 from .optimizer import OptimizerResult
-from .prepare import Prepared
 from .recordings import EXACT_BOUND
-from .windows import Paths
+from .windows import Paths, Prepared
 
 OPTIMIZER_GAP = 1e-3
 GOAL_BOUND = 1e-9

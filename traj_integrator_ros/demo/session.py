@@ -18,8 +18,8 @@ from .goal_problem import Steering, problem_from
 from .metrics import inconsistency, velocity_bounds
 from .optimizer import OptimizerResult, minimize
 from .planner import DemoPlanner
-from .prepare import Prepared
 from .report import Outcome
+from .windows import Prepared
 
 NODE_WITHIN_S = 30.0
 STATE_WITHIN_S = 5.0

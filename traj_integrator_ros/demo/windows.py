@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference
+from .cleaning import clean, plan_on
 from .motion import Motion, accelerations, largest_acceleration, resample, thin_out
 
 WINDOW_STEP = 0.01
@@ -192,3 +193,24 @@ def _step_lengths(motion: Motion, first: int, steps: np.ndarray) -> np.ndarray:
         return np.array([motion.step], dtype=np.float32)
     before = motion.time[first] - motion.time[first - 1] if first > 0 else steps[0]
     return np.concatenate([[before], steps[:-1]]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A motion in all its forms."""
+
+    recording: Motion
+    """Raw: what the player plays."""
+    cleaned: Motion
+    """Without repeated frames, consistently timed; results are compared with it."""
+    planned: Motion
+    """What the planner sends, on the samples of `cleaned`."""
+    paths: Paths
+    """The planned motion on the steps of windows."""
+
+
+def prepare(recording: Motion) -> Prepared:
+    """Clean a recording and plan on it."""
+    cleaned = clean(recording)
+    planned = plan_on(cleaned)
+    return Prepared(recording, cleaned, planned, paths_of(cleaned, planned))

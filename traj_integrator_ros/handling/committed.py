@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .finite import require_finite
 from .history import History
 from .parameters import NodeParameters
 from .present import PresentCommand
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 from .start_states import JointStates
 
 _LEAST_DT, _LARGEST_DT = 1e-6, 1e4

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..execution.motion import State
-from .finite import require_finite
 from .joint_order import find_columns
 from .present import ControllerReport
-from .rejection import Rejected, RejectionReason, shown_names
+from .rejection import Rejected, RejectionReason, require_finite, shown_names
 
 
 class ControllerReports:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.integrator import StartState, Wanted
+from ..execution.native import all_finite
 from ..kernels import CostTerm, QuadraticCost
-from .finite import all_finite, require_finite
 from .limits import JointLimits
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 from .requests import LARGEST_RESULT_BYTES, ActionRequest
 
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")

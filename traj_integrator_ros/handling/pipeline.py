@@ -9,8 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..engine.composed import violations_of
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
-from ..engine.violations import violations_of
+from ..execution.native import all_finite
 from ..kernels import QuadraticCost, SplineForm, Trajectory
 from .assumed import AssumedLimits
 from .chunks import Weighing
@@ -24,7 +25,6 @@ from .evaluation import (
     check_rows_wanted,
     rows_of_request,
 )
-from .finite import all_finite, require_finite
 from .limits import find_violation
 from .parameter_table import ACTION_WARN, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
 from .parameters import NodeParameters
@@ -32,7 +32,7 @@ from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
 from .present import ControllerReport, ControllerStatus, NotYet
 from .published import ExecutableTrajectory, PublishedMotion
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming

@@ -9,10 +9,9 @@ import numpy as np
 
 from ..execution.motion import State
 from ..execution.rows import Hold
-from .finite import require_finite
 from .joint_order import resolve_subset
 from .plan import Plan
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 
 _NANOSECOND_S = 1e-9
 

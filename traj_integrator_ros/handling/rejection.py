@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
+import numpy as np
+
+from ..execution.native import all_finite
+
 _SHOWN_CHARACTERS = 60
 _SHOWN_ESCAPED = 2 * _SHOWN_CHARACTERS
 """A character outside of ASCII takes up to ten characters when it is escaped."""
@@ -82,6 +86,20 @@ class Rejected(Exception):
         super().__init__(f"{reason.value}: {message}")
         self.reason = reason
         self.message = message
+
+
+def require_finite(field: str, values: np.ndarray, reason: RejectionReason = RejectionReason.NOT_FINITE) -> None:
+    """Check an array of any shape for NaN and infinity.
+
+    Raises:
+        Rejected: for `reason`, naming the first such element.
+
+    """
+    if all_finite(values):
+        return
+    finite = np.isfinite(values)
+    index = tuple(int(i) for i in np.argwhere(~finite)[0])
+    raise Rejected(reason, f"{field}: expected finite numbers, got {values[index]} at {list(index)}")
 
 
 class RejectionCounters:

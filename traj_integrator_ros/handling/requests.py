@@ -11,9 +11,8 @@ import numpy as np
 
 from ..engine.integrator import StartState, UpstreamGradient
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
-from .finite import require_finite
 from .joint_order import ColumnOrder, resolve_columns
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 from .state_rows import check_rows, wrong_length
 from .time_grid import DT_MAX_S, DT_MIN_S
 

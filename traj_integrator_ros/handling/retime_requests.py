@@ -9,10 +9,9 @@ import numpy as np
 import torch
 
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
-from .finite import require_finite
 from .joint_order import ColumnOrder, resolve_columns
 from .limits import JointLimits, find_motion_violation
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import limits_lacking, motion_of
 from .state_rows import wrong_length
 from .time_grid import DT_MAX_S, DT_MIN_S

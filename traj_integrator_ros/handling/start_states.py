@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .finite import require_finite
 from .joint_order import find_columns
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 
 REORDER_WINDOW_S = 0.1
 """A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""

@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from ..engine.integrator import StartState
-from .finite import require_finite
 from .joint_order import ColumnOrder
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 
 
 def check_rows(

@@ -22,7 +22,6 @@ from ..execution.tracks import united, without_slivers
 from .assumed import assumed_limits
 from .courses import Course, Reading, Smoothed, courses_of, stops_of
 from .ending import stopped_at_end
-from .finite import require_finite
 from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
 from .parameter_table import ACTION_RETIME, ACTION_WARN, END_STOP, START_FROM_PREVIOUS
@@ -30,7 +29,7 @@ from .parameters import NodeParameters
 from .plan import Plan
 from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
-from .rejection import Rejected, RejectionReason
+from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import PathTimer, limits_lacking, slowed
 from .schedule import Schedule, schedule
 from .spline_motion import earlier

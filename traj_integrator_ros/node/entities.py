@@ -21,8 +21,7 @@ from trajectory_msgs.msg import JointTrajectory
 from traj_integrator_interfaces.msg import ActionSequence, Rejection, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Integrate, Retime, Stop
 
-from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, with_message_info
-from .take import take
+from .rclpy_features import NO_EVENTS, SubscriptionEventCallbacks, introspection_state, take, with_message_info
 
 try:  # not a part of every installation of ROS 2: without it, nothing is known about the controller
     from control_msgs.msg import JointTrajectoryControllerState

@@ -19,8 +19,7 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 from rclpy.waitable import Waitable
 
-from .rclpy_features import wants_message_info
-from .take import take
+from .rclpy_features import take, wants_message_info
 
 EVENTS_PERIOD_S = 0.25
 _KINDS = ("timer", "subscription", "service")

@@ -18,10 +18,9 @@ from std_msgs.msg import String
 from traj_integrator_interfaces.msg import Rejection
 
 from ..engine.integrator import TrajectoryIntegrator
-from ..handling.engine_configuration import changes_at_run_time, engine_config
 from ..handling.found_limits import LimitsError
 from ..handling.parameter_table import START_FROM_PREVIOUS
-from ..handling.parameters import NodeParameters
+from ..handling.parameters import NodeParameters, changes_at_run_time, engine_config
 from ..handling.pipeline import Pipeline
 from ..handling.plan import Plan
 from ..handling.published import ExecutableTrajectory, PublishedMotion

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock
+from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -31,6 +32,7 @@ __all__ = [
     "guard_parameters",
     "introspection_state",
     "nanoseconds_of",
+    "take",
     "wants_message_info",
     "with_message_info",
 ]
@@ -136,3 +138,12 @@ def wants_message_info(subscription: Subscription) -> bool:
     if _CALLBACK_TYPES is not None:
         return subscription._callback_type is _CALLBACK_TYPES.WithMessageInfo
     return len(inspect.signature(subscription.callback).parameters) > 1
+
+
+def take(subscription: Subscription) -> tuple | None:
+    """Return the oldest queued message and its info; None, at once, if there is none or no subscription any more."""
+    try:
+        with subscription.handle:
+            return subscription.handle.take_message(subscription.msg_type, subscription.raw)
+    except InvalidHandle:
+        return None

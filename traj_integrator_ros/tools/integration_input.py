@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import factorial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..motions.ends import derivative_at_end
 from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, is_bag, read_samples
 from ..motions.samples import QUANTITIES, RecordingError, Samples
 
@@ -23,6 +23,11 @@ STATE = ("position", "velocity", "acceleration")
 _END_ROWS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
+
+
+_SAMPLES = 4
+"""A cubic through the nearest samples: the slope between the first two is that of half a step later, and a spline that
+starts with it begins with a jerk that the motion does not have."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +173,24 @@ def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
     """
     time, position, velocity, acceleration = samples.time, samples.position, samples.velocity, samples.acceleration
     if velocity is None:
-        first, second = (derivative_at_end(time, position, end, order) for order in (1, 2))
+        first, second = (_derivative_at_end(time, position, end, order) for order in (1, 2))
     else:
-        first, second = velocity[end], derivative_at_end(time, velocity, end)
+        first, second = velocity[end], _derivative_at_end(time, velocity, end)
     return first[None], (second if acceleration is None else acceleration[end])[None]
+
+
+def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: int = 1) -> np.ndarray:
+    """A derivative `[D]` of `values` `[N, D]` in the first sample (`end` 0) or the last (-1).
+
+    It is that of the cubic through the nearest four samples, or of what fewer samples give; 0 beyond its degree.
+    """
+    near = slice(0, _SAMPLES) if end == 0 else slice(-_SAMPLES, None)
+    away = time[near] - time[end]
+    scale = np.abs(away).max() or 1.0  # the powers of it would differ by many orders of magnitude
+    coefficients = np.linalg.solve(np.vander(away / scale, increasing=True), values[near])
+    if order >= len(coefficients):
+        return np.zeros(values.shape[1])
+    return factorial(order) * coefficients[order] / scale**order
 
 
 def _with_start(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from rclpy.serialization import serialize_message
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient
 
 SECOND_NS = 1_000_000_000
+_STAMP = struct.Struct("<iI")
+_STAMP_AT = 4
+"""Position after the encoding; the header is the first field of every message here."""
 ORDERS = ("position", "velocity", "acceleration", "jerk")
 
 
@@ -70,3 +75,25 @@ def stamp_of(message: ActionSequence | TrajectoryBatch | JointTrajectory) -> int
 def set_stamp(message: object, stamp_ns: int) -> None:
     """Set the header's stamp."""
     message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+
+
+class Template:
+    """A serialized message that begins with a header.
+
+    Args:
+        message: as it is sent, except for the stamp.
+        variable: contents of the float64 fields that will change, as they are in `message`; each must be unique in it.
+
+    """
+
+    def __init__(self, message: object, *variable: np.ndarray) -> None:
+        self._bytes = bytearray(serialize_message(message))
+        self._places = [self._bytes.index(values.tobytes()) for values in variable]
+
+    def stamped(self, stamp_ns: int, *values: np.ndarray) -> bytes:
+        """Return the message with this stamp, and with these values in the variable fields."""
+        _STAMP.pack_into(self._bytes, _STAMP_AT, *divmod(stamp_ns, SECOND_NS))
+        for place, numbers in zip(self._places, values, strict=True):
+            data = np.asarray(numbers, np.float64).tobytes()
+            self._bytes[place : place + len(data)] = data
+        return bytes(self._bytes)

@@ -11,9 +11,8 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 
 from ..wire.sequence_gaps import SequenceGaps
 from .ledger import Ledger
-from .messages import SECOND_NS, set_stamp, stamp_of
+from .messages import SECOND_NS, Template, set_stamp, stamp_of
 from .participant import Participant, received_ns
-from .template import Template
 
 DEPTH = 1000
 """Depth of our queue: answers that displace each other in it would not be losses of the node."""

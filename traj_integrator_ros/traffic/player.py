@@ -10,8 +10,8 @@ import numpy as np
 from sensor_msgs.msg import JointState
 
 from ..tools.replay import due_samples
+from .messages import Template
 from .participant import Participant
-from .template import Template
 
 HISTORY = 4000
 
