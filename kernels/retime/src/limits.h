@@ -38,6 +38,8 @@ enum class Status : int64_t {
 
 // Ratios up to which a motion counts as keeping its limits.
 constexpr double kHeld = 1 + 1e-6;
+// Of a ratio, by which a limit is lowered: the next one is not above 1 again.
+constexpr double kBeyond = 1 + 1e-5;
 // Up to which local tightening goes on; a uniform stretch does the rest.
 constexpr double kAlmostHeld = 1 + 5e-4;
 

@@ -14,7 +14,6 @@ constexpr double kLargest = 1e24;
 constexpr double kGapTolerance = 1e-11;
 // Below this ratio to the interval, a row bounds x rather than u.
 constexpr double kVertical = 1e-9;
-constexpr int kMostRounds = 8;
 
 struct Gap {
   double value, low, high, low_slope, high_slope;
@@ -60,13 +59,6 @@ double closes(const Rows& rows, double x, double sign) {
   return std::nan("");
 }
 
-// The largest of |values| of a parabola through three, over the span of their abscissae -1, 0, 1.
-double parabola_peak(double a, double b, double c) {
-  const double most = std::max({a, b, c}), curvature = a - 2 * b + c, slope = (c - a) / 2;
-  if (!(curvature < 0) || std::abs(slope) >= -curvature) return most;
-  return std::max(most, b - slope * slope / (2 * curvature));
-}
-
 }  // namespace
 
 // low - slope x <= u <= high - slope x, `count` of them, and the one that reaches the next point.
@@ -99,7 +91,6 @@ SecondOrder::Binding SecondOrder::binding_at_start(const Limits& limits) const {
 
 void SecondOrder::set_grid(const Path& path, int64_t intervals) {
   path_ = &path;
-  inner_.clear();
   const int64_t pieces = path.pieces(), dof = path.dof(), count = std::max(intervals, pieces);
   s_.resize(static_cast<size_t>(count) + 1);
   piece_.resize(static_cast<size_t>(count));
@@ -120,60 +111,74 @@ void SecondOrder::set_grid(const Path& path, int64_t intervals) {
     path.evaluate(piece_[at], s_[at], nullptr, d, d + dof, nullptr);
     path.evaluate(piece_[at], s_[at + 1], nullptr, d + 2 * dof, d + 3 * dof, nullptr);
   }
-  velocity_scale_.assign(static_cast<size_t>(count), 1.0);
-  acceleration_scale_.assign(static_cast<size_t>(count), 1.0);
 }
 
-void SecondOrder::prepare(const Limits& limits, bool slow_only) {
-  const int64_t count = intervals(), dof = path_->dof();
-  const size_t rows = static_cast<size_t>(count * 2 * dof);
-  low_.resize(rows);
-  high_.resize(rows);
-  slope_.resize(rows);
-  bound_.assign(static_cast<size_t>(count) + 1, slow_only ? 1.0 : kLargest);
+void SecondOrder::form_rows(const Limits& limits, int64_t interval) {
+  const int64_t dof = path_->dof();
   const auto bound = [&](size_t i, double x) { bound_[i] = std::min(bound_[i], x); };
-  for (int64_t i = 0; i < count; ++i) {
-    const size_t at = static_cast<size_t>(i);
-    const double D = s_[at + 1] - s_[at], *const d = derivatives(i);
-    const double scale = acceleration_scale_[at], speed = velocity_scale_[at];
-    for (int64_t j = 0; j < dof; ++j) {
-      const double begin = speed * limits.velocity[j] / std::abs(d[j]), end = speed * limits.velocity[j] / std::abs(d[2 * dof + j]);
-      if (d[j] != 0) bound(at, begin * begin);
-      if (d[2 * dof + j] != 0) bound(at + 1, end * end);
-      for (int side = 0; side < 2; ++side) {
-        const double r = d[(side == 0 ? 1 : 3) * dof + j], p = side == 0 ? d[j] : d[2 * dof + j] + 2 * D * r;
-        const size_t k = at * static_cast<size_t>(2 * dof) + static_cast<size_t>(side * dof + j);
-        const double lowest = scale * limits.lowest[j], highest = scale * limits.highest[j];
-        if (std::abs(p) <= kVertical * std::abs(r) * D || p == 0) {
-          low_[k] = -kInfinity;
-          high_[k] = kInfinity;
-          slope_[k] = 0;
-          if (r != 0) bound(at, (r > 0 ? highest : lowest) / r);
-          continue;
-        }
-        const double inverse = 1 / p;
-        low_[k] = (p > 0 ? lowest : highest) * inverse;
-        high_[k] = (p > 0 ? highest : lowest) * inverse;
-        slope_[k] = r * inverse;
+  const size_t at = static_cast<size_t>(interval);
+  const double D = s_[at + 1] - s_[at], *const d = derivatives(interval);
+  const double speed = scale_[0][at], scale = scale_[1][at];
+  for (int64_t j = 0; j < dof; ++j) {
+    const double begin = speed * limits.velocity[j] / std::abs(d[j]), end = speed * limits.velocity[j] / std::abs(d[2 * dof + j]);
+    if (d[j] != 0) bound(at, begin * begin);
+    if (d[2 * dof + j] != 0) bound(at + 1, end * end);
+    for (int side = 0; side < 2; ++side) {
+      const double r = d[(side == 0 ? 1 : 3) * dof + j], p = side == 0 ? d[j] : d[2 * dof + j] + 2 * D * r;
+      const size_t k = at * static_cast<size_t>(2 * dof) + static_cast<size_t>(side * dof + j);
+      const double lowest = scale * limits.lowest[j], highest = scale * limits.highest[j];
+      if (std::abs(p) <= kVertical * std::abs(r) * D || p == 0) {
+        low_[k] = -kInfinity;
+        high_[k] = kInfinity;
+        slope_[k] = 0;
+        if (r != 0) bound(at, (r > 0 ? highest : lowest) / r);
+        continue;
       }
+      const double inverse = 1 / p;
+      low_[k] = (p > 0 ? lowest : highest) * inverse;
+      high_[k] = (p > 0 ? highest : lowest) * inverse;
+      slope_[k] = r * inverse;
     }
   }
 }
 
 Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only) {
-  prepare(limits, slow_only);
-  const int64_t count = intervals();
-  const size_t last = static_cast<size_t>(count);
-  x_.assign(last + 1, 0.0);
-  reachable_.assign(last + 1, 0.0);
-  minimal_.assign(last + 1, 0.0);
+  const size_t count = static_cast<size_t>(intervals()), rows = count * 2 * static_cast<size_t>(path_->dof());
+  for (auto* each : {&low_, &high_, &slope_}) each->resize(rows);
+  for (auto& each : scale_) each.assign(count, 1.0);
+  bound_.assign(count + 1, slow_only ? 1.0 : kLargest);
+  for (int64_t i = 0; i < intervals(); ++i) form_rows(limits, i);
+  x_.assign(count + 1, 0.0);
+  reachable_ = bound_;
+  minimal_.assign(count + 1, 0.0);
+  return sweep(ends, count);
+}
+
+bool SecondOrder::tighten(const std::vector<double>& ratios, const Limits& limits, const Ends& ends) {
+  size_t behind = 0;
+  for (size_t i = 0; i < scale_[0].size(); ++i) {
+    if (ratios[3 * i] <= 1 && ratios[3 * i + 1] <= 1) continue;
+    for (size_t kind = 0; kind < 2; ++kind) scale_[kind][i] /= std::max(1.0, ratios[3 * i + kind] * kBeyond);
+    form_rows(limits, static_cast<int64_t>(i));
+    behind = i + 1;
+  }
+  const std::vector<double> kept = x_;
+  const bool solved = sweep(ends, behind) == Status::kDone;
+  if (!solved) x_ = kept;
+  set_times();
+  return solved;
+}
+
+// Backwards from an interval on, as those behind it have not changed, then forwards.
+Status SecondOrder::sweep(const Ends& ends, size_t from) {
+  const size_t last = x_.size() - 1;
   const double goal = ends.free_end ? bound_[last] : ends.end_speed * ends.end_speed;
   if (goal > bound_[last] * (1 + 1e-9)) return Status::kEndTooFast;
   reachable_[last] = goal;
   minimal_[last] = ends.free_end ? 0 : goal;
-  for (size_t i = last; i-- > 0;) {
+  for (size_t i = from; i-- > 0;) {
     const Rows rows = rows_of(i);
-    reachable_[i] = closes(rows, bound_[i], -1);
+    reachable_[i] = closes(rows, std::min(bound_[i], reachable_[i]), -1);
     if (!(reachable_[i] >= 0)) return Status::kEndTooFast;
     if (minimal_[i + 1] > 0) {
       const double least = closes(rows, 0, 1);
@@ -192,85 +197,6 @@ Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only
   }
   set_times();
   return std::isfinite(t_.back()) ? Status::kDone : Status::kNotConverged;
-}
-
-Status SecondOrder::solve_held(const Limits& limits, const Ends& ends, bool slow_only) {
-  std::fill(velocity_scale_.begin(), velocity_scale_.end(), 1.0);
-  std::fill(acceleration_scale_.begin(), acceleration_scale_.end(), 1.0);
-  Status status = solve(limits, ends, slow_only);
-  if (status != Status::kDone) return status;
-  const bool rests = ends.rests_before() && ends.rests_after();
-  double kappa = 1;
-  std::vector<double> kept;
-  for (int round = 0;; ++round) {
-    if (worst_ratio(limits, round < kMostRounds, &kappa) <= (rests ? kAlmostHeld : kHeld)) break;
-    if (round == kMostRounds) break;
-    kept = x_;
-    if (solve(limits, ends, slow_only) != Status::kDone) {  // tightened beyond what the ends allow
-      x_ = kept;
-      set_times();
-      return Status::kExceeds;
-    }
-  }
-  if (kappa > kHeld && !rests) return Status::kExceeds;
-  if (kappa > 1 && rests) stretch(kappa);
-  return Status::kDone;
-}
-
-double SecondOrder::worst_ratio(const Limits& limits, bool tighten, double* kappa) {
-  const int64_t count = intervals(), dof = path_->dof();
-  constexpr int kSamples = 5;
-  if (inner_.empty()) {  // derivatives between the points of the grid
-    inner_.resize(static_cast<size_t>(count * (kSamples - 2) * 2 * dof));
-    double* to = inner_.data();
-    for (int64_t i = 0; i < count; ++i) {
-      const size_t at = static_cast<size_t>(i);
-      for (int e = 1; e < kSamples - 1; ++e, to += 2 * dof) {
-        const double part = static_cast<double>(e) / (kSamples - 1);
-        path_->evaluate(piece_[at], s_[at] + (s_[at + 1] - s_[at]) * part, nullptr, to, to + dof, nullptr);
-      }
-    }
-  }
-  const size_t width = static_cast<size_t>(dof);
-  std::vector<double> inverse(3 * width), v(width * kSamples), low(v.size()), high(v.size());
-  for (size_t j = 0; j < width; ++j) {
-    inverse[j] = 1 / limits.velocity[j];
-    inverse[width + j] = 1 / limits.highest[j];
-    inverse[2 * width + j] = 1 / limits.lowest[j];
-  }
-  double worst = 0, stretch = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const size_t at = static_cast<size_t>(i);
-    const double D = s_[at + 1] - s_[at], u = (x_[at + 1] - x_[at]) / (2 * D), *const d = derivatives(i);
-    for (int e = 0; e < kSamples; ++e) {
-      const double part = static_cast<double>(e) / (kSamples - 1), x = x_[at] + 2 * D * u * part, root = std::sqrt(x);
-      const double* const inner = inner_.data() + (i * (kSamples - 2) + e - 1) * 2 * dof;
-      const double* const d1 = e == 0 ? d : e == kSamples - 1 ? d + 2 * dof : inner;
-      const double* const d2 = d1 + dof;
-      double *const to_v = v.data() + e * dof, *const to_high = high.data() + e * dof, *const to_low = low.data() + e * dof;
-      for (size_t j = 0; j < width; ++j) {
-        const double a = d2[j] * x + d1[j] * u;
-        to_v[j] = std::abs(d1[j]) * root * inverse[j];
-        to_high[j] = a * inverse[width + j];
-        to_low[j] = a * inverse[2 * width + j];
-      }
-    }
-    double speed = 0, acceleration = 0;
-    for (int64_t j = 0; j < dof; ++j) {
-      for (int e = 0; e + 2 < kSamples; e += 2) {
-        const size_t k = static_cast<size_t>(e * dof + j), n = width;
-        speed = std::max(speed, parabola_peak(v[k], v[k + n], v[k + 2 * n]));
-        acceleration = std::max(acceleration, parabola_peak(high[k], high[k + n], high[k + 2 * n]));
-        acceleration = std::max(acceleration, parabola_peak(low[k], low[k + n], low[k + 2 * n]));
-      }
-    }
-    worst = std::max({worst, speed, acceleration});
-    stretch = std::max({stretch, speed, std::sqrt(acceleration)});
-    if (tighten && speed > kHeld) velocity_scale_[at] /= speed;
-    if (tighten && acceleration > kHeld) acceleration_scale_[at] /= acceleration;
-  }
-  *kappa = stretch;
-  return worst;
 }
 
 void SecondOrder::stretch(double factor) {

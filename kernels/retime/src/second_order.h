@@ -19,9 +19,9 @@ class SecondOrder {
   void set_grid(const Path& path, int64_t intervals);
   // The shortest motion; x <= 1 where only slowing is wanted.
   Status solve(const Limits& limits, const Ends& ends, bool slow_only);
-  // The same, kept between the points of the grid, too: tightened where it is exceeded, then stretched if it begins and
-  // ends at rest. Gives kExceeds where that is not enough.
-  Status solve_held(const Limits& limits, const Ends& ends, bool slow_only);
+  // Solves again with the limits tightened where ratios [3 N], velocity and acceleration of each interval (and jerk), exceed 1.
+  // False if that fails; then the solution is as it was.
+  bool tighten(const std::vector<double>& ratios, const Limits& limits, const Ends& ends);
   // Divides the speed everywhere.
   void stretch(double factor);
 
@@ -43,18 +43,17 @@ class SecondOrder {
   // Rows of one interval, with that which reaches the next point (second_order.cpp).
   struct Rows;
   Rows rows_of(size_t interval) const;
-  void prepare(const Limits& limits, bool slow_only);
-  double worst_ratio(const Limits& limits, bool tighten, double* kappa);
+  void form_rows(const Limits& limits, int64_t interval);
+  Status sweep(const Ends& ends, size_t from);
   void set_times();
 
   const Path* path_ = nullptr;
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;
   std::vector<double> derivative_;                          // [N, 4, D]: q', q'' at the begin, q', q'' at the end
-  std::vector<double> inner_;                               // the same between them, [N, 3, 2, D], once it is needed
   std::vector<double> low_, high_, slope_;                  // [N, 2 D]: low - slope x <= u <= high - slope x
   std::vector<double> bound_, reachable_, minimal_;         // x <= bound [N + 1]; K+; K-
-  std::vector<double> velocity_scale_, acceleration_scale_;  // [N], <= 1
+  std::vector<double> scale_[2];                            // of velocity and acceleration, [N], <= 1
 };
 
 }  // namespace traj_integrator::retiming

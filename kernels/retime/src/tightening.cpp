@@ -7,7 +7,6 @@
 namespace traj_integrator::retiming {
 namespace {
 
-constexpr double kBeyond = 1 + 1e-5;  // of a ratio, by which a limit is lowered: the next one is not above 1 again
 constexpr double kMostAtOnce = 1.3;   // by which a limit is lowered on the way
 
 }  // namespace

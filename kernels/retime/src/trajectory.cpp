@@ -95,10 +95,10 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
     play(options);
     certify(limits, options.order == 3);
     // Where what is played exceeds a limit, it is tightened there.
-    for (int round = 0; round < kMostRounds && options.order == 3 && !searches; ++round) {
-      if (excess() <= enough || !third.tighten(interval_ratio_)) break;
+    for (int round = 0; round < kMostRounds && options.hold && !searches && excess() > enough; ++round) {
+      if (!(options.order == 3 ? third.tighten(interval_ratio_) : second.tighten(interval_ratio_, within, ends))) break;
       play(options);
-      certify(limits, true);
+      certify(limits, options.order == 3);
     }
     return status;
   };
@@ -193,8 +193,7 @@ Status Retimer::tighten(const Limits& limits, const Solve& solve_once) {
 Status Retimer::solve(const Limits& limits, const Ends& ends, const Options& options) {
   if (options.order == 3) return solve_third(limits, ends, options);
   second.set_grid(path, options.intervals);
-  const Status status = options.hold ? second.solve_held(limits, ends, options.slow_only)
-                                     : second.solve(limits, ends, options.slow_only);
+  const Status status = second.solve(limits, ends, options.slow_only);
   if (status != Status::kNotFinite) largest_start_speed = second.largest_start_speed();
   return status;
 }
@@ -287,6 +286,7 @@ void Retimer::play(const Options& options) {
       const double u = i < second.intervals()
                            ? (second.x()[at + 1] - second.x()[at]) / (2 * (second.s()[at + 1] - second.s()[at])) : 0;
       add_point(rounded(t), piece, std::clamp(second.s()[at] + tick * speed, path.begin(), path.end()), speed + (speed > 0 ? tick * u : 0), 0, false);
+      played.interval.push_back(i);
       if (i < second.intervals() && second.s()[at] == path.knots()[static_cast<size_t>(piece)]) row_times_of_knots_[static_cast<size_t>(piece)] = played.times.back();
     }
     row_times_of_knots_.back() = played.times.back();
@@ -347,7 +347,7 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
   std::fill(played.ratio, played.ratio + 3, 0.0);
   std::fill(played.segment_ratio.begin(), played.segment_ratio.end(), 0.0);
   const int64_t dof = path.dof();
-  interval_ratio_.assign(static_cast<size_t>(played.interval.empty() ? 0 : 3 * third.base.intervals()), 0.0);
+  interval_ratio_.assign(static_cast<size_t>(played.interval.empty() ? 0 : 3 * (played.interval.back() + 1)), 0.0);
   // Some more numbers than there are, for the vectors.
   for (auto* each : {&played.position, &played.velocity, &played.acceleration}) each->reserve(each->size() + kLanes);
   padded_limits_.resize(static_cast<size_t>(4 * (dof + kLanes)));
