@@ -66,7 +66,7 @@ struct Piece {
   double span;
   int64_t dof;
   const double *p, *v, *a;   // of the point before it; those of the next one are `dof` behind, and some more may be read
-  const double* limit[4];    // velocity, lowest, highest, jerk: some more than D
+  const double* limit[4];    // velocity, lowest, highest, jerk: some more than D; inverted, where `a` is null
   double known[3];           // parts of the limits
 };
 
@@ -80,9 +80,9 @@ struct RowLoops {
   // Raises `worst` [N] to the greatest velocity (squared), acceleration and jerk relative to the limits in each interval;
   // regular blocks are kFineParts + 1 for the same intervals, one after the other, between which parabolas are taken.
   void (*peaks)(const Rows&, const double* inverse_jerk, const double* b, double* const worst[3]);
-  // Which of the joints from one on, kLanes of them, may exceed the known parts of their limits, as bits: by coefficients of
-  // Bernstein's polynomials, which bound what is played.
-  uint32_t (*may_exceed)(const Piece&, int64_t joint);
+  // Which of the joints from one on, kLanes of them, may exceed the known parts of their limits, as bits: of quintics by
+  // coefficients of Bernstein's polynomials, which bound what is played; of cubics exactly, with their ratios [3, kLanes].
+  uint32_t (*may_exceed)(const Piece&, int64_t joint, double* ratio);
 };
 
 // For the instruction set of this CPU. The results are the same to the last bit on each of them.

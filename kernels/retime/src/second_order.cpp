@@ -108,37 +108,36 @@ void SecondOrder::set_grid(const Path& path, int64_t intervals) {
   for (int64_t i = 0; i < count; ++i) {
     const size_t at = static_cast<size_t>(i);
     double* const d = derivative_.data() + i * 4 * dof;
-    path.evaluate(piece_[at], s_[at], nullptr, d, d + dof, nullptr);
+    if (i > 0 && piece_[at] == piece_[at - 1]) std::copy_n(d - 2 * dof, 2 * dof, d);
+    else path.evaluate(piece_[at], s_[at], nullptr, d, d + dof, nullptr);
     path.evaluate(piece_[at], s_[at + 1], nullptr, d + 2 * dof, d + 3 * dof, nullptr);
   }
 }
 
 void SecondOrder::form_rows(const Limits& limits, int64_t interval) {
-  const int64_t dof = path_->dof();
-  const auto bound = [&](size_t i, double x) { bound_[i] = std::min(bound_[i], x); };
   const size_t at = static_cast<size_t>(interval);
-  const double D = s_[at + 1] - s_[at], *const d = derivatives(interval);
-  const double speed = scale_[0][at], scale = scale_[1][at];
-  for (int64_t j = 0; j < dof; ++j) {
-    const double begin = speed * limits.velocity[j] / std::abs(d[j]), end = speed * limits.velocity[j] / std::abs(d[2 * dof + j]);
-    if (d[j] != 0) bound(at, begin * begin);
-    if (d[2 * dof + j] != 0) bound(at + 1, end * end);
-    for (int side = 0; side < 2; ++side) {
-      const double r = d[(side == 0 ? 1 : 3) * dof + j], p = side == 0 ? d[j] : d[2 * dof + j] + 2 * D * r;
-      const size_t k = at * static_cast<size_t>(2 * dof) + static_cast<size_t>(side * dof + j);
-      const double lowest = scale * limits.lowest[j], highest = scale * limits.highest[j];
-      if (std::abs(p) <= kVertical * std::abs(r) * D || p == 0) {
-        low_[k] = -kInfinity;
-        high_[k] = kInfinity;
-        slope_[k] = 0;
-        if (r != 0) bound(at, (r > 0 ? highest : lowest) / r);
-        continue;
-      }
-      const double inverse = 1 / p;
-      low_[k] = (p > 0 ? lowest : highest) * inverse;
-      high_[k] = (p > 0 ? highest : lowest) * inverse;
-      slope_[k] = r * inverse;
+  const int64_t dof = path_->dof();
+  const double D = s_[at + 1] - s_[at], scale = scale_[1][at];
+  for (int side = 0; side < 2; ++side) {
+    const double *const q1 = derivatives(interval) + 2 * side * dof, *const q2 = q1 + dof;
+    const int64_t first = (2 * interval + side) * dof;
+    double *const low = low_.data() + first, *const high = high_.data() + first, *const slope = slope_.data() + first;
+    const double to_next = side == 0 ? 0 : 2 * D;
+    double fastest = 0, most = kLargest;
+    for (int64_t j = 0; j < dof; ++j) {
+      fastest = std::max(fastest, std::abs(q1[j]) * inverse_velocity_[static_cast<size_t>(j)]);
+      const double r = q2[j], p = q1[j] + to_next * r, lowest = scale * limits.lowest[j], highest = scale * limits.highest[j];
+      const bool bounds_u = std::abs(p) > kVertical * std::abs(r) * D;
+      const double inverse = 1 / (bounds_u ? p : r), least = inverse > 0 ? lowest : highest, greatest = inverse > 0 ? highest : lowest;
+      low[j] = bounds_u ? least * inverse : -kInfinity;
+      high[j] = bounds_u ? greatest * inverse : kInfinity;
+      slope[j] = bounds_u ? r * inverse : 0;
+      most = bounds_u || r == 0 ? most : std::min(most, greatest * inverse);
     }
+    const double speed = scale_[0][at] / fastest;
+    bound_[at] = std::min(bound_[at], most);
+    double& bound = bound_[at + static_cast<size_t>(side)];
+    bound = std::min(bound, speed * speed);
   }
 }
 
@@ -146,6 +145,8 @@ Status SecondOrder::solve(const Limits& limits, const Ends& ends, bool slow_only
   const size_t count = static_cast<size_t>(intervals()), rows = count * 2 * static_cast<size_t>(path_->dof());
   for (auto* each : {&low_, &high_, &slope_}) each->resize(rows);
   for (auto& each : scale_) each.assign(count, 1.0);
+  inverse_velocity_.assign(limits.velocity, limits.velocity + path_->dof());
+  for (double& each : inverse_velocity_) each = 1 / each;
   bound_.assign(count + 1, slow_only ? 1.0 : kLargest);
   for (int64_t i = 0; i < intervals(); ++i) form_rows(limits, i);
   x_.assign(count + 1, 0.0);

@@ -53,7 +53,7 @@ class SecondOrder {
   std::vector<double> derivative_;                          // [N, 4, D]: q', q'' at the begin, q', q'' at the end
   std::vector<double> low_, high_, slope_;                  // [N, 2 D]: low - slope x <= u <= high - slope x
   std::vector<double> bound_, reachable_, minimal_;         // x <= bound [N + 1]; K+; K-
-  std::vector<double> scale_[2];                            // of velocity and acceleration, [N], <= 1
+  std::vector<double> scale_[2], inverse_velocity_;         // of velocity and acceleration, [N], <= 1; [D]
 };
 
 }  // namespace traj_integrator::retiming

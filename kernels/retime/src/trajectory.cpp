@@ -259,7 +259,7 @@ void Retimer::add_point(double time, int64_t piece, double s, double speed, doub
   played.velocity.resize(at + dof);
   scratch_.resize(std::max(scratch_.size(), dof));
   double* const q2 = scratch_.data();
-  path.evaluate(piece, s, played.position.data() + at, played.velocity.data() + at, q2, nullptr);
+  path.evaluate(piece, s, played.position.data() + at, played.velocity.data() + at, with_acceleration ? q2 : nullptr, nullptr);
   double* const q1 = played.velocity.data() + at;
   if (with_acceleration) {
     played.acceleration.resize(at + dof);
@@ -352,11 +352,15 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
   for (auto* each : {&played.position, &played.velocity, &played.acceleration}) each->reserve(each->size() + kLanes);
   padded_limits_.resize(static_cast<size_t>(4 * (dof + kLanes)));
   const double* const given[] = {limits.velocity, limits.lowest, limits.highest, limits.jerk};
+  const bool quintic = !played.acceleration.empty();
   Piece piece{};
   piece.dof = dof;
   for (int k = 0; k < 4; ++k) {
     double* const to = padded_limits_.data() + k * (dof + kLanes);
-    k == 3 && !with_jerk ? std::fill_n(to, dof, INFINITY) : std::copy_n(given[k], dof, to);
+    for (int64_t j = 0; j < dof; ++j) {
+      const double limit = k == 3 && !with_jerk ? INFINITY : given[k][j];
+      to[j] = quintic ? limit : 1 / limit;
+    }
     piece.limit[k] = to;
   }
   const Limits bounds{piece.limit[0], piece.limit[1], piece.limit[2], piece.limit[3]};
@@ -367,22 +371,24 @@ void Retimer::certify(const Limits& limits, bool with_jerk) {
     piece.span = played.times[p + 1] - played.times[p];
     piece.p = played.position.data() + at;
     piece.v = played.velocity.data() + at;
-    piece.a = played.acceleration.empty() ? nullptr : played.acceleration.data() + at;
+    piece.a = quintic ? played.acceleration.data() + at : nullptr;
     // Extremes that are not greater than the segment's are of no interest. Greater than 0: limits may be infinite.
     for (int k = 0; k < 3; ++k) piece.known[k] = std::clamp(most[k], 1e-300, 1.0);
     for (int64_t first = 0; first < dof; first += kLanes) {
-      for (uint32_t left = loops.may_exceed(piece, first); left != 0; left &= left - 1) {
-        const int64_t j = first + std::countr_zero(left), next = j + dof;
-        double c[kDegree + 1], low[kOrders], high[kOrders], ratio[3];
-        low[0] = -INFINITY, high[0] = INFINITY;
-        for (int k = 0; k < 3; ++k) {
-          high[k + 1] = piece.known[k] * piece.limit[k == 0 ? 0 : k + 1][j];
-          low[k + 1] = k == 1 ? piece.known[k] * piece.limit[1][j] : -high[k + 1];
+      double of_cubics[3 * kLanes];
+      for (uint32_t left = loops.may_exceed(piece, first, of_cubics); left != 0; left &= left - 1) {
+        const int64_t lane = std::countr_zero(left), j = first + lane, next = j + dof;
+        double ratio[3] = {of_cubics[lane], of_cubics[kLanes + lane], of_cubics[2 * kLanes + lane]};
+        if (quintic) {
+          double c[kDegree + 1], low[kOrders] = {-INFINITY}, high[kOrders] = {INFINITY};
+          for (int k = 0; k < 3; ++k) {
+            high[k + 1] = piece.known[k] * piece.limit[k == 0 ? 0 : k + 1][j];
+            low[k + 1] = k == 1 ? piece.known[k] * piece.limit[1][j] : -high[k + 1];
+          }
+          piece_between(piece.span, piece.p[j], piece.p[next], piece.v + j, piece.v + next, piece.a + j, piece.a + next, c);
+          widen_by_piece(c, piece.span, low, high);
+          ratios(low, high, bounds, j, ratio);
         }
-        piece_between(piece.span, piece.p[j], piece.p[next], piece.v + j, piece.v + next,
-                      piece.a == nullptr ? nullptr : piece.a + j, piece.a == nullptr ? nullptr : piece.a + next, c);
-        widen_by_piece(c, piece.span, low, high);
-        ratios(low, high, bounds, j, ratio);
         for (size_t k = 0; k < 3; ++k) {
           if (!played.interval.empty()) {
             double& of = interval_ratio_[static_cast<size_t>(3 * played.interval[p]) + k];
