@@ -1,10 +1,9 @@
-"""The Triton kernels and the engine on a CUDA device: beside copies, launches, the CPU, and torch in other ways."""
+"""The Triton kernels and the engine on a CUDA device: beside copies, the CPU, and torch in other ways."""
 
 from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,8 +25,6 @@ LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
 # Least share of what a device copy of the same bytes reaches.
 BANDWIDTH_TARGET = 0.9
 SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
-# Launches' worth of host time that forward and gradient may take.
-LAUNCH_TARGET = 1 / 3
 CHECKED = 50
 BATCHES = (1, 10, 100, 1000, 10_000, 100_000)
 ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
@@ -49,7 +46,6 @@ def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
         yield from at_full_size(name, quick)
     yield against_peers(PEER_ELEMENTS)
     yield small_batch()
-    yield call_overhead()
 
 
 @suite("cuda_sweep")
@@ -183,48 +179,18 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
     buffers = Buffers(kernel, max(1, elements // (HORIZON * DOF)))
     *outputs, gradient = buffers.expected()
     batch = buffers.action.shape[0]
-    for direction, run, expected, stream in (
-        ("forward", buffers.forward, outputs, spread_of(buffers)),
-        ("vjp", buffers.vjp, [gradient], gather_of(buffers)),
-    ):
+    for direction, run, expected in (("forward", buffers.forward, outputs), ("vjp", buffers.vjp, [gradient])):
         yield case(
             f"{name}, {direction}",
             batch,
             Contender("ours", run, first_close_to(expected)),
-            () if stream is None else (stream,),
             limit=copy_of(buffers.moved, DEVICE),
             targets={"limit": BANDWIDTH_TARGET},
         )
 
 
-def spread_of(buffers: Buffers) -> Contender | None:
-    """One tensor read and four written, as a forward pass does, with nothing computed."""
-    if not streams_run():
-        return None
-    from ..triton_floors import spread
-
-    source = buffers.upstream[0]
-    targets = [torch.empty_like(source) for _ in range(4)]
-    return Contender("1 : 4 stream", lambda: spread(source, targets), is_close_to(*[source] * 4))
-
-
-def gather_of(buffers: Buffers) -> Contender | None:
-    """Four tensors read and one written, as a vjp does."""
-    if not streams_run():
-        return None
-    from ..triton_floors import gather
-
-    target = torch.empty_like(buffers.upstream[0])
-    return Contender("4 : 1 stream", lambda: gather(buffers.upstream, target), is_close_to(sum(buffers.upstream)))
-
-
-def streams_run() -> bool:
-    """Whether Triton can run on the device."""
-    return importlib.util.find_spec("triton") is not None and DEVICE == "cuda"
-
-
 def most_elements() -> int:
-    """Action elements that the device holds: ten tensors of a map, and those of a copy and of a stream, ten more."""
+    """Action elements that the device holds: ten tensors of a map, and those of a copy, ten more."""
     if DEVICE != "cuda":
         return 3 * HORIZON * DOF
     torch.cuda.empty_cache()
@@ -318,21 +284,6 @@ def small_batch() -> Case:
     buffers = Buffers(MAPS["clique"], SMALL_BATCH)
     eager = Contender("eager", buffers.both, first_close_to(buffers.expected()))
     return case("clique, both ways, graph", SMALL_BATCH, replayed(buffers), (eager,), most_us=REPLAY_MOST_US)
-
-
-def call_overhead() -> Case:
-    """Forward and gradient as a user calls them beside the cheapest kernel that Triton launches."""
-    from ..triton_floors import launch
-
-    buffers = Buffers(MAPS["clique"], 1)
-    target = torch.zeros(1, device=DEVICE)
-    return case(
-        "clique, forward + gradient, one eager call",
-        1,
-        Contender("ours", buffers.through_autograd, first_close_to(buffers.expected())),
-        (Contender("cheapest Triton launch", lambda: launch(target), is_close_to(torch.ones(1))),),
-        targets={"cheapest Triton launch": LAUNCH_TARGET},
-    )
 
 
 def case(
