@@ -12,9 +12,8 @@ from traj_integrator_ros.handling.present import ControllerStatus
 from traj_integrator_ros.handling.published import ExecutionReport
 from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
 from traj_integrator_ros.node import accounts
-from traj_integrator_ros.node.accounts import ThrottledLog
+from traj_integrator_ros.node.accounts import LatencyRing, ThrottledLog
 from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus, SupervisionStatus
-from traj_integrator_ros.node.latency import LatencyRing
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 NONE = RejectionCounters().snapshot()

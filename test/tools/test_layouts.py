@@ -39,8 +39,8 @@ def keys() -> set[str]:
 
     from traj_integrator_ros.handling.published import ExecutionReport
     from traj_integrator_ros.handling.rejection import RejectionCounters
+    from traj_integrator_ros.node.accounts import LatencyRing
     from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus, SupervisionStatus
-    from traj_integrator_ros.node.latency import LatencyRing
 
     counts = RejectionCounters().snapshot()
     status = NodeStatus(

@@ -30,8 +30,16 @@ from ..kernels import (
 from . import split
 from .auto import AutoRunner, Crossover, numbers_of
 from .buffers import Buffers, Results, gradient_memory, gradient_size, trajectory_memory
-from .call import NO_ENDS, Call, Runner, gradient_to_goal, replaces_action, with_goal_in_actions
-from .calls import CheckedCalls, check_upstream
+from .call import (
+    NO_ENDS,
+    Call,
+    CheckedCalls,
+    Runner,
+    check_upstream,
+    gradient_to_goal,
+    replaces_action,
+    with_goal_in_actions,
+)
 from .composed import composed_evaluation, vjp_dt
 from .direct import DirectRunner
 from .fused_evaluation import fused_evaluation

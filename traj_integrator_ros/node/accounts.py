@@ -1,4 +1,4 @@
-"""The outcome of input: counted by reason, and logged without flooding the log."""
+"""The outcome of input: counted by reason, timed, and logged without flooding the log."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import traceback
 from collections.abc import Callable, Hashable
 from types import TracebackType
 
+import numpy as np
 from rclpy.node import Node
 
 from ..handling.rejection import Rejected, RejectionCounters, RejectionReason
 
 _LONGEST_LINE = 500
+_LATENCIES_KEPT = 1000
 QUIET_S = 5.0
 _KEYS_KEPT = 256
 
@@ -147,3 +149,22 @@ class ThrottledLog:
         left_out = self._left_out.pop(key, 0)
         self._log(f"{line} ({left_out} more like it since the last such line)" if left_out else line)
         return True
+
+
+class LatencyRing:
+    """Keeps the last 1000 latencies and gives their percentiles."""
+
+    def __init__(self) -> None:
+        self._seconds = np.zeros(_LATENCIES_KEPT)
+        self._count = 0
+
+    def add(self, seconds: float) -> None:
+        """Add one latency, s."""
+        self._seconds[self._count % _LATENCIES_KEPT] = seconds
+        self._count += 1
+
+    def percentile_ms(self, percent: float) -> float | None:
+        """Return a percentile of the stored latencies, ms; None if there are none."""
+        if self._count == 0:
+            return None
+        return 1e3 * float(np.percentile(self._seconds[: min(self._count, _LATENCIES_KEPT)], percent))

@@ -10,7 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from ..handling.present import ControllerStatus
 from ..handling.published import ExecutionReport
 from ..handling.rejection import RejectionReason
-from .latency import LatencyRing
+from .accounts import LatencyRing
 from .supervisor import CONSPICUOUS
 
 _FAULTS = (RejectionReason.INTERNAL_ERROR, RejectionReason.OUT_OF_DEVICE_MEMORY)

@@ -37,11 +37,10 @@ from ..wire.received_messages import (
 )
 from ..wire.sequence_gaps import SequenceGaps
 from ..wire.trajectory_batch_cdr import serialize_batch
-from .accounts import Accounts, one_line
+from .accounts import Accounts, LatencyRing, one_line
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus, SupervisionStatus
 from .entities import ROBOT_DESCRIPTION, Callbacks, Entities, create_diagnostics_publisher
-from .latency import LatencyRing
 from .namesakes import Namesakes
 from .planning_parameters import planning_parameters
 from .rclpy_features import answer_refused_transitions, introspection_state, nanoseconds_of

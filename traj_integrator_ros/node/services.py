@@ -13,9 +13,8 @@ from ..handling.background import in_background
 from ..handling.pipeline import Pipeline
 from ..wire import messages
 from ..wire.received_messages import nanoseconds
-from .accounts import Accounts
+from .accounts import Accounts, LatencyRing
 from .entities import SUPERVISION_PERIOD_S
-from .latency import LatencyRing
 
 
 class Services:
