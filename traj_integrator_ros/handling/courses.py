@@ -222,10 +222,14 @@ def _goes_back(rows: np.ndarray, anchor: np.ndarray) -> bool:
 def _alone(
     steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading
 ) -> Iterator[tuple[Smoothed, Motion]]:
-    """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy, or near all."""
+    """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy, or near all.
+
+    Those near all are left out where plans are slowed: a plan without noise keeps its path then.
+    """
     noisy, still = _noisy(rows), _still(rows)
     yield Smoothed.NOT, _through_all(steps, rows, rests, still, reading)
-    for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, np.ones_like(noisy))):
+    everywhere = np.full_like(noisy, not reading.slows)
+    for smoothed, joints in ((Smoothed.NOISE, noisy), (Smoothed.FORCED, everywhere)):
         for stride in _ROWS_PER_KNOT if joints.any() else ():
             if len(steps) < 2 * stride:
                 break
@@ -275,7 +279,7 @@ def _fitted(
     None: one is further away than `most`, rad.
     """
     matrix = _influence(steps.tobytes(), rests, stride)
-    knots, *_ = np.linalg.lstsq(matrix, rows, rcond=None)
+    knots = np.linalg.solve(matrix.T @ matrix, matrix.T @ rows)  # well conditioned: it has rows of the identity
     if np.abs(matrix @ knots - rows)[:, joints].max() > most:
         return None
     if rests:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -403,8 +403,6 @@ class TrajectoryMaker:
             bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
         readings = courses_of(plan, origin_ns, join_ns, previous, self._reading)
         slows, warns, tried = self._reading.slows, self._parameters.limits_action == ACTION_WARN, []
-        if slows:  # a plan without noise keeps its path
-            readings = takewhile(lambda course: course.smoothed is not Smoothed.FORCED, readings)
         seam = _Seam(state, join_ns, stops, floating, bounds, executed)
         for left in self._gentlest_first(readings, join_ns, bounds):
             tried.append(left)
