@@ -32,5 +32,4 @@ struct Batch {
 
 void retime(const Batch& batch, int64_t threads);
 
-
 }  // namespace traj_integrator::retiming

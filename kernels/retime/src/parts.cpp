@@ -26,7 +26,7 @@ std::vector<Part> parts_of(const Played& plan, double margin) {
   const int64_t last = static_cast<int64_t>(t.size()) - 1;
   for (int64_t i = 0; i < last; ++i) {
     const double* const ratio = plan.segment_ratio.data() + 3 * i;
-    if (std::max({ratio[0], ratio[1], ratio[2]}) <= 1 + 1e-9) continue;
+    if (worst_of(ratio) <= 1 + 1e-9) continue;
     int64_t from = i, to = i + 1;
     while (from > 0 && t[static_cast<size_t>(i)] - t[static_cast<size_t>(from)] < margin) --from;
     while (to < last && t[static_cast<size_t>(to)] - t[static_cast<size_t>(i) + 1] < margin) ++to;
@@ -104,10 +104,7 @@ bool Retimer::slow_parts(const PathRows& rows, const Limits& limits, const Ends&
     double all = 0;
     for (const Part& part : parts) all += t[static_cast<size_t>(part.last)] - t[static_cast<size_t>(part.first)];
     if (all > kMostPart * t.back()) return false;
-    made.times.clear();
-    made.position.clear();
-    made.velocity.clear();
-    made.acceleration.clear();
+    made.clear();
     delay = 0;
     largest_start_speed = 1;
     size_t row = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "certificate.h"
+
 namespace traj_integrator::retiming {
 namespace {
 
@@ -96,26 +98,16 @@ void Path::through_positions(const PathRows& rows) {
 void Path::through_states(const PathRows& rows) {
   const int64_t n = pieces(), dof = dof_;
   degree_ = rows.acceleration == nullptr ? 3 : 5;
-  const int64_t size = degree_ + 1;
-  coefficients_.resize(static_cast<size_t>(n * size * dof));
-  for (int64_t i = 0; i < n; ++i) {
+  coefficients_.resize(static_cast<size_t>(n * (degree_ + 1) * dof));
+  double* to = coefficients_.data();
+  for (int64_t i = 0; i < n; ++i, to += (degree_ + 1) * dof) {
     const double h = knots_[static_cast<size_t>(i) + 1] - knots_[static_cast<size_t>(i)];
-    double* const c = coefficients_.data() + i * size * dof;
     for (int64_t j = 0; j < dof; ++j) {
       const int64_t a = kept_[static_cast<size_t>(i)] * dof + j, b = kept_[static_cast<size_t>(i) + 1] * dof + j;
-      const double p0 = rows.position[a], p = rows.position[b] - p0, v0 = rows.velocity[a] * h, v1 = rows.velocity[b] * h;
-      c[j] = p0;
-      c[dof + j] = v0 / h;
-      if (degree_ == 3) {
-        c[2 * dof + j] = (3 * p - 2 * v0 - v1) / (h * h);
-        c[3 * dof + j] = (-2 * p + v0 + v1) / (h * h * h);
-        continue;
-      }
-      const double a0 = rows.acceleration[a] * h * h, a1 = rows.acceleration[b] * h * h;
-      c[2 * dof + j] = a0 / 2 / (h * h);
-      c[3 * dof + j] = (10 * p - 6 * v0 - 4 * v1 - 1.5 * a0 + 0.5 * a1) / (h * h * h);
-      c[4 * dof + j] = (-15 * p + 8 * v0 + 7 * v1 + 1.5 * a0 - a1) / (h * h * h * h);
-      c[5 * dof + j] = (6 * p - 3 * v0 - 3 * v1 - 0.5 * a0 + 0.5 * a1) / (h * h * h * h * h);
+      const double *const v = rows.velocity, *const w = rows.acceleration;
+      double c[kDegree + 1];
+      piece_between(h, rows.position[a], rows.position[b], v + a, v + b, w == nullptr ? w : w + a, w == nullptr ? w : w + b, c);
+      for (int64_t k = 0; k <= degree_; ++k) to[k * dof + j] = c[k];
     }
   }
 }

@@ -1,6 +1,7 @@
 // Retiming of one trajectory, from rows to points that a controller plays.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,7 +31,15 @@ struct Played {
   double ratio[3];                                              // the greatest of all pieces: velocity, acceleration, jerk
   std::vector<double> segment_ratio;                            // [W - 1, 3], and the joints that reach them
   std::vector<int64_t> segment_joint;
+
+  void clear() {
+    for (auto* each : {&times, &position, &velocity, &acceleration}) each->clear();
+    segment.clear();
+    interval.clear();
+  }
 };
+
+inline double worst_of(const double* ratio) { return std::max({ratio[0], ratio[1], ratio[2]}); }
 
 class Retimer {
  public:
