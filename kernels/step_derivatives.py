@@ -169,12 +169,15 @@ def _placed(tensors: Sequence[Tensor | None], placements: Sequence[object] | Non
 
 
 def _with_goal(ends: Sequence[End], counts: Sequence[int], like: Tensor) -> list[End]:
-    """Tangents of start and goal; zeros if a goal has none, because the map without a goal is a different map."""
+    """Tangents of start and goal; zeros if a goal has none, because the map without a goal is a different map.
+
+    Where no row moves there is no pool for the index to pick from.
+    """
     start, *goals = ends
     if goals and counts[1] >= 0 and goals[0].rows[0] is None:
         position = like.new_zeros(counts[1], like.shape[2])
         goals = [goals[0]._replace(rows=(position, *goals[0].rows[1:]))]
-    return [start, *goals]
+    return [end if any(row is not None for row in end.rows) else end._replace(index=None) for end in (start, *goals)]
 
 
 def _node(name: str, setup_context: Callable, backward: Callable, jvp: Callable) -> type[_SingleLevelFunction]:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..arguments import is_watched
 from ..splines.form import SplineForm
@@ -69,5 +71,7 @@ def spline_form(form: SplineForm) -> _C.SplineForm:
     weights = np.concatenate(row_weights(form.degree, form.steps), axis=1)
     states = state_weights(form.degree, form.head, form.has_jerk).copy()
     ignores_last = form.layout is BsplineLayout.CUROBO
-    tables = (torch.from_numpy(weights), torch.from_numpy(states))
+    # The tables are kept: what a transform or a mode adds to tensors that are made while it is active must not be.
+    with temporarily_clear_interpreter_stack(), _disable_current_modes():
+        tables = (torch.from_numpy(weights), torch.from_numpy(states))
     return _C.SplineForm(form.degree, form.steps, form.head, ignores_last, *tables)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import torch
-from operator_cases import MAP, function, random_inputs
+from operator_cases import MAP, SIGNATURE, function, random_inputs
 
 from traj_integrator_ros.kernels import acceleration_step, clique_central_step, control_map
 
@@ -158,7 +158,7 @@ def test_unknown_control_spaces_and_schemes_are_refused():
             control_map(*bad)
 
 
-@MAP
+@SIGNATURE
 def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
     action, p0, v0, a0, dt = random_inputs(kernel, batch=B)
     wrong = v0[:, :1]

@@ -10,8 +10,8 @@ import pytest
 import torch
 from operator_cases import (
     BACKEND,
-    MAP,
     NAMES,
+    SIGNATURE,
     assert_all_close,
     cost,
     function,
@@ -34,7 +34,7 @@ def gradients(kernel, backend=None, inputs=None, **options):
 # What is computed
 
 
-@MAP
+@SIGNATURE
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (3,), (0, 3), (1, 2, 3)], ids=str)
 def test_only_the_gradients_asked_for_are_computed(kernel, launches, wanted):  # noqa: F811
     inputs = [x.requires_grad_(i in wanted) for i, x in enumerate(random_inputs(kernel))]
@@ -46,7 +46,7 @@ def test_only_the_gradients_asked_for_are_computed(kernel, launches, wanted):  #
     assert vjp.needs[:4] == tuple(i in wanted for i in range(4))
 
 
-@MAP
+@SIGNATURE
 @pytest.mark.parametrize("used", range(4))
 def test_outputs_without_a_gradient_reach_the_backend_as_none(kernel, launches, used):  # noqa: F811
     inputs = leaves(kernel)
@@ -55,7 +55,7 @@ def test_outputs_without_a_gradient_reach_the_backend_as_none(kernel, launches, 
     assert launches[-1].upstream == tuple(i == used for i in range(4))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 @pytest.mark.parametrize("used", range(4))
 def test_outputs_without_a_gradient_count_as_zero(kernel, backend, used):
@@ -67,7 +67,7 @@ def test_outputs_without_a_gradient_count_as_zero(kernel, backend, used):
     assert_all_close(alone, torch.autograd.grad(outputs, inputs, zeros))
 
 
-@MAP
+@SIGNATURE
 def test_no_vjp_runs_where_dt_alone_requires_grad(kernel, launches):  # noqa: F811
     *inputs, dt = random_inputs(kernel)
     value = cost(function(kernel, REFERENCE)(*inputs, dt.requires_grad_()))
@@ -75,7 +75,7 @@ def test_no_vjp_runs_where_dt_alone_requires_grad(kernel, launches):  # noqa: F8
     assert [launch.direction for launch in launches] == ["forward"]
 
 
-@MAP
+@SIGNATURE
 def test_double_backward_is_the_forward_map_again(kernel, launches):  # noqa: F811
     action, *rest = random_inputs(kernel)
     outputs = function(kernel, REFERENCE)(action.requires_grad_(), *rest)
@@ -88,7 +88,7 @@ def test_double_backward_is_the_forward_map_again(kernel, launches):  # noqa: F8
     assert_all_close(again, function(kernel, REFERENCE)(tangent, *zero, rest[3]))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_without_requires_grad_there_is_no_graph(kernel, backend):
     assert not any(output.requires_grad for output in function(kernel, backend)(*random_inputs(kernel)))
@@ -98,7 +98,7 @@ def test_without_requires_grad_there_is_no_graph(kernel, backend):
         assert all(output.is_inference() for output in function(kernel, backend)(*random_inputs(kernel)))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_actions_are_saved_for_the_gradient_of_dt_alone(kernel, backend):
     """A graph without dt holds the step lengths and no activation."""
@@ -116,7 +116,7 @@ def test_actions_are_saved_for_the_gradient_of_dt_alone(kernel, backend):
 # Layouts
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_inputs_and_gradients_of_any_strides(kernel, backend):
     plain = leaves(kernel, batch=3, horizon=4, dof=3)
@@ -138,7 +138,7 @@ def test_inputs_and_gradients_of_any_strides(kernel, backend):
     assert_all_close(got, torch.autograd.grad(expected, plain, [w.contiguous() for w in weights]))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_expanded_inputs_and_expanded_gradients(kernel, backend):
     small = leaves(kernel, batch=1)
@@ -149,7 +149,7 @@ def test_expanded_inputs_and_expanded_gradients(kernel, backend):
     assert_all_close(got, torch.autograd.grad([3 * output.sum() for output in whole], small))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_one_start_row_for_all_collects_the_gradient_of_all(kernel, backend):
     action, *start, dt = leaves(kernel, batch=3)
@@ -160,7 +160,7 @@ def test_one_start_row_for_all_collects_the_gradient_of_all(kernel, backend):
     assert_all_close([one], [each.sum(0, keepdim=True)])
 
 
-@MAP
+@SIGNATURE
 def test_gradients_of_a_start_pool_are_the_same_on_every_run(kernel):
     generator = torch.Generator().manual_seed(3)
     action = torch.randn(300, 6, 7, generator=generator)
@@ -178,7 +178,7 @@ def test_gradients_of_a_start_pool_are_the_same_on_every_run(kernel):
 # torch.autograd.grad and backward
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_allow_unused_retain_graph_and_create_graph(kernel, backend):
     inputs, stranger = leaves(kernel), torch.ones(2, requires_grad=True)
@@ -195,7 +195,7 @@ def test_allow_unused_retain_graph_and_create_graph(kernel, backend):
         torch.autograd.grad(value, inputs)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_backward_accumulates_and_works_under_no_grad_and_in_another_thread(kernel, backend):
     expected = gradients(kernel, backend)
@@ -212,7 +212,7 @@ def test_backward_accumulates_and_works_under_no_grad_and_in_another_thread(kern
     assert_all_close([x.grad for x in inputs], [2 * gradient for gradient in expected])
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_two_uses_in_one_graph_add_up(kernel, backend):
     inputs = leaves(kernel)
@@ -222,7 +222,7 @@ def test_two_uses_in_one_graph_add_up(kernel, backend):
     assert_all_close(twice, [3 * gradient for gradient in once])
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_chained_uses_differentiate_through_each_other(kernel, backend):
     inputs = leaves(kernel, horizon=3, dof=1)
@@ -235,7 +235,7 @@ def test_chained_uses_differentiate_through_each_other(kernel, backend):
     assert torch.autograd.gradcheck(chained, inputs)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_anomaly_mode_finds_nothing_wrong_and_names_the_node_that_is(kernel, backend):
     with torch.autograd.set_detect_anomaly(True):
@@ -250,7 +250,7 @@ def test_anomaly_mode_finds_nothing_wrong_and_names_the_node_that_is(kernel, bac
 # Hooks and saved tensors
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_saved_tensors_hooks_see_every_saved_tensor(kernel, backend):
     packed = []
@@ -269,7 +269,7 @@ def test_saved_tensors_hooks_see_every_saved_tensor(kernel, backend):
     assert_all_close(got, torch.autograd.grad(function(kernel, backend)(*inputs), inputs, weights))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_hooks_that_change_saved_tensors_change_the_gradient(kernel, backend):
     """Proof that the backward reads what the hooks give back and nothing kept elsewhere."""
@@ -282,7 +282,7 @@ def test_hooks_that_change_saved_tensors_change_the_gradient(kernel, backend):
     assert_all_close(got, torch.autograd.grad(function(kernel, backend)(*doubled), doubled, weights))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_save_on_cpu_keeps_the_gradients_of_first_and_second_order(kernel, backend):
     inputs = leaves(kernel)
@@ -296,7 +296,7 @@ def test_save_on_cpu_keeps_the_gradients_of_first_and_second_order(kernel, backe
         assert_all_close(second_order(), expected)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_node_hooks_see_and_replace_gradients(kernel, backend):
     inputs = leaves(kernel)
@@ -314,7 +314,7 @@ def test_node_hooks_see_and_replace_gradients(kernel, backend):
     assert_all_close(torch.autograd.grad(outputs, inputs, weights), plain)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_tensor_hooks_and_multi_grad_hooks_fire(kernel, backend):
     inputs = leaves(kernel)
@@ -328,7 +328,7 @@ def test_tensor_hooks_and_multi_grad_hooks_fire(kernel, backend):
     assert_all_close([x.grad for x in inputs], [10 * expected[0], *expected[1:]])
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 @pytest.mark.parametrize("place", range(5), ids=NAMES)
 def test_a_saved_input_changed_in_place_raises(kernel, backend, place):
@@ -341,7 +341,7 @@ def test_a_saved_input_changed_in_place_raises(kernel, backend, place):
         torch.autograd.grad(cost(outputs[:3]), inputs)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_an_input_that_is_not_saved_may_change(kernel, backend):
     *inputs, dt = random_inputs(kernel)
@@ -356,7 +356,7 @@ def test_an_input_that_is_not_saved_may_change(kernel, backend):
     assert_all_close(got, torch.autograd.grad(function(kernel, backend)(*inputs, dt), inputs, weights))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_results_share_no_memory_with_inputs_or_each_other(kernel, backend):
     inputs = leaves(kernel)

@@ -6,10 +6,14 @@ import itertools
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from operator_cases import (
     BACKEND,
+    CPU_BACKENDS,
     MAP,
     NAMES,
+    SIGNATURE,
     assert_all_close,
     cost,
     function,
@@ -43,35 +47,87 @@ def jacobian_by_rows(f, inputs):
 
 
 @MAP
-@BACKEND
-@pytest.mark.parametrize("subset", SUBSETS, ids=lambda subset: "+".join(NAMES[i] for i in subset))
-def test_gradcheck_for_any_choice_of_inputs_that_require_grad(kernel, backend, subset):
-    inputs = [x.requires_grad_(i in subset) for i, x in enumerate(random_inputs(kernel, horizon=3, dof=1))]
-    fast = kernel.control_space is ControlSpace.BSPLINE
-    assert gradcheck(function(kernel, backend), inputs, check_forward_ad=True, fast_mode=fast)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, data):
+    """Of any inputs in any form, for any backend."""
+    batch, horizon = data.draw(st.integers(1, 3), "batch"), data.draw(st.integers(1, 5), "horizon")
+    action, *start, dt = random_inputs(kernel, batch=batch, horizon=horizon, dof=data.draw(st.integers(1, 2), "dof"))
+    form = data.draw(st.sampled_from(("rows", "one row", "pool")), "start")
+    rows, index = {"rows": (batch, None), "one row": (1, None), "pool": (2, [1, 0, 1][:batch])}[form]
+    absent = data.draw(st.sampled_from([(), (), (1,), (2,), (1, 2)]), "absent")
+    start = [None if k in absent else torch.cat([row, -row])[:rows] for k, row in enumerate(start)]
+    per_step, per_trajectory = data.draw(st.tuples(st.booleans(), st.booleans()), "dt per step and trajectory")
+    dt = dt[: None if per_trajectory else 1, : None if per_step else 1]
+    inputs = [action, *start, dt[0, 0] if dt.numel() == 1 else dt]
+    given = [k for k, x in enumerate(inputs) if x is not None]
+    wanted = sorted(data.draw(st.sets(st.sampled_from(given), min_size=1), "inputs that require grad"))
+    backend = data.draw(st.sampled_from(CPU_BACKENDS), "backend")
+
+    def step(*values):
+        places = {**dict(enumerate(inputs)), **dict(zip(wanted, values, strict=True))}
+        action, *start, dt = (places[k] for k in range(5))
+        return tuple(kernel.step(action, *start, dt=dt, start_index=index, backend=backend))
+
+    assert_derivatives(step, [inputs[k] for k in wanted])
+
+
+def assert_derivatives(f, inputs):
+    """First and second derivatives along one direction, in every mode, against central differences."""
+    directions = [torch.arange(x.numel(), dtype=x.dtype).add(k).cos().view(x.shape) for k, x in enumerate(inputs)]
+    h = 1e-5
+
+    def quotient(g):
+        ends = [g(*(x + sign * h * d for x, d in zip(inputs, directions, strict=True))) for sign in (1, -1)]
+        return [(high - low) / (2 * h) for high, low in zip(*ends, strict=True)]
+
+    def gradient(*x, create_graph=False):
+        x = [t if t.requires_grad else t.requires_grad_() for t in x]
+        value = cost(f(*x))
+        return torch.autograd.grad(value, x, create_graph=create_graph, materialize_grads=True), x
+
+    def close(got, wanted):
+        for a, b in zip(got, wanted, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 * max(float(b.abs().max()), 1.0))
+
+    _, tangents = torch.func.jvp(f, tuple(inputs), tuple(directions))
+    close(tangents, quotient(f))
+    first, leaves = gradient(*(x.clone() for x in inputs), create_graph=True)
+    along = sum((g * d).sum() for g, d in zip(first, directions, strict=True))
+    close([along], quotient(lambda *x: [cost(f(*x))]))
+    second = quotient(lambda *x: gradient(*x)[0])
+    close(torch.autograd.grad(along, leaves, materialize_grads=True), second)
+    of_gradient = torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(len(inputs))))
+    close(torch.func.jvp(of_gradient, tuple(inputs), tuple(directions))[1], second)
 
 
 @MAP
-@BACKEND
-@pytest.mark.parametrize("subset", [(0, 1), (2, 4), ALL], ids=lambda subset: "+".join(NAMES[i] for i in subset))
-def test_gradgradcheck_for_any_choice_of_inputs_that_require_grad(kernel, backend, subset):
-    inputs = [x.requires_grad_(i in subset) for i, x in enumerate(random_inputs(kernel, horizon=2, dof=1))]
-    # By random projections but for one map: whole Jacobians take up to ten seconds each.
-    fast = kernel is not MAPS["velocity"]
-    assert gradgradcheck(function(kernel, backend), inputs, check_fwd_over_rev=True, fast_mode=fast)
+def test_the_unused_last_action_gets_gradient_zero(kernel):
+    inputs = leaves(kernel)
+    (gradient,) = torch.autograd.grad(cost(function(kernel)(*inputs)), inputs[0])
+    assert bool(gradient[:, -1].any()) == (kernel.output_horizon(4) > 4)
 
 
 @MAP
-def test_gradcheck_with_a_start_pool_and_one_step_length(kernel):
-    action, *start, dt = leaves(kernel, batch=3, horizon=3, dof=1)
-    index = torch.tensor([1, 0, 1], dtype=torch.int32)
-    pool = [x.detach()[:2].requires_grad_() for x in start]
-    assert gradcheck(
-        function(kernel, start_index=index), [action, *pool, dt.detach()[0, 0].requires_grad_()], check_forward_ad=True
-    )
+def test_gradients_of_float32_inputs_arrive_in_float32(kernel):
+    inputs = [x.detach().float().requires_grad_() for x in leaves(kernel)]
+    for gradient in torch.autograd.grad(cost(function(kernel)(*inputs)), inputs):
+        assert gradient.dtype is torch.float32
 
 
-@MAP
+def test_truncated_terminal_gradient_leaves_the_last_action_its_position_gradient_alone():
+    action, *start, dt = leaves(MAPS["clique_central"])
+    exact = clique_central_step(action, *start, dt=dt)
+    truncated = clique_central_step(action, *start, dt=dt, truncate_terminal_gradient=True)
+    for name, a, b in zip(exact._fields, exact, truncated, strict=True):
+        assert torch.equal(a, b)
+        (full,) = torch.autograd.grad(a.pow(2).sum(), action, retain_graph=True)
+        (cut,) = torch.autograd.grad(b.pow(2).sum(), action, retain_graph=True, allow_unused=True)
+        assert torch.equal(full[:, :-1], cut[:, :-1])
+        assert torch.equal(cut[:, -1], full[:, -1] if name == "position" else torch.zeros_like(cut[:, -1]))
+
+
+@SIGNATURE
 def test_third_derivatives(kernel):
     """Against the central difference of the second derivative by dt."""
     action, *start, _ = random_inputs(kernel, batch=1, horizon=3, dof=1)
@@ -89,7 +145,7 @@ def test_third_derivatives(kernel):
     torch.testing.assert_close(derivative(dt, 3), numeric, rtol=1e-6, atol=1e-6)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_jacrev_and_jacfwd_equal_the_jacobian_by_rows(kernel, backend):
     inputs, f = random_inputs(kernel), function(kernel, backend)
@@ -99,7 +155,7 @@ def test_jacrev_and_jacfwd_equal_the_jacobian_by_rows(kernel, backend):
             assert_all_close(got, want)
 
 
-@MAP
+@SIGNATURE
 def test_hessians_in_all_four_orders_of_the_modes_agree_with_rows(kernel):
     inputs, f = random_inputs(kernel, horizon=3, dof=1), function(kernel)
 
@@ -115,7 +171,7 @@ def test_hessians_in_all_four_orders_of_the_modes_agree_with_rows(kernel):
             assert_all_close(got, want)
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_jvp_by_actions_and_start_is_the_map_itself_on_the_tangents(kernel, backend):
     *inputs, dt = random_inputs(kernel)
@@ -129,7 +185,7 @@ def test_jvp_by_actions_and_start_is_the_map_itself_on_the_tangents(kernel, back
         assert_all_close([forward_ad.unpack_dual(dual).tangent for dual in duals], jvp)
 
 
-@MAP
+@SIGNATURE
 @pytest.mark.parametrize("mapped", SUBSETS, ids=lambda subset: "+".join(NAMES[i] for i in subset))
 def test_vmap_equals_a_loop(kernel, mapped):
     stacks = [torch.stack([x, -2 * x, x + 1], dim=1) for x in random_inputs(kernel)]
@@ -142,7 +198,7 @@ def test_vmap_equals_a_loop(kernel, mapped):
     assert_all_close(got, [torch.stack(outputs) for outputs in zip(*loop, strict=True)])
 
 
-@MAP
+@SIGNATURE
 @pytest.mark.parametrize("pool_mapped", [False, True])
 @pytest.mark.parametrize("index_mapped", [False, True])
 def test_vmap_over_start_pools_and_indices_equals_a_loop(kernel, pool_mapped, index_mapped):
@@ -166,7 +222,7 @@ def test_vmap_over_start_pools_and_indices_equals_a_loop(kernel, pool_mapped, in
     assert_all_close(got, torch.stack(loop))
 
 
-@MAP
+@SIGNATURE
 def test_vmap_with_one_start_row_for_all_and_a_number_for_dt(kernel):
     action, p0, *_ = random_inputs(kernel, batch=3)
     actions, rows = torch.stack([action, 2 * action]), torch.stack([p0[:1], p0[1:2]])
@@ -178,7 +234,7 @@ def test_vmap_with_one_start_row_for_all_and_a_number_for_dt(kernel):
     assert_all_close(got, [torch.stack(o) for o in zip(*map(f, actions, rows), strict=True)])
 
 
-@MAP
+@SIGNATURE
 def test_nested_vmap_of_gradients_equals_loops(kernel):
     action, *rest = random_inputs(kernel)
     actions = torch.stack([torch.stack([action, 2 * action]), torch.stack([action + 1, -action])])
@@ -187,7 +243,7 @@ def test_nested_vmap_of_gradients_equals_loops(kernel):
     assert_all_close(got, torch.stack([torch.stack([gradient(u) for u in row]) for row in actions]))
 
 
-@MAP
+@SIGNATURE
 @BACKEND
 def test_batched_gradients_of_autograd_equal_a_loop(kernel, backend):
     inputs = leaves(kernel)
@@ -249,7 +305,7 @@ def test_vjp_is_the_vector_jacobian_product_without_a_forward_pass(kernel, given
     assert_all_close([got[0], *got[2:]], [expected[0], *expected[2:]])
 
 
-@MAP
+@SIGNATURE
 def test_vjp_is_differentiable_in_the_upstream_gradient_and_in_dt(kernel):
     *_, dt = random_inputs(kernel, horizon=3, dof=1)
     outputs = function(kernel)(*random_inputs(kernel, horizon=3, dof=1))
