@@ -59,10 +59,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
     if importlib.util.find_spec("hypothesis") is None:
         return
-    from hypothesis import settings
+    from hypothesis import Phase, settings
 
     settings.register_profile("repeatable", deadline=None, derandomize=True)
     settings.register_profile("random", deadline=None, print_blob=True)
+    settings.register_profile("first failure", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

@@ -111,6 +111,7 @@ def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(managed:
     status = client.status()
     assert status.level == status.WARN
     assert "inactive" in status.message
+    client.wait_for(lambda: int(client.counts()["rejected.not_active"]) > before + 1, "the sequence counted, too")
     assert int(client.counts()["rejected.not_active"]) == before + 2
     assert not client.batches and not client.trajectories
     assert client.change_state("activate")
