@@ -15,6 +15,7 @@ from operator_cases import (
     NAMES,
     SIGNATURE,
     assert_all_close,
+    assert_derivatives,
     cost,
     function,
     launches,  # noqa: F401  a fixture
@@ -70,35 +71,6 @@ def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, da
         return tuple(kernel.step(action, *start, dt=dt, start_index=index, backend=backend))
 
     assert_derivatives(step, [inputs[k] for k in wanted])
-
-
-def assert_derivatives(f, inputs):
-    """First and second derivatives along one direction, in every mode, against central differences."""
-    directions = [torch.arange(x.numel(), dtype=x.dtype).add(k).cos().view(x.shape) for k, x in enumerate(inputs)]
-    h = 1e-5
-
-    def quotient(g):
-        ends = [g(*(x + sign * h * d for x, d in zip(inputs, directions, strict=True))) for sign in (1, -1)]
-        return [(high - low) / (2 * h) for high, low in zip(*ends, strict=True)]
-
-    def gradient(*x, create_graph=False):
-        x = [t if t.requires_grad else t.requires_grad_() for t in x]
-        value = cost(f(*x))
-        return torch.autograd.grad(value, x, create_graph=create_graph, materialize_grads=True), x
-
-    def close(got, wanted):
-        for a, b in zip(got, wanted, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6 * max(float(b.abs().max()), 1.0))
-
-    _, tangents = torch.func.jvp(f, tuple(inputs), tuple(directions))
-    close(tangents, quotient(f))
-    first, leaves = gradient(*(x.clone() for x in inputs), create_graph=True)
-    along = sum((g * d).sum() for g, d in zip(first, directions, strict=True))
-    close([along], quotient(lambda *x: [cost(f(*x))]))
-    second = quotient(lambda *x: gradient(*x)[0])
-    close(torch.autograd.grad(along, leaves, materialize_grads=True), second)
-    of_gradient = torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(len(inputs))))
-    close(torch.func.jvp(of_gradient, tuple(inputs), tuple(directions))[1], second)
 
 
 @MAP

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Measure the power of the tests: seed one fault after the other, and see whether the tests of its room notice it.
 
-    python scripts/seeded_faults.py [--only WORD] [--tests FILE ...] [--green]
+    python test/seeded_faults.py [--only WORD] [--tests FILE ...] [--green]
 
 The faults are data, test/seeded_faults.txt: a file, and for each fault its name, a line's text and what replaces it.
 They are seeded in a copy of the sources. The exit code is 1 if a fault is not noticed, or cannot be seeded any more.
