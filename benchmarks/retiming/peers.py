@@ -166,7 +166,8 @@ def _row(name: str, dof: int, rows: int, found: list[tuple]) -> Row:
     both = [case for case in found if case[1] is not None and bool(case[0].ok.all())]
     durations = [float(case[0].duration[0]) / case[1] for case in both]
     executed = [_executed_by_both(*case[4:5], *case[6:]) for case in both]
-    stretched = [ratio / max(1, factor) for ratio, (*_, factor) in zip(durations, executed, strict=True)]
+    held = [float(case[4].duration[0]) / case[1] for case in both]
+    stretched = [ratio / max(1, factor) for ratio, (*_, factor) in zip(held, executed, strict=True)]
     return {
         "compared with": name,
         "joints": dof,
