@@ -59,15 +59,16 @@ def test_outputs_without_upstream_gradient_take_no_part(case, output):
 
 
 def test_forward_mode_is_the_map_of_the_tangents(case):
-    arguments, tangents = case.arguments(), case.arguments(seed=1)
-    buffers = case.buffers(arguments.action)
+    arguments, tangents = arguments_with_grad(case), case.arguments(seed=1)
+    buffers, grad_buffer = case.buffers(arguments.action), torch.empty_like(arguments.action).detach()
     tangents.traj_dt = arguments.traj_dt
     expected = case.apply(tangents)
     for _ in range(2):  # the second time over buffers that the first has written
         with forward_ad.dual_level():
             pairs = zip(arguments.tensors[:4], tangents.tensors[:4], strict=True)
             duals = [forward_ad.make_dual(*pair) for pair in pairs]
-            outputs = case(*duals, arguments.traj_dt, start_idx=arguments.start_idx, buffers=buffers)
+            options = {"start_idx": arguments.start_idx, "buffers": buffers, "grad_buffer": grad_buffer}
+            outputs = case(*duals, arguments.traj_dt, **options)
             for output, tangent in zip(outputs, expected, strict=True):
                 assert_close(forward_ad.unpack_dual(output).tangent, tangent)
 
