@@ -8,7 +8,7 @@ import numpy as np
 
 from .core import Message, Refusal
 from .plans import Bounds
-from .policies import JERK, POSITION
+from .policies import JERK, POSITION, Chunk
 from .scenes import BEGIN_S, DEAD, FREEZE
 from .simulation import SECOND, Run
 
@@ -19,6 +19,8 @@ STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
 _REST = 1e-6
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
+_HELD_RAD, _SLOWED_S = 1e-3, 0.2
+_PARTS = 10
 _MORE, _MORE_JERK = 1.2, 1.5
 """Of what a plan asks for: the node's spline through its rows may begin and end otherwise than ours."""
 
@@ -93,8 +95,23 @@ class _Judge:
         fastest = self._meant().velocity
         if fastest is not None and scene.form.space != JERK:  # held jerks say a speed only by what they are added to
             most = np.where(fastest > _REST, 1.5 * _MORE * fastest + 0.05, np.inf)  # told to hold, it goes there fast
+            speed = np.where(self._told_to_hold(), 0.0, np.abs(self.run.commands[1]))
             for low, high in self.segments:
-                self._below("catch_up", np.abs(self.run.commands[1, low:high]), most, low, "1.5 times the plan's speed")
+                self._below("catch_up", speed[low:high], most, low, "1.5 times the plan's speed")
+
+    def _told_to_hold(self) -> np.ndarray:
+        """Joints that are told to hold a position by what is left of the chunk in execution, bool `[T, D]`."""
+        holds = np.zeros((*self.run.off.shape, self.scene.dof), bool)
+        for answer in self.run.answers:
+            if isinstance(answer.answer, Refusal):
+                continue
+            chunk, met = answer.chunk, answer.arrived_ns + self.scene.lead_time * SECOND
+            over = int((met - chunk.observed_ns) / SECOND / chunk.dt) if chunk.stamp_ns else 0
+            left = np.ptp(chunk.position[min(over, len(chunk.position) - 1) :], axis=0) <= _HELD_RAD
+            first = self._cycle(answer.arrived_ns)
+            holds[first + round(_SLOWED_S / self.period) :, ~left] = False
+            holds[first:, left] = True
+        return holds
 
     def forward(self) -> None:
         """A forward stream does not go back, but for what its own spline does and what its beginnings are off by."""
@@ -200,23 +217,25 @@ class _Judge:
                 self._fail("unfit", None, self._cycle(sent.arrived_ns), np.nan, np.nan, f"controller: {sent.refusal}")
                 break
         excused = [self._excused_until(it) for it in scene.disturbances]
-        newest, calm, taken, lost = 0, [], [], False
-        first = None
+        newest, calm, taken = 0, [], []
+        first = held = waiting = None
         for answer in run.answers:
             chunk, at = answer.chunk, answer.arrived_ns / SECOND
             is_older = bool(chunk.stamp_ns) and chunk.observed_ns <= newest
             newest = max(newest, chunk.observed_ns)
             over = bool(chunk.stamp_ns) and chunk.end_ns <= answer.arrived_ns + (scene.lead_time + 0.006) * SECOND
             disturbed = any(begin <= at <= end for begin, end in excused)
-            overtook = not taken and chunk.observed_ns > scene.sending.begin * SECOND + 1
+            feasible = self._feasible(chunk)
+            if scene.form.space == JERK:
+                waits = answer.answer is None
+                held = held if waits else waiting or held
+                led = self._led(chunk, held)
+                feasible &= self._keeps(led)
+                waiting = (chunk.observed_ns, led) if waits else None
+                held = (chunk.observed_ns, led) if isinstance(answer.answer, Message) else held
             if isinstance(answer.answer, Message):
                 taken.append(at)
-            lost |= answer.answer is None and not scene.state_rate
-            feasible = self._feasible(chunk)
-            lost |= isinstance(answer.answer, Refusal) and not feasible
             if is_older or over or disturbed or not feasible:
-                continue
-            if scene.form.space == JERK and (lost or overtook):  # it continues one that was not executed
                 continue
             calm.append(at)
             if isinstance(answer.answer, Refusal) and first is None:
@@ -236,13 +255,37 @@ class _Judge:
         ends = [it.end, *(at for at in self.run.policy.anchors if at < it.end + 3.0)]
         return it.begin, max(ends) + 1.0 + self.scene.sending.inference[1]
 
-    def _feasible(self, chunk: object) -> bool:
+    def _feasible(self, chunk: Chunk) -> bool:
         """Whether the spline through the rows of a chunk keeps the limits that the node was given."""
         ours = self.scene.bounds
         parts = zip(chunk.peaks, ours, strict=True) if self.scene.complete else [(chunk.peaks.velocity, ours.velocity)]
         scene, positions = self.scene, chunk.position
         inside = (positions >= scene.position_min).all() and (positions <= scene.position_max).all()
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
+
+    def _led(self, chunk: Chunk, before: tuple[int, np.ndarray] | None) -> np.ndarray:
+        """States `[3, N, D]` to which held jerks lead, `_PARTS` in a step, from those of the chunk executed before."""
+        h = chunk.dt / _PARTS
+        state = np.array([self.scene.start, *np.zeros((2, self.scene.dof))])
+        if before is not None:
+            into = round((chunk.observed_ns - before[0]) / SECOND / h)
+            over = into >= before[1].shape[1]  # then it was stopped
+            state = before[1][:, -1] * [[1.0], [0.0], [0.0]] if over else before[1][:, into]
+        j = np.repeat(chunk.data.astype(float), _PARTS, axis=0)
+        a = np.vstack([state[2:], state[2] + h * j.cumsum(axis=0)])
+        v = np.vstack([state[1:2], state[1] + (h * a[:-1] + h**2 / 2 * j).cumsum(axis=0)])
+        p = np.vstack([state[:1], state[0] + (h * v[:-1] + h**2 / 2 * a[:-1] + h**3 / 6 * j).cumsum(axis=0)])
+        return np.stack([p, v, a])
+
+    def _keeps(self, led: np.ndarray) -> bool:
+        """Whether states, and a stop after them, keep limits for sure."""
+        (p, v, a), bounds, scene = led, self.bounds, self.scene
+        over = np.abs(v[-1]) + a[-1] ** 2 / (2 * bounds.jerk)
+        way = 1.5 * over * (over / bounds.acceleration + 2 * bounds.acceleration / bounds.jerk)
+        kept = np.maximum(np.abs(v).max(axis=0), over) <= bounds.velocity
+        kept &= np.abs(a).max(axis=0) <= bounds.acceleration
+        kept &= np.minimum(p.min(axis=0), p[-1] - way) >= scene.position_min
+        return bool((kept & (np.maximum(p.max(axis=0), p[-1] + way) <= scene.position_max)).all())
 
     def _meant(self) -> Bounds:
         peaks = [answer.chunk.peaks for answer in self.run.answers]
@@ -286,7 +329,7 @@ def bounds_of(run: Run) -> Bounds:
         acceleration = velocity / _ASSUMED_STOP_S
         assumed = Bounds(velocity, acceleration, acceleration / _ASSUMED_RAMP_S)
     for answer in run.answers:
-        if isinstance(answer.answer, Message):
+        if not isinstance(answer.answer, Refusal):  # without an answer, it is executed later
             assumed = assumed.at_least(answer.chunk.peaks.times(1.0, _MORE, _MORE_JERK))
     return Bounds(velocity, assumed.acceleration, assumed.jerk)
 

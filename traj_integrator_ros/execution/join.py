@@ -112,14 +112,18 @@ class Bounds:
 
     def demand_of(self, motion: Motion) -> float:
         """The largest velocity, acceleration or jerk of a motion, relative to these; 1 where it is surely no more."""
+        return float(self.demands_of(motion).max())
+
+    def demands_of(self, motion: Motion) -> np.ndarray:
+        """The same of each joint, `[D]`."""
         if surely_keeps(motion, *self.sides):
-            return 1.0
+            return np.ones(motion.dof)
         least, most = extremes(motion)
         largest = np.maximum(most[1:], -least[1:])
         demand = largest / np.stack([self.velocity, self.acceleration, self.jerk])
         if self.deceleration is not None:
             demand[1] = self.steers(motion)
-        return float(demand.max())
+        return demand.max(axis=0)
 
     def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
         """Bounds that a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded.

@@ -12,7 +12,7 @@ from .motion import Motion, raised, taylor_shift
 
 DEGREE = 5
 """Highest degree of a piece: what a controller reproduces from the states at its ends."""
-SHORTEST_GAP = 1e-6
+SHORTEST_GAP = 3e-7
 """s; knots closer together become one. With longer gaps, a piece of the union would bridge a jump of the jerk."""
 
 

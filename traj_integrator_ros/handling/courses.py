@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..execution.extremes import extremes
-from ..execution.fade import settle
+from ..execution.fade import settle, taken_up
 from ..execution.holds import acceleration_hold, jerk_hold
 from ..execution.join import RETREAT, RETREAT_RAD, retreat
-from ..execution.motion import Motion, State, resting
+from ..execution.motion import Motion, State, raised, resting
 from ..execution.rows import Hold, motion_of_positions
 from ..execution.spline import cubic_spline, rests_at_end
 from .plan import Plan
@@ -27,6 +28,10 @@ _ROWS_PER_KNOT = (2, 4, 8, 16)
 _FEWEST_NOISY = 10
 """Rows; with fewer, noise cannot be told from a plan."""
 _ALTERNATES = -0.4
+_MOST_OF = 3.0
+"""Times their median: fourth differences count as no larger, for a plan with corners has a few that alternate, too."""
+_LEAST_NOISE_RAD = 5e-5
+"""Median of fourth differences, 6 times the noise of rows, up to which it does not matter."""
 _LONGER_FADES = (6, 12, 24)
 """Steps in which the last acceleration of a plan fades where fewer would exceed the jerk limit."""
 _MOMENT_S = 1e-3
@@ -166,9 +171,11 @@ def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, re
         return settle(spline, reading.fade_time)
     tolerance = reading.rest_tolerance
     motion = motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
-    if not motion.ends_at_rest or anchor.acceleration is not None:
-        return motion
     rows = np.vstack([anchor.position, rows])
+    if not motion.ends_at_rest:
+        return _ended_forward(motion, steps, rows, anchor, reading.fade_time)
+    if anchor.acceleration is not None:
+        return motion
     return _gently_ended(motion, steps, rows, anchor.velocity, _still(rows), reading)
 
 
@@ -247,7 +254,7 @@ def _through_all(steps: np.ndarray, rows: np.ndarray, rests: bool, still: bool, 
     """The spline through rows `[N + 1, dof]`, at rest at its end if it rests there."""
     spline = _begun_forward(steps, rows, rests)
     if not rests:
-        return spline
+        return _ended_forward(spline, steps, rows, spline.begin._replace(acceleration=None), reading.fade_time)
     settled = settle(spline, reading.fade_time)
     return _gently_ended(settled, steps, rows, spline.begin.velocity, still, reading)
 
@@ -260,6 +267,18 @@ def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool) -> Motion:
     return cubic_spline(steps, rows, np.where(against, 0.0, velocity), ends_at_rest=rests) if against.any() else spline
 
 
+def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float) -> Motion:
+    """A motion through rows `[N + 1, dof]`; joints that would end against the way from the row before end at rest."""
+    against = motion.end.velocity * (rows[-1] - rows[-2]) < 0
+    if not against.any():
+        return motion
+    other = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
+    if begin.acceleration is not None:
+        other = taken_up(other, begin.acceleration, fade_time)
+    coefficients = np.where(against, raised(other.coefficients, motion.degree), motion.coefficients)
+    return replace(motion, coefficients=coefficients)
+
+
 def _noisy(rows: np.ndarray) -> np.ndarray:
     """Joints whose rows are noisy, bool `[dof]`: fourth differences of noise change their sign from one to the next.
 
@@ -268,7 +287,11 @@ def _noisy(rows: np.ndarray) -> np.ndarray:
     if len(rows) < _FEWEST_NOISY:
         return np.zeros(rows.shape[1], bool)
     fourth = np.diff(rows, n=4, axis=0)
-    return (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
+    typical = np.median(np.abs(fourth), axis=0)
+    most = _MOST_OF * typical
+    fourth = np.clip(fourth, -most, most)
+    alternates = (fourth[1:] * fourth[:-1]).sum(axis=0) < _ALTERNATES * (fourth * fourth).sum(axis=0)
+    return alternates & (typical > _LEAST_NOISE_RAD)
 
 
 def _fitted(

@@ -55,7 +55,6 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
         if kept:
             return near or kept[-1]
-    bounds = _not_faster(bounds, end)
     try:
         tracks = stop_tracks(end, bounds.stopping, bounds.jerk)
         durations = np.array([track.knots[-1] for track in tracks])
@@ -69,7 +68,16 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
-    stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
+    whole = _stopped(motion, tracks, bounds)
+    harder = _not_faster(bounds, end)
+    if harder is bounds or _keeps(whole, bounds).all():
+        return whole
+    return _stopped(motion, stop_tracks(end, harder.stopping, harder.jerk), harder)
+
+
+def _stopped(motion: Motion, tracks: Sequence[Track], bounds: Bounds) -> Motion:
+    """The motion and the stop of each joint; joints leave their plans earlier to stop within limits, and not back."""
+    end, stop = motion.end, united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
     whole, beyond = motion.then(stop), ~_keeps(stop, bounds)
     turning = np.where(beyond, 0.0, _turning(motion, stop, bounds))
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)

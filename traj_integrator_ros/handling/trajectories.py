@@ -436,12 +436,13 @@ class TrajectoryMaker:
                 forced.append(course)
                 break
             left = _left_of(course, join_ns)
-            demand = bounds.demand_of(left.valid)
-            if demand <= 1 + self._parameters.limits_tolerance:
+            demands = bounds.demands_of(left.valid)
+            if demands.max() <= 1 + self._parameters.limits_tolerance:
                 yield left
             else:
                 # In steps of 10 %, within which the more exact one comes first; rows are left only for half of it.
-                steps = round(np.log(demand * (_SMOOTHING if course.smoothed else 1.0)) / np.log(1.1))
+                excess = np.log(np.maximum(demands, 1.0)).sum() + np.log(_SMOOTHING) * bool(course.smoothed)
+                steps = round(excess / np.log(1.1))
                 wilder.append((steps, len(wilder), left))
         for _, _, left in sorted(wilder, key=lambda it: it[:2]):
             yield left
