@@ -218,7 +218,7 @@ class _Judge:
                 break
         excused = [self._excused_until(it) for it in scene.disturbances]
         newest, calm, taken = 0, [], []
-        first = held = waiting = None
+        first, held, unknown = None, None, False
         for answer in run.answers:
             chunk, at = answer.chunk, answer.arrived_ns / SECOND
             is_older = bool(chunk.stamp_ns) and chunk.observed_ns <= newest
@@ -227,12 +227,12 @@ class _Judge:
             disturbed = any(begin <= at <= end for begin, end in excused)
             feasible = self._feasible(chunk)
             if scene.form.space == JERK:
-                waits = answer.answer is None
-                held = held if waits else waiting or held
+                unknown |= answer.answer is None or (held is not None and chunk.observed_ns > held[0].end_ns)
                 led = self._led(chunk, held)
                 feasible &= self._keeps(led)
-                waiting = (chunk.observed_ns, led) if waits else None
-                held = (chunk.observed_ns, led) if isinstance(answer.answer, Message) else held
+                unknown |= not (feasible or is_older)
+                feasible &= not unknown  # where the next one begins
+                held = (chunk, led) if isinstance(answer.answer, Message) else held
             if isinstance(answer.answer, Message):
                 taken.append(at)
             if is_older or over or disturbed or not feasible:
@@ -263,14 +263,13 @@ class _Judge:
         inside = (positions >= scene.position_min).all() and (positions <= scene.position_max).all()
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 
-    def _led(self, chunk: Chunk, before: tuple[int, np.ndarray] | None) -> np.ndarray:
+    def _led(self, chunk: Chunk, before: tuple[Chunk, np.ndarray] | None) -> np.ndarray:
         """States `[3, N, D]` to which held jerks lead, `_PARTS` in a step, from those of the chunk executed before."""
         h = chunk.dt / _PARTS
         state = np.array([self.scene.start, *np.zeros((2, self.scene.dof))])
         if before is not None:
-            into = round((chunk.observed_ns - before[0]) / SECOND / h)
-            over = into >= before[1].shape[1]  # then it was stopped
-            state = before[1][:, -1] * [[1.0], [0.0], [0.0]] if over else before[1][:, into]
+            into = round((chunk.observed_ns - before[0].observed_ns) / SECOND / h)
+            state = before[1][:, min(into, before[1].shape[1] - 1)]
         j = np.repeat(chunk.data.astype(float), _PARTS, axis=0)
         a = np.vstack([state[2:], state[2] + h * j.cumsum(axis=0)])
         v = np.vstack([state[1:2], state[1] + (h * a[:-1] + h**2 / 2 * j).cumsum(axis=0)])
