@@ -8,7 +8,7 @@ import pytest
 from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Hold
-from traj_integrator_ros.handling.courses import Reading, courses_of
+from traj_integrator_ros.handling.courses import Reading, Smoothed, courses_of
 from traj_integrator_ros.handling.plan import Plan
 
 DT, ORIGIN_NS = 0.02, 10**12
@@ -64,3 +64,22 @@ def test_noise_is_taken_out_step_by_step_and_no_row_moves_by_more_than_2_mrad():
 def test_a_single_position_is_a_goal_at_rest():
     course = read(np.array([0.1]), at_s=0.0)[0]
     assert course.motion.ends_at_rest and course.motion.end.position == pytest.approx(0.1)
+
+
+def test_corners_of_a_plan_are_no_noise():
+    """A plan of constant velocities with a corner alternates in a few fourth differences, noise in all of them."""
+    corner = np.concatenate([np.linspace(0.0, 0.15, 18), 0.15 + 0.002 * np.arange(1, 26)])
+    noisy = corner + np.random.default_rng(0).normal(scale=1e-3, size=len(corner))
+    assert Smoothed.NOISE not in {course.smoothed for course in read(corner)}
+    assert Smoothed.NOISE in {course.smoothed for course in read(noisy)}
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize("start", [None, State(np.zeros(1), np.array([0.55]), np.zeros(1))])
+def test_a_plan_that_goes_forward_to_its_end_does_not_turn_in_its_last_piece(side, start):
+    rows = side * np.array([0.055, 0.098, 0.123, 0.1319, 0.1331])
+    start = start and State(*(side * part for part in start))
+    for course in read(rows, steps=np.full(len(rows), 0.1), start=start):
+        last = course.motion.duration - np.linspace(0.1, 1e-6, 100)
+        moved = side * course.motion.states_at(last)[0, :, 0]
+        assert (np.diff(moved) > -1e-6).all() and not course.motion.ends_at_rest

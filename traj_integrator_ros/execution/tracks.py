@@ -13,7 +13,9 @@ from .motion import Motion, raised, taylor_shift
 DEGREE = 5
 """Highest degree of a piece: what a controller reproduces from the states at its ends."""
 SHORTEST_GAP = 3e-7
-"""s; knots closer together become one. With longer gaps, a piece of the union would bridge a jump of the jerk."""
+"""s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; and a shorter
+piece is lost in the rounding of positions.
+"""
 
 
 class Track(NamedTuple):
@@ -88,7 +90,7 @@ def place(motion: Motion, columns: np.ndarray, places: np.ndarray, knots: np.nda
 
 
 def spaced(knots: np.ndarray) -> np.ndarray:
-    """Knots without those that are less than a microsecond after another one; the first and the last are kept."""
+    """Knots without those that are less than `SHORTEST_GAP` after another one; the first and the last are kept."""
     gaps = np.diff(knots)
     if len(gaps) < 2 or gaps.min() >= SHORTEST_GAP:
         return knots
@@ -100,7 +102,7 @@ def spaced(knots: np.ndarray) -> np.ndarray:
 
 
 def without_slivers(motion: Motion) -> Motion:
-    """The motion without pieces that are shorter than a microsecond: those after them begin earlier instead."""
+    """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
     knots = spaced(motion.knots)
     if len(knots) == len(motion.knots):
         return motion
