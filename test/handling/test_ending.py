@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,15 @@ def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocit
     assert abs(forward[-1] - side * plan.end.position[0]) < 2e-3, "as late as it can"
     assert np.abs(extremes(motion)[:, 3]).max() <= 100.0 * (1 + 1e-6)
     assert np.isclose(motion.state_at(0.4).velocity[1], 0.2)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_joint_that_speeds_up_leaves_its_plan_rather_than_brake_harder(side):
+    """It could not take its last acceleration back before it exceeds its velocity, but for a larger jerk."""
+    start = State(np.zeros(1), np.array([1.4 * side]), np.array([5.0 * side]))
+    plan = motion_of_actions(Hold.JERK, np.full(10, 0.01), np.zeros((10, 1)), start)
+    bounds = replace(limits(1), most=np.array([[2.0], [np.inf], [np.inf]]))  # the velocity is given, the rest assumed
+    motion = stopped_at_end(plan, bounds, 0.0)
+    largest = np.abs(extremes(motion)).max(axis=0)[:, 0]
+    assert largest[1] <= 2.0 * (1 + 1e-6) and largest[3] <= 100.0 * (1 + 1e-6)
+    assert motion.state_at(0.09).velocity[0] == pytest.approx(1.85 * side), "as late as it can"
