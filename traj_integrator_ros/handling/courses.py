@@ -173,7 +173,7 @@ def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, re
     motion = motion_of_positions(steps, rows, anchor, rest_tolerance=tolerance, fade_time=reading.fade_time)
     rows = np.vstack([anchor.position, rows])
     if not motion.ends_at_rest:
-        return _ended_forward(motion, steps, rows, anchor, reading.fade_time)
+        return _ended_forward(motion, steps, rows, anchor, reading)
     if anchor.acceleration is not None:
         return motion
     return _gently_ended(motion, steps, rows, anchor.velocity, _still(rows), reading)
@@ -254,7 +254,7 @@ def _through_all(steps: np.ndarray, rows: np.ndarray, rests: bool, still: bool, 
     """The spline through rows `[N + 1, dof]`, at rest at its end if it rests there."""
     spline = _begun_forward(steps, rows, rests)
     if not rests:
-        return _ended_forward(spline, steps, rows, spline.begin._replace(acceleration=None), reading.fade_time)
+        return _ended_forward(spline, steps, rows, spline.begin._replace(acceleration=None), reading)
     settled = settle(spline, reading.fade_time)
     return _gently_ended(settled, steps, rows, spline.begin.velocity, still, reading)
 
@@ -267,15 +267,19 @@ def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool) -> Motion:
     return cubic_spline(steps, rows, np.where(against, 0.0, velocity), ends_at_rest=rests) if against.any() else spline
 
 
-def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: State, fade_time: float) -> Motion:
-    """A motion through rows `[N + 1, dof]`; joints that would end against the way from the row before end at rest."""
+def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: State, reading: Reading) -> Motion:
+    """A motion through rows `[N + 1, dof]`; joints that would end against the way from the row before end at rest.
+
+    But not where that asks for too much jerk: where a plan turns.
+    """
     against = motion.end.velocity * (rows[-1] - rows[-2]) < 0
     if not against.any():
         return motion
-    other = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
+    resting = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
     if begin.acceleration is not None:
-        other = taken_up(other, begin.acceleration, fade_time)
-    coefficients = np.where(against, raised(other.coefficients, motion.degree), motion.coefficients)
+        resting = taken_up(resting, begin.acceleration, reading.fade_time)
+    against &= _jerk_of(resting) <= np.maximum(reading.jerk, _jerk_of(motion))
+    coefficients = np.where(against, raised(resting.coefficients, motion.degree), motion.coefficients)
     return replace(motion, coefficients=coefficients)
 
 
