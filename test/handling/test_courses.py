@@ -8,6 +8,7 @@ import pytest
 from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import Hold
+from traj_integrator_ros.execution.spline import cubic_spline
 from traj_integrator_ros.handling.courses import Reading, Smoothed, courses_of
 from traj_integrator_ros.handling.plan import Plan
 
@@ -83,3 +84,12 @@ def test_a_plan_that_goes_forward_to_its_end_does_not_turn_in_its_last_piece(sid
         last = course.motion.duration - np.linspace(0.1, 1e-6, 100)
         moved = side * course.motion.states_at(last)[0, :, 0]
         assert (np.diff(moved) > -1e-6).all() and not course.motion.ends_at_rest
+
+
+def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_more_jerk():
+    fast = np.array([0.0, -0.03, -2.2, -4.8, -7.5, -10.1])
+    for rows, rests in ((1e-5 * fast, True), (fast, False)):
+        course = read(rows, at_s=0.05)[0]
+        free = cubic_spline(np.full(len(rows) - 1, DT), rows[:, None])
+        assert free.begin.velocity[0] > 0, "against the way"
+        assert course.motion.begin.velocity[0] == pytest.approx(0.0 if rests else free.begin.velocity[0], abs=1e-12)

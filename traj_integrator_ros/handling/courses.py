@@ -252,19 +252,24 @@ def _still(rows: np.ndarray) -> bool:
 
 def _through_all(steps: np.ndarray, rows: np.ndarray, rests: bool, still: bool, reading: Reading) -> Motion:
     """The spline through rows `[N + 1, dof]`, at rest at its end if it rests there."""
-    spline = _begun_forward(steps, rows, rests)
+    spline = _begun_forward(steps, rows, rests, reading)
     if not rests:
         return _ended_forward(spline, steps, rows, spline.begin._replace(acceleration=None), reading)
     settled = settle(spline, reading.fade_time)
     return _gently_ended(settled, steps, rows, spline.begin.velocity, still, reading)
 
 
-def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool) -> Motion:
-    """The spline through rows; where it would begin against the way to the second one, it begins at rest."""
+def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Motion:
+    """The spline through rows; joints that would begin against the way to the second one begin at rest.
+
+    But not where that asks for too much jerk.
+    """
     spline = cubic_spline(steps, rows, ends_at_rest=rests)
-    velocity = spline.begin.velocity
-    against = velocity * (rows[1] - rows[0]) < 0
-    return cubic_spline(steps, rows, np.where(against, 0.0, velocity), ends_at_rest=rests) if against.any() else spline
+    against = spline.begin.velocity * (rows[1] - rows[0]) < 0
+    if not against.any():
+        return spline
+    resting = cubic_spline(steps, rows, np.where(against, 0.0, spline.begin.velocity), ends_at_rest=rests)
+    return _exchanged(spline, resting, against, reading)
 
 
 def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: State, reading: Reading) -> Motion:
@@ -278,8 +283,13 @@ def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: S
     resting = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
     if begin.acceleration is not None:
         resting = taken_up(resting, begin.acceleration, reading.fade_time)
-    against &= _jerk_of(resting) <= np.maximum(reading.jerk, _jerk_of(motion))
-    coefficients = np.where(against, raised(resting.coefficients, motion.degree), motion.coefficients)
+    return _exchanged(motion, resting, against, reading)
+
+
+def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Reading) -> Motion:
+    """A motion with some joints of another one, where they do not ask for too much jerk."""
+    joints = joints & (_jerk_of(other) <= np.maximum(reading.jerk, _jerk_of(motion)))
+    coefficients = np.where(joints, raised(other.coefficients, motion.degree), motion.coefficients)
     return replace(motion, coefficients=coefficients)
 
 
