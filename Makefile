@@ -33,7 +33,7 @@ in_environment = . $(venv)/environment.sh &&
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench soak test stranger coverage matrix gpu offline lint clean distclean
+.PHONY: help setup demo bench soak test stranger coverage matrix gpu wheel offline lint clean distclean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,9 @@ matrix: ## part of the tests with every ROS 2, Python and torch available, into 
 gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, no set-up (ARGS="--parts sweep")
 	@$(PYTHON) -m benchmarks.gpu $(ARGS)
 
+wheel: ## one wheel for every Python and torch, into dist/ (ARGS=aarch64 for arm64; takes some minutes)
+	@$(PYTHON) scripts/build_wheel.py $(ARGS)
+
 offline: setup ## compiles the GPU kernels for all architectures without a GPU, with the oldest and the newest Triton
 	@$(in_environment) python -m benchmarks.offline
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target build/oldest-triton triton==3.2.0
@@ -84,4 +87,4 @@ clean: ## removes what demo, test and builds leave behind
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv
-	rm -rf .venv .venv-* *.egg-info kernels/native/_C.*.so
+	rm -rf .venv .venv-* *.egg-info kernels/*/_*.so traj_integrator_ros/execution/_*.so

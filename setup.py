@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
 
@@ -22,8 +22,12 @@ EXECUTABLES = {
     **{tool: f"{PACKAGE}.tools.{tool}" for tool in TOOLS},
 }
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
-PLAIN = ("execution", "kernels.retime")
-"""Sub-packages with C++ in `src/` that needs nothing but Python."""
+NATIVE_PARTS = (
+    ("kernels.native._loops", "kernels/native"),
+    ("kernels.retime._native", "kernels/retime", "parallel.cpp"),
+    ("execution._native", "execution"),
+)
+"""Modules in C++, the folder that has their `src/`, and what else they need of the kernels' one."""
 FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)
 """Whether executables go to lib/<package>, as with colcon, or to a bin that all packages of an environment share."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
@@ -33,7 +37,7 @@ DEVELOP_KNOWS_SCRIPT_DIR = any(option.startswith("script-dir") for option, *_ in
 def compiled_parts() -> dict[str, object]:
     """Arguments of setup() that build the C++ parts, where that is possible; else the package is pure Python.
 
-    Those are the kernels, which need torch, and `PLAIN`, which needs nothing.
+    They need neither torch nor one version of Python: what is built works with all of them.
     TRAJ_INTEGRATOR_NATIVE=0 leaves them out, TRAJ_INTEGRATOR_NATIVE=1 makes it an error if they cannot be built.
     """
     wish = os.environ.get("TRAJ_INTEGRATOR_NATIVE", "")
@@ -45,24 +49,12 @@ def compiled_parts() -> dict[str, object]:
             raise SystemExit(message)
         print(message, file=sys.stderr, flush=True)
         return {}
-    extensions = [plain(name) for name in PLAIN]
-    try:
-        from torch.utils.cpp_extension import BuildExtension as BuildBase
-        from torch.utils.cpp_extension import CppExtension
-    except Exception as error:  # torch is missing or broken, so there is nothing to build against
-        if wish == "1":
-            raise
-        print(f"{PACKAGE}: no C++ kernels, since torch cannot be imported here: {error}", file=sys.stderr)
-        BuildBase = build_ext
-    else:
-        extensions.append(native_kernels(CppExtension))
-    for extension in extensions:
-        extension.optional = wish != "1"
+    extensions = [extension(*part) for part in NATIVE_PARTS]
 
-    class BuildIfPossible(BuildBase):
+    class BuildIfPossible(build_ext):
         def finalize_options(self) -> None:
             super().finalize_options()
-            self.force = True  # another torch needs a new build, but setuptools checks only our sources
+            self.force = True  # another compiler needs a new build, but setuptools checks only our sources
 
         def run(self) -> None:
             try:
@@ -73,7 +65,28 @@ def compiled_parts() -> dict[str, object]:
                 print(f"{PACKAGE}: no C++ parts, since they did not compile: {error}", file=sys.stderr)
                 self.extensions = []
 
+        def build_extensions(self) -> None:
+            compiler = [*shlex.split(os.environ.get("CXX") or "c++"), *flags("CXXFLAGS")]
+            to_object, to_module = [*compiler, *flags("CPPFLAGS"), "-fPIC"], [*compiler, "-shared", *flags("LDFLAGS")]
+            self.compiler.set_executables(
+                compiler_so=to_object, compiler_so_cxx=to_object, linker_so=to_module, linker_so_cxx=to_module
+            )
+            one_by_one = self.compiler.compile
+
+            def compile_at_once(sources: list[str], **options: object) -> list[str]:
+                with ThreadPoolExecutor(os.cpu_count()) as threads:
+                    compiled = list(threads.map(lambda source: one_by_one([source], **options), sources))
+                return [file for files in compiled for file in files]
+
+            self.compiler.compile = compile_at_once
+            super().build_extensions()
+
     return {"ext_modules": extensions, "cmdclass": {"build_ext": BuildIfPossible}}
+
+
+def flags(variable: str) -> list[str]:
+    """What a variable of the environment adds to a command."""
+    return shlex.split(os.environ.get(variable, ""))
 
 
 def what_is_missing() -> str:
@@ -89,36 +102,23 @@ def what_is_missing() -> str:
 
 # No -march: the loops of the kernels are compiled for several instruction sets and chosen at run time. No contraction:
 # a trajectory is the same to the last bit on each of them.
-COMPILE_ARGS = ["-O3", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-g0"]
+COMPILE_ARGS = ["-O3", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-g0", "-DNDEBUG"]
+LIMITED_API = ("cp310", "0x030A0000")
 
 
-def native_kernels(make: Callable[..., Extension]) -> Extension:
-    """The C++ kernels, by the function of torch that knows its headers.
-
-    One unit beside the loops, for reading those headers takes most of the time. It leaves out the public C++ functions,
-    and the operators, which Python registers.
-    """
-    loops = sorted(path for end in ("avx512", "avx2", "baseline") for path in glob(f"{NATIVE}/src/*_{end}.cpp"))
-    return make(
-        f"{PACKAGE}.kernels.native._C",
-        [f"{NATIVE}/src/extension.cpp", *loops],
-        include_dirs=[str(HERE / NATIVE / folder) for folder in ("include", "src")],
-        depends=sorted(path for end in ("cpp", "h", "inc") for path in glob(f"{NATIVE}/**/*.{end}", recursive=True)),
-        extra_compile_args=[*COMPILE_ARGS, "-fopenmp"],
-        extra_link_args=["-fopenmp"],
-    )
-
-
-def plain(name: str) -> Extension:
-    """The C++ of a sub-package."""
-    folder = f"{PACKAGE}/{name.replace('.', '/')}/src"
+def extension(name: str, folder: str, *more: str) -> Extension:
+    """The C++ of a sub-package, in the limited API of the oldest Python: one module for all later ones."""
+    sources = [f"{PACKAGE}/{folder}/src/*.cpp", *(f"{NATIVE}/src/{file}" for file in more)]
     return Extension(
-        f"{PACKAGE}.{name}._native",
-        sorted(glob(f"{folder}/*.cpp")),
-        depends=sorted(path for pattern in ("*.h", "*.inc") for path in glob(f"{folder}/{pattern}")),
+        f"{PACKAGE}.{name}",
+        sorted(file for pattern in sources for file in glob(pattern)),
+        include_dirs=[f"{NATIVE}/include", f"{NATIVE}/src"],
+        depends=sorted(str(path) for end in ("h", "inc") for path in Path(PACKAGE).glob(f"**/src/**/*.{end}")),
+        define_macros=[("Py_LIMITED_API", LIMITED_API[1])],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=["-pthread"],
         language="c++",
+        py_limited_api=True,
     )
 
 
@@ -142,8 +142,8 @@ setup(
     package_data={
         PACKAGE: ["py.typed"],
         # The C++ sources; the headers are for C++ planners, too.
-        f"{PACKAGE}.kernels": ["native/CMakeLists.txt", "native/src/*", "native/src/*/*", "native/include/*/*"],
-        **{f"{PACKAGE}.{name}": ["src/*"] for name in PLAIN},
+        f"{PACKAGE}.kernels.native": ["CMakeLists.txt", "src/*", "src/*/*", "libtorch/*", "include/*/*"],
+        **{f"{PACKAGE}.{name}": ["src/*"] for name in ("execution", "kernels.retime")},
     },
     # The kernels and the engine need torch and numpy, the node ruckig, for joins and stops. rclpy and messages come
     # with ROS 2 (package.xml).
@@ -165,7 +165,10 @@ setup(
             f"{name if FOR_ROS2_RUN else console_script(name)} = {module}:main" for name, module in EXECUTABLES.items()
         ],
     },
-    options={"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {},
+    options={
+        "bdist_wheel": {"py_limited_api": LIMITED_API[0]},
+        **({"develop": {"script_dir": f"$base/lib/{PACKAGE}"}} if DEVELOP_KNOWS_SCRIPT_DIR else {}),
+    },
     zip_safe=False,  # the compiled extension and the C++ sources must be files
     **compiled_parts(),
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from native_build import NativeBuild, native_sources
 from set_up_environment import PACKAGE, ROOT, Environment
-from set_up_packages import system_version
 
 
 def project_inputs(environment: Environment) -> list[str | Path]:
@@ -20,7 +19,7 @@ def project_inputs(environment: Environment) -> list[str | Path]:
 def install_project(environment: Environment) -> None:
     """Installs this package so that changes of the sources take effect at once, and registers it in the ament index."""
     install = ("--no-build-isolation", "--no-deps", "-e", ROOT)
-    native = NativeBuild.of(torch_version(environment))
+    native = NativeBuild.of_checkout()
     if native.is_up_to_date:
         environment.pip_install(*install, TRAJ_INTEGRATOR_NATIVE="0")
     else:
@@ -42,12 +41,6 @@ def install_project(environment: Environment) -> None:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-
-
-def torch_version(environment: Environment) -> str:
-    """The torch against which the C++ kernels are built: that of .venv, otherwise the system's."""
-    own = sorted(path.name for path in environment.site_packages.glob("torch-*.dist-info"))
-    return own[0] if own else system_version("torch", environment)
 
 
 def launch_files() -> list[Path]:

@@ -63,8 +63,8 @@ def borrowed_memory(action: Tensor, start: Tensor, upstream: Sequence[Tensor]) -
     out, grad_action = np.empty((4, *given.shape), np.float32), np.empty_like(given)
 
     def run() -> tuple[Tensor, ...]:
-        assert native.step_into(number, given, position, None, None, None, dt, out)
-        assert native.vjp_into(number, *gradients, None, dt, False, grad_action, None, None, None)
+        assert native.step_into(number, given, (position,), None, None, None, dt, out)
+        assert native.vjp_into(number, gradients, None, None, dt, False, grad_action, (), None)
         return (*out, grad_action)
 
     return run

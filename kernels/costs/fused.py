@@ -9,9 +9,8 @@ from torch import Tensor
 
 from ..arguments import is_watched
 from ..backends import Backend, default_backend
-from ..call import map_number, native_kernels
+from ..call import fast_map, native_kernels
 from ..reference_backend import collect_rows
-from ..splines.form import SplineForm
 from .problem import CostProblem
 
 _ENDS = 4
@@ -83,12 +82,9 @@ def _run(problem: CostProblem, needs: Sequence[bool]) -> tuple[Tensor, list[Tens
     gradients = [action.new_empty(batch, dof, dtype=torch.float64) if need else None for need in needs]
     gradients[0] = torch.empty_like(action) if needs[0] else None
     starts = 1 + len(inputs.start)
-    operator = kernel.operator
-    scheme = () if operator.goals else tuple(part for part in kernel.scheme if isinstance(part, str))
-    number = native.spline_form(SplineForm(*kernel.scheme)) if operator.goals else map_number(operator, *scheme)
     terms = tuple(part if part is None else _real(part) for term in problem.terms for part in term)
     done = native.quadratic_cost_into(
-        number,
+        fast_map(kernel.operator, *kernel.scheme).kind,
         _four([rows if rows is None else rows.contiguous() for rows in inputs.start]),
         None if inputs.start_index is None else inputs.start_index.contiguous(),
         _four([rows if rows is None else rows.contiguous() for rows in inputs.goal]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..call import fast_step_with_buffers
+from ..call import fast_map
 from ..maps.acceleration import ACCELERATION, acceleration_step, integrator_name
 from ..maps.clique import CLIQUE, clique_step
 from ..maps.clique_central import CLIQUE_CENTRAL, clique_central_step
@@ -45,11 +45,11 @@ class _Map:
         named_scheme: dict[str, AccelerationIntegrator | str],
     ) -> Trajectory:
         scheme = cls._scheme(**named_scheme)
-        written = fast_step_with_buffers(
-            cls._operator, scheme, cls._takes_rate, u_act, *start, start_idx, traj_dt, *buffers, out_grad_position
-        )
-        if written is not None:
-            return written
+        fast = None if torch.compiler.is_compiling() else fast_map(cls._operator, *scheme)
+        if fast is not None:
+            written = fast.step_into(cls._takes_rate, u_act, start, start_idx, traj_dt, buffers, out_grad_position)
+            if written is not None:
+                return written
         if not isinstance(u_act, Tensor):
             raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
         action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backends import Backend
-from ..call import fast_spline, step
+from ..call import step
 from ..operator import StepOperator
-from ..splines.form import SplineForm
 from ..types import BsplineLayout, Trajectory
 from .goal import goal_or_rest
 
@@ -87,15 +86,8 @@ def bspline_step(
     goal = (goal_position, goal_velocity, goal_acceleration, goal_jerk)
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
-    if backend is None:
-        scheme = (degree, steps, layout)
-        fast = fast_spline(BSPLINE, control_points, start, goal, dt, start_index, goal_index, dt_per, scheme)
-        if fast is not None:
-            return fast
-    scheme = SplineForm(degree, steps, layout).scheme
-    return step(
-        BSPLINE, control_points, start, dt, start_index, dt_per, backend, *scheme, goal=goal, goal_index=goal_index
-    )
+    scheme, ends = (degree, steps, layout), {"goal": goal, "goal_index": goal_index}
+    return step(BSPLINE, control_points, start, dt, start_index, dt_per, backend, *scheme, **ends)
 
 
 _STATE = ("position", "velocity", "acceleration", "jerk")

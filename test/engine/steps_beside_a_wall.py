@@ -49,11 +49,11 @@ def main() -> None:
             dt = array(1, 1, dtype=np.float64)
             dt[...] = 0.1
             action, out = array(batch, horizon, dof), array(4, batch, rows, dof)
-            assert step_into(number, action, *start, None, dt, out)
+            assert step_into(number, action, tuple(start), None, None, None, dt, out)
             upstream = [array(batch, rows, dof) for _ in range(4)]
-            results = [array(batch, horizon, dof), *(array(batch, dof) for _ in range(3))]
-            assert vjp_into(number, *upstream, None, dt, False, *results)
-            assert vjp_into(number, upstream[0], None, None, upstream[3], None, dt, False, *results)
+            into = (None, None, dt, False, array(batch, horizon, dof), tuple(array(batch, dof) for _ in range(3)), None)
+            assert vjp_into(number, tuple(upstream), *into)
+            assert vjp_into(number, (upstream[0], None, None, upstream[3]), *into)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kernels import ControlMap, QuadraticCost, SplineForm
+from ..kernels import QuadraticCost
+from ..kernels.call import fast_map
 from .buffers import Buffers
 from .call import Call, gradient_to_goal, replaces_action, with_goal_in_actions
 from .types import Array, Evaluation, Wanted
@@ -44,7 +45,7 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         ends = buffers.view("output", "gradients of the ends", (2 * _KINDS, batch, dof), torch.float64).numpy()
         into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[_KINDS : _KINDS + goals])))
     given = _given(with_goal_in_actions(call, buffers) if replaces else call, cost)
-    number = _number(kernel)
+    number = fast_map(kernel.operator, *kernel.scheme).kind
     done = native.quadratic_cost_into(number, *given, results.cost, action, into)
     if not done and not native.quadratic_cost_into(number, *_contiguous(given), results.cost, action, into):
         shapes = [None if rows is None else list(rows.shape) for rows in call.inputs.values()]
@@ -73,15 +74,6 @@ def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
     terms = tuple(part for term in cost.outputs for part in term)
     ends = (_four(call.start.rows), call.start.index, _four(call.goal.rows), call.goal.index)
     return (*ends, call.actions, call.dt, terms)
-
-
-def _number(kernel: ControlMap) -> object:
-    """What the loops call a map."""
-    from ..kernels import native
-
-    if kernel.operator.goals:
-        return native.spline_form(SplineForm(*kernel.scheme))
-    return native.MAP_NUMBERS[kernel.name]
 
 
 class _Results(NamedTuple):

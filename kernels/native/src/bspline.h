@@ -1,4 +1,4 @@
-// B-splines between two states: what the loops need to know of one call, and the calls over tensors.
+// B-splines between two states: what the loops need to know of one call.
 #pragma once
 
 #include <cstdint>
@@ -68,26 +68,5 @@ struct SplineVjp {
 inline int64_t spline_scratch(const SplineShape& shape) {
   return 2 * shape.extended() * kSplineLanes + (shape.steps + 1) * (4 * shape.degree - 2);
 }
-
-#define TRAJ_INTEGRATOR_DECLARE_SPLINES(instruction_set)                                                        \
-  namespace instruction_set {                                                                                   \
-  void forward(const SplineForward<float>& problem, int64_t begin, int64_t end, double* scratch);               \
-  void forward(const SplineForward<double>& problem, int64_t begin, int64_t end, double* scratch);              \
-  void vjp(const SplineVjp<float>& problem, int64_t begin, int64_t end, double* scratch);                       \
-  void vjp(const SplineVjp<double>& problem, int64_t begin, int64_t end, double* scratch);                      \
-  }
-
-TRAJ_INTEGRATOR_DECLARE_SPLINES(baseline)
-TRAJ_INTEGRATOR_DECLARE_SPLINES(avx2)
-TRAJ_INTEGRATOR_DECLARE_SPLINES(avx512)
-
-#undef TRAJ_INTEGRATOR_DECLARE_SPLINES
-
-template <class Problem>
-using SplineLoop = void (*)(const Problem& problem, int64_t begin, int64_t end, double* scratch);
-
-// The loops for the CPU this runs on: Problem is SplineForward or SplineVjp.
-template <class Problem>
-SplineLoop<Problem> spline_loop();
 
 }  // namespace traj_integrator

@@ -1,145 +1,85 @@
 #include "cost_call.h"
 
-#include <torch/csrc/Exceptions.h>
-
-#include <array>
-
-#include "borrowed_array.h"
-#include "bspline_launch.h"
-#include "interpreter_lock.h"
 #include "quadratic_cost.h"
 
 namespace traj_integrator {
 namespace {
 
-constexpr size_t kTermFields = 6;
+RealArray real_array(const Array& array) { return {array.data, array.type == 'd'}; }
 
-template <size_t N>
-bool take_all(PyObject* tuple, std::array<BorrowedArray, N>& arrays, size_t first, bool writable = false) {
-  if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) < static_cast<Py_ssize_t>(first + N)) return false;
-  for (size_t k = 0; k < N; ++k) {
-    if (!arrays[k].take(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(first + k)), writable)) return false;
-  }
-  return true;
+EndRows end_rows(const char* name, const EndArrays& end, const CostProblem& problem) {
+  EndRows result;
+  result.picked = picked_rows(name, end, 0, problem.batch, problem.dof);
+  for (int k = 0; k < kStartRows; ++k) result.rows[k] = real_array(end.rows[k]);
+  return result;
 }
 
-RealArray real_array(const BorrowedArray& array) {
-  if (!array.present()) return {};
-  return {array.data<void>(), array.type() == 'd'};
-}
-
-// The rows of start or goal; `any` tells whether any are given.
-bool take_end(const std::array<BorrowedArray, kStartRows>& given, const BorrowedArray& index, int64_t batch, int64_t dof,
-              EndRows& end, bool& any) {
-  any = false;
-  for (size_t k = 0; k < given.size(); ++k) {
-    if (!given[k].present()) continue;
-    if (given[k].dims() != 2 || !is_real(given[k].type()) || given[k].size(1) != dof) return false;
-    if (any && given[k].size(0) != end.count) return false;
-    end.count = given[k].size(0);
-    end.rows[k] = real_array(given[k]);
-    any = true;
-  }
-  return (index.present() && !any) || take_index(index, batch, end.count, end.index);
+void expect_term(bool fits, const Array& given) {
+  expect(fits && given.is_real(), Wrong::kValue, "terms: expected real numbers that fit trajectories, got shape ", given);
 }
 
 // [D], [H, D] or [B, H, D].
-bool take_rows(const BorrowedArray& given, const CostProblem& problem, CostArray& taken) {
-  if (!given.present()) return true;
-  if (!is_real(given.type())) return false;
-  const int dims = given.dims();
-  if (dims < 1 || dims > 3 || given.size(dims - 1) != problem.dof) return false;
-  if (dims > 1 && given.size(dims - 2) != problem.horizon) return false;
-  if (dims > 2 && given.size(0) != problem.batch) return false;
-  taken = {real_array(given), dims > 2 ? problem.horizon * problem.dof : 0, dims > 1 ? problem.dof : 0};
-  return true;
+CostArray rows_of(const Array& given, const CostProblem& problem) {
+  if (!given.given()) return {};
+  const int dims = given.dims;
+  const int64_t* const last = given.shape + dims;
+  expect_term(dims >= 1 && dims <= 3 && last[-1] == problem.dof && (dims < 2 || last[-2] == problem.horizon) &&
+                  (dims < 3 || last[-3] == problem.batch),
+              given);
+  return {real_array(given), dims > 2 ? problem.horizon * problem.dof : 0, dims > 1 ? problem.dof : 0};
 }
 
 // [D], or [B, D] if it may differ by trajectory.
-bool take_row(const BorrowedArray& given, const CostProblem& problem, bool may_differ, CostArray& taken) {
-  if (!given.present()) return true;
-  const int dims = given.dims();
-  if (!is_real(given.type()) || dims < 1 || dims > (may_differ ? 2 : 1) || given.size(dims - 1) != problem.dof) {
-    return false;
-  }
-  if (dims == 2 && given.size(0) != problem.batch) return false;
-  taken = {real_array(given), dims == 2 ? problem.dof : 0, 0};
-  return true;
+CostArray row_of(const Array& given, const CostProblem& problem, bool may_differ) {
+  if (!given.given()) return {};
+  const bool differs = may_differ && given.has_shape({problem.batch, problem.dof});
+  expect_term(differs || given.has_shape({problem.dof}), given);
+  return {real_array(given), differs ? problem.dof : 0, 0};
 }
 
-bool take_term(const std::array<BorrowedArray, kTermFields>& given, const CostProblem& problem, GivenTerm& term) {
-  const bool limits = given[3].present();
-  if (limits != given[4].present() || limits != given[5].present()) return false;
-  return take_rows(given[0], problem, term.weight) && take_rows(given[1], problem, term.target) &&
-         take_row(given[2], problem, true, term.terminal_weight) &&
-         take_row(given[3], problem, false, term.limit_weight) && take_row(given[4], problem, false, term.lower) &&
-         take_row(given[5], problem, false, term.upper);
+GivenTerm term_of(const Array (&given)[CostCall::kTermFields], const CostProblem& problem) {
+  const bool limits = given[3].given();
+  expect(limits == given[4].given() && limits == given[5].given(), Wrong::kValue, "terms: expected both limits and a weight");
+  return {rows_of(given[0], problem),       rows_of(given[1], problem),        row_of(given[2], problem, true),
+          row_of(given[3], problem, false), row_of(given[4], problem, false), row_of(given[5], problem, false)};
 }
 
 }  // namespace
 
-PyObject* quadratic_cost_into(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  HANDLE_TH_ERRORS
-  if (count != 11) Py_RETURN_FALSE;
-  BorrowedArray action, start_index, goal_index, dt, cost, grad_action;
-  std::array<BorrowedArray, kStartRows> start, goal;
-  std::array<std::array<BorrowedArray, kTermFields>, kOutputs> terms;
-  std::array<BorrowedArray, kEnds> grad_ends;
-  if (!take_all(args[1], start, 0) || !start_index.take(args[2]) || !take_all(args[3], goal, 0) ||
-      !goal_index.take(args[4]) || !action.take(args[5]) || !dt.take(args[6]) || !cost.take(args[8], true) ||
-      !grad_action.take(args[9], true) || !take_all(args[10], grad_ends, 0, true)) {
-    Py_RETURN_FALSE;
-  }
-  for (size_t k = 0; k < terms.size(); ++k) {
-    if (!take_all(args[7], terms[k], k * kTermFields)) Py_RETURN_FALSE;
-  }
-  if (!action.present() || action.dims() != 3 || !is_real(action.type()) || action.size(1) < 1) Py_RETURN_FALSE;
-
+void quadratic_cost(const CostCall& call, int threads) {
+  const Call& map = call.map;
+  expect_action(map.action);
   CostProblem problem{};
-  problem.is_spline = !PyLong_CheckExact(args[0]);
-  problem.batch = action.size(0);
-  problem.action_horizon = action.size(1);
-  problem.dof = action.size(2);
-  problem.action = real_array(action);
-  bool has_start = false, has_goal = false;
-  if (!take_end(start, start_index, problem.batch, problem.dof, problem.start, has_start) ||
-      !take_end(goal, goal_index, problem.batch, problem.dof, problem.goal, has_goal)) {
-    Py_RETURN_FALSE;
+  problem.is_spline = map.spline != nullptr;
+  problem.map = map.map;
+  problem.batch = map.action.shape[0];
+  problem.action_horizon = map.action.shape[1];
+  problem.dof = map.action.shape[2];
+  problem.horizon = map.rows(problem.action_horizon);
+  problem.action = real_array(map.action);
+  problem.start = end_rows("start", map.start, problem);
+  problem.goal = end_rows("goal", map.goal, problem);
+  for (const Array& rows : map.goal.rows) expect(map.has_goal || !rows.given(), Wrong::kValue, "goal: expected none");
+  if (problem.is_spline) problem.spline = map.spline->shape(problem.action_horizon, problem.dof, map.has_goal, nullptr, 0);
+  problem.dt = step_lengths(map, problem.batch, problem.action_horizon);
+  for (int k = 0; k < kOutputs; ++k) problem.terms[k] = term_of(call.terms[k], problem);
+  expect(call.cost.is_real() && call.cost.has_shape({problem.batch}), Wrong::kValue, "cost: expected [batch], got ", call.cost);
+  problem.is_double = call.cost.type == 'd';
+  problem.cost = call.cost.data;
+  if (call.grad_action.given()) {
+    expect(call.grad_action.type == call.cost.type &&
+               call.grad_action.has_shape({problem.batch, problem.action_horizon, problem.dof}),
+           Wrong::kValue, "gradient of the action: expected its shape and the cost's type, got ", call.grad_action);
+    problem.grad_action = call.grad_action.data;
   }
-  SplineForm form;
-  if (problem.is_spline) {
-    form = pybind11::handle(args[0]).cast<SplineForm>();
-    problem.spline = shape_of(form, problem.action_horizon, problem.dof, has_goal, nullptr, 0);
-    problem.horizon = problem.spline.rows();
-  } else {
-    if (has_goal) Py_RETURN_FALSE;
-    problem.map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
-    problem.horizon = output_horizon(problem.map, problem.action_horizon);
+  for (int k = 0; k < kEnds; ++k) {
+    const Array& gradient = call.grad_ends[k];
+    if (!gradient.given()) continue;
+    expect(gradient.type == 'd' && gradient.has_shape({problem.batch, problem.dof}) && (k < kStartRows || map.has_goal),
+           Wrong::kValue, "gradients of start and goal: expected float64 [batch, dof], got ", gradient);
+    problem.grad_end[k] = gradient.as<double>();
   }
-  if (!take_steps(dt, problem.batch, problem.action_horizon, problem.dt)) Py_RETURN_FALSE;
-  if (problem.dt.step_stride != 0 && (problem.is_spline || row_of(problem.map).one_dt)) Py_RETURN_FALSE;
-  for (size_t k = 0; k < terms.size(); ++k) {
-    if (!take_term(terms[k], problem, problem.terms[k])) Py_RETURN_FALSE;
-  }
-  if (!cost.present() || !is_real(cost.type()) || cost.dims() != 1 || cost.size(0) != problem.batch) Py_RETURN_FALSE;
-  problem.is_double = cost.type() == 'd';
-  problem.cost = cost.data<void>();
-  if (grad_action.present()) {
-    if (grad_action.type() != cost.type() ||
-        !grad_action.has_shape(problem.batch, problem.action_horizon, problem.dof)) {
-      Py_RETURN_FALSE;
-    }
-    problem.grad_action = grad_action.data<void>();
-  }
-  for (size_t k = 0; k < grad_ends.size(); ++k) {
-    if (!grad_ends[k].present()) continue;
-    if (grad_ends[k].type() != 'd' || !grad_ends[k].has_shape(problem.batch, problem.dof)) Py_RETURN_FALSE;
-    if (k >= kStartRows && !has_goal) Py_RETURN_FALSE;
-    problem.grad_end[k] = grad_ends[k].data<double>();
-  }
-  without_interpreter_lock(problem.batch * problem.horizon * problem.dof, [&] { quadratic_cost(problem); });
-  Py_RETURN_TRUE;
-  END_HANDLE_TH_ERRORS
+  quadratic_cost(problem, threads);
 }
 
 }  // namespace traj_integrator

@@ -1,11 +1,11 @@
 // Gradient of the step lengths: the chain rule of `kernels/vjps.py`, one trajectory at a time, all in double.
 #include "dt_gradient.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include "parallel.h"
 
 namespace traj_integrator {
 namespace {
@@ -37,7 +37,7 @@ struct Scratch {
 template <class Scalar>
 class Trajectory {
  public:
-  Trajectory(const DtGradientProblem<Scalar>& problem, int64_t b, Scratch<Scalar>& scratch)
+  Trajectory(const ForwardProblem<Scalar>& problem, int64_t b, Scratch<Scalar>& scratch)
       : dof_(problem.dof),
         horizon_(output_horizon(problem.map, problem.action_horizon)),
         action_(problem.action + b * problem.action_horizon * problem.dof),
@@ -45,7 +45,7 @@ class Trajectory {
         dt_stride_(problem.dt.step_stride),
         scratch_(scratch) {
     for (int k = 0; k < kOutputs; ++k) {
-      gradient_[k] = problem.gradient[k] == nullptr ? nullptr : problem.gradient[k] + b * horizon_ * dof_;
+      gradient_[k] = problem.output[k] == nullptr ? nullptr : problem.output[k] + b * horizon_ * dof_;
       const int64_t row = problem.start_stride[k] == 0 ? 0 : problem.start_index(b);
       start_[k] = problem.start[k] == nullptr ? nullptr : problem.start[k] + row * problem.start_stride[k];
     }
@@ -225,17 +225,17 @@ void by_step(ControlMap map, Trajectory<Scalar>& trajectory, double* result) {
 }  // namespace
 
 template <class Scalar>
-void dt_gradient(const DtGradientProblem<Scalar>& problem, double* result) {
+void dt_gradient(const ForwardProblem<Scalar>& problem, int64_t batch, double* result, int threads) {
   const bool central = problem.map == ControlMap::kCliqueCentral;
   const int64_t steps = central ? 1 : problem.action_horizon;
   const bool each_step = problem.dt.step_stride != 0 && !central;
   const int64_t columns = each_step ? steps : 1;
-  const bool each_trajectory = problem.dt.batch_stride != 0 || problem.batch == 1;
-  std::vector<double> rows(each_trajectory ? 0 : static_cast<size_t>(problem.batch * columns));
+  const bool each_trajectory = problem.dt.batch_stride != 0 || batch == 1;
+  std::vector<double> rows(each_trajectory ? 0 : static_cast<size_t>(batch * columns));
   double* const into = each_trajectory ? result : rows.data();
 
   const int64_t grain = std::max<int64_t>(1, kGradientGrainElements / std::max<int64_t>(1, problem.action_horizon * problem.dof));
-  at::parallel_for(0, problem.batch, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(0, batch, grain, threads, [&](int64_t begin, int64_t end) {
     Scratch<Scalar> scratch(output_horizon(problem.map, problem.action_horizon), problem.dof);
     std::vector<double> by_steps(static_cast<size_t>(steps));
     for (int64_t b = begin; b < end; ++b) {
@@ -252,12 +252,12 @@ void dt_gradient(const DtGradientProblem<Scalar>& problem, double* result) {
   });
   if (each_trajectory) return;
   std::fill(result, result + columns, 0.0);
-  for (int64_t b = 0; b < problem.batch; ++b) {
+  for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < columns; ++h) result[h] += rows[b * columns + h];
   }
 }
 
-template void dt_gradient(const DtGradientProblem<float>&, double*);
-template void dt_gradient(const DtGradientProblem<double>&, double*);
+template void dt_gradient(const ForwardProblem<float>&, int64_t, double*, int);
+template void dt_gradient(const ForwardProblem<double>&, int64_t, double*, int);
 
 }  // namespace traj_integrator

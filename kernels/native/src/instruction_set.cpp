@@ -1,26 +1,37 @@
 #include "instruction_set.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
 namespace traj_integrator {
 namespace {
 
-enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
-
 InstructionSet supported() {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (avx2 && avx512) return InstructionSet::kAvx512;
-  if (avx2) return InstructionSet::kAvx2;
-#endif
+#if defined(__x86_64__)
+  // Asked for here: of __builtin_cpu_supports some compilers' libraries lack what it reads.
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const auto bits = [](unsigned value, unsigned wanted) { return (value & wanted) == wanted; };
+  constexpr unsigned kOsxsave = 1u << 27, kFma = 1u << 12, kF16c = 1u << 29;
+  if (__get_cpuid_count(1, 0, &a, &b, &c, &d) == 0 || !bits(c, kOsxsave | kFma | kF16c)) return InstructionSet::kBaseline;
+  unsigned kept = 0, kept_high = 0;  // registers that the system saves
+  asm volatile("xgetbv" : "=a"(kept), "=d"(kept_high) : "c"(0));
+  constexpr unsigned kYmm = 0x06, kZmm = 0xe6;
+  constexpr unsigned kAvx2 = 1u << 5, kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || !bits(kept, kYmm) || !bits(b, kAvx2)) return InstructionSet::kBaseline;
+  return bits(kept, kZmm) && bits(b, kAvx512) ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
+#else
   return InstructionSet::kBaseline;
+#endif
 }
 
-InstructionSet chosen() {
+}  // namespace
+
+InstructionSet instruction_set() {
   static const InstructionSet best = [] {
     const InstructionSet most = supported();
     const char* wish = std::getenv("TRAJ_INTEGRATOR_INSTRUCTION_SET");
@@ -33,42 +44,9 @@ InstructionSet chosen() {
   return best;
 }
 
-}  // namespace
-
 const char* instruction_set_name() {
   constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
-  return kNames[static_cast<int>(chosen())];
+  return kNames[static_cast<int>(instruction_set())];
 }
-
-template <class Scalar>
-Loop<ForwardProblem<Scalar>> forward_loop() {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (chosen() == InstructionSet::kAvx512) return avx512::forward;
-  if (chosen() == InstructionSet::kAvx2) return avx2::forward;
-#endif
-  return baseline::forward;
-}
-
-template <class Scalar>
-Loop<VjpProblem<Scalar>> vjp_loop() {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (chosen() == InstructionSet::kAvx512) return avx512::vjp;
-  if (chosen() == InstructionSet::kAvx2) return avx2::vjp;
-#endif
-  return baseline::vjp;
-}
-
-CostLoop cost_loop() {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  if (chosen() == InstructionSet::kAvx512) return avx512::quadratic_cost;
-  if (chosen() == InstructionSet::kAvx2) return avx2::quadratic_cost;
-#endif
-  return baseline::quadratic_cost;
-}
-
-template Loop<ForwardProblem<float>> forward_loop<float>();
-template Loop<ForwardProblem<double>> forward_loop<double>();
-template Loop<VjpProblem<float>> vjp_loop<float>();
-template Loop<VjpProblem<double>> vjp_loop<double>();
 
 }  // namespace traj_integrator

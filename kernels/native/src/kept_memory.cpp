@@ -1,28 +1,22 @@
 #include "kept_memory.h"
 
-#include <ATen/EmptyTensor.h>
-#include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 namespace traj_integrator {
 namespace {
 
 constexpr size_t kMiB = 1 << 20;
-// Smaller results are allocated by the C library without a system call.
-constexpr size_t kLeastBytes = 64 << 10;
 constexpr size_t kMostBlocks = 64;
 
-// Memory of torch's allocator, with its size.
-struct Block {
-  c10::DataPtr memory;
-  size_t bytes;
-};
+void release(KeptBlock* block) {
+  std::free(block->data);
+  delete block;
+}
 
 size_t limit_from_environment() {
   const char* const text = std::getenv("TRAJ_INTEGRATOR_KEPT_MIB");
@@ -38,9 +32,9 @@ class Shelf {
  public:
   // Returns the block of that size that was added last, since it is the most likely to be in a cache; null if there is
   // none.
-  Block* take(size_t bytes) {
+  KeptBlock* take(size_t bytes) {
     if (busy_.test_and_set(std::memory_order_acquire)) return nullptr;
-    Block* found = nullptr;
+    KeptBlock* found = nullptr;
     for (size_t i = count_; i-- > 0 && found == nullptr;) {
       if (blocks_[i]->bytes == bytes) found = removed(i);
     }
@@ -49,34 +43,34 @@ class Shelf {
   }
 
   // Takes ownership of a block, and releases the oldest ones to make room for it.
-  void put(Block* block) {
+  void put(KeptBlock* block) {
     if (block->bytes > limit_ || busy_.test_and_set(std::memory_order_acquire)) {
-      delete block;
+      release(block);
       return;
     }
-    std::array<Block*, kMostBlocks> dropped;
+    std::array<KeptBlock*, kMostBlocks> dropped;
     size_t drops = 0;
     while (count_ == kMostBlocks || bytes_ + block->bytes > limit_) dropped[drops++] = removed(0);
     blocks_[count_++] = block;
     bytes_ += block->bytes;
     busy_.clear(std::memory_order_release);
-    for (size_t i = 0; i < drops; ++i) delete dropped[i];
+    for (size_t i = 0; i < drops; ++i) release(dropped[i]);
   }
 
   void clear() {
     if (busy_.test_and_set(std::memory_order_acquire)) return;
-    const std::array<Block*, kMostBlocks> dropped = blocks_;
+    const std::array<KeptBlock*, kMostBlocks> dropped = blocks_;
     const size_t drops = std::exchange(count_, 0);
     bytes_ = 0;
     busy_.clear(std::memory_order_release);
-    for (size_t i = 0; i < drops; ++i) delete dropped[i];
+    for (size_t i = 0; i < drops; ++i) release(dropped[i]);
   }
 
   size_t bytes() const { return bytes_; }
 
  private:
-  Block* removed(size_t i) {
-    Block* const block = blocks_[i];
+  KeptBlock* removed(size_t i) {
+    KeptBlock* const block = blocks_[i];
     std::move(blocks_.begin() + i + 1, blocks_.begin() + count_, blocks_.begin() + i);
     --count_;
     bytes_ -= block->bytes;
@@ -84,41 +78,34 @@ class Shelf {
   }
 
   std::atomic_flag busy_;
-  std::array<Block*, kMostBlocks> blocks_{};
+  std::array<KeptBlock*, kMostBlocks> blocks_{};
   size_t count_ = 0;
   std::atomic<size_t> bytes_ = 0;
   const size_t limit_ = limit_from_environment();
 };
 
-// Never destroyed: tensors may outlive every static object.
+// Never destroyed: results may outlive every static object.
 Shelf& shelf() {
   static Shelf* const only = new Shelf;
   return *only;
 }
 
-void give_back(void* block) { shelf().put(static_cast<Block*>(block)); }
-
-class KeepingAllocator final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t bytes) override {
-    if (bytes < kLeastBytes) return c10::GetCPUAllocator()->allocate(bytes);
-    Block* block = shelf().take(bytes);
-    if (block == nullptr) block = new Block{c10::GetCPUAllocator()->allocate(bytes), bytes};
-    return {block->memory.get(), block, &give_back, c10::Device(c10::kCPU)};
-  }
-
-  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
-};
-
 }  // namespace
 
-at::Tensor new_result(at::IntArrayRef shape, at::ScalarType dtype) {
-  static KeepingAllocator* const allocator = new KeepingAllocator;
-  constexpr c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
-  return at::Tensor(at::detail::empty_generic(shape, allocator, cpu, dtype, std::nullopt));
+void* aligned_memory(size_t bytes) {
+  void* const memory = std::aligned_alloc(kBlockAlignment, (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
 }
 
-int64_t kept_bytes() { return static_cast<int64_t>(shelf().bytes()); }
+KeptBlock* take_block(size_t bytes) {
+  if (KeptBlock* const kept = shelf().take(bytes)) return kept;
+  return new KeptBlock{aligned_memory(bytes), bytes};
+}
+
+void give_back(KeptBlock* block) { shelf().put(block); }
+
+size_t kept_bytes() { return shelf().bytes(); }
 
 void release_kept_memory() { shelf().clear(); }
 

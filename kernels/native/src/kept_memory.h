@@ -1,21 +1,27 @@
-// Tensors for results, in memory that the process keeps for later results.
+// Memory of results that are no longer in use, for the next ones of the same size: new, cleared pages from the system take
+// longer than filling them. Safe from any thread.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
+#include <cstddef>
 
 namespace traj_integrator {
 
-// An uninitialized CPU tensor. When a large one is released, its memory is kept for the next one of the same size:
-// getting new, cleared pages from the system takes longer than filling them. Safe from any thread; each tensor has a
-// storage of its own, like any other tensor.
-at::Tensor new_result(at::IntArrayRef shape, at::ScalarType dtype);
+struct KeptBlock {
+  void* data;
+  size_t bytes;
+};
 
-// Bytes that are kept at the moment; at most TRAJ_INTEGRATOR_KEPT_MIB (default 64 MiB; 0 keeps nothing).
-int64_t kept_bytes();
+constexpr size_t kBlockAlignment = 64;  // for vectors
 
-// Releases all of them to the system.
+// From the C library, aligned; throws std::bad_alloc.
+void* aligned_memory(size_t bytes);
+
+// Memory that nobody else has, aligned; throws std::bad_alloc.
+KeptBlock* take_block(size_t bytes);
+// Keeps it, within the limit of TRAJ_INTEGRATOR_KEPT_MIB (default 64 MiB; 0 keeps nothing), or releases it.
+void give_back(KeptBlock* block);
+
+size_t kept_bytes();
 void release_kept_memory();
 
 }  // namespace traj_integrator

@@ -1,5 +1,5 @@
 // The loops for any CPU.
-#include "problem.h"
+#include "instruction_set.h"
 
 #define INSTRUCTION_SET baseline
 #define VECTOR_BYTES 16

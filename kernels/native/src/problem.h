@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -108,21 +110,5 @@ struct CostTerm {
 
   bool counts() const { return weight != nullptr || limit_weight != nullptr; }
 };
-
-// One set of loops for each instruction set; `scratch` has scratch_size() doubles.
-#define TRAJ_INTEGRATOR_DECLARE_LOOPS(instruction_set)                                                          \
-  namespace instruction_set {                                                                                   \
-  void forward(const ForwardProblem<float>& problem, int64_t begin, int64_t end, double* scratch);              \
-  void forward(const ForwardProblem<double>& problem, int64_t begin, int64_t end, double* scratch);             \
-  void vjp(const VjpProblem<float>& problem, int64_t begin, int64_t end, double* scratch);          \
-  void vjp(const VjpProblem<double>& problem, int64_t begin, int64_t end, double* scratch);         \
-  double quadratic_cost(const CostTerm* terms, int64_t size, double* const* outputs);                           \
-  }
-
-TRAJ_INTEGRATOR_DECLARE_LOOPS(baseline)
-TRAJ_INTEGRATOR_DECLARE_LOOPS(avx2)
-TRAJ_INTEGRATOR_DECLARE_LOOPS(avx512)
-
-#undef TRAJ_INTEGRATOR_DECLARE_LOOPS
 
 }  // namespace traj_integrator

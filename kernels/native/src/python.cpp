@@ -1,219 +1,222 @@
-// Python bindings: the backend's launchers, and the fast path of the public functions.
-#include <ATen/EmptyTensor.h>
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/utils/pybind.h>
-#include <torch/version.h>
-
+// The module `_loops`: the maps on arrays that are borrowed from Python for one call, without torch. Autograd is Python's.
 #include <algorithm>
-#include <cmath>
+#include <memory>
 
-#include "autograd.h"
-#include "borrowed_calls.h"
-#include "bspline_python.h"
 #include "cost_call.h"
 #include "instruction_set.h"
 #include "kept_memory.h"
-#include "interpreter_lock.h"
-#include "python_arguments.h"
+#include "python_call.h"
+#include "results.h"
 
 namespace traj_integrator {
 namespace {
 
-using at::Tensor;
-
-PyTypeObject* trajectory_type = nullptr;  // the NamedTuple that `step` returns, owned
-
-Outputs forward(int64_t map, const Tensor& action, const std::array<MaybeTensor, 4>& start, const MaybeTensor& start_index,
-                const Tensor& dt, const std::optional<Outputs>& out) {
-  pybind11::gil_scoped_release released;
-  return launch_forward(static_cast<ControlMap>(map), action, values(start), value(start_index), dt, out ? &*out : nullptr);
+int64_t elements_of(const Array (&outputs)[4]) {
+  int64_t most = 0;
+  for (const Array& output : outputs) most = std::max(most, output.given() ? output.size() : 0);
+  return most;
 }
 
-std::array<MaybeTensor, 5> vjp(int64_t map, const std::array<MaybeTensor, 4>& upstream,
-                                     const MaybeTensor& start_index, const Tensor& dt,
-                                     const std::array<int64_t, 4>& start_rows, int64_t action_horizon,
-                                     const std::array<bool, 5>& needs, bool truncate_terminal_gradient,
-                                     const MaybeTensor& out) {
-  pybind11::gil_scoped_release released;
-  return maybe(launch_vjp(static_cast<ControlMap>(map), values(upstream), value(start_index), dt, start_rows,
-                          action_horizon, needs, truncate_terminal_gradient, value(out)));
-}
-
-}  // namespace
-
-bool unpack_dt(PyObject* object, bool per_trajectory, const Tensor& action, Tensor& dt) {
-  if (PyFloat_CheckExact(object)) {
-    const double seconds = PyFloat_AS_DOUBLE(object);
-    if (!(seconds > 0 && std::isfinite(seconds))) return false;
-    dt = Tensor(at::detail::empty_cpu({1, 1}, at::kDouble, false, std::nullopt));
-    *dt.mutable_data_ptr<double>() = seconds;
-    return true;
-  }
-  if (object == Py_None || !unpack_beside(action, object, dt) || dt.requires_grad()) return false;
-  if (dt.scalar_type() != at::kDouble && dt.scalar_type() != at::kFloat) return false;
-  if (dt.dim() == 1 && per_trajectory) {
-    dt = dt.unsqueeze(1);
-  } else if (dt.dim() < 2) {
-    dt = dt.reshape({1, -1});
-  }
-  return dt.dim() == 2;
-}
-
-namespace {
-
-// step(map, action, p0, v0, a0, j0, dt, start_index, dt_per_trajectory, truncate_terminal_gradient) -> Trajectory | None
-//
-// The public functions in one call: checks, autograd and loops without further Python code. Returns None if anything is
-// out of the ordinary (wrong arguments, transforms, subclasses, a dt that requires grad): then the operator computes
-// it.
-PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  HANDLE_TH_ERRORS
-  if (count != 10 || !no_mode_is_active()) Py_RETURN_NONE;
-  const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
-  Tensor action, start_index, dt;
-  OptionalTensors start;
-  if (!unpack_beside({}, args[1], action) || !unpack_beside(action, args[7], start_index)) Py_RETURN_NONE;
-  for (size_t k = 0; k < 4; ++k) {
-    if (!unpack_beside(action, args[2 + k], start[k])) Py_RETURN_NONE;
-  }
-  if (!action.defined() || !start[0].defined() || action.dim() != 3 || start[0].dim() != 2) Py_RETURN_NONE;
-  for (const Tensor& rows : start) {
-    if (rows.defined() && (rows.dim() != 2 || rows.size(0) != start[0].size(0))) Py_RETURN_NONE;
-  }
-  if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
-  if (!unpack_dt(args[6], args[8] == Py_True, action, dt)) Py_RETURN_NONE;
-  if (row_of(map).one_dt && dt.size(1) != 1) Py_RETURN_NONE;
-  const bool truncate = args[9] == Py_True;
-
-  Outputs outputs;
-  try {
-    without_interpreter_lock(action.numel(), [&] {
-      outputs = differentiable_step(
-          {map, std::move(action), std::move(start), std::move(start_index), std::move(dt), truncate});
-    });
-  } catch (const c10::Error&) {
-    Py_RETURN_NONE;  // the general way raises it with the names of the Python arguments
-  }
-  return wrap_trajectory(std::move(outputs));
-  END_HANDLE_TH_ERRORS
-}
-
-// dt_gradient(map, upstream, action, start, start_index, dt) -> Tensor | None
-//
-// The gradient of dt, float64; None if it is traced, transformed or differentiated, so that the composition has to
-// compute it.
-PyObject* dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  HANDLE_TH_ERRORS
-  if (count != 6 || !no_mode_is_active()) Py_RETURN_NONE;
-  Tensor action, start_index, dt;
-  OptionalTensors upstream, start;
-  bool plain = unpack(args[2], action) && unpack(args[4], start_index) && unpack(args[5], dt);
-  plain = plain && unpack_all(args[1], upstream) && unpack_all(args[3], start);
-  if (!plain || !action.defined() || !dt.defined() || dt.dim() != 2) Py_RETURN_NONE;
-  if (action.scalar_type() != at::kFloat && action.scalar_type() != at::kDouble) Py_RETURN_NONE;
-  if (at::GradMode::is_enabled()) {
-    bool recorded = action.requires_grad() || dt.requires_grad();
-    for (const OptionalTensors& tensors : {upstream, start}) {
-      for (const Tensor& tensor : tensors) recorded = recorded || (tensor.defined() && tensor.requires_grad());
+// What of the arrays was made here, as tensors; None in place of the others, and before them. A tuple, or null with an error.
+PyObject* handed_over(Result* results, Py_ssize_t used, Py_ssize_t before = 0) {
+  PyObject* const tuple = PyTuple_New(before + used);
+  for (Py_ssize_t k = -before; tuple != nullptr && k < used; ++k) {
+    PyObject* item = Py_None;
+    if (k >= 0 && results[k].is_made()) {
+      item = results[k].hand_over(torch.from_dlpack);
+    } else {
+      Py_INCREF(item);
     }
-    if (recorded) Py_RETURN_NONE;
+    if (item == nullptr) {
+      Py_DECREF(tuple);
+      return nullptr;
+    }
+    PyTuple_SetItem(tuple, before + k, item);
   }
-  Tensor gradient;
-  const auto map = static_cast<ControlMap>(PyLong_AsLongLong(args[0]));
-  without_interpreter_lock(action.numel(), [&] {
-    gradient = launch_dt_gradient(map, upstream, action, start, start_index, dt);
-  });
-  return THPVariable_Wrap(std::move(gradient));
-  END_HANDLE_TH_ERRORS
-}
-
-PyObject* python_vjp = nullptr;  // owned
-
-// The operators' vjp in Python: (map, upstream, start_index, dt, start_rows, action_horizon, needs, truncate) -> gradients.
-Gradients vjp_in_python(const VjpArguments& a) {
-  namespace py = pybind11;
-  const py::gil_scoped_acquire lock;
-  const int64_t rows = *std::max_element(a.start_rows.begin(), a.start_rows.end());
-  const py::object found = py::reinterpret_borrow<py::object>(python_vjp)(
-      static_cast<int64_t>(a.map), maybe(a.upstream), maybe(a.start_index), a.dt, rows, a.action_horizon, a.needs,
-      a.truncate_terminal_gradient);
-  Gradients gradients;
-  size_t k = 0;
-  for (const py::handle gradient : found) {
-    if (!gradient.is_none()) gradients[k] = gradient.cast<Tensor>();
-    ++k;
-  }
-  return gradients;
+  return tuple;
 }
 
 }  // namespace
 
-PyObject* wrap_trajectory(Outputs&& outputs) {
-  THPObjectPtr tuple(PyTuple_New(4));
-  if (!tuple) return nullptr;
-  for (size_t k = 0; k < 4; ++k) {
-    PyObject* wrapped = THPVariable_Wrap(std::move(outputs[k]));
-    if (wrapped == nullptr) return nullptr;
-    PyTuple_SET_ITEM(tuple.get(), k, wrapped);
+PyObject* forward_results(PyObject* const* args, Call& call) {
+  Arguments given;
+  if (!given.take_map(args[0], call) || !given.take(args[1], call.action) || !given.take_all(args[2], call.start.rows, 4) ||
+      !given.take(args[3], call.start.index) || !given.take_all(args[4], call.goal.rows, 4) ||
+      !given.take(args[5], call.goal.index) || !given.take_dt(args[6], call.dt) ||
+      (args[7] != Py_None && !given.take_outputs(args[7], call.outputs))) {
+    return unfit();
   }
-  if (trajectory_type == nullptr) return tuple.release();
-  THPObjectPtr packed(PyTuple_Pack(1, tuple.get()));
-  return packed ? PyTuple_Type.tp_new(trajectory_type, packed, nullptr) : nullptr;
+  call.has_goal = args[4] != Py_None;
+  Result results[4];
+  const bool done = run(call.action.size(), [&](int threads) {
+    expect_action(call.action);
+    const auto& shape = call.action.shape;
+    for (int k = 0; args[7] == Py_None && k < 4; ++k) {
+      results[k].make(call.action.type, {shape[0], call.rows(shape[1]), shape[2]}, call.outputs[k]);
+    }
+    forward(call, threads);
+  });
+  return done ? handed_over(results, 4) : nullptr;
+}
+
+PyObject* vjp_results(Call& call, const int64_t (&sizes)[9], Py_ssize_t used, Py_ssize_t before) {
+  Result results[9];
+  const bool done = run(elements_of(call.outputs), [&](int threads) {
+    const Array* const like = std::find_if(call.outputs, call.outputs + 4, [](const Array& a) { return a.given(); });
+    for (int k = 0; like != call.outputs + 4 && like->is_real() && like->dims == 3 && k < 9; ++k) {
+      if (sizes[k] < 0) continue;
+      const int64_t batch = like->shape[0], dof = like->shape[2];
+      if (k == 0) {
+        results[k].make(like->type, {batch, sizes[k], dof}, call.action);
+      } else {
+        results[k].make(like->type, {sizes[k], dof}, k < 5 ? call.start.rows[k - 1] : call.goal.rows[k - 5]);
+      }
+    }
+    vjp(call, threads);
+  });
+  return done ? handed_over(results, used, before) : nullptr;
 }
 
 namespace {
 
-template <class Function>
-PyCFunction as_method(Function* function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+// forward(map, action, start, start_index, goal, goal_index, dt, outputs) -> outputs that were None, made here
+PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Call call;
+  return count == 8 ? forward_results(args, call) : unfit();
 }
 
-PyMethodDef fast_methods[] = {
-    {"step", as_method(&step), METH_FASTCALL,
-     "The public functions in one call; None if the operator has to compute it."},
-    {"step_with_buffers", as_method(&step_with_buffers), METH_FASTCALL,
-     "A step into the caller's buffers in one call; None if the operator has to compute it."},
-    {"spline_step", as_method(&spline_step), METH_FASTCALL,
-     "Splines in one call; None if the operator has to compute it."},
-    {"dt_gradient", as_method(&dt_gradient), METH_FASTCALL,
-     "The gradient of dt; None if the composition has to compute it."},
-    {"step_into", as_method(&step_into), METH_FASTCALL,
-     "A map on arrays borrowed from Python, into another; False, having done nothing, where one does not suit."},
-    {"vjp_into", as_method(&vjp_into), METH_FASTCALL, "The same for its vjp."},
-    {"quadratic_cost_into", as_method(&quadratic_cost_into), METH_FASTCALL,
-     "The quadratic cost of trajectories and its gradients on borrowed buffers."},
+// A result that is to be made, if the object is a number: the size that is not known otherwise.
+bool is_wanted(PyObject* object, int64_t& size) {
+  if (!PyLong_Check(object)) return false;
+  size = PyLong_AsLongLong(object);
+  return true;
+}
+
+// vjp(map, upstream, start_index, goal_index, dt, truncate_terminal_gradient, action, start, goal) -> nine gradients
+//
+// Each of action, start and goal is an array to write to, a number of rows, then it is made here, or None. Without a goal,
+// `goal` is None.
+PyObject* py_vjp(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Call call;
+  Arguments given;
+  if (count != 9 || !given.take_map(args[0], call) || !given.take_all(args[1], call.outputs, 4) ||
+      !given.take(args[2], call.start.index) || !given.take(args[3], call.goal.index) || !given.take_dt(args[4], call.dt)) {
+    return unfit();
+  }
+  call.truncate_terminal = args[5] == Py_True;
+  call.has_goal = args[8] != Py_None;
+  constexpr int kResults = 9;
+  Array* arrays[kResults] = {&call.action};
+  PyObject* objects[kResults] = {args[6]};
+  for (int k = 0; k < 4; ++k) arrays[1 + k] = &call.start.rows[k], arrays[5 + k] = &call.goal.rows[k];
+  for (int end = 0; end < 2; ++end) {
+    PyObject* const rows = args[7 + end];
+    const Py_ssize_t size = rows == Py_None ? 0 : PyTuple_Size(rows);
+    if (size < 0 || size > 4) {
+      PyErr_Clear();
+      return unfit();
+    }
+    for (int k = 0; k < 4; ++k) objects[1 + 4 * end + k] = k < size ? PyTuple_GetItem(rows, k) : Py_None;
+  }
+  int64_t sizes[kResults] = {};
+  for (int k = 0; k < kResults; ++k) {
+    if (is_wanted(objects[k], sizes[k])) continue;
+    sizes[k] = -1;
+    if (!given.take(objects[k], *arrays[k], true)) return unfit();
+  }
+  return vjp_results(call, sizes, kResults, 0);
+}
+
+// dt_gradient(map, upstream, action, start, start_index, goal, goal_index, dt, result)
+PyObject* py_dt_gradient(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Call call;
+  Array result;
+  Arguments given;
+  if (count != 9 || !given.take_map(args[0], call) || !given.take_all(args[1], call.outputs, 4) ||
+      !given.take(args[2], call.action) || !given.take_all(args[3], call.start.rows, 4) ||
+      !given.take(args[4], call.start.index) || !given.take_all(args[5], call.goal.rows, 4) ||
+      !given.take(args[6], call.goal.index) || !given.take(args[7], call.dt) || !given.take(args[8], result, true)) {
+    return unfit();
+  }
+  call.has_goal = args[5] != Py_None;
+  if (!run(elements_of(call.outputs), [&](int threads) { dt_gradient(call, result, threads); })) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// quadratic_cost(map, start, start_index, goal, goal_index, action, dt, terms, cost, grad_action, grad_ends)
+PyObject* py_quadratic_cost(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  CostCall call;
+  Call& map = call.map;
+  Arguments given;
+  if (count != 11 || !given.take_map(args[0], map) || !given.take_all(args[1], map.start.rows, 4) ||
+      !given.take(args[2], map.start.index) || !given.take_all(args[3], map.goal.rows, 4) ||
+      !given.take(args[4], map.goal.index) || !given.take(args[5], map.action) || !given.take_dt(args[6], map.dt) ||
+      !given.take_all(args[7], call.terms[0], 4 * CostCall::kTermFields) || !given.take(args[8], call.cost, true) ||
+      !given.take(args[9], call.grad_action, true) || !given.take_all(args[10], call.grad_ends, 8, true)) {
+    return unfit();
+  }
+  for (const Array& rows : map.goal.rows) map.has_goal = map.has_goal || rows.given();
+  if (!run(map.action.size(), [&](int threads) { quadratic_cost(call, threads); })) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// spline_form(degree, steps, is_curobo) -> what stands for a map
+PyObject* py_spline_form(PyObject*, PyObject* args) {
+  long long degree = 0, steps = 0;
+  int is_curobo = 0;
+  if (PyArg_ParseTuple(args, "LLp", &degree, &steps, &is_curobo) == 0) return nullptr;
+  try {
+    auto form = std::make_unique<SplineForm>(degree, steps, is_curobo != 0);
+    PyObject* const capsule = PyCapsule_New(form.get(), Arguments::kFormName, [](PyObject* owned) {
+      delete static_cast<SplineForm*>(PyCapsule_GetPointer(owned, Arguments::kFormName));
+    });
+    if (capsule != nullptr) static_cast<void>(form.release());
+    return capsule;
+  } catch (const Misfit& misfit) {
+    return raised(misfit);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
+}
+
+PyObject* py_instruction_set(PyObject*, PyObject*) { return PyUnicode_FromString(instruction_set_name()); }
+PyObject* py_kept_bytes(PyObject*, PyObject*) { return PyLong_FromSize_t(kept_bytes()); }
+PyObject* py_release_kept_memory(PyObject*, PyObject*) {
+  release_kept_memory();
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"forward", as_method(&py_forward), METH_FASTCALL, "A map of actions, into its outputs."},
+    {"vjp", as_method(&py_vjp), METH_FASTCALL, "Gradients of actions, start and goal from those of the outputs."},
+    {"dt_gradient", as_method(&py_dt_gradient), METH_FASTCALL, "The gradient of dt."},
+    {"quadratic_cost", as_method(&py_quadratic_cost), METH_FASTCALL, "The cost of trajectories and its gradients."},
+    {"spline_form", &py_spline_form, METH_VARARGS, "A spline in place of the number of a map."},
+    {"step", as_method(&py_step), METH_FASTCALL, "forward, through autograd where it records it."},
+    {"record", as_method(&py_record), METH_FASTCALL, "forward, as a node of autograd."},
+    {"backward", as_method(&py_backward), METH_FASTCALL, "vjp, as a node of autograd."},
+    {"use", as_method(&py_use), METH_FASTCALL, "Says what tensors are."},
+    {"instruction_set", &py_instruction_set, METH_NOARGS, "baseline, avx2 or avx512."},
+    {"kept_bytes", &py_kept_bytes, METH_NOARGS, "Bytes of memory that are kept for results."},
+    {"release_kept_memory", &py_release_kept_memory, METH_NOARGS, "Releases them."},
+    {nullptr, nullptr, 0, nullptr},
 };
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_loops", "Compiled CPU kernels.", -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 }  // namespace traj_integrator
 
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+PyMODINIT_FUNC PyInit__loops() {
   using namespace traj_integrator;
-  namespace py = pybind11;
-  module.doc() = "Compiled CPU kernels of traj_integrator_ros.kernels.";
-  module.def("forward", &forward, py::arg("map"), py::arg("action"), py::arg("start"), py::arg("start_index"),
-             py::arg("dt"), py::arg("out") = py::none());
-  module.def("vjp", &vjp, py::arg("map"), py::arg("upstream"), py::arg("start_index"), py::arg("dt"),
-             py::arg("start_rows"), py::arg("action_horizon"), py::arg("needs"),
-             py::arg("truncate_terminal_gradient") = false, py::arg("out") = py::none());
-  add_splines(module);
-  module.attr("torch_version") = TORCH_VERSION;
-  py::dict numbers;
-  for (const ControlMapRow& row : kControlMaps) numbers[row.name] = static_cast<int64_t>(row.map);
-  module.attr("map_numbers") = numbers;
-  module.def("instruction_set", [] { return std::string(instruction_set_name()); });
-  module.def("return_as", [](const py::type& type) {
-    trajectory_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
-  }, "Sets the NamedTuple of four that `step` returns.");
-  module.def("set_general_vjp", [](const py::object& vjp) {
-    python_vjp = vjp.inc_ref().ptr();
-    set_general_vjp(&vjp_in_python);
-  }, "Sets the function that computes gradients that are differentiated again, batched or traced.");
-  module.def("kept_bytes", &kept_bytes);
-  module.def("release_kept_memory", &release_kept_memory);
-  for (PyMethodDef& method : fast_methods) {
-    PyObject* function = PyCFunction_NewEx(&method, nullptr, nullptr);
-    if (function == nullptr) throw py::error_already_set();
-    module.add_object(method.ml_name, function);
+  PyObject* const module = PyModule_Create(&definition);
+  PyObject* const numbers = PyDict_New();
+  if (module == nullptr || numbers == nullptr) return nullptr;
+  for (const ControlMapRow& row : kControlMaps) {
+    const Object number(PyLong_FromLongLong(static_cast<long long>(row.map)));
+    if (PyDict_SetItemString(numbers, row.name, number.get()) != 0) return nullptr;
   }
+  if (PyModule_AddObjectRef(module, "map_numbers", numbers) != 0) return nullptr;
+  Py_DECREF(numbers);
+  return module;
 }

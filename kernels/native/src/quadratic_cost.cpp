@@ -1,11 +1,10 @@
 #include "quadratic_cost.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "instruction_set.h"
+#include "parallel.h"
 
 namespace traj_integrator {
 namespace {
@@ -93,8 +92,8 @@ StepLengths dt_of(const StepLengths& dt, int64_t begin) {
 }
 
 struct StepCalls {
-  const Loop<ForwardProblem<double>> forward_of = forward_loop<double>();
-  const Loop<VjpProblem<double>> vjp_of = vjp_loop<double>();
+  const Loop<ForwardProblem<double>> forward_of = loop<ForwardProblem<double>>();
+  const Loop<VjpProblem<double>> vjp_of = loop<VjpProblem<double>>();
 
   static int64_t scratch(const CostProblem& problem) { return scratch_size(problem.horizon, problem.dof); }
 
@@ -131,8 +130,8 @@ struct StepCalls {
 };
 
 struct SplineCalls {
-  const SplineLoop<SplineForward<double>> forward_of = spline_loop<SplineForward<double>>();
-  const SplineLoop<SplineVjp<double>> vjp_of = spline_loop<SplineVjp<double>>();
+  const Loop<SplineForward<double>> forward_of = loop<SplineForward<double>>();
+  const Loop<SplineVjp<double>> vjp_of = loop<SplineVjp<double>>();
 
   static int64_t scratch(const CostProblem& problem) { return spline_scratch(problem.spline); }
 
@@ -177,7 +176,7 @@ void load_ends(const CostProblem& problem, const Tile& tile) {
     const EndRows& end = k < kStartRows ? problem.start : problem.goal;
     const RealArray& rows = end.rows[k % kStartRows];
     for (int64_t b = 0; b < tile.count; ++b) {
-      load(tile.end[k] + b * problem.dof, rows, end(tile.begin + b) * problem.dof, problem.dof);
+      load(tile.end[k] + b * problem.dof, rows, end.picked(tile.begin + b) * problem.dof, problem.dof);
     }
   }
 }
@@ -195,7 +194,7 @@ void zero_results(const CostProblem& problem) {
 }
 
 template <class Scalar, class Calls>
-void run(const CostProblem& problem, const Calls& calls) {
+void run(const CostProblem& problem, const Calls& calls, int threads) {
   const int64_t dof = problem.dof, size = problem.horizon * dof, actions = problem.action_horizon * dof;
   const CostLoop cost_of = cost_loop();
   Terms shared;
@@ -213,7 +212,7 @@ void run(const CostProblem& problem, const Calls& calls) {
 
   const int64_t most = std::max<int64_t>(1, kTileElements / std::max<int64_t>(1, size));
   const int64_t grain = std::max<int64_t>(1, kCostGrainElements / std::max<int64_t>(1, size));
-  at::parallel_for(0, problem.batch, grain, [&](int64_t first, int64_t last) {
+  parallel_for(0, problem.batch, grain, threads, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> memory;
     // Loops that keep rows in registers may read up to a row behind an array.
     const int64_t needed = most * (actions + kOutputs * size + kEnds * dof) + Calls::scratch(problem) + 64 +
@@ -253,21 +252,21 @@ void run(const CostProblem& problem, const Calls& calls) {
 }
 
 template <class Scalar>
-void run(const CostProblem& problem) {
+void run(const CostProblem& problem, int threads) {
   if (problem.is_spline) {
-    run<Scalar>(problem, SplineCalls{});
+    run<Scalar>(problem, SplineCalls{}, threads);
   } else {
-    run<Scalar>(problem, StepCalls{});
+    run<Scalar>(problem, StepCalls{}, threads);
   }
 }
 
 }  // namespace
 
-void quadratic_cost(const CostProblem& problem) {
+void quadratic_cost(const CostProblem& problem, int threads) {
   if (problem.is_double) {
-    run<double>(problem);
+    run<double>(problem, threads);
   } else {
-    run<float>(problem);
+    run<float>(problem, threads);
   }
 }
 

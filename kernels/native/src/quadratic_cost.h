@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bspline.h"
+#include "call.h"
 #include "problem.h"
 
 namespace traj_integrator {
@@ -44,10 +45,7 @@ struct GivenTerm {
 
 struct EndRows {
   RealArray rows[kStartRows];  // [rows, D] each; no data means 0
-  int64_t count = 1;           // 1: one row for all
-  StartIndex index;
-
-  int64_t operator()(int64_t trajectory) const { return count == 1 ? 0 : index(trajectory); }
+  PickedRows picked;
 };
 
 struct CostProblem {
@@ -69,6 +67,6 @@ struct CostProblem {
   double* grad_end[kEnds];  // [B, D] each: not summed over a pool; null where not wanted
 };
 
-void quadratic_cost(const CostProblem& problem);
+void quadratic_cost(const CostProblem& problem, int threads);
 
 }  // namespace traj_integrator

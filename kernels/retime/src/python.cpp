@@ -1,56 +1,31 @@
 // The module `_native`: retiming of arrays that are borrowed from Python for one call. Shapes are checked by the caller.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <cstdint>
 #include <limits>
 
 #include "batch.h"
 #include "certificate.h"
+#include "python_buffer.h"
 #include "threads.h"
 
 namespace traj_integrator::retiming {
 namespace {
 
-constexpr int kMostArrays = 16;
-
-// Contiguous arrays of one call; None is null.
+// Contiguous arrays of one call, of numbers of eight bytes; None is null.
 class Borrowed {
  public:
-  ~Borrowed() {
-    while (count_ > 0) PyBuffer_Release(&buffers_[--count_]);
-  }
   template <class T>
   bool take(PyObject* object, T*& data, bool writable = false) {
-    data = nullptr;
-    if (object == Py_None) return true;
-    if (count_ == kMostArrays) {
-      PyErr_SetString(PyExc_ValueError, "too many arrays");
+    traj_integrator::Array array;
+    if (!buffers_.take(object, array, writable) || (array.given() && array.type != 'd' && array.type != 'l')) {
+      PyErr_SetString(PyExc_TypeError, "expected contiguous arrays of float64, or int64");
       return false;
     }
-    Py_buffer& buffer = buffers_[count_];
-    if (PyObject_GetBuffer(object, &buffer, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
-      return false;
-    }
-    ++count_;
-    if (buffer.itemsize != sizeof(T)) {
-      PyErr_SetString(PyExc_TypeError, "expected arrays of float64, or int64");
-      return false;
-    }
-    data = static_cast<T*>(buffer.buf);
+    data = array.as<T>();
     return true;
-  }
-  template <class T>
-  bool take(PyObject* object, const T*& data) {
-    T* writable = nullptr;
-    const bool taken = take(object, writable);
-    data = writable;
-    return taken;
   }
 
  private:
-  Py_buffer buffers_[kMostArrays];
-  int count_ = 0;
+  BorrowedBuffers<> buffers_;
 };
 
 // retime(sizes, flags, inputs, outputs, gradient, threads), as `Batch` has them:

@@ -4,22 +4,19 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <thread>
-#include <vector>
+
+#include "parallel.h"
 
 namespace traj_integrator::retiming {
 
-// Calls task(0) to task(count - 1), each once; tasks take from microseconds to milliseconds, so threads are started anew.
+// Calls task(0) to task(count - 1), each once; a thread takes the next one as soon as it has done one.
 template <class Task>
 void on_threads(int64_t count, int64_t threads, const Task& task) {
   std::atomic<int64_t> next = 0;
-  const auto work = [&] {
+  const auto work = [&](int64_t, int64_t) {
     for (int64_t k; (k = next.fetch_add(1)) < count;) task(k);
   };
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < std::min(threads, count); ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
+  parallel_for(0, std::min(threads, count), 1, static_cast<int>(threads), work);
 }
 
 }  // namespace traj_integrator::retiming

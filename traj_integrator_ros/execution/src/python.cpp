@@ -1,9 +1,6 @@
 // The module `_native`: functions on arrays borrowed from Python for one call, any objects with the buffer protocol.
 //
 // Each returns None, having written nothing, if an array has another shape or type: then numpy computes it.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -13,43 +10,32 @@
 #include "place.h"
 #include "points.h"
 #include "profile.h"
+#include "python_buffer.h"
 #include "spline.h"
 
 namespace traj_integrator::execution {
 namespace {
 
+// One array of a call.
 class BorrowedArray {
  public:
-  BorrowedArray() = default;
-  BorrowedArray(const BorrowedArray&) = delete;
-  BorrowedArray& operator=(const BorrowedArray&) = delete;
-  ~BorrowedArray() {
-    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
-  }
-
-  // Takes a contiguous array of numbers of one type, as in Python's struct: 'd', 'f'.
-  bool take(PyObject* object, bool writable = false) {
-    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, &buffer_, flags) != 0) {
-      PyErr_Clear();
-      return false;
-    }
-    return buffer_.format != nullptr && std::strlen(buffer_.format) == 1;
-  }
+  // Takes a contiguous array of numbers of one type.
+  bool take(PyObject* object, bool writable = false) { return buffers_.take(object, array_, writable) && array_.given(); }
   // Takes an array of doubles of this many dimensions.
   bool take_doubles(PyObject* object, int dims, bool writable = false) {
-    return take(object, writable) && type() == 'd' && buffer_.ndim == dims;
+    return take(object, writable) && type() == 'd' && array_.dims == dims;
   }
 
-  char type() const { return *buffer_.format; }
-  long size(int dim) const { return buffer_.shape[dim]; }
-  long bytes() const { return buffer_.len; }
-  double* doubles() const { return static_cast<double*>(buffer_.buf); }
-  const long* longs() const { return static_cast<const long*>(buffer_.buf); }
-  const void* data() const { return buffer_.buf; }
+  char type() const { return array_.type; }
+  long size(int dim) const { return array_.shape[dim]; }
+  long size() const { return array_.size(); }
+  double* doubles() const { return array_.as<double>(); }
+  const long* longs() const { return array_.as<const long>(); }
+  const void* data() const { return array_.data; }
 
  private:
-  Py_buffer buffer_{};
+  BorrowedBuffers<1> buffers_;
+  Array array_;
 };
 
 // Coefficients [N, K + 1, D] and knots [N + 1].
@@ -135,12 +121,13 @@ PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // Takes a list or tuple of numbers.
 bool take_numbers(PyObject* object, std::vector<double>& numbers) {
-  if (!PyList_Check(object) && !PyTuple_Check(object)) return false;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+  const bool is_list = PyList_Check(object);
+  if (!is_list && !PyTuple_Check(object)) return false;
+  const Py_ssize_t count = is_list ? PyList_Size(object) : PyTuple_Size(object);
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(object, i);
+    PyObject* item = is_list ? PyList_GetItem(object, i) : PyTuple_GetItem(object, i);
     if (!PyFloat_Check(item)) return false;
-    numbers.push_back(PyFloat_AS_DOUBLE(item));
+    numbers.push_back(PyFloat_AsDouble(item));
   }
   return true;
 }
@@ -158,7 +145,7 @@ PyObject* py_pieces_of_profile(PyObject*, PyObject* const* args, Py_ssize_t coun
     Py_RETURN_NONE;
   }
   const Profile profile{spans.data(), jerks.data(), most, {begin[0], begin[1], begin[2]}};
-  const ProfileEnd to{PyFloat_AS_DOUBLE(args[3]), {end[0], end[1], end[2]}, args[5] == Py_True};
+  const ProfileEnd to{PyFloat_AsDouble(args[3]), {end[0], end[1], end[2]}, args[5] == Py_True};
   return PyLong_FromLong(pieces_of_profile(profile, to, knots.doubles(), coefficients.doubles()));
 }
 
@@ -180,15 +167,10 @@ PyObject* py_all_finite(PyObject*, PyObject* object) {
   BorrowedArray numbers;
   if (!numbers.take(object)) Py_RETURN_NONE;
   switch (numbers.type()) {
-    case 'f': return PyBool_FromLong(all_finite<uint32_t>(numbers.data(), numbers.bytes(), 0x7f800000U));
-    case 'd': return PyBool_FromLong(all_finite<uint64_t>(numbers.data(), numbers.bytes(), 0x7ff0000000000000U));
+    case 'f': return PyBool_FromLong(all_finite<uint32_t>(numbers.data(), numbers.size() * 4, 0x7f800000U));
+    case 'd': return PyBool_FromLong(all_finite<uint64_t>(numbers.data(), numbers.size() * 8, 0x7ff0000000000000U));
     default: Py_RETURN_NONE;
   }
-}
-
-template <class Function>
-PyCFunction as_method(Function* function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
 }
 
 PyMethodDef methods[] = {

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "autograd.h"
-#include "bspline_tables.h"
-#include "spline_autograd.h"
+#include "forms.h"
 
 namespace traj_integrator {
 namespace {
@@ -51,8 +50,8 @@ class Arguments {
   }
 
   // `count` tensors of four; the others are undefined.
-  std::array<Tensor, 4> tensors(size_t count) {
-    std::array<Tensor, 4> result;
+  Four tensors(size_t count) {
+    Four result;
     for (size_t k = 0; k < count; ++k) result[k] = tensor();
     return result;
   }
@@ -73,28 +72,33 @@ class Arguments {
   size_t at_ = 0;
 };
 
+bool is_spline(const std::string& name) { return name.rfind("bspline", 0) == 0; }
 bool is_central(const std::string& name) { return name.rfind("clique_central", 0) == 0; }
-size_t starts_of(const std::string& name) { return is_central(name) ? 4 : 3; }
+size_t starts_of(const std::string& name) { return is_central(name) || is_spline(name) ? 4 : 3; }
 
-// The map of an operator, `<map>_forward` or `<map>_vjp`; that of accelerations says its scheme in an argument.
-ControlMap map_of(Arguments& arguments) {
+// The map of an operator, `<map>_forward` or `<map>_vjp`, whose scheme is in its arguments.
+Map map_of(Arguments& arguments) {
   std::string name = arguments.name().substr(0, arguments.name().rfind('_'));
+  Map map;
+  if (is_spline(name)) {
+    const int64_t degree = arguments.integer(), steps = arguments.integer();
+    const std::string& layout = arguments.text();
+    TORCH_CHECK_VALUE(layout == "tight" || layout == "curobo", "layout: expected 'tight' or 'curobo', got '", layout, "'");
+    map.spline = &form_of({degree, steps, layout == "tight" ? SplineLayout::kTight : SplineLayout::kCurobo});
+    return map;
+  }
   if (name == "acceleration") name += "_" + arguments.text();
+  if (is_central(name)) map.truncate_terminal = arguments.boolean();
   for (const ControlMapRow& row : kControlMaps) {
-    if (name == row.name) return row.map;
+    if (name != row.name) continue;
+    map.map = row.map;
+    return map;
   }
   TORCH_CHECK_VALUE(false, arguments.name(), ": there is no map ", name);
 }
 
-SplineForm form_of(Arguments& arguments) {
-  const int64_t degree = arguments.integer(), steps = arguments.integer();
-  const std::string& layout = arguments.text();
-  TORCH_CHECK_VALUE(layout == "tight" || layout == "curobo", "layout: expected 'tight' or 'curobo', got '", layout, "'");
-  return spline_form({degree, steps, layout == "tight" ? SplineLayout::kTight : SplineLayout::kCurobo});
-}
-
 // 0 rows without an index: one for each trajectory (`own_rows` in types.py).
-int64_t counted(int64_t rows, const Tensor& index, const std::array<Tensor, 4>& upstream) {
+int64_t counted(int64_t rows, const Tensor& index, const Four& upstream) {
   if (rows != 0 || index.defined()) return rows;
   for (const Tensor& gradient : upstream) {
     if (gradient.defined()) return gradient.size(0);
@@ -109,56 +113,33 @@ void push(Stack* stack, const Tensors& tensors, size_t count) {
 
 void step_forward(const c10::OperatorHandle& called, Stack* stack) {
   Arguments given(called, stack);
-  StepArguments step{};
+  Step step{};
   step.action = given.tensor();
-  step.start = given.tensors(starts_of(given.name()));
-  step.start_index = given.tensor();
+  step.start.rows = given.tensors(starts_of(given.name()));
+  step.start.index = given.tensor();
+  if (is_spline(given.name())) {
+    step.goal.rows = given.tensors(4);
+    step.goal.index = given.tensor();
+  }
   step.dt = given.step_lengths();
   step.map = map_of(given);
-  step.truncate_terminal_gradient = is_central(given.name()) && given.boolean();
   push(stack, differentiable_step(step), 4);
 }
 
 void step_vjp(const c10::OperatorHandle& called, Stack* stack) {
   Arguments given(called, stack);
-  VjpArguments vjp{};
+  const bool takes_goal = is_spline(given.name());
+  StepVjp vjp{};
   vjp.upstream = given.tensors(4);
   vjp.start_index = given.tensor();
-  vjp.dt = given.step_lengths();
-  vjp.start_rows.fill(counted(given.integer(), vjp.start_index, vjp.upstream));
-  vjp.action_horizon = given.integer();
-  vjp.needs = given.booleans<5>();
-  vjp.map = map_of(given);
-  vjp.truncate_terminal_gradient = is_central(given.name()) && given.boolean();
-  push(stack, differentiable_vjp(vjp), 1 + starts_of(given.name()));
-}
-
-void spline_forward(const c10::OperatorHandle& called, Stack* stack) {
-  Arguments given(called, stack);
-  SplineArguments spline{};
-  spline.points = given.tensor();
-  for (SplineEnd* end : {&spline.start, &spline.goal}) {
-    end->rows = given.tensors(4);
-    end->index = given.tensor();
-  }
-  spline.dt = given.step_lengths();
-  spline.form = form_of(given);
-  push(stack, differentiable_spline(spline), 4);
-}
-
-void spline_vjp(const c10::OperatorHandle& called, Stack* stack) {
-  Arguments given(called, stack);
-  SplineVjpArguments vjp{};
-  vjp.upstream = given.tensors(4);
-  vjp.start_index = given.tensor();
-  vjp.goal_index = given.tensor();
+  if (takes_goal) vjp.goal_index = given.tensor();
   vjp.dt = given.step_lengths();
   vjp.start_rows = counted(given.integer(), vjp.start_index, vjp.upstream);
-  vjp.goal_rows = counted(given.integer(), vjp.goal_index, vjp.upstream);
-  vjp.points = given.integer();
+  vjp.goal_rows = takes_goal ? counted(given.integer(), vjp.goal_index, vjp.upstream) : -1;
+  vjp.actions = given.integer();
   vjp.needs = given.booleans<9>();
-  vjp.form = form_of(given);
-  push(stack, differentiable_spline_vjp(vjp), 9);
+  vjp.map = map_of(given);
+  push(stack, differentiable_vjp(vjp), takes_goal ? 9 : 1 + starts_of(given.name()));
 }
 
 // "Tensor? start_position, Tensor? start_velocity, ...", `count` of them.
@@ -185,10 +166,8 @@ void define(torch::Library& library, const std::string& map, size_t starts, bool
   const std::string vjp = map + "_vjp(" + tensors(row, "grad_", 4) + ", " + indices + last + counts +
                           "SymInt action_horizon, bool[] needs, " + tail + gradients;
   using torch::CppFunction;
-  library.def(forward.c_str(), takes_goal ? CppFunction::makeFromBoxedFunction<&spline_forward>()
-                                          : CppFunction::makeFromBoxedFunction<&step_forward>());
-  library.def(vjp.c_str(), takes_goal ? CppFunction::makeFromBoxedFunction<&spline_vjp>()
-                                      : CppFunction::makeFromBoxedFunction<&step_vjp>());
+  library.def(forward.c_str(), CppFunction::makeFromBoxedFunction<&step_forward>());
+  library.def(vjp.c_str(), CppFunction::makeFromBoxedFunction<&step_vjp>());
 }
 
 // While the library is loaded. Where Python has registered the operators, they stay as they are.

@@ -1,0 +1,205 @@
+"""The fast path of the public functions: ordinary CPU tensors go straight to the loops, with one node of autograd.
+
+It checks nothing that the extension checks, or the general way: whatever does not fit is left to that, which raises
+what is wrong by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd.function import _SingleLevelFunction
+from torch.compiler import is_compiling
+
+from ..signature import Signature
+from ..splines.form import SplineForm
+from ..types import Trajectory, own_rows
+from .extension import UNFIT
+from .extension import extension as _C
+from .launch import map_of
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+_UNFIT = (*UNFIT, AttributeError)
+
+
+class FastMap:
+    """A control map with its scheme: what the extension calls it, and the operator of the general way."""
+
+    def __init__(self, operator: Signature, scheme: Sequence[object]) -> None:
+        """Raise ValueError for the form of a spline that does not exist."""
+        form = SplineForm(*scheme) if operator.goals else None
+        options = () if form else tuple(part for part in scheme if isinstance(part, str))
+        self.kind = map_of("_".join([operator.name, *options]), form=form)
+        self.operator = operator
+        self.scheme = form.scheme if form else tuple(scheme)
+        self.truncates = True in scheme
+        self.starts = operator.starts
+
+    def step(
+        self,
+        action: Tensor,
+        start: tuple[Tensor | None, ...],
+        start_index: Tensor | None,
+        goal: tuple[Tensor | None, ...],
+        goal_index: Tensor | None,
+        dt: float | Tensor,
+        dt_per: str,
+    ) -> Trajectory | None:
+        """Return the trajectory; None, having done nothing, if anything is out of the ordinary."""
+        if start[0] is None:
+            return None
+        if goal and goal[0] is None:
+            if goal_index is not None or any(row is not None for row in goal):
+                return None
+            goal = ()
+        try:
+            if type(dt) is not float:
+                dt = _steps(dt, dt_per)
+            elif dt_per not in ("step", "trajectory"):
+                return None
+            call = self.kind, action, start, start_index, goal or None, goal_index, dt, None
+            outputs = _C.step(_Step.apply, self, call)
+            return None if outputs is None else Trajectory._make(outputs)
+        except _UNFIT:
+            return None
+
+    def step_into(
+        self,
+        is_reciprocal: bool,
+        action: Tensor,
+        start: tuple[Tensor | None, ...],
+        start_index: Tensor | None,
+        traj_dt: float | Tensor,
+        buffers: tuple[Tensor, ...],
+        gradient: Tensor | None,
+    ) -> Trajectory | None:
+        """Write a step into the caller's buffers and return views of them that carry the graph; None as for `step`.
+
+        `traj_dt` are seconds or their reciprocals; `gradient` is a buffer for the gradient of the action.
+        """
+        if type(action) not in _PLAIN or start[0] is None or torch.is_inference_mode_enabled():
+            return None
+        try:
+            dt = self._seconds(traj_dt, is_reciprocal, action.shape[1])
+            if dt is None or not all(
+                _is_memory(buffer) for buffer in (*buffers, *([] if gradient is None else [gradient]))
+            ):
+                return None
+            if gradient is not None and (gradient.shape != action.shape or gradient.dtype is not action.dtype):
+                return None
+            # A view that an earlier call returned has a graph, which is dropped here.
+            memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in buffers)
+            call = self.kind, action, start, start_index, None, None, dt, memory
+            outputs = _C.step(_StepInto.apply, (self, gradient), call)
+            if outputs is None:
+                return None
+            return Trajectory._make(_views(memory) if outputs[0] is None else outputs)
+        except _UNFIT:
+            return None
+
+    def _seconds(self, traj_dt: float | Tensor, is_reciprocal: bool, horizon: int) -> Tensor | float | None:
+        """Step lengths from those of the drop-in kernels, whose central differences take equal ones for each row."""
+        if type(traj_dt) is float:
+            seconds = 1 / traj_dt if is_reciprocal and traj_dt else traj_dt
+            return seconds if 0 < seconds < math.inf else None
+        if type(traj_dt) not in _PLAIN or traj_dt.requires_grad or traj_dt.dim() > 2 or not traj_dt.is_floating_point():
+            return None
+        steps = traj_dt.double() if traj_dt.dim() == 2 else traj_dt.double().reshape(1, -1)
+        steps = steps.reciprocal() if is_reciprocal else steps
+        if not self.operator.uniform_dt_only or steps.shape[1] == 1:
+            return steps
+        rows = (horizon, self.operator.output_horizon(horizon, self.scheme))
+        fits = steps.shape[0] == 1 and steps.shape[1] in rows and bool((steps == steps[:, :1]).all())
+        return steps[:, :1] if fits else None
+
+
+class _Step(_SingleLevelFunction):
+    """A step of ordinary tensors."""
+
+    forward = staticmethod(_C.record)
+
+    @staticmethod
+    def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+        gradients = None if is_compiling() else _C.backward(ctx, upstream, None)
+        return _general_vjp(ctx, upstream) if gradients is None else gradients
+
+
+class _StepInto(_Step):
+    """The same into the caller's buffers, one of which may be for the gradient of the action."""
+
+    @staticmethod
+    def forward(ctx, bundle: tuple, action: Tensor, *rows: Tensor | None) -> tuple[Tensor, ...]:
+        (fast, gradient), call = bundle
+        _C.record(ctx, (fast, call), action, *rows)
+        # The gradient is written to it, not computed from it: save_for_backward would treat the write as an error.
+        ctx.buffer = None if gradient is None else (gradient, gradient._version, action.is_leaf)
+        return _views(call[-1])
+
+    @staticmethod
+    def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Put the gradient of the action into the caller's buffer, too.
+
+        The buffer is returned as the gradient only if nobody else can end up owning its memory: see
+        `with_gradient_buffer`.
+        """
+        if ctx.buffer is None or not ctx.needs_input_grad[1]:
+            return _Step.backward(ctx, *upstream)
+        buffer, version, is_leaf = ctx.buffer
+        if buffer._version != version:
+            return _Step.backward(ctx, *upstream)
+        gradients = _C.backward(ctx, upstream, buffer) if is_leaf and not is_compiling() else None
+        if gradients is not None:
+            torch.autograd.graph.increment_version(buffer)
+            return (None, buffer, *gradients[2:])
+        gradients = _general_vjp(ctx, upstream)
+        with torch.no_grad():
+            buffer.copy_(gradients[1].detach())
+        return gradients
+
+
+def _general_vjp(ctx, upstream: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """The gradients that are differentiated again, batched or traced."""
+    needs = ctx.needs_input_grad
+    if all(gradient is None for gradient in upstream):
+        return (None,) * len(needs)
+    fast, seconds, action_horizon, start_rows, goal_rows = ctx.call
+    operator = fast.operator
+    start_index, goal_index, dt = ctx.saved_tensors or (None, None, None)
+    if dt is None:
+        dt = torch.full((1, 1), seconds, dtype=torch.float64)
+    batch = next(gradient.shape[0] for gradient in upstream if gradient is not None)
+    indices, rows = [start_index], [own_rows(start_rows, start_index, batch)]
+    if operator.goals:
+        indices.append(goal_index)
+        rows.append(-1 if goal_rows < 0 else own_rows(goal_rows, goal_index, batch))
+    wanted = [*needs[1:], *[False] * (2 + operator.starts + operator.goals - len(needs))]
+    gradients = operator.vjp(*upstream, *indices, dt, *rows, action_horizon, wanted, *fast.scheme, None)
+    return (None, *gradients[: len(needs) - 1])
+
+
+def _views(memory: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """What has been written into buffers."""
+    torch.autograd.graph.increment_version(memory)
+    return tuple(buffer.view_as(buffer) for buffer in memory)
+
+
+def _steps(dt: Tensor, dt_per: str) -> Tensor:
+    """Step lengths `[1 or B, 1 or Ha]` in float64; raises TypeError where it is no ordinary tensor of them."""
+    if type(dt) not in _PLAIN or dt.requires_grad or not dt.is_cpu or dt.dtype not in (torch.float32, torch.float64):
+        raise TypeError
+    if dt.dim() == 1 and dt_per == "trajectory":
+        dt = dt.unsqueeze(1)
+    elif dt.dim() < 2:
+        dt = dt.reshape(1, -1)
+    return dt.contiguous() if dt.dtype is torch.float64 else dt.double().contiguous()
+
+
+def _is_memory(buffer: Tensor) -> bool:
+    """Whether autograd can follow what is written to a buffer; the extension checks the rest."""
+    if type(buffer) is not Tensor or buffer.is_inference() or not buffer.is_contiguous():
+        return False
+    owner = buffer._base
+    return not (buffer if owner is None else owner).requires_grad

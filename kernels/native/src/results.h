@@ -1,0 +1,28 @@
+// Results for Python, as DLPack: any framework makes an array of its own of them, without a copy.
+#pragma once
+
+#include "array.h"
+#include "python_buffer.h"
+
+namespace traj_integrator {
+
+// An uninitialized contiguous array, owned until it is handed over.
+class Result {
+ public:
+  Result() = default;
+  Result(const Result&) = delete;
+  Result& operator=(const Result&) = delete;
+  ~Result();
+
+  // `array` is the memory; throws std::bad_alloc. That of larger results is kept from earlier ones.
+  void make(char type, std::initializer_list<int64_t> shape, Array& array);
+  bool is_made() const { return owner_ != nullptr; }
+  // What `from_dlpack` returns for it, a new reference; null with a Python error.
+  PyObject* hand_over(PyObject* from_dlpack);
+
+ private:
+  struct Owner;
+  Owner* owner_ = nullptr;
+};
+
+}  // namespace traj_integrator
