@@ -52,7 +52,7 @@ def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, 
     assert not shift.any()
     for part, expected in zip(joined.begin, state, strict=True):
         np.testing.assert_allclose(part, expected, atol=1e-9)
-    assert (largest_jumps(joined) <= [1e-9, 1e-7, 2e-3]).all(), "C2; knots within 0.3 us are one"
+    assert (largest_jumps(joined) <= [1e-9, 1e-7, 2e-3]).all(), "C2; knots within a microsecond are one"
     least, most = extremes(joined)
     assert (np.maximum(-least, most)[1:] <= np.array([[2.0], [10.0], [500.0]]) * (1 + 1e-6) + 1e-6).all()
     times = np.linspace(0, max(joined.duration, plan.duration) + 0.01, 400)

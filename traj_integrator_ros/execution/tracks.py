@@ -12,9 +12,9 @@ from .motion import Motion, raised, taylor_shift
 
 DEGREE = 5
 """Highest degree of a piece: what a controller reproduces from the states at its ends."""
-SHORTEST_GAP = 3e-7
-"""s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; and a shorter
-piece is lost in the rounding of positions.
+SHORTEST_GAP = 1e-6
+"""s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
+one, whole nanoseconds are too coarse for a profile.
 """
 
 
