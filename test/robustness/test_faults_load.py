@@ -80,9 +80,13 @@ def traffic(client: RosClient) -> Iterator[None]:
 
 
 def accounted(client: RosClient) -> tuple[int, int, int]:
-    """Sequences received, answered, and refused for any reason."""
+    """Sequences received, answered, and refused for any reason, but that a newer one came before their motion began.
+
+    Their batches were answered by then.
+    """
     counts = client.counts()
-    rejected = sum(int(value) for key, value in counts.items() if key.startswith("rejected."))
+    reasons = {key for key in counts if key.startswith("rejected.")} - {"rejected.superseded"}
+    rejected = sum(int(counts[key]) for key in reasons)
     return int(counts["sequences"]), int(counts["published"]), rejected
 
 
