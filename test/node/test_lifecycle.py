@@ -102,6 +102,9 @@ def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(managed:
     client = managed
     bring_to("active", client)
     client.wait_until_active()
+    client.answer(SEQUENCE)  # connected in both directions
+    client.batches.clear()
+    client.trajectories.clear()
     before = int(client.counts()["rejected.not_active"])
     assert client.change_state("deactivate")
     client.sequences.publish(SEQUENCE)

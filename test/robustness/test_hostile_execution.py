@@ -179,14 +179,11 @@ def test_a_brake_that_would_leave_the_position_limits_begins_earlier(robot: Stre
     with robot.streaming():
         pass
     robot.wait_until_at_rest()
-    now_ns = time.time_ns()
-    position = robot.commanded.at(now_ns).position
+    position = robot.commanded.at(time.time_ns()).position
     drift = position + 0.3 * DT_S * np.arange(1, HORIZON + 1)[:, None]
-    message = sequence(drift[None], dt=[DT_S])
-    set_stamp(message, now_ns)
     highest = drift[-1] + 1e-3
     with changed(robot, limits__position_min=[-9.0] * 3, limits__position_max=highest.tolist()):
-        robot.client.sequences.publish(message)
+        robot.client.sequences.publish(stamped(sequence(drift[None], dt=[DT_S]), 0.0))
         robot.wait_until_moving()
         robot.wait_until_at_rest()
     assert (robot.commanded.at(time.time_ns()).position <= highest + 1e-5).all()
