@@ -102,20 +102,17 @@ def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(managed:
     client = managed
     bring_to("active", client)
     client.wait_until_active()
-    client.answer(SEQUENCE)  # connected in both directions
-    client.batches.clear()
-    client.trajectories.clear()
     before = int(client.counts()["rejected.not_active"])
     assert client.change_state("deactivate")
-    client.sequences.publish(SEQUENCE)
     response = client.integrate(SEQUENCE)
     assert not response.success
     assert response.message == "not_active: node: expected state active, got inactive"
     status = client.status()
     assert status.level == status.WARN
     assert "inactive" in status.message
-    client.wait_for(lambda: int(client.counts()["rejected.not_active"]) > before + 1, "the sequence counted, too")
-    assert int(client.counts()["rejected.not_active"]) == before + 2
+    # More than one: the node's subscription may be new, and not have found this publisher yet.
+    with client.periodically(0.1, lambda: client.sequences.publish(SEQUENCE)):
+        client.wait_for(lambda: int(client.counts()["rejected.not_active"]) > before + 1, "sequences counted, too")
     assert not client.batches and not client.trajectories
     assert client.change_state("activate")
     client.answer(SEQUENCE)
