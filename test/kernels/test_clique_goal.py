@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from operator_cases import BACKEND, assert_all_close, cost
-from torch.autograd import gradcheck, gradgradcheck
 
 from traj_integrator_ros.kernels import MAPS, clique_central_step, clique_step
 
@@ -46,35 +45,6 @@ def test_the_gradient_goes_to_the_goal_and_none_to_the_action_it_replaces(name, 
     keep = torch.ones(6, dtype=torch.bool)
     keep[place] = False
     torch.testing.assert_close(of_action[:, keep], whole[:, keep])
-
-
-@EACH
-def test_derivatives_match_finite_differences_and_work_under_transforms(name):
-    inputs = [x.requires_grad_() for x in (random(2, 4, 1), random(2, 1), random(2, 1))]
-
-    def step(action, start, goal):
-        return tuple(STEPS[name](action, start, goal_position=goal, dt=0.5))
-
-    assert gradcheck(step, inputs, check_forward_ad=True)
-    assert gradgradcheck(step, inputs)
-    torch._dynamo.reset()
-    assert_all_close(torch.compile(step, fullgraph=True, backend="eager")(*inputs), step(*inputs))
-    plain = [x.detach() for x in inputs]
-    assert_all_close(torch.vmap(step)(*(x[None] for x in plain)), [x[None] for x in step(*plain)])
-
-
-@pytest.mark.parametrize("name", ["clique", "clique_central", "bspline_tight", "bspline_curobo"])
-@pytest.mark.parametrize("pooled", [False, True])
-def test_vjp_without_a_forward_pass_has_the_gradients_of_the_goal(name, pooled):
-    kernel = MAPS[name]
-    action, start = random(3, 5, 2).requires_grad_(), [random(3, 2).requires_grad_() for _ in range(3)]
-    index = torch.tensor([1, 1, 0]) if pooled else None
-    goal = {f"goal_{kind}": random(2 if pooled else 3, 2).requires_grad_() for kind in kernel.goal}
-    outputs = kernel.step(action, *start, **goal, goal_index=index, dt=0.1)
-    upstream = [random(*output.shape) for output in outputs]
-    wanted = torch.autograd.grad(outputs, [action, *start, *goal.values()], upstream)
-    got = kernel.vjp(upstream, dt=0.1, action_horizon=5, start_rows=3, goal_rows=2 if pooled else 3, goal_index=index)
-    assert_all_close(got, wanted)
 
 
 def test_misuse_is_named():

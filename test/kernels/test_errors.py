@@ -116,10 +116,12 @@ def arguments(kernel) -> dict[str, object]:
 @MAP
 @pytest.mark.parametrize("misuse", MISUSES)
 def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, misuse):
+    """By the short way into the C++ kernels, and with the same words by the general one."""
     argument, value, error, message = MISUSES[misuse]
     argument = kernel.action_name if argument == "action" else argument
-    with pytest.raises(error, match=f"^{argument}: .*{re.escape(message)}"):
-        kernel.step(**{**arguments(kernel), argument: value})
+    for options in ({}, {"backend": "reference"}):
+        with pytest.raises(error, match=f"^{argument}: .*{re.escape(message)}"):
+            kernel.step(**{**arguments(kernel), **options, argument: value})
 
 
 @MAP

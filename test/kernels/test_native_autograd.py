@@ -52,20 +52,6 @@ def test_derivatives_match_finite_differences(kernel, horizon):
     )
 
 
-@MAP
-@pytest.mark.parametrize("wanted", [(0,), (1,), (0, 2), (3,), (1, 2, 3)])
-def test_any_subset_of_the_inputs_may_require_grad(kernel, wanted):
-    inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(leaves())]
-
-    def cost(backend):
-        return sum(output.pow(2).sum() for output in kernel.step(*inputs, dt=0.1, backend=backend))
-
-    wanted_inputs = [inputs[i] for i in wanted]
-    got = torch.autograd.grad(cost(None), wanted_inputs)
-    for a, b in zip(got, torch.autograd.grad(cost("reference"), wanted_inputs), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-
-
 def test_double_backward_of_the_truncated_gradient_is_its_own_vjp():
     def vjp(*weights):
         inputs = leaves()
@@ -159,39 +145,6 @@ def test_transforms_and_tracers_see_the_general_operator():
     assert seen and not any(seen), seen
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"action": torch.zeros(3, 6)},
-        {"action": torch.zeros(3, 0, 2)},
-        {"action": torch.zeros(3, 6, 2, dtype=torch.int32)},
-        {"start_position": None},
-        {"start_position": torch.zeros(2, 2)},
-        {"start_position": torch.zeros(3, 3)},
-        {"start_velocity": torch.zeros(3, 2, dtype=torch.float64)},
-        {"start_velocity": "fast"},
-        {"dt": 0.0},
-        {"dt": float("nan")},
-        {"dt": "fast"},
-        {"dt": torch.zeros(4)},
-        {"dt": torch.ones(3, 6, 1)},
-        {"dt": torch.ones(6, dtype=torch.int64)},
-        {"dt_per": "row"},
-        {"start_index": torch.zeros(3)},
-        {"start_index": torch.zeros(2, dtype=torch.int64)},
-    ],
-    ids=str,
-)
-def test_wrong_arguments_raise_what_the_general_way_raises(wrong):
-    inputs = {"action": torch.zeros(3, 6, 2), "start_position": torch.zeros(3, 2), "dt": 0.1, **wrong}
-    with pytest.raises((TypeError, ValueError)) as general:
-        clique_step(**inputs, backend="reference")
-    with pytest.raises(general.type) as short:
-        clique_step(**inputs)
-    assert str(short.value) == str(general.value)
-    assert next(iter(wrong)) in str(short.value)
-
-
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of objects that isinstance looks at
 def test_a_loop_of_steps_leaves_no_tensors_behind():
     def living() -> int:
@@ -213,35 +166,6 @@ SPLINE = {
     "goal_position": torch.zeros(1, 2),
     "dt": 0.1,
 }
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"control_points": torch.zeros(3, 6)},
-        {"start_position": None},
-        {"start_jerk": torch.zeros(3, 2, dtype=torch.float64)},
-        {"goal_position": torch.zeros(2, 2)},
-        {"goal_position": None, "goal_velocity": torch.zeros(3, 2)},
-        {"goal_velocity": torch.zeros(1, 3)},
-        {"goal_index": torch.zeros(2, dtype=torch.int64)},
-        {"dt": torch.ones(3, 6)},
-        {"dt": 0.0},
-        {"degree": 2},
-        {"steps": True},
-        {"layout": "loose"},
-    ],
-    ids=str,
-)
-def test_wrong_arguments_of_splines_raise_what_the_general_way_raises(wrong):
-    inputs = {**SPLINE, **wrong}
-    assert bspline_step(**SPLINE).jerk.shape == (3, 37, 2)
-    with pytest.raises((TypeError, ValueError)) as general:
-        bspline_step(**inputs, backend="reference")
-    with pytest.raises(general.type) as short:
-        bspline_step(**inputs)
-    assert str(short.value) == str(general.value)
-    assert next(iter(wrong)) in str(short.value)
 
 
 @pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (5, "curobo")])

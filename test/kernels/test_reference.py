@@ -12,7 +12,6 @@ from spec_oracle import spec_trajectory
 
 from traj_integrator_ros.kernels import (
     MAPS,
-    ControlSpace,
     control_map,
 )
 
@@ -127,34 +126,6 @@ def test_edge_sizes_give_outputs_of_the_right_shape(kernel, shape):
     trajectory = kernel.step(action, torch.zeros(batch or 1, dof, dtype=torch.float64), dt=0.1)
     assert all(output.shape == (batch, kernel.output_horizon(horizon), dof) for output in trajectory)
     assert all(bool(output.isfinite().all()) for output in trajectory)
-
-
-@MAP
-@pytest.mark.parametrize("dt", [0.001, 0.02, 0.1])
-@pytest.mark.parametrize("source", ["random", "smooth"])
-def test_float32_differs_from_float64_arithmetic_on_the_same_inputs_by_rounding_only(kernel, dt, source):
-    horizon = 64
-    if source == "random":
-        action, start, _ = random_inputs(kernel, 8, horizon, 7, seed=6)
-    else:
-        time = torch.arange(horizon + 1, dtype=torch.float64) * dt
-        derivatives = [
-            2 + 0.8 * torch.sin(1.3 * time),
-            0.8 * 1.3 * torch.cos(1.3 * time),
-            -0.8 * 1.3**2 * torch.sin(1.3 * time),
-            -0.8 * 1.3**3 * torch.cos(1.3 * time),
-        ]
-        if kernel.control_space is ControlSpace.BSPLINE:
-            action = 2 + 0.8 * torch.sin(1.3 * 4 * (time[1:] + dt)).reshape(1, horizon, 1)
-        else:
-            action = derivatives[kernel.control_space - 1][1:].reshape(1, horizon, 1)
-        start = [x[:1].reshape(1, 1) for x in derivatives[:3]]
-    single = [x.float() for x in (action, *start)]
-    got = kernel.step(*single, dt=dt)
-    want = kernel.step(*(x.double() for x in single), dt=dt)
-    for name, output, exact in zip(OUTPUTS, got, want, strict=True):
-        assert output.dtype is torch.float32
-        assert (output.double() - exact).norm() <= 2e-6 * exact.norm(), name
 
 
 @MAP

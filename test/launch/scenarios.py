@@ -6,7 +6,6 @@ test_processes.py without it, so that the two cannot drift apart.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,11 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from builtin_interfaces.msg import Duration
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
-from traj_integrator_ros.traffic.messages import ORDERS, gradient_request, sequence, table
+from traj_integrator_ros.traffic.messages import sequence, table
 from traj_integrator_ros.traffic.participant import NODE_NAME, START_TIMEOUT_S
 from traj_integrator_ros.traffic.ros_client import RosClient
 
@@ -174,61 +171,7 @@ def integrates_for_a_caller(client: RosClient, scenario: Scenario) -> None:
     np.testing.assert_allclose(inner, np.broadcast_to(motion.acceleration, inner.shape), atol=0.02)
 
 
-def gradient_is_the_vjp(client: RosClient, scenario: Scenario) -> None:
-    motion, generator = _Motion.of(scenario), np.random.default_rng(7)
-    actions = motion.sequence(batch=2)
-    trajectory = client.integrate(actions).trajectory
-    # Scaled by the step, so that each of the four terms of the sum counts.
-    upstream = {
-        name: generator.standard_normal(len(getattr(trajectory, name))) * DT_S**order
-        for order, name in enumerate(ORDERS)
-    }
-    response = client.compute_gradient(gradient_request(actions, upstream))
-    assert response.success, response.message
-    left = sum(np.dot(values, getattr(trajectory, name)) for name, values in upstream.items())
-    right = np.dot(response.grad_action, actions.data)
-    for name in ("position", "velocity", "acceleration"):
-        right += np.dot(getattr(response, f"grad_start_{name}"), getattr(actions.start, name))
-    np.testing.assert_allclose(right, left, rtol=1e-3, atol=1e-3)
-
-
-def completes_a_plan_of_positions(client: RosClient, scenario: Scenario) -> None:
-    motion = _Motion.of(scenario)
-    plan = JointTrajectory(joint_names=client.joint_names)
-    for step, position in enumerate(motion.position):
-        time_from_start = Duration(nanosec=round(step * DT_S * 1e9))
-        plan.points.append(JointTrajectoryPoint(positions=array("d", position), time_from_start=time_from_start))
-    with _measured(client, motion.position[0], motion.velocity[0]):
-        trajectories = len(client.trajectories)
-        client.plans.publish(plan)
-        client.wait_for(lambda: len(client.trajectories) > trajectories, "joint trajectory of the plan")
-    answer = client.trajectories[-1]
-    # It begins with the present command, and joins the plan on the way: the plan's last position is one of its points.
-    apart = [np.abs(np.asarray(point.positions) - motion.position[-1]).max() for point in answer.points]
-    assert min(apart) < 1e-6 and len(answer.points[0].velocities) == len(client.joint_names)
-
-
-def refuses_bad_input_and_goes_on(client: RosClient, scenario: Scenario) -> None:
-    motion = _Motion.of(scenario)
-    bad = motion.sequence(batch=1)
-    bad.data[3] = float("nan")
-    response = client.integrate(bad)
-    assert not response.success and response.message, response
-    answered = len(client.batches)
-    client.publish_sequence(bad)
-    client.spin(0.5)
-    assert len(client.batches) == answered, "a sequence with NaN was answered"
-    assert client.state() == "active"
-    integrates_for_a_caller(client, scenario)
-
-
-MAIN_JOB = (
-    answers_a_sequence_on_both_topics,
-    integrates_for_a_caller,
-    gradient_is_the_vjp,
-    completes_a_plan_of_positions,
-    refuses_bad_input_and_goes_on,
-)
+MAIN_JOB = (answers_a_sequence_on_both_topics, integrates_for_a_caller)
 
 # Two nodes ----------------------------------------------------------------------------------------------------------
 
@@ -251,12 +194,11 @@ def neighbours_do_not_hear_each_other(clients: Sequence[RosClient], scenarios: S
     before = [int(client.counts()["sequences"]) for client in clients]
     for near, scenario, far in zip(clients, scenarios, reversed(clients), strict=True):
         heard = len(far.batches)
-        for _ in range(3):
-            answers_a_sequence_on_both_topics(near, scenario)
+        answers_a_sequence_on_both_topics(near, scenario)
         integrates_for_a_caller(near, scenario)
         far.spin(0.2)
         assert len(far.batches) == heard, "the far node answered, too"
-    assert [int(client.counts()["sequences"]) - count for client, count in zip(clients, before, strict=True)] == [3, 3]
+    assert [int(client.counts()["sequences"]) - count for client, count in zip(clients, before, strict=True)] == [1, 1]
 
 
 def _still(state: np.ndarray) -> ActionSequence:

@@ -347,6 +347,7 @@ def test_a_first_spline_may_be_compiled_with_a_number_for_dt_and_exported():
 MISUSES = {
     "degree": ({"degree": 2}, "degree: expected 3, 4 or 5, got 2"),
     "steps": ({"steps": 0}, "steps: expected a whole number of rows >= 1 for each segment, got 0"),
+    "steps of truth": ({"steps": True}, "steps: expected a whole number of rows >= 1 for each segment, got True"),
     "layout": ({"layout": "loose"}, "layout: expected one of 'tight', 'curobo', got 'loose'"),
     "dt": ({"dt": torch.ones(4)}, "dt: B-splines need one step length per trajectory"),
     "goal without position": (
@@ -357,6 +358,15 @@ MISUSES = {
         {"goal_position": torch.zeros(4, 3)},
         "goal_position: expected 1 row, or one for each of the 2 trajectories, or goal_index to pick from a pool; "
         "got 4 rows",
+    ),
+    "jerk of other rows": (
+        {"start_jerk": torch.zeros(4, 3)},
+        "start_jerk: expected 1 row, or one for each of the 2 trajectories, or start_index to pick from a pool; "
+        "got 4 rows",
+    ),
+    "goal's velocity of another dof": (
+        {"goal_position": torch.zeros(1, 3), "goal_velocity": torch.zeros(1, 2)},
+        "goal_velocity: expected shape [rows, dof = 3]",
     ),
     "goal of another dof": ({"goal_position": torch.zeros(2, 4)}, "goal_position: expected shape [rows, dof = 3]"),
     "goal index": (
@@ -370,6 +380,7 @@ MISUSES = {
 def test_misuse_is_named(misuse):
     change, message = MISUSES[misuse]
     correct = {"control_points": torch.zeros(2, 4, 3), "start_position": torch.zeros(2, 3), "dt": 0.1}
-    with pytest.raises(ValueError) as raised:
-        bspline_step(**{**correct, **change})
-    assert str(raised.value).startswith(message)
+    for options in ({}, {"backend": "reference"}):  # the short way into the C++ kernels, and the general one
+        with pytest.raises(ValueError) as raised:
+            bspline_step(**{**correct, **options, **change})
+        assert str(raised.value).startswith(message)

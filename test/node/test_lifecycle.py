@@ -77,27 +77,6 @@ def test_every_transition_from_every_state_leads_where_the_state_machine_says(ma
     assert set(NEXT_STATE) <= visited
 
 
-def test_transitions_in_random_order_under_traffic_leave_it_working(
-    managed_node: NodeProcess, managed: RosClient
-) -> None:
-    client = managed
-    bring_to("active", client)
-    client.wait_until_active()
-    timer = client.node.create_timer(0.005, lambda: client.sequences.publish(SEQUENCE))
-    states = client.node.create_timer(0.002, lambda: client.publish_state([0.0, 0.0, 0.0]))
-    chosen = random.Random(3)
-    for _ in range(40):
-        client.change_state(chosen.choice(TRANSITIONS))
-    for transition in TRANSITIONS[:2]:
-        client.change_state(transition)
-    assert client.state() == "active"
-    client.node.destroy_timer(timer)
-    client.node.destroy_timer(states)
-    client.wait_until_connected()
-    client.answer(SEQUENCE)
-    assert client.counts()["rejected.internal_error"] == "0", managed_node.output
-
-
 def test_an_inactive_node_drops_topics_and_refuses_services_and_says_so(managed: RosClient) -> None:
     client = managed
     bring_to("active", client)

@@ -1,4 +1,8 @@
-"""What a controller commands to an arm, whatever is sent to the node: within limits, without steps, and to the end."""
+"""What a controller commands to an arm, whatever is sent to the node: within limits, without steps, and to the end.
+
+That of every way to stop, to start and to stream there is a case in soak/streams/cases.py, which plays it to the node's
+processing on a simulated clock (test/soak). Here is what depends on the node: its topics, services, parameters, counts.
+"""
 
 from __future__ import annotations
 
@@ -141,19 +145,10 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, "the arm is on its way"
 
 
-def rests_soon(arm: SimulatedArm, limits: Limits = LIMITS) -> float:
-    """Let it come to rest; how far the first joint moved until then, rad."""
-    begin, where = arm.cycles, arm.position[0]
-    arm.run(1.2)
-    arm.assert_at_rest()
-    arm.assert_within(limits, begin)
-    return float(arm.position[0] - where)
-
-
 # What begins away from the command, or in the past
 
 
-@pytest.mark.parametrize(("late_s", "reports"), [(0.3, True), (1.0, True), (1.5, True), (1.0, False)])
+@pytest.mark.parametrize(("late_s", "reports"), [(1.0, True), (1.0, False)])
 def test_a_plan_stamped_in_the_past_is_entered_where_it_is_now_or_refused(
     make_arm: MakeArm, late_s: float, reports: bool
 ) -> None:
@@ -167,18 +162,16 @@ def test_a_plan_stamped_in_the_past_is_entered_where_it_is_now_or_refused(
     assert abs(arm.position[0]) < 1e-6 or abs(arm.position[0] - 0.4) < 1e-6
 
 
-@pytest.mark.parametrize("reports", [True, False])
 @pytest.mark.parametrize(
-    ("message", "goal"),
+    ("message", "reports"),
     [
-        (lambda: points([0.0], [row(0.09)]), 0.09),
-        (lambda: points([0.0, 0.02], [row(0.09), row(0.09)]), 0.09),
-        (lambda: positions(np.tile(row(0.09), (4, 1)), 0.02, position=row(0.09), velocity=row(0.0)), 0.09),
+        (lambda: points([0.0], [row(0.09)]), True),
+        (lambda: positions(np.tile(row(0.09), (4, 1)), 0.02, position=row(0.09), velocity=row(0.0)), False),
     ],
-    ids=["one point", "two points", "a start"],
+    ids=["one point", "a start"],
 )
 def test_what_begins_away_from_the_robot_is_joined(
-    make_arm: MakeArm, message: Callable[[], object], goal: float, reports: bool
+    make_arm: MakeArm, message: Callable[[], object], reports: bool
 ) -> None:
     arm = make_arm(reports=reports)
     made = message()
@@ -186,7 +179,7 @@ def test_what_begins_away_from_the_robot_is_joined(
     arm.run(1.5)
     arm.assert_within(LIMITS)
     arm.assert_at_rest()
-    assert abs(arm.position[0] - goal) < 1e-6
+    assert abs(arm.position[0] - 0.09) < 1e-6
 
 
 # What limits decide about times
@@ -229,48 +222,10 @@ def test_a_path_without_times_is_passed_within_limits(make_arm: MakeArm, moving:
     assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
 
 
-# Ends
-
-
-def test_a_noisy_plan_that_ends_at_rest_ends_there_with_velocity_and_position_limits_alone(make_arm: MakeArm) -> None:
-    arm = make_arm({"limits.acceleration": [np.inf] * DOF, "limits.jerk": [np.inf] * DOF, "start_from": "previous"})
-    random, begin_ns = np.random.default_rng(1), arm.clock.now_ns
-
-    def plan(times: np.ndarray) -> np.ndarray:
-        share = np.clip(times / 2, 0, 1)
-        return np.array([row(0.8 * s * s * (3 - 2 * s)) for s in share])
-
-    def send(_: float) -> None:
-        now_ns = arm.clock.now_ns
-        into = (now_ns - begin_ns) * 1e-9
-        rows = plan(into + 0.02 * np.arange(1, 17)) + random.normal(scale=1e-3, size=(16, DOF))
-        arm.client.sequences.publish(positions(rows, 0.02, now_ns))
-
-    arm.run(2.5, 0.1, send)
-    arm.run(1.0)
-    arm.assert_at_rest()
-    assert arm.commands[:, 0, 0].max() < 0.8 + 0.02
-    assert abs(arm.position[0] - 0.8) < 0.015, "as far as the noise goes"
-    assumed = Limits(2.0, 2 * 2.0 / 0.25, 4 * 2.0 / 0.25**2)
-    assert np.abs(arm.commands[:, 1]).max() <= assumed.velocity * 1.002
-
-
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_single_goal_is_the_end_exactly(make_arm: MakeArm, complete: bool) -> None:
-    unlimited = {"limits.acceleration": [np.inf] * DOF, "limits.jerk": [np.inf] * DOF}
-    arm = make_arm({} if complete else unlimited)
-    arm.client.plans.publish(points([1.0], [row(0.3)]))
-    arm.run(2.0)
-    arm.assert_at_rest()
-    assert abs(arm.position[0] - 0.3) < 1e-9
-    assert arm.commands[:, 0, 0].max() < 0.3 + 1e-9
-    arm.assert_within(LIMITS if complete else Limits(2.0, 16.0, 128.0))
-
-
 # First messages
 
 
-@pytest.mark.parametrize(("speed", "reports"), [(0.1, True), (0.3, True), (0.3, False)])
+@pytest.mark.parametrize(("speed", "reports"), [(0.3, True), (0.1, False)])
 def test_a_stream_of_velocities_begins_from_rest_within_limits(make_arm: MakeArm, speed: float, reports: bool) -> None:
     arm = make_arm({"limits.acceleration": [7.5] * DOF}, reports=reports)
     rows = np.tile(row(speed), (8, 1))
@@ -282,17 +237,12 @@ def test_a_stream_of_velocities_begins_from_rest_within_limits(make_arm: MakeArm
 # Stops
 
 
-def _velocities_of_0(count: int) -> Callable[[SimulatedArm], None]:
-    return lambda arm: arm.client.sequences.publish(velocities(np.zeros((count, DOF)), 0.02))
+def _velocity_of_0(arm: SimulatedArm) -> None:
+    arm.client.sequences.publish(velocities(np.zeros((1, DOF)), 0.02))
 
 
 def _hold_here(arm: SimulatedArm) -> None:
     arm.client.plans.publish(points([0.0], [arm.position.tolist()]))
-
-
-def _ramp(arm: SimulatedArm) -> None:
-    rows = [row(float(v)) for v in np.linspace(1.0, 0.0, 25)]
-    arm.client.sequences.publish(velocities(rows, 0.02))
 
 
 def _service(arm: SimulatedArm) -> None:
@@ -300,17 +250,15 @@ def _service(arm: SimulatedArm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "longest"),
+    ("stop", "longest", "reports"),
     [
-        (_velocities_of_0(1), 0.35),
-        (_velocities_of_0(10), 0.35),
-        (_hold_here, 0.6),  # there and back
-        (_ramp, 0.5),
-        (_service, 0.35),
+        (_velocity_of_0, 0.35, True),
+        (_hold_here, 0.6, False),  # there and back
+        (_service, 0.35, True),
+        (_service, 0.35, False),
     ],
-    ids=["velocity 0", "velocities 0", "one point", "a ramp", "~/stop"],
+    ids=["velocity 0", "one point", "~/stop", "~/stop without reports"],
 )
-@pytest.mark.parametrize("reports", [True, False])
 def test_every_way_to_stop_stops(
     make_arm: MakeArm, stop: Callable[[SimulatedArm], None], longest: float, reports: bool
 ) -> None:
@@ -368,11 +316,8 @@ def test_a_refused_chunk_brakes_if_that_is_what_it_means(make_arm: MakeArm, on_r
 # What the robot and its controller do by themselves
 
 
-@pytest.mark.parametrize("off_s", [0.05, 0.15])
-def test_after_a_restart_of_the_controller_the_motion_begins_anew_from_where_it_holds(
-    make_arm: MakeArm, off_s: float
-) -> None:
-    arm = make_arm({"start_from": "previous"})
+def test_after_a_restart_of_the_controller_the_motion_begins_anew_from_where_it_holds(make_arm: MakeArm) -> None:
+    arm, off_s = make_arm({"start_from": "previous"}), 0.15
     begin_ns = arm.clock.now_ns
 
     def send(_: float) -> None:
@@ -416,9 +361,8 @@ def test_a_robot_that_stands_still_is_noticed_and_goes_on_when_it_rests(make_arm
     arm.assert_within(LIMITS, begin)
 
 
-@pytest.mark.parametrize("start_from", ["measured", "previous"])
-def test_joint_states_that_end_end_the_stream(make_arm: MakeArm, start_from: str) -> None:
-    arm = make_arm({"start_from": start_from, "state_timeout": 0.2})
+def test_joint_states_that_end_end_the_stream(make_arm: MakeArm) -> None:
+    arm = make_arm({"start_from": "previous", "state_timeout": 0.2})
     get_going(arm, 0.5)
     arm.robot.reading = False
     begin, rows = arm.cycles, np.tile(row(0.5), (20, 1))
@@ -428,38 +372,6 @@ def test_joint_states_that_end_end_the_stream(make_arm: MakeArm, start_from: str
     arm.assert_within(LIMITS)
     assert np.abs(np.diff(arm.commands[begin:, 0, 0])).sum() < 0.5, "0.2 s, and a brake"
     assert int(arm.client.counts()["rejected"]) > rejected
-
-
-def test_a_robot_that_hangs_low_is_commanded_where_it_was_commanded(make_arm: MakeArm) -> None:
-    arm = make_arm(droop=[-0.02, 0.0, 0.0])
-    zeros = np.zeros((10, DOF))
-    for _ in range(5):
-        arm.client.sequences.publish(velocities(zeros, 0.02))
-        arm.run(0.4)
-    arm.assert_within(LIMITS)
-    assert np.abs(arm.commands[:, 0]).max() < 1e-9, "it does not ratchet down"
-
-
-@pytest.mark.parametrize("lag", [0.0, 0.06])
-@pytest.mark.parametrize("noise", [0.0, 1e-3])
-def test_noisy_actions_and_lagging_joints_keep_no_stream_from_moving(
-    make_arm: MakeArm, lag: float, noise: float
-) -> None:
-    arm = make_arm({"start_from": "previous"}, lag=lag, quantization=1e-4, noise=2e-5)
-    random, begin_ns = np.random.default_rng(3), arm.clock.now_ns
-    speed = 0.3 if noise else 1.2
-
-    def send(_: float) -> None:
-        now_ns = arm.clock.now_ns
-        into = (now_ns - begin_ns) * 1e-9
-        times = np.maximum(into + 0.04 * np.arange(1, 17) - 0.2, 0.0)
-        ramp = np.where(times < 0.5, times**2, times - 0.25) * speed
-        rows = ramp[:, None] * np.array(row(1.0)) + random.normal(scale=noise, size=(16, DOF))
-        arm.client.sequences.publish(positions(rows, 0.04, now_ns))
-
-    arm.run(2.0, 0.1, send)
-    arm.assert_within(LIMITS)
-    assert arm.position[0] > 0.8 * speed * 1.4, "it is not stuck"
 
 
 # Chunks
@@ -486,22 +398,6 @@ def test_chunks_of_an_exact_plan_are_executed_as_the_plan(make_arm: MakeArm) -> 
     times = (arm.begin_ns - begin_ns) * 1e-9 + (np.arange(len(commands)) + 2) / RATE
     apart = np.abs(commands[:, 0, 0] - plan(times))[times > 1.5]
     assert apart.max() < 3e-3, "the plan's own spline is 2.4 mrad from it"
-
-
-def test_a_first_chunk_that_is_late_is_caught_up_with_in_moderation(make_arm: MakeArm) -> None:
-    arm = make_arm({"start_from": "previous"})
-    begin_ns = arm.clock.now_ns - 400_000_000
-
-    def send(_: float) -> None:
-        now_ns = arm.clock.now_ns
-        into = (now_ns - begin_ns) * 1e-9
-        rows = [row(0.4 * (into + 0.05 * k)) for k in range(1, 33)]
-        arm.client.sequences.publish(positions(np.array(rows), 0.05, now_ns))
-
-    arm.run(2.5, 0.2, send)
-    arm.assert_within(LIMITS)
-    assert arm.commands[:, 1, 0].max() < 1.6 * 0.4
-    assert abs(arm.position[0] - 0.4 * (arm.clock.now_ns - begin_ns) * 1e-9) < 0.02
 
 
 def test_an_older_chunk_after_a_newer_one_changes_nothing(make_arm: MakeArm) -> None:

@@ -49,29 +49,6 @@ def states(rate_hz: str) -> None:
         time.sleep(1.0 / float(rate_hz))
 
 
-def clock(start_s: str) -> None:
-    """Publish a simulated time that runs ten times as fast, and joint states at `start_s` microradians."""
-    import rclpy
-    from rosgraph_msgs.msg import Clock
-    from sensor_msgs.msg import JointState
-
-    node = rclpy.create_node("simulation")
-    publisher = node.create_publisher(Clock, "/clock", 10)
-    state_publisher = node.create_publisher(JointState, "joint_states", 10)
-    _wait_for(lambda: publisher.get_subscription_count() and state_publisher.get_subscription_count())
-    begin = time.monotonic()
-    while True:
-        time_s = float(start_s) + 10.0 * (time.monotonic() - begin)
-        message = Clock()
-        message.clock.sec, message.clock.nanosec = divmod(int(time_s * 1e9), 10**9)
-        publisher.publish(message)
-        state = JointState(name=JOINTS, position=array("d", [1e-6 * float(start_s)] * len(JOINTS)))
-        state.header.stamp = message.clock
-        state_publisher.publish(state)
-        _at_work()
-        time.sleep(0.01)
-
-
 def caller(repetitions: str) -> None:
     """Send calls of ~/integrate for each line on standard input, and never read the answers."""
     import numpy as np
@@ -90,24 +67,6 @@ def caller(repetitions: str) -> None:
         participant.client(Integrate, "integrate").call_async(request)
     print("called", flush=True)
     time.sleep(3600.0)
-
-
-def planner(rate_hz: str) -> None:
-    """Publish sequences."""
-    import numpy as np
-    import rclpy
-
-    from traj_integrator_interfaces.msg import ActionSequence
-    from traj_integrator_ros.traffic.messages import sequence
-
-    node = rclpy.create_node("planner")
-    publisher = node.create_publisher(ActionSequence, f"{NODE}/action_sequence", 10)
-    _wait_for(publisher.get_subscription_count)
-    message = sequence(np.zeros((4, 16, len(JOINTS))), position=np.zeros(len(JOINTS)))
-    while True:
-        publisher.publish(message)
-        _at_work()
-        time.sleep(1.0 / float(rate_hz))
 
 
 def _wait_for(condition: Callable[[], object]) -> None:

@@ -220,33 +220,3 @@ def each_pair_once(names: tuple[str, ...]) -> Iterator[str]:
         else:
             tour.append(stack.pop())
     return reversed(tour)
-
-
-def test_a_node_that_is_killed_under_load_and_started_again(start_node: NodeFactory, connect: ClientFactory) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
-    with traffic(client):
-        client.wait_for(lambda: len(client.batches) > 20, "answers before", 40.0)
-        process.kill()
-        process.start()
-        client.batches.clear()
-        client.wait_for(lambda: len(client.batches) > 20, "answers after", 40.0)
-    client.wait_until_active()
-    assert client.integrate(SMALL).success
-    assert client.counts()["rejected.internal_error"] == "0", process.output
-
-
-def test_two_planners_at_once_and_one_that_is_killed(start_node: NodeFactory, connect: ClientFactory) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
-    with beside("planner", 100, ends=signal.SIGINT):
-        with beside("planner", 200):
-            client.batches.clear()
-            client.wait_for(lambda: len(client.batches) > 50, "answers to both", 30.0)
-        client.batches.clear()
-        client.wait_for(lambda: len(client.batches) > 20, "answers to the one that is left", 30.0)
-    received, answered, rejected = accounted(client)
-    assert received == answered + rejected
-    assert client.counts()["rejected.internal_error"] == "0", process.output

@@ -17,11 +17,6 @@ def answered(client: RosClient) -> bool:
     return client.integrate(FROM_ROBOT).success
 
 
-def starts_at(client: RosClient, position: float) -> bool:
-    response = client.integrate(FROM_ROBOT)
-    return response.success and response.trajectory.position[0] == pytest.approx(position, rel=1e-3)
-
-
 def refused(client: RosClient, reason: str) -> bool:
     return client.integrate(FROM_ROBOT).message.startswith(f"{reason}: start")
 
@@ -49,24 +44,5 @@ def test_joint_states_that_stop_and_resume_while_a_planner_continues(
             client.wait_for(lambda: len(client.batches) > 5, "answers to the planner", 20.0)
         client.wait_for(lambda: refused(client, "state_too_old"), "refused without them", 20.0)
         client.wait_for(lambda: client.status(fresh=False).level == client.status().STALE, "level STALE", 20.0)
-    client.node.destroy_timer(planner)
-    assert_accounted(client)
-
-
-def test_a_simulation_that_stops_and_starts_again_from_an_earlier_time(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node({"use_sim_time": True, "state_timeout": 5.0})
-    client = connect()
-    client.wait_until_active()
-    planner = client.node.create_timer(0.02, lambda: client.sequences.publish(FROM_ROBOT))
-    for start_s in (1_000, 10, 100_000):  # a first time, a jump back, a jump forward
-        with beside("clock", start_s):
-            client.wait_for(lambda start_s=start_s: starts_at(client, 1e-6 * start_s), "served in simulated time", 20.0)
-            client.batches.clear()
-            client.wait_for(lambda: len(client.batches) > 5, "answers to the planner", 20.0)
-        client.spin(0.5)
-        assert starts_at(client, 1e-6 * start_s), "a simulation that stands still makes nothing old"
-        client.status()  # published nevertheless: diagnostics follow the real time
     client.node.destroy_timer(planner)
     assert_accounted(client)
