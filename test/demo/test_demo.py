@@ -129,20 +129,6 @@ def test_progress_and_summary_are_plain_lines_without_a_terminal(planned):
 
 
 @pytest.mark.slow
-def test_recording_with_repeated_frames_passes(tmp_path):
-    motion = sine_motion(150, 0.033, acceleration=False)
-    for k in (30, 60, 90, 120):  # what a stream held onto a faster grid looks like
-        motion.position[k + 1 :], motion.velocity[k + 1 :] = motion.position[k:-1].copy(), motion.velocity[k:-1].copy()
-    out = tmp_path / "out"
-    result = run(write_csv(tmp_path / "m.csv", motion), "--batch", 4, "--out", out)
-    assert result.returncode == 0, result.stdout + result.stderr
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    assert_passed(report)
-    assert report["repeated_frames"] == 4 and report["candidates_per_sequence"] == 4
-    assert any("timed evenly" in note for note in report["notes"])
-
-
-@pytest.mark.slow
 def test_velocities_that_are_none_fail_the_demo(tmp_path):
     motion = sine_motion(200, 0.02, acceleration=False)
     motion.velocity[:] *= 57.3

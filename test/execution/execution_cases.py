@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.executed import motions
 from traj_integrator_ros.execution.join import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.points import Points
+from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.execution.rows import Hold
 
 LARGEST_JERK = motions.JERK
@@ -86,12 +86,12 @@ class Commanded:
         return float(np.abs(self.acceleration).max()), float(np.abs(self.jerk).max())
 
 
-def played(jtc, points: Points, start: State, **settings) -> Commanded:
-    """Points that start on time, played to their end by a controller that is in their start state."""
-    joints = [f"joint{k}" for k in range(points.position.shape[1])]
-    controller = jtc.Controller(joints, hard_replacement=True, **settings)
-    controller.set_state(*start)
-    arrays = points.position, points.velocity, points.acceleration
-    assert controller.receive(joints, points.time_ns, *arrays, now=10.0, stamp=10.0), controller.refusal
-    time, *states = controller.run(10.0, 10.0 + points.time_ns[-1] * 1e-9 - 0.001)
-    return Commanded(time - 10.0, *states)
+def played(points: Points, start: State, *, ends_in_motion: bool = False) -> Commanded:
+    """Points played to their end by a controller, which takes none that end in motion unless it is told to.
+
+    Its interpolation is that of `motion_of_points`: test_points.py holds it against a model of the controller.
+    """
+    assert ends_in_motion or not points.velocity[-1].any()
+    assert np.allclose(points.position[0], start.position) and np.allclose(points.velocity[0], start.velocity)
+    time = 1e-3 * np.arange(1, points.time_ns[-1] * 1e-6)
+    return Commanded(time, *motion_of_points(points).states_at(time)[:3])

@@ -23,12 +23,12 @@ JERK = {Hold.POSITION: 2.0, Hold.VELOCITY: 2.0, Hold.JERK: 1.5, Hold.ACCELERATIO
 
 @pytest.mark.parametrize("dt", LONGEST_STEPS)
 @pytest.mark.parametrize("hold", JERK)
-def test_jerk_limited_motions_are_commanded_as_meant(jtc, hold, dt):
+def test_jerk_limited_motions_are_commanded_as_meant(hold, dt):
     for seed in SEEDS:
         meant = jerk_limited(seed, dt)
         motion = motion_of_actions(hold, meant.steps, meant.actions(hold), meant.start, rest_tolerance=0.01)
         ends_in_motion = hold is Hold.ACCELERATION or not motion.ends_at_rest
-        commanded = played(jtc, points_of(motion), meant.start, allow_nonzero_velocity_at_trajectory_end=ends_in_motion)
+        commanded = played(points_of(motion), meant.start, ends_in_motion=ends_in_motion)
         acceleration, jerk = commanded.peaks
         assert acceleration <= LONGEST_STEPS[dt] * np.abs(meant.states[2]).max()
         assert jerk <= JERK[hold] * LARGEST_JERK
@@ -38,13 +38,13 @@ def test_jerk_limited_motions_are_commanded_as_meant(jtc, hold, dt):
 
 @pytest.mark.parametrize("hold", JERK)
 @pytest.mark.parametrize("count", [4, 11, 17])
-def test_a_stream_that_stops_while_it_moves_comes_to_rest_within_limits(jtc, hold, count):
+def test_a_stream_that_stops_while_it_moves_comes_to_rest_within_limits(hold, count):
     for seed in SEEDS:
         meant = jerk_limited(seed, 0.02).cut(count)
         plan = motion_of_actions(hold, meant.steps, meant.actions(hold), meant.start, rest_tolerance=0.01)
         end = plan.end
         motion = stopped_at_end(plan, bounds(7, acceleration=1.05 * 5, jerk=2 * LARGEST_JERK), 0.0)
-        commanded = played(jtc, points_of(motion), meant.start)
+        commanded = played(points_of(motion), meant.start)
         acceleration, jerk = commanded.peaks
         assert acceleration <= 1.06 * 5
         if hold is not Hold.ACCELERATION:
@@ -83,12 +83,12 @@ def test_recordings_as_position_chunks_accelerate_no_more_than_the_spline_throug
     assert max(ratios) <= 1.25
 
 
-def test_noise_is_commanded_no_larger_than_the_spline_makes_it(jtc):
+def test_noise_is_commanded_no_larger_than_the_spline_makes_it():
     random = np.random.default_rng(0)
     meant = jerk_limited(1, 0.02)
     noisy = meant.states[0] + random.normal(scale=1e-4, size=meant.states[0].shape)
     spline = cubic_spline(meant.steps, noisy, meant.start.velocity)
     start = State(noisy[0], *meant.start[1:])
     motion = motion_of_positions(meant.steps, noisy[1:], start)
-    commanded = played(jtc, points_of(motion), start, allow_nonzero_velocity_at_trajectory_end=True)
+    commanded = played(points_of(motion), start, ends_in_motion=True)
     assert commanded.peaks[0] <= 1.001 * np.abs(extremes(spline)[:, 2]).max()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 
 import integration_cases
@@ -11,19 +10,10 @@ import torch
 from integration_cases import squares
 from integration_closed_forms import CLOSED_FORMS, check_start_at_rest
 from integration_gradients import DIFFERENTIABLE
-from torch.utils._python_dispatch import TorchDispatchMode
+from operator_cases import OperatorCalls
 
 from traj_integrator_ros.kernels import integration_utils as iu
 
-NAMES = (
-    "build_clique_matrix build_fd_matrix build_int_matrix build_start_state_mask tensor_step_jerk euler_integrate "
-    "tensor_step_acc jit_tensor_step_pos_clique jit_tensor_step_pos_clique_contiguous jit_backward_pos_clique "
-    "jit_backward_pos_clique_contiguous CliqueTensorStep CliqueTensorStepKernel CliqueTensorStepIdxKernel "
-    "CliqueTensorStepCentralDifferenceKernel CliqueTensorStepIdxCentralDifferenceKernel CliqueTensorStepCoalesceKernel "
-    "AccelerationTensorStepKernel AccelerationTensorStepIdxKernel tensor_step_pos_clique step_acc_semi_euler "
-    "tensor_step_acc_semi_euler tensor_step_vel tensor_step_pos tensor_step_pos_ik tensor_linspace sum_matrix "
-    "interpolate_kernel action_interpolate_kernel"
-).split()
 START = "start_position start_velocity start_acceleration"
 OUT = "out_position out_velocity out_acceleration out_jerk traj_dt out_grad_position"
 MATRICES = "start_position mask n_mask fd_1 fd_2 fd_3"
@@ -55,98 +45,48 @@ ARGUMENTS = {
         case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in integration_cases.STEP_KERNELS
     },
 }
-NO_TENSOR_ARGUMENT = "n/a: takes no tensor"
-NO_OPERATOR = "n/a: no operator"
+NAMES = tuple(ARGUMENTS)
+EACH = pytest.mark.parametrize("name", NAMES)
 
 
-def exists(name):
+@EACH
+def test_a_name_has_its_arguments(name):
     assert name in iu.__all__
     entry = getattr(iu, name)
     signature = inspect.signature(entry.apply if inspect.isclass(entry) else entry)
     assert list(signature.parameters) == ARGUMENTS[name].split()
 
 
-def matches_closed_form(name):
+@EACH
+def test_a_name_returns_what_its_closed_form_says(name):
     CLOSED_FORMS[name]()
 
 
-def passes_gradcheck(name):
+@EACH
+def test_a_name_has_its_derivatives(name):
     """First and second derivatives, reverse and forward mode, in float64."""
     if name not in DIFFERENTIABLE:
         entry = getattr(iu, name)
         annotations = {parameter.annotation for parameter in inspect.signature(entry).parameters.values()}
         assert not any("Tensor" in str(annotation).replace("TensorDeviceType", "") for annotation in annotations)
-        return NO_TENSOR_ARGUMENT
+        return
     function, arguments = DIFFERENTIABLE[name]()
     assert all(argument.requires_grad for argument in arguments)
     torch.autograd.gradcheck(function, arguments, check_forward_ad=True)
     torch.autograd.gradgradcheck(function, arguments)
-    return None
 
 
-class _Operators(TorchDispatchMode):
-    """Collects the operators that are not torch's own, each with the arguments of its first call."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = {}
-
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        if operator.namespace.startswith("traj_integrator"):
-            self.calls.setdefault(operator, (args, kwargs or {}))
-        return operator(*args, **(kwargs or {}))
+CHECKED = set()  # seconds each, and several names have one
 
 
-def passes_opcheck(name):
-    """Every operator of ours that the name runs on keeps torch's rules for operators."""
-    with _Operators() as operators:
+@EACH
+def test_the_operators_of_a_name_keep_torchs_rules(name):
+    with OperatorCalls() as recorded:
         CLOSED_FORMS[name]()
-    for operator, (args, kwargs) in operators.calls.items():
-        if operator not in CHECKED_OPERATORS:
-            torch.library.opcheck(operator, args, kwargs)
-            CHECKED_OPERATORS.add(operator)
-    return None if operators.calls else NO_OPERATOR
-
-
-CHECKED_OPERATORS = set()  # seconds each, and several names have one
-CHECKS = {
-    "exists": exists,
-    "closed form": matches_closed_form,
-    "gradcheck": passes_gradcheck,
-    "opcheck": passes_opcheck,
-}
-
-
-@functools.cache
-def outcome(check, name):
-    """What a check found: the error it raised, why it does not apply, or None. Run once for tests and table alike."""
-    try:
-        return CHECKS[check](name)
-    except Exception as error:
-        return error
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("check", CHECKS)
-def test_name(check, name):
-    found = outcome(check, name)
-    if isinstance(found, Exception):
-        raise found
-
-
-def test_table_of_all_names_has_no_failure(capsys):
-    rows = {name: [outcome(check, name) for check in CHECKS] for name in NAMES}
-    cells = {None: "yes"}
-    lines = [f"{'name':44}" + "".join(f"{check:24}" for check in CHECKS)]
-    failures = 0
-    for name, found in rows.items():
-        failures += sum(isinstance(value, Exception) for value in found)
-        texts = ("FAILS" if isinstance(value, Exception) else cells.get(value, value) for value in found)
-        lines.append(f"{name:44}" + "".join(f"{text:24}" for text in texts).rstrip())
-    with capsys.disabled():
-        print("\n" + "\n".join(lines))
-    assert len(rows) == 29
-    assert failures == 0
+    for operator, arguments in recorded.calls:
+        if operator not in CHECKED:
+            torch.library.opcheck(operator, arguments)
+            CHECKED.add(operator)
 
 
 def test_module_exports_the_names_and_the_two_types_they_take():

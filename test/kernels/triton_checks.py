@@ -50,7 +50,7 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
     case = make_case(
         kernel,
         data.draw(FEW_OR_MANY if kernel.flat or ON_GPU else FEW, "batch"),
-        data.draw(st.integers(1, LONGEST), "horizon"),
+        data.draw(st.one_of(st.integers(1, 5), st.integers(1, LONGEST)), "horizon"),
         data.draw(st.integers(1, WIDEST), "dof"),
         dtype,
         seed=data.draw(st.integers(0, 99), "seed"),
@@ -69,24 +69,13 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, d
 
 @EACH_MAP
 @pytest.mark.parametrize(
-    ("batch", "horizon", "dof"),
-    [
-        (0, 5, 3),
-        (1, 1, 1),
-        (3, 1, 2),
-        (2, 2, 1),
-        (1, 3, 2),
-        (2, 4, 1),
-        (2, 5, 3),
-        (70, 2, 1),
-        (2, 130, 32),
-        (1, 257, 33),
-    ],
+    ("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (2, 2, 1), (1, 3, 2), (2, 4, 1), (70, 2, 1), (1, 257, 33)]
 )
 def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
     if not (kernel.flat or ON_GPU):
         batch = min(batch, 12)  # seconds of interpreter else
-    for dt, start in (("scalar", "pool int32"), ("per step and trajectory", "one")):
+    kinds = (("scalar", "pool int32"), ("per step and trajectory", "one"))
+    for dt, start in kinds if horizon < 100 or ON_GPU else kinds[1:]:
         assert_matches(kernel, make_case(kernel, batch, horizon, dof, dt=dt, start=start), 1e-9)
 
 

@@ -1,7 +1,8 @@
 """A robot with a controller behind the topics of a node: what is commanded to its joints, cycle by cycle.
 
 The controller and the arm are the models of ../shared/jtc. Their time, and that of the node (use_sim_time), passes on
-/clock, at most as fast as real time, and not while this process waits for something.
+/clock, and stands still while this process waits for something: again and again until the node answers a call, so that
+it is never far behind, however busy the machine.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
 
 RATE = 500
 _CYCLE_NS = 1_000_000_000 // RATE
-_SPEED = float(os.environ.get("SIMULATED_ARM_SPEED", "1"))
-"""Of the simulated time relative to real time: less on a machine that is busy with something else."""
+_SPEED = float(os.environ.get("SIMULATED_ARM_SPEED", "2"))
+"""Largest, of the simulated time relative to real time."""
+_ASK_EVERY = 10
+"""Cycles after which the time stands still until the node has answered."""
 _STATES_EVERY, _REPORTS_EVERY = 5, 10
 """Cycles: joint states at 100 Hz, reports at 50 Hz, which is what joint_trajectory_controller does by default."""
 
@@ -119,6 +122,8 @@ class SimulatedArm:
             if send is not None and into >= due:
                 send(into)
                 due = due + period_s if period_s else np.inf
+            if self.cycles % _ASK_EVERY == 0:
+                self.client.state()
             self._pass_cycle()
             while (left := begin + _CYCLE_NS * 1e-9 / _SPEED - time.monotonic()) > 0:
                 self.client.spin_once(left)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,7 +14,9 @@ from preloaded_node import PreloadedNode
 from ros_client import RosClient, sequence
 from trajectory_msgs.msg import JointTrajectory
 
-from traj_integrator_ros.tools.checker import planned_trajectory
+from benchmarks.executed.controller import Controller, Message
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
 from traj_integrator_ros.traffic.participant import received_ns
 
@@ -93,26 +94,15 @@ def streamed(folder: Path) -> tuple[int, list[tuple[int, JointTrajectory]]]:
 
 
 @pytest.fixture(scope="module")
-def commanded(jtc: ModuleType, stream: list[tuple[int, JointTrajectory]]) -> tuple[np.ndarray, int]:
+def commanded(stream: list[tuple[int, JointTrajectory]]) -> tuple[np.ndarray, int]:
     """Positions that a controller commands `[cycles, 3]`, and the cycle that the last trajectory starts at."""
     first_ns = stream[0][0] - stream[0][0] % CYCLE_NS
-    controller = jtc.Controller(JOINTS, rate=1000, hard_replacement=True)
-    waiting, positions = list(stream), []
-    last = planned_trajectory(stream[-1][1])
-    start_ns = stamp_of(stream[-1][1])
-    end_ns = start_ns + last.points[-1].time_ns + SECOND_NS // 10
-    for now_ns in range(CYCLE_NS, end_ns - first_ns, CYCLE_NS):
-        while waiting and waiting[0][0] - first_ns <= now_ns:
-            _, message = waiting.pop(0)
-            points = message.points
-            time_ns = np.array([point.time_ns for point in planned_trajectory(message).points])
-            fields = [np.array([getattr(point, name) for point in points]) for name in ("positions", "velocities")]
-            fields.append(np.array([point.accelerations for point in points]))
-            stamp = (stamp_of(message) - first_ns) * 1e-9
-            accepted = controller.receive(message.joint_names, time_ns, *fields, now=now_ns * 1e-9, stamp=stamp)
-            assert accepted, controller.refusal
-        positions.append(controller.update(now_ns * 1e-9)[0])
-    return np.array(positions), (start_ns - first_ns) // CYCLE_NS
+    controller = Controller(State(*np.zeros((3, 3))), first_ns)
+    for arrived_ns, trajectory in stream:
+        message = Message(*scheduled_points(trajectory))
+        controller.receive(message, arrived_ns)
+    controller.run(message.stamp_ns + int(message.points.time_ns[-1]) + SECOND_NS // 10)
+    return controller.commanded().position, (message.stamp_ns - first_ns) // CYCLE_NS
 
 
 def test_every_chunk_is_scheduled_ahead(stream: list[tuple[int, JointTrajectory]]) -> None:

@@ -25,7 +25,7 @@ from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.traffic.messages import set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = len(JOINTS)
 LIMITS = Limits(2.0, 10.0, 100.0)
 USUAL = {
