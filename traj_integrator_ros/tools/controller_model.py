@@ -66,7 +66,8 @@ class ControllerModel:
         if len(times_ns) == 1:  # to be there now
             self._motion = resting(columns[0][0], self.cycle_ns * 1e-9)
         else:
-            self._motion = motion_of_points(Points(times_ns, *columns))
+            # Seconds since the epoch would be rounded to 0.2 us.
+            self._motion = motion_of_points(Points(times_ns - times_ns[0], *columns))
         self.begin_ns = int(times_ns[0])
 
     def at(self, time_ns: int) -> State:
