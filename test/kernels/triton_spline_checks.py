@@ -6,7 +6,6 @@ The oracle is the reference in float64 on the same inputs; transposes are compar
 from __future__ import annotations
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -170,60 +169,3 @@ def test_no_trajectories_are_none():
     spline = Spline(SplineForm(), 0, 4, 3, torch.float64)
     assert all(output.shape == (0, 29, 3) for output in spline.forward())
     assert spline.vjp((True,) * 5 + (False,) * 4)[0].shape == (0, 4, 3)
-
-
-@pytest.mark.skipif(ON_GPU, reason="counts what the interpreter reads and writes")
-def test_memory_is_read_and_written_little_more_than_once(monkeypatch):
-    """Inputs and outputs, and what neighbouring programs, which share caches, touch: each byte once in 64 programs."""
-    tile = FlatTile(256, 8)  # that of a GPU
-    spline = Spline(SplineForm(4), 40, 16, 7, torch.float32).with_goal("own", ())
-    with monkeypatch.context() as patch:
-        counted = Counted(patch)
-        outputs = spline.forward(tile)
-    assert counted.bytes / size_of(*spline.given(), *outputs) <= 1.1
-    many = Spline(SplineForm(4, steps=1), 170, 16, 7, torch.float32)  # of few rows: the interpreter is slow
-    with monkeypatch.context() as patch:
-        counted = Counted(patch)
-        gradients = many.vjp((True,) * 5 + (False,) * 4, tile)
-    assert counted.bytes / size_of(*many.upstream, *gradients) <= 1.1
-
-
-def size_of(*tensors: torch.Tensor | None) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
-
-
-class Counted:
-    """Counts the bytes that a kernel's programs touch under the interpreter, each once in a run of programs."""
-
-    RUN = 64
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        from triton.runtime import interpreter
-
-        self._touched: dict[tuple[int, str], list[tuple[np.ndarray, int]]] = {}
-        builder = interpreter.InterpreterBuilder
-        load, store = builder.create_masked_load, builder.create_masked_store
-
-        def counted_load(own, pointers, mask, *others):
-            self._add(own, "read", pointers, mask)
-            return load(own, pointers, mask, *others)
-
-        def counted_store(own, pointers, value, mask, *others):
-            self._add(own, "written", pointers, mask)
-            return store(own, pointers, value, mask, *others)
-
-        patch.setattr(builder, "create_masked_load", counted_load)
-        patch.setattr(builder, "create_masked_store", counted_store)
-
-    def _add(self, builder: object, kind: str, pointers: object, mask: object) -> None:
-        size = pointers.get_element_ty().primitive_bitwidth // 8
-        places = (pointers.data[mask.data.astype(bool)].astype(np.int64), size)
-        self._touched.setdefault((builder.grid_idx[0] // self.RUN, kind), []).append(places)
-
-    @property
-    def bytes(self) -> int:
-        total = 0
-        for places in self._touched.values():
-            for size in {each for _, each in places}:
-                total += size * len(np.unique(np.concatenate([p.ravel() for p, each in places if each == size])))
-        return total
