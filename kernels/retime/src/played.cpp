@@ -40,16 +40,26 @@ void Retimer::play(const Options& options) {
   row_times_of_knots_.assign(path.knots().size(), 0.0);
   const auto rounded = [](double time) { return std::round(time / kNanosecond) * kNanosecond; };
   if (options.order == 2) {
-    for (int64_t i = 0; i <= second.intervals(); ++i) {
+    const std::vector<double>&s = second.s(), &x = second.x();
+    const int64_t dof = path.dof(), last = second.intervals();
+    played.position.resize(s.size() * static_cast<size_t>(dof));
+    played.velocity.resize(played.position.size());
+    for (int64_t i = 0; i <= last; ++i) {
       const size_t at = static_cast<size_t>(i);
-      const int64_t piece = second.piece(std::min(i, second.intervals() - 1));
+      const int64_t piece = second.piece(std::min(i, last - 1));
       // The first-order difference of a rounded time.
-      const double t = second.times()[at], speed = std::sqrt(second.x()[at]), tick = rounded(t) - t;
-      const double u = i < second.intervals()
-                           ? (second.x()[at + 1] - second.x()[at]) / (2 * (second.s()[at + 1] - second.s()[at])) : 0;
-      add_point(rounded(t), piece, std::clamp(second.s()[at] + tick * speed, path.begin(), path.end()), speed + (speed > 0 ? tick * u : 0), 0, false);
-      played.interval.push_back(i);
-      if (i < second.intervals() && second.s()[at] == path.knots()[static_cast<size_t>(piece)]) row_times_of_knots_[static_cast<size_t>(piece)] = played.times.back();
+      const double t = second.times()[at], tick = rounded(t) - t, speed = std::sqrt(x[at]);
+      const double u = i < last ? (x[at + 1] - x[at]) / (2 * (s[at + 1] - s[at])) : 0;
+      const double ds = std::clamp(s[at] + tick * speed, path.begin(), path.end()) - s[at], rate = speed + (speed > 0 ? tick * u : 0);
+      const double *const q = second.position(i), *const q1 = second.derivative(i, 1), *const q2 = second.derivative(i, 2);
+      double *const p = played.position.data() + i * dof, *const v = played.velocity.data() + i * dof;
+      for (int64_t j = 0; j < dof; ++j) {
+        p[j] = q[j] + q1[j] * ds;
+        v[j] = (q1[j] + q2[j] * ds) * rate;
+      }
+      played.times.push_back(rounded(t));
+      played.segment.push_back(segment_of_piece_[static_cast<size_t>(piece)]);
+      if (i < last && s[at] == path.knots()[static_cast<size_t>(piece)]) row_times_of_knots_[static_cast<size_t>(piece)] = played.times.back();
     }
     row_times_of_knots_.back() = played.times.back();
     return;

@@ -70,6 +70,23 @@ struct Piece {
   double known[3];           // parts of the limits
 };
 
+// Rows of the second order in one interval, low - slope x <= u <= high - slope x, and the one that reaches the next point.
+struct Reach {
+  const double *low, *high, *slope;
+  int64_t count;  // a multiple of kLanes
+  double next_low, next_high, next_slope;
+};
+
+// The grid of the second order; joints are padded to `width`, a multiple of kLanes.
+struct Grid {
+  int64_t width;
+  const double *s, *derivative;                       // [N + 1]; [N, 4, width]: q', q'' at the begin, q', q'' at the end
+  const double *inverse_velocity, *lowest, *highest;  // [width]
+  const double* scale[2];                             // [N], of velocity and acceleration
+  double *low, *high, *slope;                         // [N, 2, width]
+  double* bound;                                      // [N + 1]: x <= bound, to be lowered
+};
+
 struct RowLoops {
   // Raises z to the rows' values, too.
   void (*acceleration_sums)(const Rows&, const double* b, const Advance&, Sums&);
@@ -83,6 +100,13 @@ struct RowLoops {
   // Which of the joints from one on, kLanes of them, may exceed the known parts of their limits, as bits: of quintics by
   // coefficients of Bernstein's polynomials, which bound what is played; of cubics exactly, with their ratios [3, kLanes].
   uint32_t (*may_exceed)(const Piece&, int64_t joint, double* ratio);
+  // The rows of one interval.
+  void (*form_rows)(const Grid&, int64_t interval);
+  // The x next to `x` where the least upper bound of u is not below the greatest lower one, in the direction of `sign`
+  // (-1: the largest x at most `x`); NaN: there is none.
+  double (*closes)(const Reach&, double x, double sign);
+  // The least upper bound of u.
+  double (*fastest)(const Reach&, double x);
 };
 
 // For the instruction set of this CPU. The results are the same to the last bit on each of them.

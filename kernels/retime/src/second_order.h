@@ -6,6 +6,7 @@
 
 #include "limits.h"
 #include "path.h"
+#include "rows.h"
 
 namespace traj_integrator::retiming {
 
@@ -24,6 +25,9 @@ class SecondOrder {
   bool tighten(const std::vector<double>& ratios, const Limits& limits, const Ends& ends);
   // Divides the speed everywhere.
   void stretch(double factor);
+  // Greatest ratios of velocity and acceleration [3 N] to the limits of the cubics between the points of the grid, which is
+  // as long as the vector; only where x has changed since the last time. Returns the greatest of all in `ratio` [3].
+  void judge(const Limits& limits, std::vector<double>& ratios, double* ratio);
 
   double largest_start_speed() const;
   // What does not allow to begin faster: 0 velocity, 1 acceleration; and the joint.
@@ -37,23 +41,29 @@ class SecondOrder {
   const std::vector<double>& x() const { return x_; }
   const std::vector<double>& times() const { return t_; }
   int64_t piece(int64_t interval) const { return piece_[static_cast<size_t>(interval)]; }
-  const double* derivatives(int64_t interval) const { return derivative_.data() + interval * 4 * path_->dof(); }
+  // Position, velocity, or their derivatives by s, at a point, [D].
+  const double* position(int64_t point) const { return position_.data() + point * width_; }
+  const double* derivative(int64_t point, int order) const {
+    const int64_t row = point < intervals() ? 4 * point + order - 1 : 4 * point - 3 + order;
+    return derivative_.data() + row * width_;
+  }
 
  private:
-  // Rows of one interval, with that which reaches the next point (second_order.cpp).
-  struct Rows;
-  Rows rows_of(size_t interval) const;
-  void form_rows(const Limits& limits, int64_t interval);
-  Status sweep(const Ends& ends, size_t from);
+  Reach rows_of(size_t interval) const;
+  Grid grid(const Limits& limits);
+  Status sweep(const Ends& ends);
   void set_times();
 
   const Path* path_ = nullptr;
+  int64_t width_ = 0;
   std::vector<double> s_, x_, t_;
   std::vector<int64_t> piece_;
-  std::vector<double> derivative_;                          // [N, 4, D]: q', q'' at the begin, q', q'' at the end
-  std::vector<double> low_, high_, slope_;                  // [N, 2 D]: low - slope x <= u <= high - slope x
-  std::vector<double> bound_, reachable_, minimal_;         // x <= bound [N + 1]; K+; K-
-  std::vector<double> scale_[2], inverse_velocity_;         // of velocity and acceleration, [N], <= 1; [D]
+  std::vector<double> position_, derivative_;               // [N + 1, width]; as Grid has it
+  std::vector<double> low_, high_, slope_, bound_;          // as Grid has them
+  std::vector<double> reachable_, minimal_;                 // K+; K-
+  std::vector<double> scale_[2], limit_[4];                 // of velocity and acceleration, [N], <= 1; padded limits
+  std::vector<double> velocity_, judged_;                   // of the motion that was judged: [N + 1, width]; x
+  std::vector<char> formed_, lowered_;                      // since the last sweep: rows of intervals, K of points
 };
 
 }  // namespace traj_integrator::retiming

@@ -73,16 +73,19 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
   // What exceeds a little is stretched in the end, if that is allowed.
   const double enough = !rests ? kHeld : options.slow_only ? kNearlyHeld : kAlmostHeld;
   const auto excess = [&] { return rests ? stretch_for(played.ratio) : worst_of(played.ratio); };
+  const auto make = [&] {
+    play(options);
+    certify(limits, options.order == 3);
+  };
+  const auto judge = [&] { options.order == 3 ? make() : second.judge(limits, interval_ratio_, played.ratio); };
   const auto solve_once = [&](const Limits& within) {
     const Status status = searches ? solve_for_duration(within, ends, options) : solve(within, ends, options);
     if (status != Status::kDone && status != Status::kExceeds) return status;
-    play(options);
-    certify(limits, options.order == 3);
+    if (options.hold || options.order == 3) judge();
     // Where what is played exceeds a limit, it is tightened there.
     for (int round = 0; round < kMostRounds && options.hold && !searches && excess() > enough; ++round) {
       if (!(options.order == 3 ? third.tighten(interval_ratio_) : second.tighten(interval_ratio_, within, ends))) break;
-      play(options);
-      certify(limits, options.order == 3);
+      judge();
     }
     return status;
   };
@@ -95,20 +98,25 @@ Status Retimer::retime(const PathRows& rows, const Limits& limits, const Ends& g
   largest_start_speed *= speed_per_rate;
   if (status != Status::kDone && status != Status::kExceeds) return status;
   const auto stretch_by = [&](double factor) {
-    stretch(factor, options);
-    play(options);
-    certify(limits, options.order == 3);
+    options.order == 3 ? third.stretch(factor) : second.stretch(factor);
+    make();
   };
   if (options.hold && rests) {
     // Again where rounding gives a very short motion other ratios afterwards.
-    for (int k = 0; k < kMostAttempts && stretch_for(played.ratio) > (k == 0 ? 1 : kNearlyHeld); ++k) {
-      stretch_by(stretch_for(played.ratio) * (1 + 1e-9));
+    for (int k = 0; k < kMostAttempts; ++k) {
+      const double factor = stretch_for(played.ratio);
+      if (factor > (k == 0 ? 1 : kNearlyHeld)) stretch_by(factor * (1 + 1e-9));
+      else if (k == 0 && options.order == 2) make();
+      else break;
     }
     if (worst_of(played.ratio) > kAlmostHeld) status = Status::kExceeds;
   } else if (options.hold) {
     const double largest = largest_start_speed;
     status = tighten(limits, solve_once);
     largest_start_speed = largest;
+    if (options.order == 2) make();
+  } else {
+    make();
   }
   if (options.duration > 0 && rests) {
     duration = played.times.back();
@@ -229,10 +237,6 @@ Status Retimer::solve_for_duration(const Limits& limits, const Ends& ends, const
     (too_slow ? low : high) = scale;
   }
   return status == Status::kDone && std::abs(shortest() / wanted - 1) < 1e-6 ? Status::kDone : Status::kTooLong;
-}
-
-void Retimer::stretch(double factor, const Options& options) {
-  options.order == 3 ? third.stretch(factor) : second.stretch(factor);
 }
 
 }  // namespace traj_integrator::retiming

@@ -61,7 +61,6 @@ class Retimer {
   template <class Solve>
   Status tighten(const Limits& limits, const Solve& solve_once);
   bool slow_parts(const PathRows& rows, const Limits& limits, const Ends& ends, const Options& options);
-  void stretch(double factor, const Options& options);
   void play(const Options& options);
   void add_point(double time, int64_t piece, double s, double speed, double acceleration, bool with_acceleration);
   void certify(const Limits& limits, bool with_jerk);
