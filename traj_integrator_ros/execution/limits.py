@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,6 +23,8 @@ _MERGED_S = 9e-6
 """Times a change of jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves the
 change by as much: a quintic's jerk at one of its ends is 9 times a wrong acceleration there over its length.
 """
+_SIGNS = (-1.0, 1.0)
+"""Of the lower and the upper bound."""
 _PLATEAU = 1e-7
 """Relative difference from the worst value beyond which other pieces are not searched: hundreds lie on a plateau."""
 
@@ -145,7 +148,14 @@ def told_excess(quantity: str, joint: str, value: float, bound: float, place: st
 
 def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
     """The one of `worst_violations` with the largest excess, None if there is none."""
-    return max(worst_violations(motion, limits), key=lambda found: found.excess, default=None)
+    worst: Violation | None = None
+    for suspect in sorted(_suspects(motion, limits, of_points=False), key=lambda suspect: -suspect.most):
+        if worst is not None and suspect.most <= worst.excess:
+            break
+        found = suspect.violation()
+        if found is not None and (worst is None or found.excess > worst.excess):
+            worst = found
+    return worst
 
 
 def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False) -> list[Violation]:
@@ -160,78 +170,81 @@ def worst_violations(motion: Motion, limits: Limits, *, of_points: bool = False)
             points a few microseconds apart is no violation.
 
     """
+    found: dict[tuple[int, int], Violation] = {}
+    for suspect in _suspects(motion, limits, of_points):
+        one, place = suspect.violation(), (suspect.order, suspect.joint)
+        if one is not None and (place not in found or one.excess > found[place].excess):
+            found[place] = one
+    return list(found.values())
+
+
+def _suspects(motion: Motion, limits: Limits, of_points: bool) -> Iterator[_Suspect]:
     if limits.slackened is None:
-        return []
+        return
     lows, highs = limits.slackened
     if surely_keeps(motion, lows, highs):
-        return []
-    found = []
+        return
     for order, quantity in enumerate(QUANTITIES):
         bounds = limits.of(quantity)
         if all(bound is None for bound in bounds):
             continue
-        if quantity == "acceleration" and limits.forward is not None:
-            sides = tuple(side * (1 + limits.slack) for side in limits.forward)
-            beyond = _beyond(forward(motion, bounds[1]), order, limits.forward, sides)
-            found += [one if one.value > 0 else one.slowing_down for one in beyond]
-        else:
-            found += _beyond(motion, order, bounds, (lows[order], highs[order]), of_points)
-    return found
+        judged, sides = motion, (lows[order], highs[order])
+        if forwards := quantity == "acceleration" and limits.forward is not None:
+            judged, bounds = forward(motion, bounds[1]), limits.forward
+            sides = tuple(side * (1 + limits.slack) for side in bounds)
+        control = bernstein(judged.coefficients, judged.steps, order)  # [N, n + 1, D]
+        unknown = np.zeros((len(control), 1))
+        if of_points and quantity == "jerk":
+            rounding = _ROUNDING * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
+            unknown = rounding + _MERGED_S * sides[1] / judged.steps[:, None]
+        reaches = [np.max(sign * control, axis=1) - unknown for sign in _SIGNS]  # each piece's values are at most this
+        most = np.array([reach.max(axis=0) for reach in reaches])
+        for joint in np.flatnonzero((most > np.array([-sides[0], sides[1]])).any(axis=0)).tolist():
+            for side, sign in enumerate(_SIGNS):
+                if bounds[side] is not None and most[side, joint] > sign * sides[side][joint]:
+                    bound, slackened = float(bounds[side][joint]), float(sides[side][joint])
+                    excess = relative_excess(quantity, sign * float(most[side, joint]), bound)
+                    reach, known = reaches[side][:, joint], np.broadcast_to(unknown, reaches[side].shape)[:, joint]
+                    yield _Suspect(excess, judged, order, joint, sign, bound, slackened, reach, known, forwards)
 
 
-def _beyond(
-    motion: Motion,
-    order: int,
-    bounds: tuple[np.ndarray | None, np.ndarray | None],
-    sides: tuple[np.ndarray, np.ndarray],
-    of_points: bool = False,
-) -> list[Violation]:
-    """Where each joint is furthest beyond the bounds of a derivative `[D]`, which with their slack are `sides`."""
-    control = bernstein(motion.coefficients, motion.steps, order)  # [N, n + 1, D]
-    near = (control.max(axis=(0, 1)) > sides[1]) | (control.min(axis=(0, 1)) < sides[0])
-    found = []
-    for joint in np.flatnonzero(near):
-        unknown = np.zeros(len(control))
-        if of_points and QUANTITIES[order] == "jerk":
-            rounding = _ROUNDING * np.abs(motion.coefficients[:, 0, joint]) / motion.steps**3
-            unknown = rounding + _MERGED_S * sides[1][joint] / motion.steps
-        worst = [
-            _worst(
-                motion, control[:, :, joint], order, int(joint), sign, float(bound[joint]), float(side[joint]), unknown
-            )
-            for sign, bound, side in zip((-1.0, 1.0), bounds, sides, strict=True)
-            if bound is not None
-        ]
-        beyond = [one for one in worst if one is not None]
-        found += [max(beyond, key=lambda one: one.excess)] if beyond else []
-    return found
+@dataclass(frozen=True)
+class _Suspect:
+    """A bound of a derivative of a joint that may be exceeded."""
 
+    most: float
+    """Excess, at most."""
+    motion: Motion
+    order: int
+    joint: int
+    sign: float
+    """1: the bound is the highest value."""
+    bound: float
+    slackened: float
+    """The bound with its slack."""
+    reach: np.ndarray
+    """`[N]`; each piece's values, times the sign, are at most this."""
+    unknown: np.ndarray
+    """`[N]`; by as much the values may be beyond."""
+    forwards: bool
+    """Whether velocities were turned to be positive."""
 
-def _worst(
-    motion: Motion,
-    control: np.ndarray,
-    order: int,
-    joint: int,
-    sign: float,
-    bound: float,
-    slackened: float,
-    unknown: np.ndarray,
-) -> Violation | None:
-    """The value of a derivative of a joint that is furthest beyond a bound with its slack; `sign` 1: the highest.
-
-    By as much as is `unknown` in a piece, `[N]`, it may be beyond.
-    """
-    reach = (sign * control).max(axis=1) - unknown  # each piece's values are at most this
-    worst: Violation | None = None
-    for piece in np.argsort(-reach):
-        if reach[piece] <= (sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)):
-            break
-        times, values = extremes_of_piece(motion.coefficients[piece, :, joint], float(motion.steps[piece]), order)
-        values = values - sign * unknown[piece]
-        k = int((sign * values).argmax())
-        may_begin_there = piece == 0 and order < 3
-        allowed = max(sign * slackened, sign * float(control[0, 0])) if may_begin_there else sign * slackened
-        if sign * values[k] > allowed and (worst is None or sign * values[k] > sign * worst.value):
-            time = float(motion.knots[piece] + times[k])
-            worst = Violation(joint, QUANTITIES[order], time, float(values[k]), bound)
-    return worst
+    def violation(self) -> Violation | None:
+        """The value that is furthest beyond the bound with its slack."""
+        motion, order, joint, sign, slackened = self.motion, self.order, self.joint, self.sign, self.slackened
+        worst: Violation | None = None
+        for piece in np.argsort(-self.reach):
+            least = sign * slackened if worst is None else sign * worst.value + _PLATEAU * abs(worst.value)
+            if self.reach[piece] <= least:
+                break
+            coefficients = motion.coefficients[piece, :, joint]
+            times, values = extremes_of_piece(coefficients, float(motion.steps[piece]), order)
+            values = values - sign * self.unknown[piece]
+            k = int((sign * values).argmax())
+            allowed = sign * slackened
+            if piece == 0 and order < 3:  # it may begin there
+                allowed = max(allowed, sign * float(motion.coefficients[0, order, joint]) * (order or 1))
+            if sign * values[k] > allowed and (worst is None or sign * values[k] > sign * worst.value):
+                time = float(motion.knots[piece] + times[k])
+                worst = Violation(joint, QUANTITIES[order], time, float(values[k]), self.bound)
+        return worst.slowing_down if worst is not None and self.forwards and worst.value <= 0 else worst

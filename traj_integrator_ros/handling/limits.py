@@ -18,7 +18,7 @@ from ..execution.limits import (
     Violation,
     relative_excess,
     told_excess,
-    worst_violations,
+    worst_violation,
 )
 from ..execution.motion import Motion
 
@@ -195,29 +195,29 @@ def find_motion_violation(
         steps: whether held accelerations are checked, which needs the plan's own knots.
 
     """
-    found, stepping = worst_violations(motion, limits.of_motion), []
+    found, step = worst_violation(motion, limits.of_motion), None
     if steps and limits.jerk is not None and not motion.with_accelerations:
-        stepping = _steps_beyond(motion, limits, brakes_at)
-    worst = max(found + stepping, key=lambda one: one.excess, default=None)
+        step = _step_beyond(motion, limits, brakes_at)
+    worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess, default=None)
     if worst is None:
         return ""
-    place = f"in a step of acceleration at {worst.time:.3f} s" if worst in stepping else f"at {worst.time:.3f} s"
+    place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
     if brakes_at is not None and worst.time > brakes_at:
         place += f", while braking from the end of the plan at {brakes_at:.3f} s"
     return worst.told(limits.joint_names[worst.joint], place)
 
 
-def _steps_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) -> list[Violation]:
+def _step_beyond(motion: Motion, limits: JointLimits, brakes_at: float | None) -> Violation | None:
     """Where held accelerations change by more than the jerk limit allows within a step, at the worst."""
     held = motion.knots[:-1] < (np.inf if brakes_at is None else brakes_at - 1e-9)
     accelerations = 2 * motion.coefficients[held, 2]
     if len(accelerations) < 2:
-        return []
+        return None
     jerk = np.diff(accelerations, axis=0) / np.diff(motion.knots[1 : len(accelerations) + 1])[:, None]
     beyond = excess(np.abs(jerk), limits.jerk, limits.slack)
     step, joint = (int(i) for i in np.unravel_index(int(beyond.argmax()), beyond.shape))
     if not beyond[step, joint] > 0:
-        return []
+        return None
     value = float(jerk[step, joint])
     bound = float(np.copysign(limits.jerk[joint], value))
-    return [Violation(joint, "jerk", float(motion.knots[step + 1]), value, bound)]
+    return Violation(joint, "jerk", float(motion.knots[step + 1]), value, bound)
