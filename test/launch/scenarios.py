@@ -21,8 +21,6 @@ from traj_integrator_ros.traffic.ros_client import RosClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = REPOSITORY / "config"
-# A controller manager gives its nodes five seconds; we promise two.
-SHUTDOWN_LIMIT_S = 2.0
 DT_S = 0.02
 
 

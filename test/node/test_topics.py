@@ -16,7 +16,6 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.traffic.messages import set_stamp
 
 pytestmark = pytest.mark.ros
 DOF = 3
@@ -89,7 +88,7 @@ def test_each_trajectory_may_have_its_own_start_from_a_pool_and_its_own_steps(cl
 
 
 @pytest.mark.parametrize("space", list(ControlSpace))
-@pytest.mark.parametrize("horizon", [1, 2, 12])
+@pytest.mark.parametrize("horizon", [1, 12])
 def test_what_is_published_for_the_controller_is_acceptable_to_it(
     client: RosClient, space: ControlSpace, horizon: int
 ) -> None:
@@ -148,37 +147,6 @@ def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(c
     assert np.allclose([point.positions[1:] for point in answer.points], 0.0)
 
 
-def test_points_without_times_are_passed_as_fast_as_limits_allow(client: RosClient) -> None:
-    path = np.array([[0.0] * DOF, [0.3, 0.1, 0.0], [0.4, 0.5, -0.2]])
-    message = plan([0.0] * 3, path, client.joint_names)
-    assert_counted(client, lambda: client.plans.publish(message), "no_limits")
-    client.set_parameters(limits__velocity=[1.0] * DOF, limits__acceleration=[6.0] * DOF)
-    try:
-        answer = client.answer_plan(message)
-    finally:
-        client.set_parameters(limits__velocity=[], limits__acceleration=[])
-    position, velocity, acceleration = (
-        np.array([getattr(point, name) for point in answer.points])
-        for name in ("positions", "velocities", "accelerations")
-    )
-    ratio = max(np.abs(velocity).max(), np.abs(acceleration).max() / 6)
-    assert 0.9 < ratio <= 1 + 1e-3, "at the limits"
-    for row in path:
-        assert np.abs(position - row).max(axis=1).min() < 0.02
-    np.testing.assert_allclose(position[[0, -1]], path[[0, -1]], atol=1e-9)
-
-
-def test_a_plan_that_begins_later_is_begun_then(client: RosClient) -> None:
-    begin_ns = time.time_ns() + 800_000_000
-    message = plan([0.0, 0.5], np.array([[0.0] * DOF, [0.1] * DOF]), client.joint_names)
-    set_stamp(message, begin_ns)
-    answer = client.answer_plan(message)
-    times = [stamp_s(answer) + p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in answer.points]
-    begun = np.interp(begin_ns * 1e-9 + 0.25, times, [p.positions[0] for p in answer.points])
-    assert np.interp(begin_ns * 1e-9, times, [p.positions[0] for p in answer.points]) < 2e-3
-    assert 0.02 < begun < 0.08, "half way"
-
-
 def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(
     start_node: NodeFactory, connect: ClientFactory
 ) -> None:
@@ -201,54 +169,6 @@ def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(
 def stamp_s(trajectory: JointTrajectory) -> float:
     stamp = trajectory.header.stamp
     return stamp.sec + 1e-9 * stamp.nanosec
-
-
-def test_start_from_previous_continues_where_the_last_trajectory_is_by_now(client: RosClient) -> None:
-    assert client.set_parameters(start_from="previous", publish__lead_in=False) == [(True, "")] * 2
-    try:
-        velocities = np.full((1, 50, DOF), 0.5)
-        chunk = sequence(velocities, control_space=ActionSequence.VELOCITY, dt=[0.1])
-        before = client.answer(chunk)[1]
-        client.spin(0.5)
-        batch, trajectory = client.answer(chunk)
-        # That of the motion before, at the time from which the new one is in execution.
-        times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in before.points]
-        into = stamp_s(trajectory) - stamp_s(before)
-        was = np.interp(into, times, [p.positions[0] for p in before.points])
-        assert 0.2 < into < 4.0 and was > 0.05
-        assert np.allclose(trajectory.points[0].positions, was, atol=2e-3)
-        assert np.allclose(table(batch.velocity, 1, DOF)[0, 0], 0.5, atol=5e-3)
-        # Once it has ended, the command stays where it is, wherever the joints are read.
-        short = sequence(np.zeros((1, 2, DOF)), control_space=ActionSequence.VELOCITY, dt=[0.01])
-        end = client.answer(short)[1].points[-1].positions
-        client.spin(1.0)
-        client.settle_state([0.7] * DOF)
-        batch, _ = client.answer(short)
-        assert np.allclose(table(batch.position, 1, DOF)[0, 0], end, atol=1e-6)
-    finally:
-        client.set_parameters(start_from="measured", publish__lead_in=True)
-
-
-def test_chunks_of_a_policy_are_averaged_where_both_cover_a_time(client: RosClient) -> None:
-    settings = {"start_from": "previous", "chunks.ensemble": "weighted", "chunks.decay": 0.5}
-    assert client.set_parameters(**settings, **{"publish.fade_time": 0.0}) == [(True, "")] * 4
-    try:
-        now_ns, trajectories = time.time_ns(), []
-        for value, horizon, origin_ns in ((0.01, 20, now_ns), (0.03, 24, now_ns + 100_000_000)):
-            message = sequence(np.full((1, horizon, DOF), value), control_space=ActionSequence.POSITION, dt=[0.1])
-            set_stamp(message, origin_ns)
-            trajectories.append(client.answer(message)[1])
-        # The row at 1.0 s of the first chunk: the oldest has weight 1, the newest exp(-0.5).
-        begin_s = stamp_s(trajectories[1]) - now_ns * 1e-9
-        times_s = [begin_s + p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in trajectories[1].points]
-        points = {round(10 * time_s): point for time_s, point in zip(times_s, trajectories[1].points, strict=True)}
-        share = np.exp(-0.5) / (1 + np.exp(-0.5))
-        assert np.allclose(points[10].positions, 0.01 + 0.02 * share, atol=1e-6)
-        assert np.allclose(points[24].positions, 0.03, atol=1e-6), "the newest goes on alone"
-        assert client.counts()["chunks_averaged"]
-    finally:
-        client.set_parameters(**{"start_from": "measured", "chunks.ensemble": "latest", "chunks.decay": 0.01})
-        client.set_parameters(**{"publish.fade_time": 0.2})
 
 
 def test_the_published_row_can_be_chosen_and_must_exist(client: RosClient) -> None:
