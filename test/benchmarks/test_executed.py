@@ -14,8 +14,7 @@ def on_path(project_root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REPRESENTATIVE = (
-    "position, dt 0.05",
-    "jerk, dt 0.05",
+    "jerk-limited motions",
     "planned",
     "10 Hz",
     "stops",

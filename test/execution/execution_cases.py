@@ -1,4 +1,4 @@
-"""Intended motions, a controller's commands for them, and the comparison of both."""
+"""Intended motions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import numpy as np
 from benchmarks.executed import motions
 from traj_integrator_ros.execution.join import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
-from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.execution.rows import Hold
-
-LARGEST_JERK = motions.JERK
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,6 @@ class Meant:
         source = {Hold.VELOCITY: position, Hold.ACCELERATION: velocity, Hold.JERK: acceleration}[hold]
         return np.diff(source, axis=0) / self.dt
 
-    def cut(self, count: int) -> Meant:
-        """Its first steps: an end in motion."""
-        return Meant(self.dt, self.states[:, : count + 1])
-
 
 @lru_cache(maxsize=64)
 def jerk_limited(seed: int, dt: float, dof: int = 7) -> Meant:
@@ -65,33 +58,3 @@ def largest_jumps(motion: Motion) -> np.ndarray:
     h = motion.steps[:-1, None]
     ends = [sum(part[:-1, k] * h**k for k in range(part.shape[1])) for part in derivatives]
     return np.array([np.abs(end - part[1:, 0]).max(initial=0.0) for end, part in zip(ends, derivatives, strict=True)])
-
-
-@dataclass(frozen=True)
-class Commanded:
-    """What a controller commands at 1 kHz, `[T, D]` each."""
-
-    time: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-
-    @property
-    def jerk(self) -> np.ndarray:
-        return np.diff(self.acceleration, axis=0) * 1000
-
-    @property
-    def peaks(self) -> tuple[float, float]:
-        """Largest acceleration and jerk of any joint."""
-        return float(np.abs(self.acceleration).max()), float(np.abs(self.jerk).max())
-
-
-def played(points: Points, start: State, *, ends_in_motion: bool = False) -> Commanded:
-    """Points played to their end by a controller, which takes none that end in motion unless it is told to.
-
-    Its interpolation is that of `motion_of_points`: test_points.py holds it against a model of the controller.
-    """
-    assert ends_in_motion or not points.velocity[-1].any()
-    assert np.allclose(points.position[0], start.position) and np.allclose(points.velocity[0], start.velocity)
-    time = 1e-3 * np.arange(1, points.time_ns[-1] * 1e-6)
-    return Commanded(time, *motion_of_points(points).states_at(time)[:3])
