@@ -14,93 +14,48 @@ from traj_integrator_ros.kernels import acceleration_step, clique_central_step, 
 B, H, D = 3, 5, 2
 
 # Argument to change, its bad value, type of the error, message after the argument's name.
-MISUSES = {
-    "action as a list": ("action", [[0.0]], TypeError, "expected a tensor, got list"),
-    "action of integers": (
-        "action",
-        torch.zeros(B, H, D, dtype=torch.int64),
-        TypeError,
-        "expected one of torch.float64",
-    ),
-    "action of two dimensions": ("action", torch.zeros(H, D), ValueError, "expected shape [batch, horizon >= 1, dof]"),
-    "action without steps": ("action", torch.zeros(B, 0, D), ValueError, "got [3, 0, 2]"),
-    "no start position": ("start_position", None, TypeError, "expected a tensor, got None"),
-    "start as a number": ("start_position", 0.0, TypeError, "expected a tensor, got float"),
-    "start as an array": ("start_velocity", [0.0] * D, TypeError, "expected a tensor, got list"),
-    "start in another dtype": (
+MISUSES = [
+    ("action", [[0.0]], TypeError, "expected a tensor, got list"),
+    ("action", torch.zeros(B, H, D, dtype=torch.int64), TypeError, "expected one of torch.float64"),
+    ("action", torch.zeros(H, D), ValueError, "expected shape [batch, horizon >= 1, dof]"),
+    ("action", torch.zeros(B, 0, D), ValueError, "got [3, 0, 2]"),
+    ("start_position", None, TypeError, "expected a tensor, got None"),
+    ("start_position", 0.0, TypeError, "expected a tensor, got float"),
+    ("start_velocity", [0.0] * D, TypeError, "expected a tensor, got list"),
+    (
         "start_velocity",
         torch.zeros(B, D, dtype=torch.float64),
         TypeError,
         "expected the action's dtype torch.float32, got torch.float64",
     ),
-    "start on another device": (
-        "start_acceleration",
-        torch.zeros(B, D, device="meta"),
-        ValueError,
-        "expected the action's device cpu, got meta",
-    ),
-    "start of another dof": (
-        "start_position",
-        torch.zeros(B, 4),
-        ValueError,
-        "expected shape [rows, dof = 2], got [3, 4]",
-    ),
-    "start of one dimension": ("start_velocity", torch.zeros(D), ValueError, "expected shape [rows, dof = 2], got [2]"),
-    "start of other rows": (
+    ("start_acceleration", torch.zeros(B, D, device="meta"), ValueError, "expected the action's device cpu, got meta"),
+    ("start_position", torch.zeros(B, 4), ValueError, "expected shape [rows, dof = 2], got [3, 4]"),
+    ("start_velocity", torch.zeros(D), ValueError, "expected shape [rows, dof = 2], got [2]"),
+    (
         "start_velocity",
         torch.zeros(2, D),
         ValueError,
         "expected 1 row, or one for each of the 3 trajectories, or start_index to pick from a pool; got 2 rows",
     ),
-    "index of another length": (
-        "start_index",
-        torch.zeros(2, dtype=torch.int32),
-        ValueError,
-        "expected shape [batch = 3]",
-    ),
-    "index of two dimensions": ("start_index", torch.zeros(3, 1, dtype=torch.int64), ValueError, "got [3, 1]"),
-    "index of floats": (
-        "start_index",
-        torch.zeros(3),
-        TypeError,
-        "expected an int32 or int64 tensor, got torch.float32",
-    ),
-    "index as a list of fractions": ("start_index", [0.0, 1.0, 2.0], TypeError, "whole numbers in an array or a list"),
-    "index on another device": (
-        "start_index",
-        torch.zeros(3, dtype=torch.int64, device="meta"),
-        ValueError,
-        "expected the action's device cpu",
-    ),
-    "dt of zero": ("dt", 0.0, ValueError, "expected a finite number of seconds > 0, got 0.0"),
-    "dt below zero": ("dt", -0.1, ValueError, "expected a finite number of seconds > 0, got -0.1"),
-    "dt not a number": ("dt", math.nan, ValueError, "expected a finite number of seconds > 0, got nan"),
-    "dt without end": ("dt", math.inf, ValueError, "expected a finite number of seconds > 0, got inf"),
-    "dt as text": ("dt", "fast", TypeError, "expected a number of seconds or a tensor, got str"),
-    "no dt": ("dt", None, TypeError, "expected a number of seconds or a tensor, got NoneType"),
-    "dt of integers": (
-        "dt",
-        torch.ones(1, dtype=torch.int64),
-        TypeError,
-        "expected a floating-point tensor, got torch.int64",
-    ),
-    "dt of another length": ("dt", torch.ones(4), ValueError, "got shape [4] with dt_per='step'"),
-    "dt of three dimensions": ("dt", torch.ones(B, H, 1), ValueError, "[3, 5], or [batch]"),
-    "dt per trajectory unsaid": ("dt", torch.ones(B), ValueError, "expected a scalar, [horizon = 5], [batch = 3, 1]"),
-    "dt on another device": (
-        "dt",
-        torch.ones(1, device="meta"),
-        ValueError,
-        "expected the action's device cpu, got meta",
-    ),
-    "dt_per unknown": ("dt_per", "row", ValueError, "expected 'step' or 'trajectory', got 'row'"),
-    "backend unknown": (
-        "backend",
-        "cuda",
-        ValueError,
-        "expected None or one of 'reference', 'native', 'triton', got 'cuda'",
-    ),
-}
+    ("start_index", torch.zeros(2, dtype=torch.int32), ValueError, "expected shape [batch = 3]"),
+    ("start_index", torch.zeros(3, 1, dtype=torch.int64), ValueError, "got [3, 1]"),
+    ("start_index", torch.zeros(3), TypeError, "expected an int32 or int64 tensor, got torch.float32"),
+    ("start_index", [0.0, 1.0, 2.0], TypeError, "whole numbers in an array or a list"),
+    ("start_index", torch.zeros(3, dtype=torch.int64, device="meta"), ValueError, "expected the action's device cpu"),
+    ("dt", 0.0, ValueError, "expected a finite number of seconds > 0, got 0.0"),
+    ("dt", -0.1, ValueError, "expected a finite number of seconds > 0, got -0.1"),
+    ("dt", math.nan, ValueError, "expected a finite number of seconds > 0, got nan"),
+    ("dt", math.inf, ValueError, "expected a finite number of seconds > 0, got inf"),
+    ("dt", "fast", TypeError, "expected a number of seconds or a tensor, got str"),
+    ("dt", None, TypeError, "expected a number of seconds or a tensor, got NoneType"),
+    ("dt", torch.ones(1, dtype=torch.int64), TypeError, "expected a floating-point tensor, got torch.int64"),
+    ("dt", torch.ones(4), ValueError, "got shape [4] with dt_per='step'"),
+    ("dt", torch.ones(B, H, 1), ValueError, "[3, 5], or [batch]"),
+    ("dt", torch.ones(B), ValueError, "expected a scalar, [horizon = 5], [batch = 3, 1]"),
+    ("dt", torch.ones(1, device="meta"), ValueError, "expected the action's device cpu, got meta"),
+    ("dt_per", "row", ValueError, "expected 'step' or 'trajectory', got 'row'"),
+    ("backend", "cuda", ValueError, "expected None or one of 'reference', 'native', 'triton', got 'cuda'"),
+]
 
 
 def arguments(kernel) -> dict[str, object]:
@@ -114,10 +69,9 @@ def arguments(kernel) -> dict[str, object]:
 
 
 @MAP
-@pytest.mark.parametrize("misuse", MISUSES)
-def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, misuse):
+@pytest.mark.parametrize(("argument", "value", "error", "message"), MISUSES)
+def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, value, error, message):
     """By the short way into the C++ kernels, and with the same words by the general one."""
-    argument, value, error, message = MISUSES[misuse]
     argument = kernel.action_name if argument == "action" else argument
     for options in ({}, {"backend": "reference"}):
         with pytest.raises(error, match=f"^{argument}: .*{re.escape(message)}"):
@@ -184,41 +138,20 @@ def test_the_smallest_shapes_are_no_misuse(kernel, batch, horizon):
     assert [g.shape for g in gradients] == [x.shape for x in inputs]
 
 
-VJP_MISUSES = {
-    "no gradient": ({"upstream": (None,) * 4}, ValueError, "upstream: expected at least one tensor, got None for all"),
-    "gradient as a list": (
-        {"upstream": ([0.0], None, None, None)},
-        TypeError,
-        "grad_position: expected a tensor, got list",
-    ),
-    "gradient of other rows": (
-        {"action_horizon": H + 1},
-        ValueError,
-        "grad_position: expected shape [batch, horizon = ",
-    ),
-    "gradients of different dtypes": (
-        {"double": True},
-        TypeError,
-        "grad_jerk: expected torch.float32 on cpu like the others, got torch.float64 on cpu",
-    ),
-    "start rows that fit nothing": (
-        {"start_rows": 2},
-        ValueError,
-        "start_rows: expected 1 or 3 without start_index, got 2",
-    ),
-    "index of another length": (
-        {"start_index": torch.zeros(2, dtype=torch.int64)},
-        ValueError,
-        "start_index: expected shape",
-    ),
-    "dt of zero": ({"dt": 0.0}, ValueError, "dt: expected a finite number of seconds > 0, got 0.0"),
-}
+VJP_MISUSES = [
+    ({"upstream": (None,) * 4}, ValueError, "upstream: expected at least one tensor, got None for all"),
+    ({"upstream": ([0.0], None, None, None)}, TypeError, "grad_position: expected a tensor, got list"),
+    ({"action_horizon": H + 1}, ValueError, "grad_position: expected shape [batch, horizon = "),
+    ({"double": True}, TypeError, "grad_jerk: expected torch.float32 on cpu like the others, got torch.float64 on cpu"),
+    ({"start_rows": 2}, ValueError, "start_rows: expected 1 or 3 without start_index, got 2"),
+    ({"start_index": torch.zeros(2, dtype=torch.int64)}, ValueError, "start_index: expected shape"),
+    ({"dt": 0.0}, ValueError, "dt: expected a finite number of seconds > 0, got 0.0"),
+]
 
 
 @MAP
-@pytest.mark.parametrize("misuse", VJP_MISUSES)
-def test_misuse_of_vjp_is_named(kernel, misuse):
-    changes, error, message = VJP_MISUSES[misuse]
+@pytest.mark.parametrize(("changes", "error", "message"), VJP_MISUSES)
+def test_misuse_of_vjp_is_named(kernel, changes, error, message):
     gradient = torch.zeros(B, kernel.output_horizon(H), D)
     correct = {"upstream": (gradient, None, None, gradient), "dt": 0.1, "action_horizon": H, "start_rows": B}
     kernel.vjp(**correct)

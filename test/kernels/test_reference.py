@@ -87,6 +87,9 @@ def test_one_start_row_serves_all_trajectories_and_none_means_at_rest(kernel):
         strict=True,
     ):
         assert torch.equal(got, want)
+    beside = kernel.step(action, start[0][:1], start[1], dt=dt)  # one row beside several
+    for got, want in zip(beside, kernel.step(action, start[0][:1].expand(4, 2), start[1], dt=dt), strict=True):
+        assert torch.equal(got, want)
 
 
 @MAP
