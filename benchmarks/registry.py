@@ -8,6 +8,7 @@ A suite is a generator of cases, registered under its name:
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -76,6 +77,13 @@ class Unmeasured:
 
     cases: str
     reason: str
+
+
+def ros_is_missing() -> str:
+    """What of ROS cannot be imported; empty if it is all there."""
+    names = ("rclpy", "traj_integrator_interfaces")
+    missing = next((name for name in names if importlib.util.find_spec(name) is None), "")
+    return missing and f"{missing} cannot be imported"
 
 
 def suite(name: str, finish: Finish | None = None) -> Callable[[Cases], Cases]:

@@ -52,14 +52,14 @@ class MatrixForm(torch.autograd.Function):
 
 
 @functools.cache
-def matrices() -> tuple[Tensor, ...]:
-    mask, shift = build_start_state_mask(HORIZON, TensorDeviceType(torch.device("cpu"), torch.float32))
-    difference = build_fd_matrix(HORIZON, SHIFT=True) / DT
+def matrices(horizon: int, device: torch.device) -> tuple[Tensor, ...]:
+    mask, shift = build_start_state_mask(horizon, TensorDeviceType(device, torch.float32))
+    difference = build_fd_matrix(horizon, SHIFT=True).to(device) / DT
     return mask, shift, difference, difference @ difference, difference @ difference @ difference
 
 
 def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-    return MatrixForm.apply(action, start, *matrices())
+    return MatrixForm.apply(action, start, *matrices(action.shape[1], action.device))
 
 
 def slices(action: Tensor, start: Tensor) -> Sequence[Tensor]:

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step, reference
+from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step
 from traj_integrator_ros.kernels.backends import launcher
-from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
-from traj_integrator_ros.kernels.integration_utils import build_fd_matrix, build_start_state_mask
 
 from ..checks import exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
+from .cpu_kernels import matrix_form, slices
 from .scaling import copy_of
 
 HORIZON, DOF, DT = 32, 7, 0.02
@@ -208,7 +207,7 @@ def against_peers(elements: int) -> Case:
     expected = exactly(lambda u: clique_step(u, origin, dt=DT, backend="reference"), first[:1], first[1:])
 
     def contender(name: str, step: Step, limit: float) -> Contender:
-        run = functools.partial(gradients, lambda u: step(u, start), [action], upstream)
+        run = functools.partial(gradients, lambda u: step(u, start.expand(batch, -1)), [action], upstream)
         return Contender(name, run, first_close_to(expected, limit))
 
     # In float32 the peers' own rounding grows with the order of the derivative.
@@ -218,9 +217,9 @@ def against_peers(elements: int) -> Case:
         contender("ours", lambda action, start: clique_step(action, start, dt=DT), 5e-6),
         (
             contender("matrix form", matrix_form, 1e-3),
-            contender("torch slices", in_torch, 1e-3),
+            contender("torch slices", slices, 1e-3),
             *(
-                contender(f"torch.compile {mode}", torch.compile(in_torch, dynamic=False, mode=mode), 1e-3)
+                contender(f"torch.compile {mode}", torch.compile(slices, dynamic=False, mode=mode), 1e-3)
                 for mode in ("default", "reduce-overhead")
             ),
             *(contender("cuRobo", step, 1e-3) for step in curobo_step(batch)),
@@ -241,27 +240,9 @@ def curobo_step(batch: int) -> list[Step]:
     reciprocal = torch.full((HORIZON,), 1 / DT, device=DEVICE)
 
     def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-        return kernel.apply(action, start.expand(batch, -1).contiguous(), rest, rest, *out[:4], reciprocal, out[4])
+        return kernel.apply(action, start.contiguous(), rest, rest, *out[:4], reciprocal, out[4])
 
     return [step]
-
-
-def in_torch(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-    zero = torch.zeros_like(start)
-    return reference.clique(action, start, zero, zero, torch.full((1, 1, 1), DT, device=action.device))
-
-
-def matrix_form(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-    mask, shift, *differences = matrices()
-    position = mask @ start[:, None] + shift @ action
-    return position, *(difference @ position for difference in differences)
-
-
-@functools.cache
-def matrices() -> tuple[Tensor, ...]:
-    mask, shift = build_start_state_mask(HORIZON, TensorDeviceType(torch.device(DEVICE), torch.float32))
-    difference = build_fd_matrix(HORIZON, SHIFT=True).to(DEVICE) / DT
-    return mask, shift, difference, difference @ difference, difference @ difference @ difference
 
 
 def replayed(buffers: Buffers) -> Contender:

@@ -8,7 +8,6 @@ are on, and both outputs are subscribed.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from traj_integrator_ros.kernels.costs.composition import cost_of
 
 from ..checks import exactly
 from ..receding_plan import RecedingPlan
-from ..registry import Case, Contender, suite
+from ..registry import Case, Contender, Unmeasured, ros_is_missing, suite
 
 HORIZON, DOF, DT = 32, 7, 0.02
 JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
@@ -61,11 +60,10 @@ SAME_MESSAGES_NAME = "rclpy, same messages, no computing"
 
 
 @suite("ros_latency")
-def ros_latency(quick: bool) -> Iterator[Case]:
-    for module in ("rclpy", "traj_integrator_interfaces"):
-        if importlib.util.find_spec(module) is None:
-            print(f"left out: {module} cannot be imported")
-            return
+def ros_latency(quick: bool) -> Iterator[Case | Unmeasured]:
+    if missing := ros_is_missing():
+        yield Unmeasured("all cases of ros_latency", missing)
+        return
     from ..ros_processes import Transports, running
 
     warmup = [f"{batch}x{HORIZON}" for batch in (1, 64, LARGE)]

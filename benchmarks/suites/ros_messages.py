@@ -6,7 +6,6 @@ would do with rclpy's objects; their results are checked against ours field by f
 
 from __future__ import annotations
 
-import importlib.util
 from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..registry import Case, Contender, suite
+from ..registry import Case, Contender, Unmeasured, ros_is_missing, suite
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
@@ -37,11 +36,10 @@ NOW_NS = 1_700_000_000_000_000_000
 
 
 @suite("ros_messages")
-def ros_messages(quick: bool) -> Iterator[Case]:
-    for module in ("rclpy", "traj_integrator_interfaces"):
-        if importlib.util.find_spec(module) is None:
-            print(f"left out: {module} cannot be imported")
-            return
+def ros_messages(quick: bool) -> Iterator[Case | Unmeasured]:
+    if missing := ros_is_missing():
+        yield Unmeasured("all cases of ros_messages", missing)
+        return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as the node has on two cores; a second one waits for whatever else runs on the machine
     try:

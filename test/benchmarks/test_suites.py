@@ -79,9 +79,7 @@ def on_the_cpu(monkeypatch) -> object:
     monkeypatch.setattr(cuda_kernels, "DEVICE", "cpu")
     monkeypatch.setattr(cuda_kernels, "HORIZON", 8)
     monkeypatch.setattr(cuda_kernels, "most_elements", lambda: 60 * 8 * 7)
-    cuda_kernels.matrices.cache_clear()
-    yield cuda_kernels
-    cuda_kernels.matrices.cache_clear()
+    return cuda_kernels
 
 
 @pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh", "jerk"])
