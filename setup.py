@@ -24,10 +24,10 @@ EXECUTABLES = {
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
 NATIVE_PARTS = (
     ("kernels.native._loops", "kernels/native"),
-    ("kernels.retime._native", "kernels/retime", "parallel.cpp"),
-    ("execution._native", "execution"),
+    ("kernels.retime._native", "kernels/retime", "kernels/native/src/parallel.cpp"),
+    ("execution._native", "execution", "kernels/retime/src/certificate.cpp"),
 )
-"""Modules in C++, the folder that has their `src/`, and what else they need of the kernels' one."""
+"""Modules in C++, the folder that has their `src/`, and what else they need."""
 FOR_ROS2_RUN = not {"install", "develop"}.isdisjoint(sys.argv)
 """Whether executables go to lib/<package>, as with colcon, or to a bin that all packages of an environment share."""
 # The counterpart of [install] install_scripts in setup.cfg, for setuptools that know it (before 80).
@@ -108,7 +108,7 @@ LIMITED_API = ("cp310", "0x030A0000")
 
 def extension(name: str, folder: str, *more: str) -> Extension:
     """The C++ of a sub-package, in the limited API of the oldest Python: one module for all later ones."""
-    sources = [f"{PACKAGE}/{folder}/src/*.cpp", *(f"{NATIVE}/src/{file}" for file in more)]
+    sources = [f"{PACKAGE}/{folder}/src/*.cpp", *(f"{PACKAGE}/{file}" for file in more)]
     return Extension(
         f"{PACKAGE}.{name}",
         sorted(file for pattern in sources for file in glob(pattern)),

@@ -12,6 +12,9 @@ namespace {
 constexpr double kLeastResidual = 1e-5;
 // Rows with more slack than this part of their limit are left out once it is known where the solution is about.
 constexpr double kFar = 0.5;
+// Steps of less than this part of what is wanted, of which so many show that it does not come nearer.
+constexpr double kShort = 0.1;
+constexpr int kMostShort = 12;
 // Slacks z at least `floor`, or multipliers l for a barrier, of pairs [.., 4, kLanes].
 void fill(Array& pairs, double floor, double barrier) {
   for (size_t k = 0; k < pairs.size(); k += 4 * kLanes) {
@@ -153,11 +156,12 @@ void ThirdOrder::gather() {
   if (fixed_end_) fix(n - 1), fix(n - 2);
 }
 
-bool ThirdOrder::iterate(double until) {
+bool ThirdOrder::iterate(double until, bool patient) {
   const size_t n = b_.size();
   const double rows = static_cast<double>(slow_.padded) + 2.0 * kLanes * static_cast<double>(joint_[0].size() + joint_[1].size());
   Advance last{0, 0, widens_};
   double least_step = 1;
+  int short_steps = 0;
   widens_ = false;
   for (int step = 0;; ++step) {
     sum_up(last);
@@ -180,7 +184,8 @@ bool ThirdOrder::iterate(double until) {
     row_loops().jerk_steps(rows_of(fast_), b_.data(), db_.data(), mu, most);
     last = {std::min(1.0, 0.995 / most.z), std::min(1.0, 0.995 / most.l), false};
     least_step = std::min(last.primal, last.dual);
-    if (!std::isfinite(least_step)) return false;
+    short_steps += least_step < kShort;
+    if (!std::isfinite(least_step) || (!patient && short_steps > kMostShort)) return false;
   }
 }
 

@@ -130,13 +130,13 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
   begin(0.01, 0.05 / static_cast<double>(4 * base.intervals()));
   for (const double gap : kTightenedAt) {  // while slacks and multipliers are large enough to follow
     if (careful) break;
-    if (!iterate(gap)) return false;
+    if (!iterate(gap, careful)) return false;
     tighten_between();
     set_scales();
     choose_rows(false);
     widens_ = true;
   }
-  return iterate(tolerance);
+  return iterate(tolerance, careful);
 }
 
 Status ThirdOrder::solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part) {

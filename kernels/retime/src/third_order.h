@@ -66,8 +66,8 @@ class ThirdOrder {
   void sum_up(const Advance& last);
   // Chooses which rows are formed: all, or those of which the slack is small somewhere in their block.
   void choose_rows(bool all);
-  // Steps until the gap is that small, at most so many of them.
-  bool iterate(double gap);
+  // Steps until the gap is that small, at most so many of them, and not many short ones unless it is `patient`.
+  bool iterate(double gap, bool patient);
   void gather();
   void solve_linear();
   // Lowers the scales of intervals in which a limit is exceeded on a fine grid.

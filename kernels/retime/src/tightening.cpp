@@ -48,7 +48,8 @@ bool ThirdOrder::tighten(const std::vector<double>& ratios) {
   begin(fixed_begin_ || fixed_end_ ? 1e-3 : 1e-4, 3e-4 / static_cast<double>(4 * base.intervals()));
   choose_rows(false);
   ++rounds;
-  const bool solved = iterate(tolerance);
+  careful_ = false;
+  const bool solved = iterate(tolerance, true);
   if (solved) stretched_ = 1;
   else b_ = kept;
   set_times();
