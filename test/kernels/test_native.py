@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_cases import OUTPUTS, VARIANTS, Case, assert_close, spline_and_gradients
+from preloaded_python import preloaded_python
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
@@ -159,7 +160,7 @@ print(native.instruction_set(), total)
     results = {}
     for wish in ("baseline", "avx2", "avx512"):
         environment = {**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": wish, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        done = subprocess.run([preloaded_python(), "-c", program], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         name, total = done.stdout.split()
         results[name] = total

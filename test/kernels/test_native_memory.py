@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 import torch
+from preloaded_python import preloaded_python
 
 from traj_integrator_ros.kernels import Trajectory, clique_step
 
@@ -105,5 +105,5 @@ def test_the_environment_says_how_much() -> None:
         "clique_step(torch.zeros(500, 32, 7), torch.zeros(1, 7), dt=0.1); print(native.kept_bytes())"
     )
     environment = {**os.environ, "TRAJ_INTEGRATOR_KEPT_MIB": "0"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0"
+    printed = subprocess.check_output([preloaded_python(), "-c", program], env=environment, text=True)
+    assert printed.strip() == "0"

@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple]:
     """Client and scenario of a node that runs for all checks of the scenario."""
     scenario: Scenario = request.param
-    process = NodeProcess(tmp_path_factory.mktemp("node"), arguments=scenario.process_arguments())
+    process = PreloadedNode(tmp_path_factory.mktemp("node"), arguments=scenario.process_arguments())
     client = scenario.client()
     yield client, scenario
     client.close()
@@ -130,7 +130,7 @@ def test_publishers_and_clients_recover_when_the_node_is_killed_and_started_agai
 def started_alone(tmp_path: Path) -> Iterator[tuple[NodeProcess, RosClient, Scenario]]:
     """A node of the test's own, which is active."""
     scenario = SCENARIOS[0]
-    process = NodeProcess(tmp_path, arguments=scenario.process_arguments())
+    process = PreloadedNode(tmp_path, arguments=scenario.process_arguments())
     client = scenario.client()
     goes_to_active_by_itself(client, scenario)
     yield process, client, scenario

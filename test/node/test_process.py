@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory
 from preloaded_node import PreloadedNode
+from preloaded_python import preloaded_python
 
 from traj_integrator_ros.traffic.node_process import source_environment
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.ros
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "traj_integrator_ros", *arguments],
+        [preloaded_python(), "-m", "traj_integrator_ros", *arguments],
         capture_output=True, text=True, timeout=60, cwd=folder, env={**os.environ, **source_environment()},
     )  # fmt: skip
 

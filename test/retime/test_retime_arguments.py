@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 import torch
+from preloaded_python import preloaded_python
 
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
@@ -66,6 +66,6 @@ def test_without_the_extension_the_error_says_what_is_missing() -> None:
         "try:\n    retime(torch.rand(1, 3, 2), MotionLimits(velocity=1.0), order=2)\n"
         "except BackendUnavailable as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([preloaded_python(), "-c", program], capture_output=True, text=True, check=True)
     assert "retiming needs its C++ extension, which is not built" in done.stdout
     assert "pip install" in done.stdout

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
+from preloaded_python import preloaded_python
 
 from benchmarks.retiming.paths import as_limits, random_limits, random_path, sampled_ratios
 from traj_integrator_ros.kernels.retime import RetimeStatus, retime
@@ -146,7 +146,7 @@ print([x.hex() for x in motion.duration.tolist()], motion.iterations.tolist())
 def test_every_instruction_set_gives_the_same_bits() -> None:
     printed = {
         subprocess.run(
-            [sys.executable, "-c", PROGRAM],
+            [preloaded_python(), "-c", PROGRAM],
             env={**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": name},
             capture_output=True,
             text=True,

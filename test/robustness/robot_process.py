@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -18,16 +17,18 @@ JOINTS = ("joint_a", "joint_b", "joint_c")
 
 
 @contextmanager
-def beside(what: str, *arguments: object, ends: signal.Signals = signal.SIGKILL) -> Iterator[subprocess.Popen]:
-    """Run this file and wait until it is at work; in the end, end it by a signal."""
-    command = [sys.executable, __file__, what, *map(str, arguments)]
+def beside(what: str, *arguments: object) -> Iterator[subprocess.Popen]:
+    """Run this file and wait until it is at work; in the end, kill it."""
+    from preloaded_python import preloaded_python  # in the process of the tests
+
+    command = [preloaded_python(), __file__, what, *map(str, arguments)]
     environment = {**os.environ, **source_environment()}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout.readline().strip() == "at work", what
         yield process
     finally:
-        process.send_signal(ends)
+        process.kill()
         process.wait()
         process.stdin.close()
         process.stdout.close()

@@ -16,6 +16,7 @@ import pytest
 from hostile_ledger import Ledger
 from node_fixtures import JOINTS
 from node_fixtures import PARAMETERS as NODE_PARAMETERS
+from preloaded_node import PreloadedNode
 from ros_client import RosClient, sequence
 from streamed_robot import DT_S, HORIZON, PARAMETERS, StreamedRobot
 
@@ -31,7 +32,7 @@ SPACES = range(ActionSequence.POSITION, ActionSequence.BSPLINE + 1)
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    process = NodeProcess(tmp_path_factory.mktemp("streamed"), {**NODE_PARAMETERS, **PARAMETERS})
+    process = PreloadedNode(tmp_path_factory.mktemp("streamed"), {**NODE_PARAMETERS, **PARAMETERS})
     yield process
     process.close()
 
