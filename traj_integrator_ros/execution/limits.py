@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .extremes import QUANTITIES, bernstein, extremes_of_piece, forward, surely_keeps
+from .extremes import QUANTITIES, bernstein, extremes, extremes_of_piece, forward, surely_keeps
 from .motion import Motion
 
 RELATIVE_SLACK = 1e-3
@@ -150,7 +150,7 @@ def worst_violation(motion: Motion, limits: Limits) -> Violation | None:
     """The one of `worst_violations` with the largest excess, None if there is none."""
     worst: Violation | None = None
     for suspect in sorted(_suspects(motion, limits, of_points=False), key=lambda suspect: -suspect.most):
-        if worst is not None and suspect.most <= worst.excess:
+        if worst is not None and suspect.most <= worst.excess * (1 + _PLATEAU):
             break
         found = suspect.violation()
         if found is not None and (worst is None or found.excess > worst.excess):
@@ -184,28 +184,29 @@ def _suspects(motion: Motion, limits: Limits, of_points: bool) -> Iterator[_Susp
     lows, highs = limits.slackened
     if surely_keeps(motion, lows, highs):
         return
+    of_motion = extremes(motion)
     for order, quantity in enumerate(QUANTITIES):
-        bounds = limits.of(quantity)
-        if all(bound is None for bound in bounds):
-            continue
-        judged, sides = motion, (lows[order], highs[order])
+        judged, reached, bounds, sides = motion, of_motion, limits.of(quantity), (lows[order], highs[order])
         if forwards := quantity == "acceleration" and limits.forward is not None:
             judged, bounds = forward(motion, bounds[1]), limits.forward
-            sides = tuple(side * (1 + limits.slack) for side in bounds)
+            reached, sides = extremes(judged), tuple(side * (1 + limits.slack) for side in bounds)
+        beyond = np.stack([reached[0, order] < sides[0], reached[1, order] > sides[1]])
+        if not beyond.any():
+            continue
         control = bernstein(judged.coefficients, judged.steps, order)  # [N, n + 1, D]
-        unknown = np.zeros((len(control), 1))
+        unknown = np.zeros((len(control), motion.dof))
         if of_points and quantity == "jerk":
             rounding = _ROUNDING * np.abs(judged.coefficients[:, 0]) / judged.steps[:, None] ** 3
             unknown = rounding + _MERGED_S * sides[1] / judged.steps[:, None]
-        reaches = [np.max(sign * control, axis=1) - unknown for sign in _SIGNS]  # each piece's values are at most this
-        most = np.array([reach.max(axis=0) for reach in reaches])
-        for joint in np.flatnonzero((most > np.array([-sides[0], sides[1]])).any(axis=0)).tolist():
-            for side, sign in enumerate(_SIGNS):
-                if bounds[side] is not None and most[side, joint] > sign * sides[side][joint]:
-                    bound, slackened = float(bounds[side][joint]), float(sides[side][joint])
-                    excess = relative_excess(quantity, sign * float(most[side, joint]), bound)
-                    reach, known = reaches[side][:, joint], np.broadcast_to(unknown, reaches[side].shape)[:, joint]
-                    yield _Suspect(excess, judged, order, joint, sign, bound, slackened, reach, known, forwards)
+        reaches = (
+            -control.min(axis=1) - unknown,
+            control.max(axis=1) - unknown,
+        )  # each piece's values are at most this
+        for joint, side in np.argwhere(beyond.T).tolist():
+            bound, slackened = float(bounds[side][joint]), float(sides[side][joint])
+            excess = relative_excess(quantity, float(reached[side, order, joint]), bound)
+            of_pieces = (reaches[side][:, joint], unknown[:, joint])
+            yield _Suspect(excess, judged, order, joint, _SIGNS[side], bound, slackened, *of_pieces, forwards)
 
 
 @dataclass(frozen=True)

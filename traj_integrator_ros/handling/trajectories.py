@@ -457,7 +457,7 @@ class TrajectoryMaker:
         )
         free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
         free = free.with_positions_of(seam.bounds)
-        way, violation = self._joined(left, seam._replace(bounds=free), lenient=True)
+        way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
         if way is None:
             return None, violation
         found = slowed(way.joined, self._most_of(way.joined), from_state=True)
@@ -475,11 +475,12 @@ class TrajectoryMaker:
         return np.stack([most.velocity, most.either, most.jerk])
 
     def _joined(
-        self, left: _Left, seam: _Seam, *, slows: bool = False, lenient: bool = False
+        self, left: _Left, seam: _Seam, *, slows: bool = False, lenient: bool = False, judges: bool = True
     ) -> tuple[_Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
 
-        With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself.
+        With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself; without
+        `judges`, whether it does is not looked for.
         """
         rest, earliest, _, own = left[:4]
         state, join_ns, stops, floating, bounds, executed = seam
@@ -501,8 +502,7 @@ class TrajectoryMaker:
             own_until = earliest + found.time(own_until - earliest)
             brakes_at = None if brakes_at is None else earliest + found.time(brakes_at - earliest)
             rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
-        checked = _from(rest, earliest)
-        violation = find_motion_violation(checked, self._limits, brakes_at)
+        violation = find_motion_violation(_from(rest, earliest), self._limits, brakes_at) if judges else ""
         if violation and not lenient:
             return None, violation
         bounds = bounds.raised_to(own, _NOT_RINGING)
@@ -512,7 +512,7 @@ class TrajectoryMaker:
         if result is None:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result
-        if joined is not rest and not violation:
+        if judges and joined is not rest and not violation:
             violation = find_motion_violation(joined, self._limits.containing(state.position), steps=False)
         kept = rest
         begun_ns = join_ns
