@@ -14,7 +14,8 @@ from .native import native
 from .retimed import Retimed
 
 MODES = ("fastest", "slow only")
-_LEAST_INTERVALS = 100
+_LEAST_INTERVALS = {2: 100, 3: 360}
+"""Of order 3, as many as bring paths of few segments within half a percent of the shortest motion."""
 _PER_SEGMENT = {2: 40, 3: 16}
 _MANY_INTERVALS = 1600
 """Of order 3, beyond which more find nothing faster; finer ones took long and ended up to 10 % slower."""
@@ -61,8 +62,8 @@ def retime(
         end_speed: the same at the end.
         end_acceleration: the same at the end.
         duration: wanted, s, a number or `[B]`; "fastest" only.
-        intervals: of the grid; default: 40 (order 2) or 16 (order 3) for each segment and at least 100, of order 3 at
-            most 1600 or one for each segment; slow only: 2 for each row.
+        intervals: of the grid; default: of order 2, 40 for each segment and at least 100; of order 3, 16 for each
+            segment and at least 360, at most 1600 or one for each segment; slow only: 2 for each row.
         hold: order 2: keep the limits between the points of the grid, too. False leaves out that and the certificate's
             stretch, as toppra does.
         threads: at most; default: those of torch.
@@ -218,7 +219,7 @@ def _intervals(segments: int, order: int, slow: bool) -> int:
     if slow:
         return max(4, 2 * segments)
     fine = _PER_SEGMENT[order] * segments
-    return max(_LEAST_INTERVALS, fine if order == 2 else min(fine, max(segments, _MANY_INTERVALS)))
+    return max(_LEAST_INTERVALS[order], fine if order == 2 else min(fine, max(segments, _MANY_INTERVALS)))
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:

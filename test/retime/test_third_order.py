@@ -59,7 +59,7 @@ def a_plan(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, 
     rng = np.random.default_rng(seed)
     limits = random_limits(rng)
     limits["deceleration"] = limits["acceleration"]
-    motion = retime(torch.tensor(random_path(rng, 5))[None], as_limits(limits))
+    motion = retime(torch.tensor(random_path(rng, 5))[None], as_limits(limits), intervals=100)  # finer: it ripples more
     steps = int(float(motion.duration[0]) / 0.02)
     times = torch.linspace(0, float(motion.duration[0]), steps + 1, dtype=torch.float64)
     return (*motion.states(times), float(times[1]), limits)

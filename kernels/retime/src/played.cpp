@@ -15,6 +15,8 @@ constexpr double kLeastGap = 2e-4;
 // A third of the shortest interval, where intervals are shorter than that.
 constexpr double kLeastPart = 0.3;
 constexpr double kNanosecond = 1e-9;
+// Intervals in each piece of the path from which on their middles are not played.
+constexpr int64_t kFine = 30;
 
 }  // namespace
 
@@ -81,11 +83,13 @@ void Retimer::play(const Options& options) {
   size_t next = 0;
   int64_t piece = 0;
   double last_knot = -1;
+  // Between coarse nodes a quintic overshoots where the jerk jumps.
+  const int halves = N >= kFine * path.pieces() ? 1 : 2;
   for (int64_t k = 0; k < N; ++k) {
     const double length = third.times()[static_cast<size_t>(k) + 1] - third.times()[static_cast<size_t>(k)];
     const double gap = std::min(kLeastGap, kLeastPart * length);
-    for (int half = 0; half < 2; ++half) {
-      const double e = 0.5 * half, until = half == 1 ? 1.0 : 0.5, t = third.time_at(k, e);
+    for (int half = 0; half < halves; ++half) {
+      const double e = 0.5 * half, until = half + 1 == halves ? 1.0 : 0.5, t = third.time_at(k, e);
       const bool is_knot = next < knots.size() && knots[next].interval == k && knots[next].part == e;
       const bool knot_ahead = next < knots.size() && !is_knot &&
                               (knots[next].interval == k || (knots[next].interval == k + 1 && knots[next].part == 0)) &&
