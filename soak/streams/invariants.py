@@ -17,10 +17,14 @@ SLACK = 1e-3
 STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
 """Defaults of the node: oldest joint state, and largest deviation of the robot from its command, rad."""
 _REST = 1e-6
+_KNOT_S = 1e-6
+"""By how much a knot may be moved: those closer together become one."""
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
 _HELD_RAD, _SLOWED_S = 1e-3, 0.2
+"""A joint whose rows differ by less is told to hold; how long one that moves on may still slow down."""
 _PARTS = 10
+"""Of a step of held jerks, at whose ends the states that it leads to are judged."""
 _MORE, _MORE_JERK = 1.2, 1.5
 """Of what a plan asks for: the node's spline through its rows may begin and end otherwise than ours."""
 
@@ -86,7 +90,8 @@ class _Judge:
             self._below("acceleration", np.abs(a), bounds.acceleration * (1 + SLACK), low)
             limit = bounds.acceleration * (1 + SLACK) + 1e-5
             self._below("acceleration", np.abs(dv) / dt, limit, low + 1, "step of velocity")
-            self._below("jerk", np.abs(da) / dt, bounds.jerk * (1 + SLACK) + 1e-3, low + 1, "step of acceleration")
+            limit = bounds.jerk * (1 + SLACK + _KNOT_S / dt) + 1e-3
+            self._below("jerk", np.abs(da) / dt, limit, low + 1, "step of acceleration")
             # What the trapezoidal rule may be wrong by, of a motion whose jerk is bounded.
             limit = bounds.jerk * (1 + SLACK) * dt**2 / 4 + 1e-7
             self._below("c2", np.abs(dv - dt * (a[1:] + a[:-1]) / 2), limit, low + 1, "velocity of acceleration")
@@ -94,10 +99,16 @@ class _Judge:
             self._below("c2", np.abs(dp - dt * (v[1:] + v[:-1]) / 2), limit, low + 1, "position of velocity")
         fastest = self._meant().velocity
         if fastest is not None and scene.form.space != JERK:  # held jerks say a speed only by what they are added to
-            most = np.where(fastest > _REST, 1.5 * _MORE * fastest + 0.05, np.inf)  # told to hold, it goes there fast
+            again = self._measured_off() * scene.sending.rate  # each plan begins there
+            most = np.where(fastest > _REST, 1.5 * _MORE * fastest + 0.05 + again, np.inf)
             speed = np.where(self._told_to_hold(), 0.0, np.abs(self.run.commands[1]))
             for low, high in self.segments:
                 self._below("catch_up", speed[low:high], most, low, "1.5 times the plan's speed")
+
+    def _measured_off(self) -> np.ndarray:
+        """How far plans that begin where the robot is measured begin from its command `[D]`."""
+        scene = self.scene
+        return (np.abs(scene.droop) + 5 * scene.noise + scene.quantization) * bool(self.run.policy.anchors)
 
     def _told_to_hold(self) -> np.ndarray:
         """Joints that are told to hold a position by what is left of the chunk in execution, bool `[T, D]`."""
@@ -107,7 +118,7 @@ class _Judge:
                 continue
             chunk, met = answer.chunk, answer.arrived_ns + self.scene.lead_time * SECOND
             over = int((met - chunk.observed_ns) / SECOND / chunk.dt) if chunk.stamp_ns else 0
-            left = np.ptp(chunk.position[min(over, len(chunk.position) - 1) :], axis=0) <= _HELD_RAD
+            left = np.ptp(chunk.position[min(over + 1, len(chunk.position) - 1) :], axis=0) <= _HELD_RAD
             first = self._cycle(answer.arrived_ns)
             holds[first + round(_SLOWED_S / self.period) :, ~left] = False
             holds[first:, left] = True
@@ -115,12 +126,12 @@ class _Judge:
 
     def forward(self) -> None:
         """A forward stream does not go back, but for what its own spline does and what its beginnings are off by."""
-        direction, scene = self.scene.forward, self.scene
+        direction = self.scene.forward
         if direction is None:
             return
         own = np.max([answer.chunk.retreat for answer in self.run.answers], axis=0, initial=0.0)
         own = np.maximum(own, self.run.policy.retreat())
-        off = (np.abs(scene.droop) + 5 * scene.noise + scene.quantization) * bool(self.run.policy.anchors)
+        off = self._measured_off()
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction
             retreat = np.maximum.accumulate(way, axis=0) - way
@@ -187,8 +198,11 @@ class _Judge:
         cycles = np.arange(begin, end)
         meant = self.run.policy.motion_at((self.run.begin_ns + (cycles + 1) * self.run.period_ns) / SECOND)
         off = np.abs(self.run.commands[0, begin:end] - meant)
-        between_rows = self._meant().acceleration * form.dt**2 / 6  # a spline through rows is not what they are from
-        self._below("follows", off, 2e-3 + between_rows, begin, "from the plan at this time")
+        a = self._meant().acceleration
+        allowed = 2.5e-3 + a * form.dt**2 / 6  # a spline through rows is not what they are from
+        if not scene.complete:  # a corner is rounded within the assumed jerk: from an acceleration to its opposite
+            allowed = allowed + (2 * a) ** 3 / (24 * self.run.assumed.jerk**2)
+        self._below("follows", off, allowed, begin, "from the plan at this time")
 
     def notices(self) -> None:
         """Where nothing is measured, or the robot does not follow, it does not go on."""

@@ -184,3 +184,59 @@ def test_a_resting_plan_is_reached_from_ahead_of_time_and_held_until_its_end():
     assert worst_violation(joined, Limits(velocity=own.velocity, acceleration=own.acceleration, jerk=own.jerk)) is None
     assert largest_jumps(joined).max() < 1e-6
     np.testing.assert_allclose(joined.end.position, plan.end.position, atol=1e-9)
+
+
+def rows_of_a_corner(first: float, count: int = 12, step: float = 0.05) -> Motion:
+    """The spline through rows of a plan that comes to rest at 0.3 s and at once goes on, as a planner samples it."""
+    times = first + step * np.arange(count)
+    return cubic_spline(np.full(count - 1, step), 4.0 * np.sign(times - 0.3)[:, None] * (times[:, None] - 0.3) ** 2)
+
+
+@pytest.mark.parametrize("late", [0.01, 0.025, 0.04])
+def test_a_plan_of_which_other_rows_are_in_execution_is_joined_between_both(late):
+    """A difference that fades as a quintic would lead 3 to 6 mrad away, again with each message."""
+    before = rows_of_a_corner(0.0).from_time(0.28 + late)
+    plan = rows_of_a_corner(0.28 + late)
+    own = bounds(1, velocity=5.0, acceleration=20.0, jerk=400.0)
+    joined, _ = join(before.begin, plan, own, JOINING, executed=before)
+    times = np.linspace(0, 0.2, 400)
+    both = np.stack([before.states_at(times)[0], plan.states_at(times)[0]])
+    beyond = np.maximum(joined.states_at(times)[0] - both.max(axis=0), both.min(axis=0) - joined.states_at(times)[0])
+    assert beyond.max() < 1e-4 and (largest_jumps(joined) <= [1e-9, 1e-7, 2e-3]).all()
+
+
+def test_a_motion_in_execution_that_goes_elsewhere_is_left_at_once():
+    plan = cubic_spline(np.full(20, 0.05), np.linspace(0, 0.5, 21)[:, None], np.full(1, 0.5))
+    stopping = cubic_spline(np.full(4, 0.05), np.array([[0.0], [0.02], [0.03], [0.034], [0.034]]), np.full(1, 0.5))
+    own = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
+    state = stopping.begin._replace(velocity=np.full(1, 0.48))
+    joined = [join(state, plan, own, JOINING, executed=executed)[0] for executed in (stopping, None)]
+    times = np.linspace(0, 0.5, 100)
+    np.testing.assert_array_equal(*(motion.states_at(times) for motion in joined))
+
+
+def test_a_difference_whose_fade_would_lead_far_away_fades_sooner():
+    plan = cubic_spline(np.full(20, 0.05), np.linspace(0, 0.5, 21)[:, None], np.full(1, 0.5))
+    state = State(plan.begin.position, plan.begin.velocity - 0.1, plan.begin.acceleration)
+    own = bounds(1, velocity=2.0, acceleration=20.0, jerk=2000.0)
+    joined, _ = join(state, plan, own, JOINING)
+    times = np.linspace(0, 0.5, 500)
+    assert np.abs(joined.states_at(times)[0] - plan.states_at(times)[0]).max() < 1e-3
+
+
+def test_a_speed_that_nobody_can_help_does_not_lead_back():
+    """Ahead of its plan, and still getting faster: every way is faster than the plan, and some wait for it."""
+    plan = cubic_spline(np.full(48, 0.05), np.linspace(0, -0.56, 49)[:, None], np.full(1, -0.234))
+    state = State(np.array([-0.0455]), np.array([-0.3591]), np.array([-0.2558]))
+    own = bounds(1, velocity=1.0, acceleration=12.47, jerk=354.0)
+    joined, _ = join(state, plan, own, JOINING)
+    way = -joined.states_at(np.linspace(0, 1.0, 1000))[0, :, 0]
+    assert (np.maximum.accumulate(way) - way).max() < 1e-4
+
+
+def test_where_every_way_leads_back_the_one_that_leads_back_least_is_taken():
+    """A plan that goes forward, and ends 10 mrad behind a joint that goes forward: an old one, without a stamp."""
+    plan = cubic_spline(np.full(27, 0.01), np.linspace(-0.08, -0.01, 28)[:, None], np.full(1, 0.25), ends_at_rest=True)
+    state = State(np.zeros(1), np.full(1, 0.25), np.zeros(1))
+    joined, _ = join(state, plan, bounds(1, velocity=0.377, acceleration=15.77, jerk=715.0), JOINING)
+    assert extremes(joined)[0, 0, 0] > -0.011

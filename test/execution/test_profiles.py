@@ -72,6 +72,15 @@ def test_joints_at_rest_stay_where_they_are_and_stop_no_later_than_others_need()
     assert motion.duration == pytest.approx(1.0 / 5 + 5 / 50)
 
 
+@given(st.floats(-7, -2), st.booleans())
+def test_a_joint_that_hardly_moves_stops_within_the_jerk_limit(scale, moves):
+    """Its stop would take microseconds, of which messages count whole nanoseconds."""
+    joint = 10.0**scale * np.array([not moves, moves])
+    motion = fastest_stop(State(np.zeros(2), np.array([joint[1] * 1e-3, 1.0]), np.array([joint[0], 0.0])), np.full(2, 20.0), np.full(2, 2e3))
+    assert np.abs(extremes(motion)[:, 3]).max() <= 2e3 * (1 + 1e-4)
+    assert np.abs(motion.end.velocity).max() < 1e-9
+
+
 BOUNDS = JointBounds(-np.inf, np.inf, 2.0, 10.0, 200.0)
 INSIDE = st.tuples(st.floats(-0.5, 0.5), st.floats(-1.5, 1.5), st.floats(-5, 5)).map(lambda part: JointState(*part))
 

@@ -64,6 +64,14 @@ def test_a_restart_is_seen_and_the_next_trajectory_begins_at_the_new_reference(n
     assert not trajectory.motion.begin.velocity.any() and trajectory.stamp_ns == ns(NOW_S + 0.505)
 
 
+@pytest.mark.parametrize("says", [True, False], ids=["with velocities", "without"])
+def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, says):
+    follow(node, 0.03, 0.5)
+    passed = node.commanded(NOW_S + 0.5)[0]
+    node.report(passed, 0.0 if says else None, now=NOW_S + 0.5)
+    assert status(node) is (ControllerStatus.RESTARTED if says else ControllerStatus.EXECUTING)
+
+
 def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(node):
     follow(node, 0.03, 0.5)
     before = node.published.present.at(ns(NOW_S + 0.5)).course

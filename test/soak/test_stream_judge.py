@@ -11,7 +11,7 @@ from soak.streams.core import Message, NodeCore, Refusal
 from soak.streams.invariants import Failure, failures
 from soak.streams.model import ModelsAbsent, load_models
 from soak.streams.plans import Bounds, Course, Way, spline_peaks, spline_retreat
-from soak.streams.policies import POSITION, Form, Policy, TimeIndexed
+from soak.streams.policies import JERK, POSITION, Chunk, Form, Policy, TimeIndexed
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
 from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
 
@@ -212,6 +212,55 @@ def test_where_limits_are_assumed_they_are_raised_to_what_the_plan_asks_for(run)
     for answer in run.answers:
         answer.chunk.peaks = MEANT.times(1.0, 0.1, 0.1)
     assert {"acceleration", "jerk"} <= names(failures(run))
+
+
+def test_a_speed_that_no_plan_asks_for_is_found_but_on_the_way_to_a_place_to_hold(run):
+    for answer in run.answers:
+        answer.chunk.peaks = MEANT.times(0.1, 1.0, 1.0)
+    assert names(failures(run)) == {"catch_up"}
+    for answer in run.answers:
+        answer.chunk.position[:, 0] = GOAL[0]
+    found = failures(run)
+    assert names(found) == {"catch_up"} and found[0].joint == "joint2"
+    for answer in run.answers:
+        answer.chunk.position[:] = GOAL
+    assert failures(run) == []
+    for answer in run.answers[1:]:  # from the second chunk on it is told to move
+        answer.chunk.position[:] = np.linspace(0, GOAL, 26)
+    assert names(failures(run)) == {"catch_up"}
+
+
+BUMP = np.repeat([5.0, -5.0, 0.0], [5, 5, 15])
+"""Jerks that lead from one speed to 0.05 rad/s more."""
+
+
+@pytest.mark.parametrize(
+    ("jerks", "is_wrongly_refused"),
+    [
+        ([BUMP], True),
+        ([-2 * BUMP] * 3, True),
+        ([-2 * BUMP] * 4, False),
+        ([10 * BUMP], False),
+        ([BUMP, BUMP], True),
+        ([2 * BUMP] * 3 + [BUMP], True),
+        ([2 * BUMP] * 4 + [4 * BUMP], False),
+    ],
+    ids=["motion", "back", "no way to stop", "too much acceleration", "from a motion", "to the limit", "beyond it"],
+)
+def test_jerks_are_judged_by_what_they_lead_to_from_the_chunk_before(run, jerks, is_wrongly_refused):
+    """All chunks but the last are executed."""
+    form = Form(JERK, 0.02, len(BUMP), stamped=True)
+    run.scene = dataclasses.replace(run.scene, form=form, perfect=False)
+    nothing = Bounds(*np.zeros((3, 2)))
+    for k, row in enumerate(jerks):
+        observed_ns = round((BEGIN_S + 0.5 + 0.5 * k) * SECOND)
+        data = np.stack([row, row], axis=1).astype(np.float32)
+        held = np.zeros((len(row) + 1, 2))
+        chunk = Chunk(observed_ns, observed_ns, JERK, form.dt, data, held, nothing, np.zeros(2), rests=False)
+        answer = Refusal("a reason", "") if k == len(jerks) - 1 else run.answers[k].answer
+        run.answers[k] = Answer(chunk, observed_ns + 5_000_000, answer)
+    del run.answers[len(jerks) :]
+    assert names(failures(run)) == ({"refused"} if is_wrongly_refused else set())
 
 
 class Faulty(NodeCore):

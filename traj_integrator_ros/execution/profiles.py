@@ -23,6 +23,9 @@ _RAISE = 1e-9
 _LEFT = 1 - 5e-4
 """Share of the jerk that ruckig is given: the rest corrects its ends, which are exact to 1e-8 rad only."""
 
+_SHORTEST_STOP_S = 1e-4
+"""A joint that could stop within less takes this long: whole nanoseconds are too coarse for microseconds."""
+
 
 class JointState(NamedTuple):
     """State of one joint: rad, rad/s, rad/s^2."""
@@ -68,7 +71,8 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
     request.current_acceleration = a.tolist()
     request.max_velocity = [_NO_LIMIT] * dof
     request.max_acceleration = acceleration.tolist()
-    request.max_jerk = jerk.tolist()
+    slowest = np.maximum(np.abs(a) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2)
+    request.max_jerk = np.clip(slowest, _RAISE * jerk, jerk).tolist()
     trajectory = RuckigTrajectory(dof)
     try:
         result = Ruckig(dof).calculate(request, trajectory)

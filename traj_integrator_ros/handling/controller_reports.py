@@ -66,7 +66,7 @@ class ControllerReports:
                 f"controller_state.speed_scaling_factor: expected a number, got {speed_scaling}",
             )
         self._scales = self._scales or speed_scaling != 0.0
-        return ControllerReport(stamp_ns, State(*parts), speed_scaling if self._scales else 1.0)
+        return ControllerReport(stamp_ns, State(*parts), speed_scaling if self._scales else 1.0, bool(len(velocity)))
 
     def _resolve(self, names: tuple[str, ...]) -> np.ndarray:
         if self._columns is not None and names == self._known_names:

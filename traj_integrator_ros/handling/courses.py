@@ -13,8 +13,8 @@ import numpy as np
 from ..execution.extremes import extremes
 from ..execution.fade import settle, taken_up
 from ..execution.holds import acceleration_hold, jerk_hold
-from ..execution.join import RETREAT, RETREAT_RAD, retreat
 from ..execution.motion import Motion, State, raised, resting
+from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
 from ..execution.rows import Hold, motion_of_positions
 from ..execution.spline import cubic_spline, rests_at_end
 from .plan import Plan

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..execution.bounds import Bounds
 from ..execution.extremes import extremes, surely_keeps
-from ..execution.join import RETREAT, RETREAT_RAD, Bounds
 from ..execution.motion import Motion, State
 from ..execution.profiles import stop_tracks
+from ..execution.reaching import RETREAT, RETREAT_RAD
 from ..execution.rest import brought_to_rest
 from ..execution.tracks import Track, track_of, united
 from .rejection import Rejected, RejectionReason

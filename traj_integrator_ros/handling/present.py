@@ -59,6 +59,8 @@ class ControllerReport:
     stamp_ns: int
     reference: State
     speed_scaling: float = 1.0
+    has_velocity: bool = True
+    """Whether it says the velocity of its reference: 0 otherwise."""
 
 
 class NotYet(Exception):
@@ -254,9 +256,23 @@ def _matches(report: ControllerReport, course: Course) -> bool | None:
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
     turn = np.abs(own.acceleration) * _MATCH_S**2
-    if (apart > speed * _MATCH_S + turn + _MATCH_RAD).any():
+    if (apart > speed * _MATCH_S + turn + _MATCH_RAD).any() or _is_at_another_speed(report, course, own):
         return None
     return bool((apart <= speed * _MATCH_S / 2 + turn + _MATCH_RAD).all())
+
+
+def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -> bool:
+    """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
+    if not report.has_velocity:
+        return False
+    apart = np.abs(report.reference.velocity - own.velocity)
+    least = _MATCH_RAD / _MATCH_S
+    if (apart <= np.abs(own.acceleration) * _MATCH_S / 2 + least).all():
+        return False
+    span_ns = round(_MATCH_S * 1e9)
+    near = np.stack([own.velocity, *(course.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
+    beyond = np.maximum(report.reference.velocity - near.max(axis=0), near.min(axis=0) - report.reference.velocity)
+    return bool((beyond > least).any())
 
 
 def _rests(state: State) -> bool:

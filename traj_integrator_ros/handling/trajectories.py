@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..execution.bounds import Bounds
 from ..execution.extremes import extremes
-from ..execution.join import SAME, Bounds, Joining, join
+from ..execution.join import SAME, Joining, join
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
 from ..execution.points import points_of
@@ -508,7 +509,17 @@ class TrajectoryMaker:
         bounds = bounds.raised_to(own, _NOT_RINGING)
         floating = floating & ~stops
         pace = _pace(executed, rest.end.position)
-        result = join(state, rest, bounds, self._joining, earliest=earliest, floating=floating, pace=pace)
+        result = join(
+            state,
+            rest,
+            bounds,
+            self._joining,
+            earliest=earliest,
+            floating=floating,
+            pace=pace,
+            executed=executed,
+            own_until=own_until,
+        )
         if result is None:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
         joined, shift = result

@@ -1,0 +1,183 @@
+"""Differences from a plan that fade: as quintics to 0, or from the motion in execution, where both are one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .bounds import Bounds
+from .extremes import extremes
+from .motion import Motion, raised, taylor_shift
+from .reaching import RETREAT_RAD, ROUNDING, Problem, retreats
+from .tracks import DEGREE, SHORTEST_GAP
+
+_NEAR_RAD = 1e-3
+"""By how much a difference may grow while it fades: a plan may be known no better between its rows."""
+_SAME_PLAN_RAD = 5e-3
+"""Difference up to which the motion in execution may be on the same plan."""
+_GROWS_BY_VELOCITY, _GROWS_BY_ACCELERATION = 0.17, 0.0173
+"""Greatest value of the quintic to 0 from a velocity, or acceleration, of 1, in 1 s."""
+_OF_JERK = 1.25
+"""Times what a plan asks for, where jerk is only assumed: two splines through other rows of it cross."""
+
+
+def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -> tuple[Motion, np.ndarray, np.ndarray]:
+    """Like `faded`, from the motion in execution: where that is on the same plan, both know what the other does not.
+
+    The one knows the rows that are over, the other those that are new. The difference of both fades by a smooth weight.
+    """
+    if problem.executed is None:
+        return joined, *_nothing(problem)
+    times, apart = problem.apart
+    within = times <= time
+    apart = np.abs(apart[within] * _weights(times[within], time)[0]).max(axis=0)
+    joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
+    if not joints.any():
+        return joined, *_nothing(problem)
+    until = min(time, problem.plan.duration, problem.own_until)
+    bounds = problem.bounds
+    if until > 0:
+        bounds = bounds.raised_to(problem.plan.until(until), _OF_JERK).with_positions_of(bounds)
+
+    def added(knots: np.ndarray) -> np.ndarray:
+        d, (w, rate, curve) = _difference(problem, knots), _weights(knots, time)
+        d[:, 0] = problem.lack
+        weighted = w * d[0], rate * d[0] + w * d[1], curve * d[0] + 2 * rate * d[1] + w * d[2]
+        return _quintics(np.stack(weighted), knots)
+
+    return _with(joined, problem, joints, time, added, bounds, leads=apart[joints].max())
+
+
+def faded(
+    joined: Motion, problem: Problem, joints: np.ndarray, time: float, *, near: bool = False
+) -> tuple[Motion, np.ndarray, np.ndarray]:
+    """Return a motion with the difference of some joints fading as a quintic, where they keep their limits.
+
+    Args:
+        joined: the plan, or what has become of it.
+        problem: of joining.
+        joints: bool `[D]`.
+        time: within which the differences fade, s.
+        near: whether a joint is left as it is whose difference would grow.
+
+    Returns:
+        The motion, the joints whose difference fades, and by how much their plans were shifted, rad, `[D]`.
+
+    """
+    p, v, a = (np.where(joints, part, 0.0) for part in problem.lack)
+    # Only the velocity fades, while the position goes wherever that leads.
+    led = np.where(problem.floats, -(v * time / 2 + a * time**2 / 12), p)
+    if near:
+        grown = _GROWS_BY_VELOCITY * np.abs(v) * time + _GROWS_BY_ACCELERATION * np.abs(a) * time**2
+        joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
+        if not joints.any():
+            return joined, *_nothing(problem)
+    fade = _quintics(np.stack([[led, v, a], np.zeros((3, len(p)))], axis=1), np.array([0.0, time]))[0]
+
+    def added(knots: np.ndarray) -> np.ndarray:
+        return taylor_shift(knots[:-1], DEGREE) @ fade
+
+    leads = (np.abs(p) + np.abs(v) * time + np.abs(a) * time**2).max()
+    return _with(joined, problem, joints, time, added, problem.bounds, p - led, leads)
+
+
+def _with(
+    joined: Motion,
+    problem: Problem,
+    joints: np.ndarray,
+    time: float,
+    added: Callable[[np.ndarray], np.ndarray],
+    bounds: Bounds,
+    moved: np.ndarray | float = 0.0,
+    leads: float = np.inf,
+) -> tuple[Motion, np.ndarray, np.ndarray]:
+    """The motion with what is added to it until a time, where joints keep bounds and do not go back.
+
+    What is added leads at most a little way, rad, and back again.
+    """
+    if time > problem.plan.duration and not problem.plan.ends_at_rest:
+        return joined, *_nothing(problem)
+    longer = _with_knot(joined, time)
+    count = int(np.searchsorted(longer.knots, time - SHORTEST_GAP))
+    knots, columns = longer.knots[: count + 1], np.flatnonzero(joints)
+    total = raised(longer.coefficients, DEGREE)
+    candidate = total[:count] + added(knots)
+    candidate[:, 0] += moved
+    good = _keeps(candidate[:, :, columns], longer.steps[:count], columns, bounds, problem.caps)
+    if good.any() and 2 * leads > RETREAT_RAD:
+        began = columns[good]
+        good[good] = retreats(Motion(knots, candidate[:, :, began]), problem, began) <= 0
+    done, shift = _nothing(problem)
+    done[columns[good]] = True
+    if not done.any():
+        return joined, done, shift
+    total = total.copy()
+    total[:count, :, done] = candidate[:, :, done]
+    shift = np.where(done, moved, 0.0)
+    total[count:, 0] += shift
+    return Motion(longer.knots, total, joined.with_accelerations, longer.ends_at_rest), done, shift
+
+
+def _nothing(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """No joint, and no shift."""
+    return np.zeros(problem.plan.dof, bool), np.zeros(problem.plan.dof)
+
+
+def _difference(problem: Problem, times: np.ndarray) -> np.ndarray:
+    """Position, velocity and acceleration of what is in execution beyond the plan's, `[3, T, D]`."""
+    return (problem.executed.states_at(times) - problem.plan.states_at(times))[:3]
+
+
+def _weights(times: np.ndarray, span: float) -> np.ndarray:
+    """From 1 to 0 within a span, s, as a quintic, and its first two derivatives, `[3, T, 1]`."""
+    s = times / span
+    weight = 1 - s**3 * (10 - 15 * s + 6 * s**2)
+    return np.array([weight, -30 * s**2 * (1 - s) ** 2 / span, -60 * s * (1 - s) * (1 - 2 * s) / span**2])[:, :, None]
+
+
+def _quintics(states: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]` at knots, s."""
+    h = np.diff(knots)[:, None]
+    p, v, a = states[:, :-1]
+    q, w, u = states[:, 1:]
+    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
+    q, w, u = q / h**3, w / h**2, u / (2 * h)
+    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
+    return np.stack([p, v, a / 2, *higher], axis=1)
+
+
+def _with_knot(motion: Motion, time: float) -> Motion:
+    """The same motion with a knot at a time, s; prolonged by rest if it is shorter."""
+    knots, degree = motion.knots, motion.degree
+    at = int(np.searchsorted(knots, time))
+    if (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP):
+        return motion
+    if at == len(knots):
+        piece = np.zeros((1, degree + 1, motion.dof))
+        piece[0, 0] = motion.end.position
+        return Motion(
+            np.append(knots, time), np.concatenate([motion.coefficients, piece]), motion.with_accelerations, True
+        )
+    piece = taylor_shift(np.array([time - knots[at - 1]]), degree)[0] @ motion.coefficients[at - 1]
+    return Motion(
+        np.insert(knots, at, time),
+        np.insert(motion.coefficients, at, piece, axis=0),
+        motion.with_accelerations,
+        motion.ends_at_rest,
+    )
+
+
+def _keeps(
+    coefficients: np.ndarray, steps: np.ndarray, columns: np.ndarray, bounds: Bounds, caps: np.ndarray
+) -> np.ndarray:
+    """Which joints `[M]` of pieces `[N, 6, M]` keep their bounds everywhere."""
+    knots = np.concatenate([[0.0], steps.cumsum()])
+    motion = Motion(knots, np.ascontiguousarray(coefficients))
+    least, most = extremes(motion)
+    good = (least[0] >= bounds.position_min[columns] - ROUNDING) & (most[0] <= bounds.position_max[columns] + ROUNDING)
+    for order, high in enumerate((caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk), 1):
+        good &= np.maximum(most[order], -least[order]) <= high[columns] * (1 + ROUNDING)
+    if bounds.deceleration is not None and good.any():
+        good &= bounds.steers(motion, columns) <= 1 + ROUNDING
+    return good

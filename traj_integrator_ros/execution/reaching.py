@@ -1,0 +1,281 @@
+"""The fastest way of a joint from where it is commanded to a plan, without a way back on a plan that goes forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .bounds import Bounds
+from .extremes import extremes
+from .motion import Motion, State, taylor_shift
+from .profiles import JointBounds, JointState, Reach, fastest_stop
+from .tracks import DEGREE, SHORTEST_GAP, Track, track_of
+
+ROUNDING = 1e-9
+RETREAT = 1.5
+RETREAT_RAD = 2e-5
+"""Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
+_FORWARD = 0.1
+"""A plan goes forward if it goes back by at most this share of its way."""
+_RINGS = 5e-4
+"""rad; a plan that goes back by less than this only rings, and one that stays within it rests."""
+_OUTLOOK_S = 0.3
+"""Shortest time over which it shows where a plan goes."""
+_SAMPLES, _APART = 65, 17
+_SEARCH = 1e-4
+"""Relative precision of the time at which a joint reaches its plan."""
+_LATER = 1.15
+_MOST_TRIES = 40
+_SHARE = 0.7
+"""Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
+_BARELY = 1e-4
+_SHORTEST_S = 0.01
+_WINDOW = 0.05
+"""s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
+before that, not while it brakes, and again at its end.
+"""
+_LONGEST_STOP_S = 30.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A join: what every way of joining is given."""
+
+    plan: Motion
+    own_until: float
+    """s; until then the plan shows what it asks for, not how it is stopped."""
+    executed: Motion | None
+    """What would be executed without it; None: not known."""
+    present: State
+    acceleration: np.ndarray
+    """Of the present state, or 0 where it is not known, rad/s^2, `[D]`."""
+    lack: np.ndarray
+    """Position, velocity and acceleration of the present state beyond the plan's, `[3, D]`."""
+    bounds: Bounds
+    caps: np.ndarray
+    """Largest speed of each joint while it joins, rad/s, `[D]`."""
+    floats: np.ndarray
+    """Whether the plan of a joint is about velocities, and shifted to where it has reached them, bool `[D]`."""
+    moves: np.ndarray
+    """Whether the plan of a joint moves."""
+    earliest: float
+    """s; the plan holds from this time on."""
+    longest: float
+    """s, within which a difference fades."""
+
+    @cached_property
+    def stopping(self) -> np.ndarray:
+        """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
+        state = self.present._replace(acceleration=self.acceleration)
+        try:
+            return extremes(fastest_stop(state, self.bounds.stopping, self.bounds.jerk))[:, 0]
+        except ValueError:
+            return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
+
+    @cached_property
+    def apart(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times while a difference may fade, s, `[T]`, and how far what is in execution is from the plan, `[T, D]`."""
+        times = np.linspace(0.0, self.longest, _APART)
+        return times, positions(self.executed, times) - positions(self.plan, times)
+
+    def start(self, joint: int) -> JointState:
+        """The present state of one joint."""
+        p, v, _ = self.present
+        return JointState(float(p[joint]), float(v[joint]), float(self.acceleration[joint]))
+
+    def bounds_of(self, joint: int) -> JointBounds:
+        """Its bounds while it joins."""
+        return self.bounds.of_joint(joint)._replace(velocity=float(self.caps[joint]))
+
+
+def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
+    """The fastest way to the earliest point of a plan that a joint can reach in time, and the plan from there on.
+
+    To a plan that moves, a share of the bounds is kept for the next plan, which may slow down earlier than this one.
+    """
+    bounds = problem.bounds_of(joint)
+    allowed = [bounds]
+    both = problem.bounds.acceleration[joint], problem.bounds.stopping[joint]
+    if both[0] != both[1]:
+        bounds = bounds._replace(acceleration=float(both[0]), deceleration=float(both[1]))
+        allowed.insert(0, bounds)
+    if problem.moves[joint]:
+        allowed.insert(0, bounds.shared(_SHARE))
+    good: list[tuple[float, Track]] = []
+    flawed: list[tuple[float, Track]] = []
+    for these in allowed:
+        tried = 0
+        for time, way, flaw in _ways_within(problem, joint, these):
+            tried += 1
+            if flaw == 0:
+                good.append((time, way))
+                break
+            flawed.append((flaw, way))
+        if good and tried == 1:
+            break  # with as little as this, and at the earliest
+    best = min(good or flawed, key=lambda it: it[0], default=None)
+    return None if best is None else (best[1], 0.0)
+
+
+def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[float, Track, float]]:
+    """Yield when, s, and how a joint comes to later and later points of a plan, followed by what is left of it.
+
+    And its flaw: by how much it goes back, rad, and is too fast, rad/s, as from a state that cannot slow down in time.
+    """
+    plan, start = track_of(problem.plan, joint), problem.start(joint)
+    reach = Reach(start, bounds)
+    one = np.array([joint])
+    at = _Evaluated(plan)
+    latest = float(plan.knots[-1])
+    needed = reach.least_duration(at(latest)) if problem.plan.ends_at_rest else None
+    rests = needed is not None  # it may be too far away for that, and still be reached before
+    fastest = max(bounds.velocity, abs(start.velocity)) * (1 + _BARELY)
+    if rests:
+        latest = max(latest, needed)
+
+    def reaches(target: JointState, time: float) -> bool:
+        return reach.reach(target, time) or (rests and time >= latest)
+
+    time = _earliest(reaches, at, max(problem.earliest, _SHORTEST_S), latest)
+    if time is None:
+        return
+    for _ in range(_MOST_TRIES):
+        at_last = rests and time >= latest
+        if at_last:  # at rest it may be there before: not every longer time is possible
+            time = reach.least_duration(at(latest))
+        time = np.ceil(time * 1e9) * 1e-9
+        if at_last or reach.reach(at(time), time):
+            way = reach.track(at(latest if at_last else time), time)
+            motion = Motion(way.knots, way.coefficients[:, :, None])
+            least, most = extremes(motion)[:, :3, 0]
+            inside = least[0] >= bounds.position_min - ROUNDING and most[0] <= bounds.position_max + ROUNDING
+            steered = bounds.deceleration is None or max(most[2], -least[2]) <= problem.bounds.either[joint]
+            if inside and (steered or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
+                too_fast = max(float(max(most[1], -least[1])) - fastest, 0.0)
+                whole = way if at_last else _then(way, plan)
+                yield time, whole, too_fast + float(retreats(motion, problem, one)[0])
+        if at_last or time >= latest:
+            break
+        time = min(max(time * _LATER, time + 0.01), latest)
+
+
+def floating_to(problem: Problem, joint: int) -> tuple[Track, float] | None:
+    """The fastest way to the velocity of a plan, and the plan from there on, shifted to where that leads."""
+    plan, bounds = track_of(problem.plan, joint), problem.bounds_of(joint)
+    reach = Reach(problem.start(joint), bounds, velocity_only=True)
+    at = _Evaluated(plan)
+    time = _earliest(reach.reach, at, max(problem.earliest, _SHORTEST_S), float(plan.knots[-1]) + _LONGEST_STOP_S)
+    time = None if time is None else np.ceil(time * 1e9) * 1e-9
+    if time is None or not reach.reach(at(time), time):
+        return None
+    way = reach.track(at(time), time)
+    shift = _Evaluated(way)(time * (1 - 1e-12)).position - at(time).position
+    moved = plan.coefficients.copy()
+    moved[:, 0] += shift
+    return _then(way, Track(plan.knots, moved)), shift
+
+
+def _earliest(
+    reaches: Callable[[JointState, float], bool], at: _Evaluated, first: float, latest: float
+) -> float | None:
+    """The earliest time, s, at which a joint can be on its plan."""
+    if first >= latest:
+        return latest if reaches(at(latest), latest) else None
+    if reaches(at(first), first):
+        return first
+    low, high = first, first
+    step = max(first, 0.02)
+    while True:
+        high = min(high + step, latest)
+        if reaches(at(high), high):
+            break
+        if high >= latest:
+            return None
+        low, step = high, min(step * 1.5, _WINDOW * max(high, 1.0))
+    while high - low > _SEARCH * max(high, 0.01):
+        middle = (low + high) / 2
+        if reaches(at(middle), middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+class _Evaluated:
+    """States of one joint's motion, in plain Python, which is fastest for one time after the other."""
+
+    def __init__(self, track: Track) -> None:
+        self._knots = track.knots.tolist()
+        self._track = track
+
+    def __call__(self, time: float) -> JointState:
+        knots, track = self._knots, self._track
+        piece = min(int(np.searchsorted(track.knots, time, side="right")) - 1, len(knots) - 2)
+        over = time >= knots[-1]
+        t = (knots[-1] if over else time) - knots[piece]
+        p = v = a = 0.0
+        for c in reversed(track.coefficients[piece].tolist()):
+            a = a * t + v
+            v = v * t + p
+            p = p * t + c
+        return JointState(p, 0.0, 0.0) if over else JointState(p, v, 2 * a)
+
+
+def _then(way: Track, plan: Track) -> Track:
+    """A way to a point of a plan, and the plan from there on."""
+    time = float(way.knots[-1])
+    first = int(np.searchsorted(plan.knots, time + SHORTEST_GAP, side="right")) - 1
+    if first >= len(plan.coefficients):
+        return way
+    rest = plan.coefficients[first:].copy()
+    rest[0] = taylor_shift(np.array([time - plan.knots[first]]), DEGREE)[0] @ rest[0]
+    return Track(np.concatenate([way.knots, plan.knots[first + 1 :]]), np.concatenate([way.coefficients, rest]))
+
+
+# No way back
+
+
+def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
+    """How far joints `[M]` go back on their way to plans that go forward, or beyond plans that rest, rad, `[M]`.
+
+    Forward is where the plan goes; if it hardly moves, where it is. What a joint cannot help in its state is allowed.
+    """
+    plan, begin = _columns(problem.plan, joints), way.begin
+    ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
+    planned, moved = positions(plan, ahead), positions(way, np.linspace(0.0, way.duration, _SAMPLES))
+    total, gap = planned[-1] - planned[0], planned[-1] - begin.position
+    total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
+    sign = np.where(total < 0, -1.0, 1.0)
+    own, back = retreat(sign * planned), retreat(sign * moved)
+    low, high = problem.stopping[:, joints]
+    forward = own <= np.maximum(_FORWARD * np.abs(total), np.minimum(_RINGS, np.abs(total) / 2))
+    rolls = np.where(sign > 0, begin.position - low, high - begin.position)
+    goes_back = np.where(forward, back - RETREAT * (own + rolls) - RETREAT_RAD, 0.0)
+    swings = np.abs(planned - planned[-1]).max(axis=0)
+    least = np.minimum(planned.min(axis=0), low), moved.min(axis=0)
+    most = np.maximum(planned.max(axis=0), high), moved.max(axis=0)
+    beyond = np.maximum(most[1] - most[0], least[0] - least[1]) - (RETREAT - 1) * swings - RETREAT_RAD
+    return np.maximum(goes_back, np.where(swings <= _RINGS, beyond, 0.0)).clip(0.0)
+
+
+def _columns(motion: Motion, joints: np.ndarray) -> Motion:
+    """Some joints of a motion."""
+    return Motion(motion.knots, motion.coefficients[:, :, joints])
+
+
+def positions(motion: Motion, times: np.ndarray) -> np.ndarray:
+    """Positions at times, s, that ascend, `[T, M]`; at rest from the end on."""
+    piece = np.clip(np.searchsorted(motion.knots, times, side="right") - 1, 0, len(motion.coefficients) - 1)
+    t = (np.minimum(times, motion.knots[-1]) - motion.knots[piece])[:, None]
+    position = np.zeros((len(times), motion.dof))
+    for power in range(motion.degree, -1, -1):
+        position = position * t + motion.coefficients[piece, power]
+    return position
+
+
+def retreat(positions: np.ndarray) -> np.ndarray:
+    """The longest way back of each joint in positions `[T, M]`, rad, `[M]`."""
+    return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
