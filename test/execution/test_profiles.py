@@ -75,8 +75,9 @@ def test_joints_at_rest_stay_where_they_are_and_stop_no_later_than_others_need()
 @given(st.floats(-7, -2), st.booleans())
 def test_a_joint_that_hardly_moves_stops_within_the_jerk_limit(scale, moves):
     """Its stop would take microseconds, of which messages count whole nanoseconds."""
-    joint = 10.0**scale * np.array([not moves, moves])
-    motion = fastest_stop(State(np.zeros(2), np.array([joint[1] * 1e-3, 1.0]), np.array([joint[0], 0.0])), np.full(2, 20.0), np.full(2, 2e3))
+    a, v = 10.0**scale * np.array([not moves, 1e-3 * moves])
+    state = State(np.zeros(2), np.array([v, 1.0]), np.array([a, 0.0]))
+    motion = fastest_stop(state, np.full(2, 20.0), np.full(2, 2e3))
     assert np.abs(extremes(motion)[:, 3]).max() <= 2e3 * (1 + 1e-4)
     assert np.abs(motion.end.velocity).max() < 1e-9
 
