@@ -104,7 +104,8 @@ def slowed(motion: Motion, limits: np.ndarray, *, from_state: bool = False) -> S
         return None  # it stands still: nothing can be slower
     steps = torch.from_numpy(np.diff(before))
     given = {"order": order, "mode": "slow only", "dt": steps, "velocity": v, "acceleration": a}
-    given["intervals"] = max(_FEWEST_INTERVALS, int(np.ceil(before[-1] / _INTERVAL_S)))
+    each = max(1, round(before[-1] / _INTERVAL_S / len(steps)))  # whole ones: solutions change where pieces begin
+    given["intervals"] = max(_FEWEST_INTERVALS, each * len(steps))
     rate = 1.0
     for share in _SHARES_OF_START:
         found = retime(p, _tensors(limits), **given, start_speed=rate)
