@@ -226,7 +226,8 @@ def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:
     tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
     if tensor.shape not in ((), (1,), (batch,)):
         raise ValueError(f"{name}: expected a number or [{batch}], got {list(tensor.shape)}")
-    if not bool((torch.isfinite(tensor) & (tensor >= least)).all()):
+    numbers = (float(tensor),) if tensor.dim() == 0 else tensor.tolist()  # mostly one: without operations of torch
+    if not all(math.isfinite(number) and number >= least for number in numbers):
         raise ValueError(f"{name}: expected finite numbers{' of at least 0' if least == 0 else ''}, got {value}")
     return tensor.expand(batch).contiguous()
 
