@@ -11,7 +11,6 @@
 #define INSTRUCTION_SET avx2
 #define VECTOR_BYTES 32
 #define HAS_FMA
-#define ROWS_IN_REGISTERS  // not __AVX2__: a pragma does not define it in every GCC
 #include "loops.inc"
 #if defined(__clang__)
 #pragma clang attribute pop

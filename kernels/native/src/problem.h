@@ -51,7 +51,6 @@ struct ForwardProblem {
   StartIndex start_index;
   StepLengths dt;
   Scalar* output[kOutputs];          // [B, H, D]
-  int64_t staged;                    // trajectories to collect before streaming them past the caches; 0: do not
 };
 
 template <class Scalar>
@@ -66,37 +65,24 @@ struct VjpProblem {
   double* start[kStartRows];         // [B, D] each, to be summed over a pool; or null
   Scalar* start_row[kStartRows];     // [B, D] each, where every trajectory has a start row of its own; or null
   bool wants_start;                  // any of the eight
-  int64_t staged;                    // as above
 };
 
 inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
   return action_horizon + row_of(map).extra_horizon;
 }
 
-// The loops work through a trajectory in blocks of rows that fit the innermost cache.
-inline int64_t block_rows(int64_t horizon, int64_t dof) {
-  constexpr int64_t kBlockElements = 512;
-  return std::min(horizon, std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, dof)));
-}
+// Of many joints a block of rows is worked through, some joints at a time, before the next rows are read.
+constexpr int64_t kBlockElements = 8192, kMostBlockRows = 128;
+inline int64_t block_rows(int64_t dof) { return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(1, dof), 1, kMostBlockRows); }
 
-// Whether the loops keep rows in registers, where the instruction set allows it: a row of few joints does not fill them, and
-// a long trajectory with many joints is better read once, from end to end, than several times.
-inline bool rows_in_registers(int64_t dof, int64_t horizon) {
-  constexpr int64_t kAtOnce = 8, kMostElements = 8192;
-  return dof >= 4 && (dof <= kAtOnce || horizon * dof <= kMostElements);
-}
+// What a map may hold between two blocks, for N joints; and for all of them.
+template <int N>
+constexpr int64_t kMapDoubles = 16 * N;
+constexpr int kMostLanes = 8;
+inline int64_t kept_maps(int64_t dof) { return kMapDoubles<1> * (dof + kMostLanes); }
 
-// Number of trajectories whose results, `arrays` of `size` elements each, fill about half of the innermost cache; 0 if
-// streaming does not pay, because all results fit the outer caches or a single one is too long for the inner ones.
-inline int64_t staged_trajectories(int64_t batch, int64_t size, int64_t arrays, size_t scalar_size) {
-  constexpr int64_t kStagedBytes = 16 << 10, kLongest = 256 << 10, kOuterCache = 16 << 20;
-  const int64_t bytes = std::max<int64_t>(1, arrays * size * static_cast<int64_t>(scalar_size));
-  if (bytes > kLongest || bytes * batch < kOuterCache) return 0;
-  return std::max<int64_t>(1, kStagedBytes / bytes);
-}
-
-// Doubles of scratch memory that one thread needs: seven blocks, each with up to eight rows of margin.
-inline int64_t scratch_size(int64_t horizon, int64_t dof) { return 7 * (block_rows(horizon, dof) + 8) * dof; }
+// Doubles of scratch memory that one thread needs.
+inline int64_t scratch_size(int64_t dof) { return kOutputs * dof + kept_maps(dof) + kMostLanes * kMostBlockRows; }
 
 // The terms of a quadratic cost for one output; arrays of one trajectory, [H * D] each. Without any weight the output
 // has no cost; without a target, the target is 0. Limit weight and both limits are given together, and limits may be

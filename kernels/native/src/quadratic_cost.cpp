@@ -95,7 +95,7 @@ struct StepCalls {
   const Loop<ForwardProblem<double>> forward_of = loop<ForwardProblem<double>>();
   const Loop<VjpProblem<double>> vjp_of = loop<VjpProblem<double>>();
 
-  static int64_t scratch(const CostProblem& problem) { return scratch_size(problem.horizon, problem.dof); }
+  static int64_t scratch(const CostProblem& problem) { return scratch_size(problem.dof); }
 
   void forward(const CostProblem& problem, const Tile& tile) const {
     ForwardProblem<double> part{};
