@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t kGrainElements = 16384, kLeastJoints = 3;
 // Number of doubles of start rows that are collected before they are summed.
 constexpr int64_t kRowElements = 1 << 17;
-constexpr int kEnds = 8;  // rows of start and goal
 
 const char* name_of(char type) {
   switch (type) {
@@ -91,43 +90,23 @@ StepLengths simplified(const StepLengths& dt, int64_t horizon) {
   return equal ? StepLengths{dt.data, 0, 0} : dt;
 }
 
-template <class Scalar>
-ForwardProblem<Scalar> step_problem(const Call& call, const Sizes& sizes, const StepLengths& dt, const PickedRows& start) {
-  ForwardProblem<Scalar> problem{};
-  problem.map = call.map;
-  problem.action_horizon = sizes.horizon;
-  problem.dof = sizes.dof;
-  problem.action = call.action.as<Scalar>();
-  problem.start_index = start.index;
-  problem.dt = dt;
-  for (int k = 0; k < 4; ++k) {
-    problem.start[k] = call.start.rows[k].as<Scalar>();
-    problem.start_stride[k] = start.count == 1 ? 0 : sizes.dof;
-    problem.output[k] = call.outputs[k].as<Scalar>();
-  }
-  return problem;
+SplineShape spline_shape(const Call& call, const Sizes& sizes) {
+  return call.spline == nullptr ? SplineShape{} : call.spline->shape(sizes.horizon, sizes.dof, call.has_goal);
 }
 
-SplineRows spline_rows(const PickedRows& rows) { return {rows.index.data, rows.index.is_int64, rows.count}; }
-
 template <class Scalar>
-SplineForward<Scalar> spline_problem(const Call& call, const SplineShape& shape, const PickedRows& start,
-                                     const PickedRows& goal) {
-  SplineForward<Scalar> problem{};
-  problem.shape = shape;
-  problem.action = call.action.as<Scalar>();
-  problem.start_rows = spline_rows(start);
-  problem.goal_rows = spline_rows(goal);
+ForwardProblem<Scalar> forward_problem(const Call& call, const Sizes& sizes, const StepLengths& dt, const PickedRows& start,
+                                       const PickedRows& goal) {
+  ForwardProblem<Scalar> problem{call.map, spline_shape(call, sizes), sizes.horizon, sizes.dof, call.action.as<Scalar>()};
+  problem.start_rows = start;
+  problem.goal_rows = goal;
+  problem.dt = dt;
   for (int k = 0; k < 4; ++k) {
     problem.start[k] = call.start.rows[k].as<Scalar>();
     problem.goal[k] = call.goal.rows[k].as<Scalar>();
     problem.output[k] = call.outputs[k].as<Scalar>();
   }
   return problem;
-}
-
-SplineShape spline_shape(const Call& call, const Sizes& sizes, const StepLengths& dt) {
-  return call.spline->shape(sizes.horizon, sizes.dof, call.has_goal, dt.data, dt.batch_stride);
 }
 
 // Memory of this thread that is kept for the next call.
@@ -137,28 +116,21 @@ double* grown(std::vector<double>& memory, int64_t elements) {
 }
 
 template <class Problem>
-void run(const Problem& problem, int64_t begin, int64_t end, const Sizes& sizes, int64_t scratch, int threads) {
+void run(const Problem& problem, int64_t begin, int64_t end, const Sizes& sizes, int threads) {
   const Loop<Problem> chosen = loop<Problem>();
   const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, sizes.rows * std::max(sizes.dof, kLeastJoints)));
   parallel_for(begin, end, grain, threads, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> memory;
-    chosen(problem, first, last, grown(memory, scratch));
+    chosen(problem, first, last, grown(memory, scratch_size(problem.spline, problem.dof)));
   });
 }
 
-// Where the loops write the gradients of one kind of row: for sums, or as they are.
+// Runs a vjp; gradients of rows that trajectories share are summed.
 template <class Scalar>
-struct Slot {
-  double** summed;
-  Scalar** own;
-};
-
-// Runs a vjp, whose gradients of rows go into the slots: of rows that trajectories share the sums.
-template <class Scalar, class Problem>
-void run_vjp(const Call& call, Problem& problem, const std::array<Slot<Scalar>, kEnds>& slots, const PickedRows& start,
-             const PickedRows& goal, const Sizes& sizes, int64_t scratch, int threads) {
+void run_vjp(const Call& call, VjpProblem<Scalar>& problem, const PickedRows& start, const PickedRows& goal, const Sizes& sizes,
+             int threads) {
   struct Sum {
-    double** slot;
+    int kind;
     const PickedRows* rows;
     Scalar* to;
   };
@@ -171,13 +143,13 @@ void run_vjp(const Call& call, Problem& problem, const std::array<Slot<Scalar>, 
     if (!result.given()) continue;
     const PickedRows& rows = k < 4 ? start : goal;
     if (rows.are_shared(batch)) {
-      sums[count++] = {slots[k].summed, &rows, result.as<Scalar>()};
+      sums[count++] = {k, &rows, result.as<Scalar>()};
       totals += rows.count * dof;
     } else {
-      *slots[k].own = result.as<Scalar>();
+      problem.row[k] = result.as<Scalar>();
     }
   }
-  if (count == 0) return run(problem, 0, batch, sizes, scratch, threads);
+  if (count == 0) return run(problem, 0, batch, sizes, threads);
 
   // One part of the batch at a time, so that its rows take little memory.
   const int64_t part = std::clamp<int64_t>(kRowElements / std::max<int64_t>(1, dof), 1, std::max<int64_t>(1, batch));
@@ -187,13 +159,13 @@ void run_vjp(const Call& call, Problem& problem, const std::array<Slot<Scalar>, 
   std::fill_n(first_total, totals, 0.0);
   for (int64_t begin = 0; begin < batch; begin += part) {
     const int64_t end = std::min(batch, begin + part);
-    for (int k = 0; k < count; ++k) *sums[k].slot = rows + (k * part - begin) * dof;  // the loops count from trajectory 0
-    run(problem, begin, end, sizes, scratch, threads);
+    for (int k = 0; k < count; ++k) problem.sum[sums[k].kind] = rows + (k * part - begin) * dof;  // the loops count from trajectory 0
+    run(problem, begin, end, sizes, threads);
     double* total = first_total;
     for (int k = 0; k < count; ++k) {
       for (int64_t b = begin; b < end; ++b) {
         double* const to = total + (*sums[k].rows)(b) * dof;
-        const double* const from = *sums[k].slot + b * dof;
+        const double* const from = problem.sum[sums[k].kind] + b * dof;
         for (int64_t d = 0; d < dof; ++d) to[d] += from[d];
       }
       total += sums[k].rows->count * dof;
@@ -237,14 +209,14 @@ PickedRows picked_rows(const char* name, const EndArrays& end, char type, int64_
   if (count < 0) return {};
   if (!index.given()) {
     expect(count == 1 || count == batch, Wrong::kValue, name, " rows: expected 1 or ", batch, " without an index, got ", count);
-    return {count, {}};
+    return {count};
   }
   expect(index.type == 'i' || index.type == 'l', Wrong::kType, name, "_index: expected int32 or int64, got ",
          name_of(index.type));
   expect(index.dims == 1 && index.shape[0] == batch, Wrong::kValue, name, "_index: expected shape [", batch, "], got ", index);
-  const PickedRows picked{count, {index.data, index.type == 'l'}};
+  const PickedRows picked{count, index.data, index.type == 'l'};
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t row = picked.index(b);
+    const int64_t row = picked(b);
     expect(row >= 0 && row < count, Wrong::kIndex, name, "_index: expected rows 0 to ", count - 1, ", got ", row);
   }
   return picked;
@@ -275,12 +247,7 @@ void forward(const Call& call, int threads) {
     expect_apart("out", call.outputs[k], call.start.index);
   }
   with_scalar(sizes.type, [&, &start = start, &goal = goal](auto zero) {
-    using Scalar = decltype(zero);
-    if (call.spline != nullptr) {
-      const SplineShape shape = spline_shape(call, sizes, dt);
-      return run(spline_problem<Scalar>(call, shape, start, goal), 0, sizes.batch, sizes, spline_scratch(shape), threads);
-    }
-    run(step_problem<Scalar>(call, sizes, dt, start), 0, sizes.batch, sizes, scratch_size(sizes.dof), threads);
+    run(forward_problem<decltype(zero)>(call, sizes, dt, start, goal), 0, sizes.batch, sizes, threads);
   });
 }
 
@@ -297,31 +264,15 @@ void vjp(const Call& call, int threads) {
   for (const Array& gradient : call.outputs) expect_apart("out", call.action, gradient);
   with_scalar(sizes.type, [&, &start = start, &goal = goal](auto zero) {
     using Scalar = decltype(zero);
-    std::array<Slot<Scalar>, kEnds> slots;
-    if (call.spline != nullptr) {
-      SplineVjp<Scalar> problem{};
-      problem.shape = spline_shape(call, sizes, dt);
-      problem.action = call.action.as<Scalar>();
-      for (int k = 0; k < 4; ++k) {
-        problem.gradient[k] = call.outputs[k].as<Scalar>();
-        slots[k] = {&problem.start_sum[k], &problem.start[k]};
-        slots[4 + k] = {&problem.goal_sum[k], &problem.goal[k]};
-      }
-      return run_vjp(call, problem, slots, start, goal, sizes, spline_scratch(problem.shape), threads);
-    }
-    VjpProblem<Scalar> problem{};
-    problem.map = call.map;
-    problem.action_horizon = sizes.horizon;
-    problem.dof = sizes.dof;
+    VjpProblem<Scalar> problem{call.map, spline_shape(call, sizes), sizes.horizon, sizes.dof};
     problem.dt = dt;
     problem.truncate_terminal = call.truncate_terminal;
     problem.action = call.action.as<Scalar>();
     for (int k = 0; k < 4; ++k) {
       problem.gradient[k] = call.outputs[k].as<Scalar>();
       problem.wants_start = problem.wants_start || call.start.rows[k].given();
-      slots[k] = {&problem.start[k], &problem.start_row[k]};
     }
-    run_vjp(call, problem, slots, start, goal, sizes, scratch_size(sizes.dof), threads);
+    run_vjp(call, problem, start, goal, sizes, threads);
   });
 }
 
@@ -334,18 +285,15 @@ void dt_gradient(const Call& call, const Array& result, int threads) {
          "gradient of dt: expected float64 of the shape of dt, got ", result);
   with_scalar(sizes.type, [&, &start = start, &goal = goal](auto zero) {
     using Scalar = decltype(zero);
-    if (call.spline == nullptr) {
-      return dt_gradient(step_problem<Scalar>(call, sizes, dt, start), sizes.batch, result.as<double>(), threads);
-    }
-    const SplineShape shape = spline_shape(call, sizes, dt);
-    const SplineForward<Scalar> at = spline_problem<Scalar>(call, shape, start, goal);
-    SplineVjp<Scalar> problem{};
-    problem.shape = shape;
+    const ForwardProblem<Scalar> at = forward_problem<Scalar>(call, sizes, dt, start, goal);
+    if (call.spline == nullptr) return dt_gradient(at, sizes.batch, result.as<double>(), threads);
+    VjpProblem<Scalar> problem{call.map, at.spline, sizes.horizon, sizes.dof};
+    problem.dt = dt;
     problem.at = &at;
     for (int k = 0; k < 4; ++k) problem.gradient[k] = call.outputs[k].as<Scalar>();
     std::vector<double> each(call.dt.shape[0] == sizes.batch ? 0 : static_cast<size_t>(sizes.batch));
-    problem.dt = each.empty() ? result.as<double>() : each.data();
-    run(problem, 0, sizes.batch, sizes, spline_scratch(shape), threads);
+    problem.by_dt = each.empty() ? result.as<double>() : each.data();
+    run(problem, 0, sizes.batch, sizes, threads);
     if (call.dt.shape[0] == sizes.batch) return;
     double total = 0;
     for (const double value : each) total += value;

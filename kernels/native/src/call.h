@@ -45,15 +45,6 @@ void dt_gradient(const Call& call, const Array& result, int threads);
 
 // The parts of the checks that the costs of trajectories have, too.
 
-// The rows of start or goal, and which of them a trajectory takes.
-struct PickedRows {
-  int64_t count = 1;
-  StartIndex index;
-
-  bool are_shared(int64_t batch) const { return index.data != nullptr || count != batch; }
-  int64_t operator()(int64_t trajectory) const { return index.data == nullptr && count == 1 ? 0 : index(trajectory); }
-};
-
 // `type` 0 stands for any real one.
 PickedRows picked_rows(const char* name, const EndArrays& end, char type, int64_t batch, int64_t dof);
 StepLengths step_lengths(const Call& call, int64_t batch, int64_t horizon);

@@ -50,7 +50,6 @@ void quadratic_cost(const CostCall& call, int threads) {
   const Call& map = call.map;
   expect_action(map.action);
   CostProblem problem{};
-  problem.is_spline = map.spline != nullptr;
   problem.map = map.map;
   problem.batch = map.action.shape[0];
   problem.action_horizon = map.action.shape[1];
@@ -60,7 +59,7 @@ void quadratic_cost(const CostCall& call, int threads) {
   problem.start = end_rows("start", map.start, problem);
   problem.goal = end_rows("goal", map.goal, problem);
   for (const Array& rows : map.goal.rows) expect(map.has_goal || !rows.given(), Wrong::kValue, "goal: expected none");
-  if (problem.is_spline) problem.spline = map.spline->shape(problem.action_horizon, problem.dof, map.has_goal, nullptr, 0);
+  if (map.spline != nullptr) problem.spline = map.spline->shape(problem.action_horizon, problem.dof, map.has_goal);
   problem.dt = step_lengths(map, problem.batch, problem.action_horizon);
   for (int k = 0; k < kOutputs; ++k) problem.terms[k] = term_of(call.terms[k], problem);
   expect(call.cost.is_real() && call.cost.has_shape({problem.batch}), Wrong::kValue, "cost: expected [batch], got ", call.cost);

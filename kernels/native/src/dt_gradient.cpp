@@ -46,8 +46,7 @@ class Trajectory {
         scratch_(scratch) {
     for (int k = 0; k < kOutputs; ++k) {
       gradient_[k] = problem.output[k] == nullptr ? nullptr : problem.output[k] + b * horizon_ * dof_;
-      const int64_t row = problem.start_stride[k] == 0 ? 0 : problem.start_index(b);
-      start_[k] = problem.start[k] == nullptr ? nullptr : problem.start[k] + row * problem.start_stride[k];
+      start_[k] = problem.start[k] == nullptr ? nullptr : problem.start[k] + problem.start_rows(b) * problem.dof;
     }
     scratch_.reset();
   }

@@ -1,7 +1,6 @@
 // Chooses the loops for this CPU.
 #pragma once
 
-#include "bspline.h"
 #include "problem.h"
 
 namespace traj_integrator {
@@ -49,7 +48,7 @@ Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2
 #define TRAJ_INTEGRATOR_CHOSEN(function) (&baseline::function)
 #endif
 
-// Problem: ForwardProblem, VjpProblem, SplineForward or SplineVjp of float or double.
+// Problem: ForwardProblem or VjpProblem of float or double.
 template <class Problem>
 Loop<Problem> loop() {
   return TRAJ_INTEGRATOR_CHOSEN(run<Problem>);

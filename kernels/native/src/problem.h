@@ -15,12 +15,14 @@
 #include <immintrin.h>
 #endif
 
+#include "bspline.h"
 #include "traj_integrator/control_map.h"
 
 namespace traj_integrator {
 
 constexpr int kOutputs = 4;     // position, velocity, acceleration, jerk
 constexpr int kStartRows = 4;   // the same, at the start
+constexpr int kEnds = 2 * kStartRows;  // at start and goal
 
 // Step lengths, s. Both strides may be 0: one value for all trajectories, one for all steps.
 struct StepLengths {
@@ -29,26 +31,30 @@ struct StepLengths {
   int64_t step_stride;
 };
 
-// Start row of each trajectory: its own, or the one that an index names.
-struct StartIndex {
-  const void* data = nullptr;
+// The rows of start or goal, and which of them a trajectory takes: its own, one for all, or the one that an index names.
+struct PickedRows {
+  int64_t count = 1;
+  const void* index = nullptr;
   bool is_int64 = false;
 
+  bool are_shared(int64_t batch) const { return index != nullptr || count != batch; }
   int64_t operator()(int64_t trajectory) const {
-    if (data == nullptr) return trajectory;
-    return is_int64 ? static_cast<const int64_t*>(data)[trajectory] : static_cast<const int32_t*>(data)[trajectory];
+    if (index == nullptr) return count == 1 ? 0 : trajectory;
+    return is_int64 ? static_cast<const int64_t*>(index)[trajectory] : static_cast<const int32_t*>(index)[trajectory];
   }
 };
 
 template <class Scalar>
 struct ForwardProblem {
   ControlMap map;
+  SplineShape spline;                // in place of the map, where it is one
   int64_t action_horizon;
   int64_t dof;
   const Scalar* action;              // [B, Ha, D]
   const Scalar* start[kStartRows];   // [rows, D] each; null means 0
-  int64_t start_stride[kStartRows];  // D, or 0 where one row serves all
-  StartIndex start_index;
+  PickedRows start_rows;
+  const Scalar* goal[kStartRows];    // of a spline
+  PickedRows goal_rows;
   StepLengths dt;
   Scalar* output[kOutputs];          // [B, H, D]
 };
@@ -56,15 +62,18 @@ struct ForwardProblem {
 template <class Scalar>
 struct VjpProblem {
   ControlMap map;
+  SplineShape spline;
   int64_t action_horizon;
   int64_t dof;
   const Scalar* gradient[kOutputs];  // [B, H, D] each; null means 0
   StepLengths dt;
   bool truncate_terminal;            // of the central difference
   Scalar* action;                    // [B, Ha, D], or null where not wanted
-  double* start[kStartRows];         // [B, D] each, to be summed over a pool; or null
-  Scalar* start_row[kStartRows];     // [B, D] each, where every trajectory has a start row of its own; or null
-  bool wants_start;                  // any of the eight
+  double* sum[kEnds];                // [B, D] each of start and goal, to be summed over a pool; or null
+  Scalar* row[kEnds];                // [B, D] each, where every trajectory has a row of its own; or null
+  bool wants_start;                  // any of the start's
+  const ForwardProblem<Scalar>* at;  // of a spline, where the gradient of dt is wanted: the arguments of the map
+  double* by_dt;                     // [B], with `at`
 };
 
 inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
@@ -82,7 +91,10 @@ constexpr int kMostLanes = 8;
 inline int64_t kept_maps(int64_t dof) { return kMapDoubles<1> * (dof + kMostLanes); }
 
 // Doubles of scratch memory that one thread needs.
-inline int64_t scratch_size(int64_t dof) { return kOutputs * dof + kept_maps(dof) + kMostLanes * kMostBlockRows; }
+inline int64_t scratch_size(const SplineShape& spline, int64_t dof) {
+  if (spline.degree != 0) return spline_scratch(spline);
+  return kOutputs * dof + kept_maps(dof) + kMostLanes * kMostBlockRows;
+}
 
 // The terms of a quadratic cost for one output; arrays of one trajectory, [H * D] each. Without any weight the output
 // has no cost; without a target, the target is 0. Limit weight and both limits are given together, and limits may be

@@ -91,85 +91,30 @@ StepLengths dt_of(const StepLengths& dt, int64_t begin) {
   return {dt.data + begin * dt.batch_stride, dt.batch_stride, dt.step_stride};
 }
 
-struct StepCalls {
-  const Loop<ForwardProblem<double>> forward_of = loop<ForwardProblem<double>>();
-  const Loop<VjpProblem<double>> vjp_of = loop<VjpProblem<double>>();
-
-  static int64_t scratch(const CostProblem& problem) { return scratch_size(problem.dof); }
-
-  void forward(const CostProblem& problem, const Tile& tile) const {
-    ForwardProblem<double> part{};
-    part.map = problem.map;
-    part.action_horizon = problem.action_horizon;
-    part.dof = problem.dof;
-    part.action = tile.action;
-    part.dt = dt_of(problem.dt, tile.begin);
-    for (int k = 0; k < kStartRows; ++k) {
-      part.start[k] = tile.end[k];
-      part.start_stride[k] = problem.dof;
-    }
-    for (int k = 0; k < kOutputs; ++k) part.output[k] = tile.output[k];
-    forward_of(part, 0, tile.count, tile.scratch);
+void forward(const CostProblem& problem, const Tile& tile) {
+  ForwardProblem<double> part{problem.map, problem.spline, problem.action_horizon, problem.dof, tile.action};
+  part.start_rows.count = part.goal_rows.count = tile.count;
+  part.dt = dt_of(problem.dt, tile.begin);
+  for (int k = 0; k < kStartRows; ++k) {
+    part.start[k] = tile.end[k];
+    part.goal[k] = tile.end[kStartRows + k];
+    part.output[k] = tile.output[k];
   }
+  loop<ForwardProblem<double>>()(part, 0, tile.count, tile.scratch);
+}
 
-  void vjp(const CostProblem& problem, const Tile& tile, const Terms& terms) const {
-    VjpProblem<double> part{};
-    part.map = problem.map;
-    part.action_horizon = problem.action_horizon;
-    part.dof = problem.dof;
-    part.action = problem.grad_action == nullptr ? nullptr : tile.action;
-    part.dt = dt_of(problem.dt, tile.begin);
-    for (int k = 0; k < kOutputs; ++k) part.gradient[k] = terms.counts(k) ? tile.output[k] : nullptr;
-    for (int k = 0; k < kStartRows; ++k) {
-      if (problem.grad_end[k] == nullptr) continue;
-      part.start[k] = problem.grad_end[k] + tile.begin * problem.dof;
-      part.wants_start = true;
-    }
-    vjp_of(part, 0, tile.count, tile.scratch);
+void vjp(const CostProblem& problem, const Tile& tile, const Terms& terms) {
+  VjpProblem<double> part{problem.map, problem.spline, problem.action_horizon, problem.dof};
+  part.action = problem.grad_action == nullptr ? nullptr : tile.action;
+  part.dt = dt_of(problem.dt, tile.begin);
+  for (int k = 0; k < kOutputs; ++k) part.gradient[k] = terms.counts(k) ? tile.output[k] : nullptr;
+  for (int k = 0; k < kEnds; ++k) {
+    if (problem.grad_end[k] == nullptr) continue;
+    part.sum[k] = problem.grad_end[k] + tile.begin * problem.dof;
+    part.wants_start = true;
   }
-};
-
-struct SplineCalls {
-  const Loop<SplineForward<double>> forward_of = loop<SplineForward<double>>();
-  const Loop<SplineVjp<double>> vjp_of = loop<SplineVjp<double>>();
-
-  static int64_t scratch(const CostProblem& problem) { return spline_scratch(problem.spline); }
-
-  static SplineShape shape(const CostProblem& problem, const Tile& tile) {
-    SplineShape shape = problem.spline;
-    shape.dt = problem.dt.data + tile.begin * problem.dt.batch_stride;
-    shape.dt_stride = problem.dt.batch_stride;
-    return shape;
-  }
-
-  void forward(const CostProblem& problem, const Tile& tile) const {
-    SplineForward<double> part{};
-    part.shape = shape(problem, tile);
-    part.action = tile.action;
-    part.start_rows.rows = part.goal_rows.rows = tile.count;
-    for (int k = 0; k < kStartRows; ++k) {
-      part.start[k] = tile.end[k];
-      part.goal[k] = part.shape.has_goal ? tile.end[kStartRows + k] : nullptr;
-      part.output[k] = tile.output[k];
-    }
-    forward_of(part, 0, tile.count, tile.scratch);
-  }
-
-  void vjp(const CostProblem& problem, const Tile& tile, const Terms& terms) const {
-    SplineVjp<double> part{};
-    part.shape = shape(problem, tile);
-    part.action = problem.grad_action == nullptr ? nullptr : tile.action;
-    const int64_t first = tile.begin * problem.dof;
-    for (int k = 0; k < kStartRows; ++k) {
-      part.gradient[k] = terms.counts(k) ? tile.output[k] : nullptr;
-      double* const start = problem.grad_end[k];
-      double* const goal = problem.grad_end[kStartRows + k];
-      part.start_sum[k] = start == nullptr ? nullptr : start + first;
-      part.goal_sum[k] = goal == nullptr ? nullptr : goal + first;
-    }
-    vjp_of(part, 0, tile.count, tile.scratch);
-  }
-};
+  loop<VjpProblem<double>>()(part, 0, tile.count, tile.scratch);
+}
 
 void load_ends(const CostProblem& problem, const Tile& tile) {
   for (int k = 0; k < kEnds; ++k) {
@@ -193,8 +138,8 @@ void zero_results(const CostProblem& problem) {
   }
 }
 
-template <class Scalar, class Calls>
-void run(const CostProblem& problem, const Calls& calls, int threads) {
+template <class Scalar>
+void run(const CostProblem& problem, int threads) {
   const int64_t dof = problem.dof, size = problem.horizon * dof, actions = problem.action_horizon * dof;
   const CostLoop cost_of = cost_loop();
   Terms shared;
@@ -214,9 +159,8 @@ void run(const CostProblem& problem, const Calls& calls, int threads) {
   const int64_t grain = std::max<int64_t>(1, kCostGrainElements / std::max<int64_t>(1, size));
   parallel_for(0, problem.batch, grain, threads, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> memory;
-    // Loops that keep rows in registers may read up to a row behind an array.
-    const int64_t needed = most * (actions + kOutputs * size + kEnds * dof) + Calls::scratch(problem) + 64 +
-                           (own ? term_size : 0);
+    const int64_t scratch = scratch_size(problem.spline, dof);
+    const int64_t needed = most * (actions + kOutputs * size + kEnds * dof) + scratch + (own ? term_size : 0);
     if (static_cast<int64_t>(memory.size()) < needed) memory.resize(static_cast<size_t>(needed));
     Terms terms = shared;
     for (int64_t begin = first; begin < last; begin += most) {
@@ -232,10 +176,10 @@ void run(const CostProblem& problem, const Calls& calls, int threads) {
       tile.action = take(most * actions);
       for (double*& rows : tile.end) rows = take(most * dof);
       for (double*& rows : tile.output) rows = take(most * size);
-      tile.scratch = take(Calls::scratch(problem) + 64);
+      tile.scratch = take(scratch);
       load(tile.action, problem.action, begin * actions, tile.count * actions);
       load_ends(problem, tile);
-      calls.forward(problem, tile);
+      forward(problem, tile);
       for (int64_t b = 0; b < tile.count; ++b) {
         if (own) terms.fill(problem, begin + b, true, next);
         double* outputs[kOutputs];
@@ -243,21 +187,12 @@ void run(const CostProblem& problem, const Calls& calls, int threads) {
         static_cast<Scalar*>(problem.cost)[begin + b] = static_cast<Scalar>(cost_of(terms.data(), size, outputs));
       }
       if (!wants) continue;
-      calls.vjp(problem, tile, terms);
+      vjp(problem, tile, terms);
       if (problem.grad_action == nullptr) continue;
       Scalar* const gradient = static_cast<Scalar*>(problem.grad_action) + begin * actions;
       for (int64_t i = 0; i < tile.count * actions; ++i) gradient[i] = static_cast<Scalar>(tile.action[i]);
     }
   });
-}
-
-template <class Scalar>
-void run(const CostProblem& problem, int threads) {
-  if (problem.is_spline) {
-    run<Scalar>(problem, SplineCalls{}, threads);
-  } else {
-    run<Scalar>(problem, StepCalls{}, threads);
-  }
 }
 
 }  // namespace

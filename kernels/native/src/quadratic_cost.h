@@ -2,13 +2,10 @@
 // a time, so that no trajectory leaves the caches.
 #pragma once
 
-#include "bspline.h"
 #include "call.h"
 #include "problem.h"
 
 namespace traj_integrator {
-
-constexpr int kEnds = 2 * kStartRows;  // rows of start and goal: position, velocity, acceleration, jerk
 
 // Real numbers of either precision.
 struct RealArray {
@@ -49,9 +46,8 @@ struct EndRows {
 };
 
 struct CostProblem {
-  bool is_spline;
-  ControlMap map;     // where it is none
-  SplineShape spline; // where it is one; its dt is not used
+  ControlMap map;
+  SplineShape spline; // in place of the map, where it is one
   int64_t batch;
   int64_t action_horizon;
   int64_t horizon;

@@ -66,7 +66,7 @@ SplineForm::SplineForm(int64_t degree, int64_t steps, bool is_curobo)
   state_weights = weights_of_state(degree, head, /*has_jerk=*/!(is_curobo && degree == 3));
 }
 
-SplineShape SplineForm::shape(int64_t points, int64_t dof, bool has_goal, const double* dt, int64_t dt_stride) const {
+SplineShape SplineForm::shape(int64_t points, int64_t dof, bool has_goal) const {
   SplineShape shape{};
   shape.degree = static_cast<int>(degree);
   shape.steps = steps;
@@ -78,8 +78,6 @@ SplineShape SplineForm::shape(int64_t points, int64_t dof, bool has_goal, const 
   shape.dof = dof;
   shape.weights = weights.data();
   shape.state_weights = state_weights.data();
-  shape.dt = dt;
-  shape.dt_stride = dt_stride;
   return shape;
 }
 
