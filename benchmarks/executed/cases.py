@@ -176,7 +176,8 @@ def _cut(seeds: range, sender: Sender) -> float:
         node = sender(7, publish__lead_time=0.0, **limits)
         node.begin(start, _BEGIN_NS)
         message = node.send(actions_of(states, space, 0.02), dt=0.02, now_ns=_BEGIN_NS, space=space, start=start)
-        velocity = _played(message, start).velocity[round(1000 * 0.02 * count) :]
+        velocity = _played(message, start).velocity
+        velocity = velocity[min(round(1000 * 0.02 * count), len(velocity) - 1) :]
         direction = np.sign(velocity[0])
         # Only joints that can stop within the jerk limit without reversing, or have left their plan in order not to.
         can = (end[1] + end[2] * np.abs(end[2]) / (2 * JERK)) * direction > -1e-5

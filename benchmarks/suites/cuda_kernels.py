@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -16,6 +14,7 @@ from traj_integrator_ros.kernels.backends import launcher
 
 from ..checks import exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
+from .cpu_kernels import matrix_form, slices
 from .cpu_kernels import matrix_form, slices
 from .scaling import copy_of
 
@@ -30,7 +29,6 @@ ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 """Denser where the device may begin to win."""
 DEVICE = "cuda"
 """Tests run the cases on the CPU."""
-CUROBO = "curobo.rollout.dynamics_model.integration_utils"
 
 Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
@@ -222,27 +220,9 @@ def against_peers(elements: int) -> Case:
                 contender(f"torch.compile {mode}", torch.compile(slices, dynamic=False, mode=mode), 1e-3)
                 for mode in ("default", "reduce-overhead")
             ),
-            *(contender("cuRobo", step, 1e-3) for step in curobo_step(batch)),
         ),
         copy_of(40 * batch * HORIZON * DOF, DEVICE),
     )
-
-
-def curobo_step(batch: int) -> list[Step]:
-    """Clique kernel of cuRobo itself, where a release with kernels of this name (0.7) is installed; else nothing."""
-    try:
-        kernel = importlib.import_module(CUROBO).CliqueTensorStepKernel
-    except (ImportError, AttributeError) as error:
-        print(f"cuRobo's kernels are not measured: {error}", file=sys.stderr)
-        return []
-    rest = torch.zeros(batch, DOF, device=DEVICE)
-    out = [torch.empty(batch, HORIZON, DOF, device=DEVICE) for _ in range(5)]
-    reciprocal = torch.full((HORIZON,), 1 / DT, device=DEVICE)
-
-    def step(action: Tensor, start: Tensor) -> Sequence[Tensor]:
-        return kernel.apply(action, start.contiguous(), rest, rest, *out[:4], reciprocal, out[4])
-
-    return [step]
 
 
 def replayed(buffers: Buffers) -> Contender:

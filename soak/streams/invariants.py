@@ -25,7 +25,7 @@ _HELD_RAD, _SLOWED_S = 1e-3, 0.2
 """A joint whose rows differ by less is told to hold; how long one that moves on may still slow down."""
 _PARTS = 10
 """Of a step of held jerks, at whose ends the states that it leads to are judged."""
-_MORE, _MORE_JERK = 1.2, 1.5
+_FASTER, _MORE, _MORE_JERK = 1.3, 1.2, 1.5
 """Of what a plan asks for: the node's spline through its rows may begin and end otherwise than ours."""
 
 
@@ -100,7 +100,7 @@ class _Judge:
         fastest = self._meant().velocity
         if fastest is not None and scene.form.space != JERK:  # held jerks say a speed only by what they are added to
             again = self._measured_off() * scene.sending.rate  # each plan begins there
-            most = np.where(fastest > _REST, 1.5 * _MORE * fastest + 0.05 + again, np.inf)
+            most = np.where(fastest > _REST, 1.5 * _FASTER * fastest + 0.05 + again, np.inf)
             speed = np.where(self._told_to_hold(), 0.0, np.abs(self.run.commands[1]))
             for low, high in self.segments:
                 self._below("catch_up", speed[low:high], most, low, "1.5 times the plan's speed")

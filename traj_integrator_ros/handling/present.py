@@ -18,7 +18,7 @@ from .rejection import Rejected, RejectionReason
 
 _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
-_MATCH_RAD = 2e-5
+_MATCH_RAD, _MATCH_RAD_S = 2e-5, 2e-4
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
 _MOMENT_S = 1e-3
@@ -265,9 +265,8 @@ def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -
     """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
     if not report.has_velocity:
         return False
-    apart = np.abs(report.reference.velocity - own.velocity)
-    least = _MATCH_RAD / _MATCH_S
-    if (apart <= np.abs(own.acceleration) * _MATCH_S / 2 + least).all():
+    least = _MATCH_RAD_S + 1e-3 * np.abs(own.velocity)
+    if (np.abs(report.reference.velocity - own.velocity) <= least).all():
         return False
     span_ns = round(_MATCH_S * 1e9)
     near = np.stack([own.velocity, *(course.state_at(report.stamp_ns + by).velocity for by in (-span_ns, span_ns))])
