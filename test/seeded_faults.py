@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
@@ -62,6 +63,23 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+def compile_native(root: Path, objects: Path, changed: str) -> None:
+    """Compile what a changed file of the C++ kernels concerns (all of it the first time), as fast as can be."""
+    room = root / "kernels" / "native"
+    sources = sorted((room / "src").glob("*.cpp"))
+    concerned = "loops_" if changed.endswith(".inc") else Path(changed).name
+    include = [f"-I{folder}" for folder in (room / "include", room / "src", sysconfig.get_path("include"))]
+    options = ["-O0", "-std=c++20", "-ffp-contract=off", "-fPIC", "-DPy_LIMITED_API=0x030A0000", *include]
+    for source in sources:
+        target = objects / f"{source.stem}.o"
+        if source.name.startswith(concerned) or not target.exists():
+            subprocess.run(["c++", *options, "-c", str(source), "-o", str(target)], check=True)
+    module = room / "_loops.abi3.so"
+    module.unlink(missing_ok=True)  # a module that a process has open must not change
+    linked = [str(objects / f"{source.stem}.o") for source in sources]
+    subprocess.run(["c++", "-shared", "-pthread", *linked, "-o", str(module)], check=True)
+
+
 def run(root: Path, tests: list[str], log: Path) -> int:
     """Run tests in a fork of this process, which has imported torch and pytest, and nothing of this project."""
     child = os.fork()
@@ -105,7 +123,8 @@ def main() -> int:
     noticed, passing = 0, set()
     with tempfile.TemporaryDirectory() as folder:
         root = copied(Path(folder) / "sources")
-        log = Path(folder) / "log"
+        log, objects = Path(folder) / "log", Path(folder) / "objects"
+        objects.mkdir()
         for fault in chosen:
             tests = arguments.tests or fault.tests
             file = root / fault.file
@@ -113,15 +132,22 @@ def main() -> int:
             if text.count(fault.old) != 1:
                 print(f"STALE   {fault.file}: {fault.name}: its text is not there once", flush=True)
                 continue
+            native = fault.file.startswith("kernels/native/src/")
+            if native and not any(objects.iterdir()):
+                compile_native(root, objects, fault.file)
             if not arguments.green and tuple(tests) not in passing:
                 if run(root, tests, log):
                     print(log.read_text()[-3000:], "they fail without a fault:", *tests, sep="\n", file=sys.stderr)
                     return 2
                 passing.add(tuple(tests))
             file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+            if native:
+                compile_native(root, objects, fault.file)
             begin = time.monotonic()
             code = run(root, tests, log)
             file.write_text(text, encoding="utf-8")
+            if native:
+                compile_native(root, objects, fault.file)
             noticed += code != 0
             by = [line.split()[1] for line in log.read_text().splitlines() if line.startswith(("FAILED", "ERROR "))][:1]
             word = "noticed " if code else "MISSED  "
