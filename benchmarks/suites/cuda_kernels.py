@@ -15,7 +15,6 @@ from traj_integrator_ros.kernels.backends import launcher
 from ..checks import exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
 from .cpu_kernels import matrix_form, slices
-from .cpu_kernels import matrix_form, slices
 from .scaling import copy_of
 
 HORIZON, DOF, DT = 32, 7, 0.02
