@@ -315,8 +315,8 @@ def _fitted(
 
     None: one is further away than `most`, rad.
     """
-    matrix = _influence(steps.tobytes(), rests, stride)
-    knots = np.linalg.solve(matrix.T @ matrix, matrix.T @ rows)  # well conditioned: it has rows of the identity
+    matrix, nearest = _influence(steps.tobytes(), rests, stride)
+    knots = nearest @ rows
     if np.abs(matrix @ knots - rows)[:, joints].max() > most:
         return None
     if rests:
@@ -325,8 +325,8 @@ def _fitted(
 
 
 @lru_cache(maxsize=16)
-def _influence(steps: bytes, rests: bool, stride: int) -> np.ndarray:
-    """Positions at all rows by those at the knots, `[N + 1, K + 1]`."""
+def _influence(steps: bytes, rests: bool, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions at all rows by those at the knots, `[N + 1, K + 1]`, and those nearest at the knots by all rows."""
     times = np.concatenate([[0.0], np.frombuffer(steps).cumsum()])
     chosen = np.arange(0, len(times), stride)
     chosen[-1] = len(times) - 1
@@ -334,4 +334,4 @@ def _influence(steps: bytes, rests: bool, stride: int) -> np.ndarray:
     unit = cubic_spline(coarse, np.eye(len(chosen)), ends_at_rest=rests)
     matrix = unit.states_at(np.minimum(times, times[-1] * (1 - 1e-12)))[0]
     matrix[-1] = np.eye(len(chosen))[-1]
-    return matrix
+    return matrix, np.linalg.solve(matrix.T @ matrix, matrix.T)  # well conditioned: it has rows of the identity

@@ -18,7 +18,8 @@ from .rejection import Rejected, RejectionReason
 
 _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
-_MATCH_RAD, _MATCH_RAD_S = 2e-5, 2e-4
+_MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
+"""What blending adds to a motion; and how fast one may be that is taken for a hold."""
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
 _MOMENT_S = 1e-3
@@ -265,7 +266,7 @@ def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -
     """Whether a reference only passes where a motion passes: its velocity is not the motion's within 3 ms."""
     if not report.has_velocity:
         return False
-    least = _MATCH_RAD_S + 1e-3 * np.abs(own.velocity)
+    least = _HOLDS_RAD_S if _rests(report.reference) else _MATCH_RAD_S
     if (np.abs(report.reference.velocity - own.velocity) <= least).all():
         return False
     span_ns = round(_MATCH_S * 1e9)

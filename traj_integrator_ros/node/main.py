@@ -42,6 +42,8 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     args = list(sys.argv[1:] if args is None else args)
     stop_signals = StopSignals()
+    # Before numpy is imported: a hundred equations take it 0.5 ms, and 100 ms where threads wait for busy cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         import rclpy
         from rclpy.exceptions import NameValidationException, ParameterException
