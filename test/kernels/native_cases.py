@@ -59,11 +59,10 @@ class Case:
         self.upstream = [self.random(self.batch, outputs, self.dof) if given else None for given in self.given]
 
     def random(self, *shape: int) -> Tensor:
-        """Normal numbers; with `strided` every second element of a larger tensor."""
+        """Numbers; with `strided` every second element of a larger tensor."""
         if self.strided:
-            wide = torch.randn(*shape[:-1], 2 * shape[-1], generator=self.generator, dtype=torch.float64)
-            return wide.to(self.dtype)[..., ::2]
-        return torch.randn(*shape, generator=self.generator, dtype=torch.float64).to(self.dtype)
+            return numbers(*shape[:-1], 2 * shape[-1], generator=self.generator, dtype=self.dtype)[..., ::2]
+        return numbers(*shape, generator=self.generator, dtype=self.dtype)
 
     def forward(self, backend) -> tuple[Tensor, ...]:
         """The four outputs."""
@@ -117,16 +116,21 @@ class Case:
         return torch.autograd.grad(cost, twin.dt)[0]
 
 
+def numbers(*shape: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+    """Numbers between -2 and 2, the same for every dtype, and on every machine: those of `randn` are not."""
+    return torch.randint(-(2**24), 2**24, shape, generator=generator).to(dtype) / 2**23
+
+
 def spline_and_gradients(
     degree: int, steps: int, dtype: torch.dtype, dof: int, backend: str | None = None
 ) -> tuple[Tensor, ...]:
     """A spline to a goal, and gradients of everything but dt, from the same float32 numbers for every dtype."""
     generator = torch.Generator().manual_seed(degree * steps)
     sizes = [(3, 6, dof), *[(3, dof)] * 8]
-    leaves = [torch.randn(*size, generator=generator).to(dtype).requires_grad_() for size in sizes]
+    leaves = [numbers(*size, generator=generator, dtype=dtype).requires_grad_() for size in sizes]
     goal = {f"goal_{name}": row for name, row in zip(OUTPUTS, leaves[5:], strict=True)}
     outputs = bspline_step(*leaves[:5], **goal, dt=0.1, degree=degree, steps=steps, layout="curobo", backend=backend)
-    upstream = [torch.randn(*output.shape, generator=generator).to(dtype) for output in outputs]
+    upstream = [numbers(*output.shape, generator=generator, dtype=dtype) for output in outputs]
     return (*outputs, *torch.autograd.grad(outputs, leaves, upstream))
 
 

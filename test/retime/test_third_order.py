@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import numpy as np
 import pytest
 import torch
-from preloaded_python import preloaded_python
 
 from benchmarks.retiming.paths import as_limits, random_limits, random_path, sampled_ratios
 from traj_integrator_ros.kernels.retime import RetimeStatus, retime
@@ -132,26 +128,3 @@ def test_impossible_starts_are_refused() -> None:
     motion = retime(waypoints, limits, start_speed=100.0)
     assert int(motion.status[0]) == RetimeStatus.START_TOO_FAST
     assert "too fast" in motion.reason(0)
-
-
-PROGRAM = """
-import torch
-from traj_integrator_ros.kernels.retime import MotionLimits, retime
-w = torch.randn(2, 6, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-motion = retime(w, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0))
-print([x.hex() for x in motion.duration.tolist()], motion.iterations.tolist())
-"""
-
-
-def test_every_instruction_set_gives_the_same_bits() -> None:
-    printed = {
-        subprocess.run(
-            [preloaded_python(), "-c", PROGRAM],
-            env={**os.environ, "TRAJ_INTEGRATOR_INSTRUCTION_SET": name},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for name in ("baseline", "avx2", "avx512")
-    }
-    assert len(printed) == 1

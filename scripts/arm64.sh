@@ -1,0 +1,35 @@
+#!/bin/bash
+# The tests of kernels, retiming and motions on emulated arm64, with the wheel: `make arm64`. PYTEST_ARGS chooses others.
+# Debian's packages are unpacked only: to configure them under emulation takes longer than all else. Python's files are
+# compiled here, by a Python of the same version: every process would take minutes for that.
+set -e
+cd "$(dirname "$0")/.."
+folder=$PWD/build/arm64 root=$PWD/build/arm64/root version=3.13
+for tool in debootstrap dpkg-deb qemu-aarch64-static "python$version"; do
+  command -v "$tool" > /dev/null || { echo "arm64: no $tool on the path: sudo apt install debootstrap dpkg qemu-user-static, and a Python $version" >&2; exit 1; }
+done
+[ "$(id -u)" = 0 ] || { echo "arm64: debootstrap needs root: sudo make arm64" >&2; exit 1; }
+mkdir -p "$folder"
+if [ ! -e "$folder/unpacked" ]; then
+  rm -rf "$root"
+  debootstrap --foreign --arch=arm64 --variant=minbase --include=python3,libgomp1 trixie "$root" http://deb.debian.org/debian
+  for package in "$root"/var/cache/apt/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
+  touch "$folder/unpacked"
+fi
+# torch 2.10.0 is the last whose arm64 build is without CUDA (2.5 GB). Without dependencies: pip chooses them for this machine.
+pip=("python$version" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --upgrade --no-deps --only-binary=:all:)
+for glibc in 2_17 2_27 2_28; do pip+=(--platform "manylinux_${glibc}_aarch64"); done
+[ -e "$folder/site/torch" ] || "${pip[@]}" --target "$folder/site" torch==2.10.0 filelock typing-extensions setuptools sympy mpmath \
+  networkx jinja2 markupsafe fsspec numpy==2.4.6 scipy==1.17.1 hypothesis==6.170.15 sortedcontainers pytest==9.2.0 \
+  pytest-timeout==2.4.0 iniconfig packaging pluggy pygments PyYAML==6.0.3
+"python$version" scripts/build_wheel.py aarch64
+rm -rf "$folder/wheel" && "${pip[@]}" --target "$folder/wheel" dist/*aarch64.whl
+unset PYTHONDONTWRITEBYTECODE
+"python$version" -m compileall -q "$folder/site" "$folder/wheel" "$root/usr/lib/python$version" || true  # some files are of other Pythons
+export OMP_NUM_THREADS=1 QEMU_LD_PREFIX="$root" PYTHONPATH="$folder/wheel:$folder/site:$PWD/test/kernels"
+emulated=(qemu-aarch64-static -L "$root" "$root/usr/bin/python$version" -P)
+"${emulated[@]}" test/kernels/result_bits.py | tail -n +2 > "$folder/bits"
+(unset PYTHONPATH && . .venv/environment.sh && python test/kernels/result_bits.py) | tail -n +2 | diff - "$folder/bits"
+echo "arm64: the same bits as on this machine for $(wc -l < "$folder/bits") kinds of results"
+# Left out: tests that compile (no compiler in that root), of Triton (no wheel), and those whose processes import torch again.
+exec "${emulated[@]}" -m pytest -v -p no:cacheprovider -o timeout=0 ${PYTEST_ARGS:-test/kernels/test_native.py test/kernels/test_clique_goal.py test/maps test/engine test/execution test/retime}

@@ -1,0 +1,62 @@
+"""Prints sums of the bits that everything compiled makes of some numbers: the same on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from native_cases import VARIANTS, Case, numbers, spline_and_gradients
+from torch import Tensor
+
+from traj_integrator_ros.execution import native as motions
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.rows import motion_of_positions
+from traj_integrator_ros.kernels import native
+from traj_integrator_ros.kernels.retime import MotionLimits, retime
+
+DTYPES = (torch.float32, torch.float64)
+
+
+def bits(*results: Tensor | np.ndarray) -> int:
+    """A sum of the bits of tensors."""
+    total = 0
+    for result in results:
+        words = np.ascontiguousarray(result.detach() if isinstance(result, Tensor) else result).view(np.int32).ravel()
+        total = (total * 31 + int((words.astype(np.int64) * np.arange(1, 1 + len(words))).sum())) % 2**61
+    return total
+
+
+def main() -> None:
+    """A line for each kind of result."""
+    print(native.instruction_set())
+    for variant in VARIANTS:
+        for dof, form in ((1, "step"), (7, "scalar"), (7, "both"), (13, "scalar"), (13, "both")):
+            for dtype in DTYPES:
+                case = Case(variant, 5, 33, dof, dtype, seed=1, dt_form=form)
+                results = *case.forward(native), *case.vjp(native), case.dt_gradient(native)
+                print(variant, dof, form, dtype, bits(*results))
+    for degree in (3, 4, 5):
+        for steps in (1, 3, 4):
+            for dtype in DTYPES:
+                print("spline", degree, steps, dtype, bits(*spline_and_gradients(degree, steps, dtype, 9)))
+    generator = torch.Generator().manual_seed(3)
+    waypoints = numbers(2, 6, 7, generator=generator, dtype=torch.float64)
+    for order in (2, 3):
+        motion = retime(waypoints, MotionLimits(velocity=2.0, acceleration=8.0, jerk=60.0), order=order)
+        print("retime", order, bits(motion.duration), motion.iterations.tolist())
+    rows = waypoints[0].numpy()
+    motion = motion_of_positions(np.full(5, 0.1), rows[1:], State(rows[0], rows[1], rows[2]), fade_time=0.05)
+    extremes, states = np.empty((2, 4, 7)), np.empty((3, len(motion.knots), 7))
+    pieces = np.zeros(3), np.zeros((2, 6))
+    bounds = np.full((4, 7), 1e4)
+    print("motion", bits(motion.knots, motion.coefficients))
+    made = (
+        motions.extremes(motion.coefficients, motion.knots, extremes),
+        motions.states_at_knots(motion.coefficients, motion.knots, motion.ends_at_rest, states),
+        motions.pieces_of_profile([0.25, 0.5], [3.0, -1.0], [0.1, 0.2, 0.3], float("nan"), [0.0] * 3, False, *pieces),
+        motions.surely_keeps(motion.coefficients, motion.knots, -bounds, bounds),
+    )
+    print("motions", made, bits(extremes, states, *pieces))
+
+
+if __name__ == "__main__":
+    main()
