@@ -117,7 +117,7 @@ double* grown(std::vector<double>& memory, int64_t elements) {
 
 template <class Problem>
 void run(const Problem& problem, int64_t begin, int64_t end, const Sizes& sizes, int threads) {
-  const Loop<Problem> chosen = loop<Problem>(sizes.batch * sizes.rows * sizes.dof);
+  const Loop<Problem> chosen = loop<Problem>();
   const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, sizes.rows * std::max(sizes.dof, kLeastJoints)));
   parallel_for(begin, end, grain, threads, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> memory;

@@ -31,18 +31,17 @@ InstructionSet supported() {
 
 }  // namespace
 
-InstructionSet instruction_set(int64_t elements) {
-  struct Best {
-    InstructionSet of_long, of_short;
-  };
-  static const Best best = [] {
-    const InstructionSet most = supported(), narrow = std::min(most, InstructionSet::kAvx2);
-    const char* const wish = std::getenv("TRAJ_INTEGRATOR_INSTRUCTION_SET");
-    const std::string name = wish == nullptr ? "" : wish;
-    if (name == "baseline") return Best{InstructionSet::kBaseline, InstructionSet::kBaseline};
-    return Best{name == "avx2" ? narrow : most, name == "avx512" ? most : narrow};
+InstructionSet instruction_set() {
+  static const InstructionSet best = [] {
+    const InstructionSet most = supported();
+    const char* wish = std::getenv("TRAJ_INTEGRATOR_INSTRUCTION_SET");
+    if (wish == nullptr) return most;
+    const std::string name = wish;
+    if (name == "baseline") return InstructionSet::kBaseline;
+    if (name == "avx2") return std::min(most, InstructionSet::kAvx2);
+    return most;
   }();
-  return elements < kLongCall ? best.of_short : best.of_long;
+  return best;
 }
 
 const char* instruction_set_name() {

@@ -26,41 +26,35 @@ TRAJ_INTEGRATOR_DECLARE_LOOPS(avx512)
 
 #undef TRAJ_INTEGRATOR_DECLARE_LOOPS
 
-// Elements from which AVX-512 gains more than it costs: many CPUs lower their clock for a tenth of a millisecond or more
-// after it, for whatever comes then (forward and vjp of one trajectory with all of autograd: 104 us, with AVX2 88 us).
-constexpr int64_t kLongCall = 1 << 15;
-
-// "baseline", "avx2" or "avx512" for a call of so many elements: the best that the CPU has for it, or what the environment
-// asks for (TRAJ_INTEGRATOR_INSTRUCTION_SET).
+// "baseline", "avx2" or "avx512", chosen once: the best that the CPU has, or what the environment asks for
+// (TRAJ_INTEGRATOR_INSTRUCTION_SET).
 enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
-InstructionSet instruction_set(int64_t elements = kLongCall);
+InstructionSet instruction_set();
 const char* instruction_set_name();
 
 // One of the instances for each instruction set.
 template <class Function>
-Function chosen([[maybe_unused]] int64_t elements, [[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2,
-                Function baseline) {
+Function chosen([[maybe_unused]] Function avx512, [[maybe_unused]] Function avx2, Function baseline) {
 #if defined(__x86_64__)
-  const InstructionSet best = instruction_set(elements);
-  if (best == InstructionSet::kAvx512) return avx512;
-  if (best == InstructionSet::kAvx2) return avx2;
+  if (instruction_set() == InstructionSet::kAvx512) return avx512;
+  if (instruction_set() == InstructionSet::kAvx2) return avx2;
 #endif
   return baseline;
 }
 
 #if defined(__x86_64__)
-#define TRAJ_INTEGRATOR_CHOSEN(elements, function) chosen(elements, &avx512::function, &avx2::function, &baseline::function)
+#define TRAJ_INTEGRATOR_CHOSEN(function) chosen(&avx512::function, &avx2::function, &baseline::function)
 #else
-#define TRAJ_INTEGRATOR_CHOSEN(elements, function) (&baseline::function)
+#define TRAJ_INTEGRATOR_CHOSEN(function) (&baseline::function)
 #endif
 
 // Problem: ForwardProblem or VjpProblem of float or double.
 template <class Problem>
-Loop<Problem> loop([[maybe_unused]] int64_t elements = kLongCall) {
-  return TRAJ_INTEGRATOR_CHOSEN(elements, run<Problem>);
+Loop<Problem> loop() {
+  return TRAJ_INTEGRATOR_CHOSEN(run<Problem>);
 }
 
-inline CostLoop cost_loop() { return TRAJ_INTEGRATOR_CHOSEN(kLongCall, quadratic_cost); }
+inline CostLoop cost_loop() { return TRAJ_INTEGRATOR_CHOSEN(quadratic_cost); }
 
 #undef TRAJ_INTEGRATOR_CHOSEN
 
