@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .core import Message, Refusal
-from .plans import Bounds
+from .plans import Bounds, spline_retreat, stopping_way
 from .policies import JERK, POSITION, Chunk
 from .scenes import BEGIN_S, DEAD, FREEZE
-from .simulation import SECOND, Run
+from .simulation import SECOND, Answer, Run
 
 SLACK = 1e-3
 """Relative slack of limits."""
@@ -130,28 +130,45 @@ class _Judge:
         if direction is None:
             return
         own = np.max([answer.chunk.retreat for answer in self.run.answers], axis=0, initial=0.0)
-        own = np.maximum(own, self.run.policy.retreat())
+        own = np.max([own, self.run.policy.retreat(), self._begun_otherwise()], axis=0)
         off = self._measured_off()
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction
             retreat = np.maximum.accumulate(way, axis=0) - way
             self._below("retreat", retreat, 1.5 * own + 2e-4 + off + self._begun_behind(way, low), low)
 
+    def _begun_otherwise(self) -> np.ndarray:
+        """How far splines of chunks without a stamp go back that begin with the command, wherever that is `[D]`."""
+        scene, most, dt = self.scene, np.zeros(self.scene.dof), self.scene.form.dt
+        for it in self.run.answers:
+            chunk, met = it.chunk, self._met(it)
+            if chunk.stamp_ns or not isinstance(it.answer, Message) or chunk.space == JERK or met >= len(self.run.off):
+                continue
+            position, velocity, _ = self.run.commands[:, met]
+            rows = chunk.data if chunk.space == POSITION else position + (dt * chunk.data).cumsum(axis=0)
+            rows = np.vstack([position, rows])
+            last = np.zeros_like(velocity) if chunk.rests else (rows[-1] - rows[-2]) / dt
+            retreat = spline_retreat(dt, rows, velocity, last, scene.forward)
+            is_behind = scene.forward * (rows[1] - position) >= 0
+            most = np.maximum(most, np.where(is_behind, np.nan_to_num(retreat), 0.0))
+        return most
+
     def _begun_behind(self, way: np.ndarray, low: int) -> np.ndarray:
         """How far ahead of a plan its command is met, where such a plan may lead back `[D]`.
 
         Of one that was begun anew from what was measured, which is older where the robot stood still or its states had
-        ended; until it is there, the robot goes on. And of one without a stamp, which nobody can tell from the newest,
-        that comes after a newer one and ends before the robot can stop.
+        ended; until it is there, the robot goes on. Of one without a stamp, which nobody can tell from the newest, that
+        comes after a newer one and ends before the robot can stop. And of one that ends at rest, after one that was
+        over before: the robot was stopping then, and nobody could know how near the end was.
         """
-        scene, ahead, newest = self.scene, np.zeros(way.shape[1]), 0
+        scene, ahead, newest, over = self.scene, np.zeros(way.shape[1]), 0, np.inf
         anchors = list(self.run.policy.anchors)
         for it in self.run.answers:
             if not isinstance(it.answer, Message):
                 continue
-            met = self._cycle(it.arrived_ns) + round(scene.lead_time / self.period)
+            met, chunk = self._met(it), it.chunk
             behind = None
-            if anchors and it.chunk.observed_ns >= anchors[0] * SECOND - 1:
+            if anchors and chunk.observed_ns >= anchors[0] * SECOND - 1:
                 at = seen = anchors.pop(0)
                 late = scene.from_joints.high + 2 / scene.joint_rate
                 for disturbance in scene.disturbances:
@@ -159,13 +176,20 @@ class _Judge:
                         seen = disturbance.begin
                 seen = self.run.cycle(seen - scene.lag)
                 behind = way[seen - low] if low <= seen < low + len(way) else None
-            elif not it.chunk.stamp_ns and it.chunk.observed_ns < newest:
-                behind = scene.forward * it.chunk.position[-1]
-            newest = max(newest, it.chunk.observed_ns)
+            elif not chunk.stamp_ns and chunk.observed_ns < newest:
+                behind = scene.forward * chunk.position[-1]
+            elif chunk.rests and over <= met:
+                behind = (scene.forward * chunk.position).max(axis=0)
+            newest = max(newest, chunk.observed_ns)
+            over = self._cycle(chunk.end_ns) if chunk.stamp_ns else met + len(chunk.data) * chunk.dt / self.period
             if behind is not None and low <= met < low + len(way):
-                v, a = np.abs(self.run.commands[1, met]), self.bounds.acceleration
-                ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * v * (v / a + a / self.bounds.jerk) / 2)
+                stops = stopping_way(scene.forward * self.run.commands[:, met], self.bounds)
+                ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * stops)
         return ahead
+
+    def _met(self, it: Answer) -> int:
+        """The cycle in which a chunk is taken up."""
+        return self._cycle(it.arrived_ns) + round(self.scene.lead_time / self.period)
 
     def rest(self) -> None:
         """At the end the robot rests; where the last plan ends at rest, exactly there."""

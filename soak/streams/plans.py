@@ -151,6 +151,20 @@ def spline_retreat(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndar
     return (np.maximum.accumulate(fine, axis=0) - fine).max(axis=0)
 
 
+def stopping_way(state: np.ndarray, bounds: Bounds) -> np.ndarray:
+    """How far forward joints go, at most, until they come to rest as fast as they may, from a state `[3, D]`."""
+    dof = state.shape[1]
+    inputs = ruckig.InputParameter(dof)
+    inputs.control_interface = ruckig.ControlInterface.Velocity
+    inputs.synchronization = ruckig.Synchronization.No
+    inputs.current_position = [0.0] * dof
+    inputs.current_velocity, inputs.current_acceleration = (row.tolist() for row in state[1:])
+    inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
+    trajectory = ruckig.Trajectory(dof)
+    ruckig.Ruckig(dof).calculate(inputs, trajectory)
+    return np.array([extrema.max for extrema in trajectory.position_extrema])
+
+
 def _spline_velocities(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Velocities at the rows, by the usual tridiagonal system with equal steps."""
     count = len(rows)

@@ -52,6 +52,7 @@ def join(
     pace: np.ndarray | float = np.inf,
     executed: Motion | None = None,
     own_until: float = np.inf,
+    brakes_at: float | None = None,
 ) -> tuple[Motion, np.ndarray] | None:
     """Return the motion that begins in a state and becomes a plan, or None if a joint cannot reach its plan.
 
@@ -65,6 +66,7 @@ def join(
         pace: rad/s, `[D]`, at which joints come to a plan that rests.
         executed: what would be executed from the present state on without the plan; None: not known.
         own_until: s; until then the plan shows what it asks for, not how it is stopped.
+        brakes_at: s; from then on the plan is being stopped; None: it ends by itself.
 
     Returns:
         The motion, and by how much the plan was shifted, rad, `[D]`.
@@ -84,7 +86,10 @@ def join(
     caps, moves = _speed_caps(_from(plan, earliest), lack, present, bounds, joining.catch_up, pace)
     times = joining.fade_times
     longest = max(times, default=0.0)
-    problem = Problem(plan, own_until, executed, present, a, lack, bounds, caps, floats, moves, earliest, longest)
+    ends_at = np.zeros(plan.dof) if brakes_at is None else plan.state_at(brakes_at).velocity
+    problem = Problem(
+        plan, own_until, executed, present, a, lack, bounds, caps, floats, moves, earliest, longest, ends_at
+    )
     joined = plan
     if plan.with_accelerations:
         far, release = beyond[:2].any(axis=0), min(_STEPS * float(plan.steps[0]), longest)

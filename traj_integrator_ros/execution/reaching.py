@@ -11,7 +11,7 @@ import numpy as np
 from .bounds import Bounds
 from .extremes import extremes
 from .motion import Motion, State, taylor_shift
-from .profiles import JointBounds, JointState, Reach, fastest_stop
+from .profiles import JointBounds, JointState, Reach, fastest_stop, stop_tracks
 from .tracks import DEGREE, SHORTEST_GAP, Track, track_of
 
 ROUNDING = 1e-9
@@ -38,6 +38,8 @@ _WINDOW = 0.05
 before that, not while it brakes, and again at its end.
 """
 _LONGEST_STOP_S = 30.0
+_WAITS_S = 0.5
+"""Longest time in which a plan that ends in motion would come to where a joint is, for that to wait there."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Problem:
     """s; the plan holds from this time on."""
     longest: float
     """s, within which a difference fades."""
+    ends_at: np.ndarray
+    """Velocity with which the plan ends before it is stopped; 0: it rests by itself, rad/s, `[D]`."""
 
     @cached_property
     def stopping(self) -> np.ndarray:
@@ -116,8 +120,22 @@ def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
             flawed.append((flaw, way))
         if good and tried == 1:
             break  # with as little as this, and at the earliest
+    if not good and (waiting := _waiting(problem, joint)) is not None:
+        return waiting, 0.0
     best = min(good or flawed, key=lambda it: it[0], default=None)
     return None if best is None else (best[1], 0.0)
+
+
+def _waiting(problem: Problem, joint: int) -> Track | None:
+    """The stop of a joint that is ahead of where its plan is stopped; None: that would not come there soon."""
+    velocity = problem.ends_at[joint]
+    if velocity == 0:
+        return None
+    one = slice(joint, joint + 1)
+    state = State(problem.present.position[one], problem.present.velocity[one], problem.acceleration[one])
+    (track,) = stop_tracks(state, problem.bounds.stopping[one], problem.bounds.jerk[one])
+    ahead = (_Evaluated(track)(track.knots[-1]).position - problem.plan.end.position[joint]) / velocity
+    return track if 0 < ahead <= _WAITS_S else None
 
 
 def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[float, Track, float]]:
@@ -246,6 +264,7 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     plan, begin = _columns(problem.plan, joints), way.begin
     ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
     planned, moved = positions(plan, ahead), positions(way, np.linspace(0.0, way.duration, _SAMPLES))
+    planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
     total, gap = planned[-1] - planned[0], planned[-1] - begin.position
     total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
     sign = np.where(total < 0, -1.0, 1.0)

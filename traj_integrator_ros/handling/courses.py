@@ -57,10 +57,16 @@ class Course(NamedTuple):
     smoothed: Smoothed = Smoothed.NOT
     own_until: float = np.inf
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
+    brakes_at: float = np.inf
+    """s from its start; from then on it is a brake, which says nothing about its plan."""
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, that of the start."""
         return self.motion.state_at(max(time_ns - self.start_ns, 0) * 1e-9)
+
+    def is_braking(self, time_ns: int) -> bool:
+        """Whether it is over at a time, but not yet at rest."""
+        return self.brakes_at <= (time_ns - self.start_ns) * 1e-9 < self.motion.duration
 
     def rest_from(self, time_ns: int) -> Motion:
         """What is left of the motion at a time, at least a moment of rest; from its start if that is later."""
@@ -92,7 +98,13 @@ class Reading(NamedTuple):
 
 
 def courses_of(
-    plan: Plan, origin_ns: int, at_ns: int, previous: Callable[[int], State], reading: Reading
+    plan: Plan,
+    origin_ns: int,
+    at_ns: int,
+    previous: Callable[[int], State],
+    reading: Reading,
+    *,
+    braking: bool = False,
 ) -> Iterator[Course]:
     """Yield the courses of a plan, the most exact first: later ones are for when those before exceed limits.
 
@@ -106,6 +118,7 @@ def courses_of(
         at_ns: when it is taken up, ns; not before the origin.
         previous: state of the previous plan at a time, ns.
         reading: see `Reading`.
+        braking: whether the previous plan is over at the origin, and being brought to rest.
 
     """
     if not len(plan.steps):
@@ -125,7 +138,11 @@ def courses_of(
     rests = _is_goal(plan) or rests_at_end(
         np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance
     )
-    if plan.start is not None or not absolute or _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk):
+    if absolute:
+        continues = _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk)
+    else:
+        continues = not braking  # else it would begin with a velocity that nobody planned
+    if plan.start is not None or continues:
         yield Course(origin_ns, _through(plan.steps, rows, anchor, rests, reading))
     first_ns = origin_ns
     steps = plan.steps

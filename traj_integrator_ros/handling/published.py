@@ -154,12 +154,10 @@ class PublishedMotion:
         self.clear()
         return True
 
-    def planned(self, time_ns: int) -> State | None:
-        """State of the newest plan that had begun at a time; None if no plan is known."""
-        for course in reversed(self._courses):
-            if course.start_ns <= time_ns and time_ns >= course.valid_from_ns:
-                return course.state_at(time_ns)
-        return None
+    def planned(self, time_ns: int) -> Course | None:
+        """The newest plan that had begun at a time; None if no plan is known."""
+        begun = (it for it in reversed(self._courses) if time_ns >= max(it.start_ns, it.valid_from_ns))
+        return next(begun, None)
 
     def is_moving(self, now_ns: int) -> bool:
         """Whether the motion that was published is not over."""

@@ -389,10 +389,11 @@ class TrajectoryMaker:
         relative = plan.hold not in (Hold.POSITION, Hold.VELOCITY)
 
         def previous(time_ns: int) -> State:
+            return before(time_ns).state_at(time_ns)
+
+        def before(time_ns: int) -> Course:
             known = None if relative and not self._on_schedule else self._published.planned(time_ns)
-            if known is not None and present.follows:
-                return known
-            return present.course.state_at(time_ns)
+            return known if known is not None and present.follows else present.course
 
         stops = stops_of(plan) | self._left_out(plan)
         floating = np.full(
@@ -402,7 +403,8 @@ class TrajectoryMaker:
         executed, bounds = present.course.rest_from(join_ns), self.assumed.bounds
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
-        readings = courses_of(plan, origin_ns, join_ns, previous, self._reading)
+        braking = before(origin_ns).is_braking(origin_ns)
+        readings = courses_of(plan, origin_ns, join_ns, previous, self._reading, braking=braking)
         slows, warns, tried = self._reading.slows, self._parameters.limits_action == ACTION_WARN, []
         seam = _Seam(state, join_ns, stops, floating, bounds, executed)
         for left in self._gentlest_first(readings, join_ns, bounds):
@@ -519,6 +521,7 @@ class TrajectoryMaker:
             pace=pace,
             executed=executed,
             own_until=own_until,
+            brakes_at=brakes_at,
         )
         if result is None:
             return None, violation or "motion: the plan cannot be joined from the present command within the limits"
@@ -530,7 +533,8 @@ class TrajectoryMaker:
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
         kept = kept.moved(shift) if shift.any() else kept
-        kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns)
+        braked = np.inf if brakes_at is None else brakes_at + (join_ns - begun_ns) * _NANOSECOND_S
+        kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brakes_at=braked)
         return _Way(joined, kept, brakes_at, own_until, delay), violation
 
     # The message
