@@ -27,7 +27,8 @@ _OUTLOOK_S = 0.3
 _SAMPLES, _APART = 65, 17
 _SEARCH = 1e-4
 """Relative precision of the time at which a joint reaches its plan."""
-_LATER = 1.15
+_LATER, _BARELY_LATER = 1.15, 1.02
+"""Times the last one that is tried for joining a plan; the second, once the plan has come to where the joint waits."""
 _MOST_TRIES = 40
 _SHARE = 0.7
 """Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
@@ -160,6 +161,7 @@ def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[
     time = _earliest(reaches, at, max(problem.earliest, _SHORTEST_S), latest)
     if time is None:
         return
+    comes = _comes(problem, joint, time, latest)
     for _ in range(_MOST_TRIES):
         at_last = rests and time >= latest
         if at_last:  # at rest it may be there before: not every longer time is possible
@@ -177,7 +179,17 @@ def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[
                 yield time, whole, too_fast + float(retreats(motion, problem, one)[0])
         if at_last or time >= latest:
             break
-        time = min(max(time * _LATER, time + 0.01), latest)
+        later = max(time * (_LATER if time < comes else _BARELY_LATER), time + 0.01)
+        time = min(comes if time < comes < later else later, latest)
+
+
+def _comes(problem: Problem, joint: int, first: float, latest: float) -> float:
+    """When a plan comes to where a joint that is ahead of it can wait, s; infinite: it is not ahead, or never."""
+    times = np.linspace(first, latest, _SAMPLES)
+    planned = positions(_columns(problem.plan, np.array([joint])), times)[:, 0]
+    low, high = problem.stopping[:, joint]
+    past = planned >= high if planned[-1] >= planned[0] else planned <= low
+    return float(times[past.argmax()]) if past.any() and not past[0] else np.inf
 
 
 def floating_to(problem: Problem, joint: int) -> tuple[Track, float] | None:
