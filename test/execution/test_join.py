@@ -240,3 +240,34 @@ def test_where_every_way_leads_back_the_one_that_leads_back_least_is_taken():
     state = State(np.zeros(1), np.full(1, 0.25), np.zeros(1))
     joined, _ = join(state, plan, bounds(1, velocity=0.377, acceleration=15.77, jerk=715.0), JOINING)
     assert extremes(joined)[0, 0, 0] > -0.011
+
+
+def test_a_joint_that_is_ahead_of_its_plan_waits_for_it():
+    """The plan passes it near its end only: the joint neither goes back nor on to the end, and waits there."""
+    rows = 0.03 * np.linspace(0, 1.8, 37)[:, None] + 0.1 * np.clip(np.linspace(-1.3, 0.5, 37), 0, None)[:, None] ** 2
+    plan = cubic_spline(np.full(36, 0.05), rows, np.full(1, 0.03), ends_at_rest=True)
+    own = bounds(1, velocity=2.0, acceleration=13.7, jerk=236.0)
+    joined, _ = join(State(np.full(1, 0.055), np.zeros(1), np.zeros(1)), plan, own, JOINING)
+    way = joined.states_at(np.linspace(0, 1.6, 400))[0, :, 0]
+    assert (np.maximum.accumulate(way) - way).max() < 1e-4 and way[:350].max() < 0.058
+
+
+@pytest.mark.parametrize(("ahead", "waits"), [(0.003, True), (0.1, False)])
+def test_a_joint_waits_where_its_plan_ends_in_motion_a_little_behind_it(ahead, waits):
+    """What stops the plan is no goal, and the plan's next rows will lead on; where they are far, it goes there."""
+    own = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
+    rows = cubic_spline(np.full(10, 0.02), 0.05 * 0.02 * np.arange(11)[:, None], np.full(1, 0.05))
+    plan = rows.then(cubic_spline(np.full(1, 0.02), np.array([[0.01], [0.0105]]), np.full(1, 0.05), ends_at_rest=True))
+    state = State(plan.end.position + ahead, np.zeros(1), np.zeros(1))
+    joined, _ = join(state, plan, own, JOINING, brakes_at=rows.duration)
+    end = state.position if waits else plan.end.position
+    np.testing.assert_allclose(joined.end.position, end, atol=1e-9)
+
+
+def test_a_floating_joint_that_almost_rests_does_not_go_back_to_where_velocities_of_0_were_planned():
+    """Its plan floats: it is behind the joint by 13 mrad, which a fade over 0.2 s would lead back by half."""
+    plan = resting(np.full(1, 1.9405), 1.3)
+    state = State(np.full(1, 1.9533), np.full(1, 0.0151), np.full(1, -2.437))
+    own = bounds(1, velocity=2.9, acceleration=23.5, jerk=280.0)
+    joined, _ = join(state, plan, own, JOINING, floating=np.ones(1, bool))
+    assert extremes(joined)[0, 0, 0] > state.position[0] - 1e-4

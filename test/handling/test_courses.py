@@ -93,3 +93,13 @@ def test_a_plan_that_would_begin_backwards_begins_at_rest_unless_that_asks_for_m
         free = cubic_spline(np.full(len(rows) - 1, DT), rows[:, None])
         assert free.begin.velocity[0] > 0, "against the way"
         assert course.motion.begin.velocity[0] == pytest.approx(0.0 if rests else free.begin.velocity[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("braking", [False, True])
+def test_velocities_after_a_brake_begin_with_their_own(braking):
+    """The velocity of a brake is nobody's plan: a spline that began with it would swing, and its brake turn round."""
+    plan = Plan(Hold.VELOCITY, np.full(2, DT), np.full((2, 1), 0.3), None, ORIGIN_NS)
+    before = State(np.zeros(1), np.full(1, -0.4))
+    course = next(courses_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING, braking=braking))
+    velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]
+    assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
