@@ -242,7 +242,7 @@ class _Judge:
                 self._below("unnoticed", speed, np.full(scene.dof, _REST), last, it.kind)
             if it.kind == FREEZE:
                 stood = self.run.commands[0, self.run.cycle(it.begin - scene.lag)]
-                seen_s = 0.15 + scene.lag + 2 * scene.from_joints.high
+                seen_s = 0.15 + scene.lag + 2 * scene.from_joints.high + 1 / scene.joint_rate + scene.lead_time
                 reach = DEVIATION + 1.5 * v * seen_s + (1.5 * v) ** 2 / a + v * a / j
                 off = np.abs(self.run.commands[0, last : last + 1] - stood)
                 self._below("unnoticed", off, reach, last, it.kind)

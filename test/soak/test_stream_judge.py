@@ -117,17 +117,46 @@ def test_a_velocity_that_is_not_that_of_the_positions_is_found(run):
     assert "c2" in names(failures(run))
 
 
-def test_a_retreat_is_found(run):
-    """Within all limits: 5 mrad back and forth over half a second."""
+@pytest.fixture
+def retreating(run) -> Run:
+    """Within all limits: 4 mrad back and forth over half a second, from 3.5 s on."""
     run.scene = dataclasses.replace(run.scene, perfect=False)  # which would have to be where its plan is
     there = np.array([[-4e-3] * 2, [0] * 2, [0] * 2])
     ways = [Way(0.0, np.zeros((3, 2)), there[0], MEANT), Way(0.4, there, np.zeros(2), MEANT)]
     times = np.arange(run.commands.shape[1]) / RATE - 3.5
     run.commands[:, times > 0] += Course(ways).states(times[times > 0])
+    return run
+
+
+def test_a_retreat_is_found(retreating):
+    run = retreating
     found = failures(run)
     assert names(found) == {"retreat"} and found[0].value == pytest.approx(4e-3, rel=0.01)
     run.scene = dataclasses.replace(run.scene, forward=None)
     assert failures(run) == []
+
+
+@pytest.mark.parametrize(("over", "rests", "may"), [(True, True, True), (False, True, False), (True, False, False)])
+def test_a_robot_goes_back_to_the_end_of_a_plan_where_the_one_before_was_over(retreating, over, rests, may):
+    """Only then nobody could know how near the end was."""
+    first, last = retreating.answers[0], retreating.answers[-1]
+    last.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
+    last.chunk.position[:], last.chunk.data[:], last.chunk.rests = GOAL - 4e-3, GOAL - 4e-3, rests
+    first.chunk.observed_ns += 0 if over else 3 * SECOND
+    retreating.answers[:] = [first, last]
+    assert ("retreat" in names(failures(retreating))) != may
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_what_the_spline_of_a_chunk_without_a_stamp_does_from_the_command_is_no_retreat(retreating, stamped):
+    """Taken up at 0.5 rad/s, 5 mrad before its end, which its rows reach within a step of 0.1 s and hold."""
+    taken = retreating.answers[10]
+    retreating.scene = dataclasses.replace(retreating.scene, form=dataclasses.replace(retreating.scene.form, dt=0.1))
+    met = (taken.arrived_ns - retreating.begin_ns) // retreating.period_ns + 20
+    assert retreating.commands[1, met, 0] == pytest.approx(0.5)
+    taken.chunk.data[:] = retreating.commands[0, met] + 5e-3
+    taken.chunk.stamp_ns *= stamped
+    assert ("retreat" in names(failures(retreating))) == stamped
 
 
 def test_a_value_that_is_no_number_is_found(run):
