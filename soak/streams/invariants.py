@@ -156,21 +156,24 @@ class _Judge:
     def _begun_behind(self, way: np.ndarray, low: int) -> np.ndarray:
         """How far ahead of a plan its command is met, where such a plan may lead back `[D]`.
 
-        Of one that was begun anew from what was measured, which is older where the robot stood still or its states had
-        ended; until it is there, the robot goes on. Of one without a stamp, which nobody can tell from the newest, that
+        Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
+        older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without a stamp, which nobody can tell from the newest, that
         comes after a newer one and ends before the robot can stop. And of one that ends at rest, after one that was
         over before: the robot was stopping then, and nobody could know how near the end was.
         """
-        scene, ahead, newest, over = self.scene, np.zeros(way.shape[1]), 0, np.inf
+        scene, ahead, newest, over, refused = self.scene, np.zeros(way.shape[1]), 0, np.inf, False
         anchors = list(self.run.policy.anchors)
+        late = scene.from_joints.high + 2 / scene.joint_rate + scene.lag
         for it in self.run.answers:
             if not isinstance(it.answer, Message):
+                refused |= isinstance(it.answer, Refusal) and it.answer.reason == "deviation"
                 continue
             met, chunk = self._met(it), it.chunk
-            behind = None
-            if anchors and chunk.observed_ns >= anchors[0] * SECOND - 1:
-                at = seen = anchors.pop(0)
-                late = scene.from_joints.high + 2 / scene.joint_rate
+            behind, at = None, it.arrived_ns / SECOND
+            if is_anchor := bool(anchors) and chunk.observed_ns >= anchors[0] * SECOND - 1:
+                at = anchors.pop(0)
+            if is_anchor or refused:
+                seen, refused = at, False
                 for disturbance in scene.disturbances:
                     if disturbance.kind in (DEAD, FREEZE) and disturbance.begin < at < disturbance.end + late:
                         seen = disturbance.begin
