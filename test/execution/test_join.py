@@ -271,3 +271,17 @@ def test_a_floating_joint_that_almost_rests_does_not_go_back_to_where_velocities
     own = bounds(1, velocity=2.9, acceleration=23.5, jerk=280.0)
     joined, _ = join(state, plan, own, JOINING, floating=np.ones(1, bool))
     assert extremes(joined)[0, 0, 0] > state.position[0] - 1e-4
+
+
+def test_a_plan_that_rings_at_its_end_does_not_make_a_joint_swing():
+    """The splines through rows of one plan 0.05 s apart, near its end: to the plan's own ring a way adds little."""
+    rows = np.array([-2.480, -2.4925, *[-2.492741] * 6])
+    plan = cubic_spline(np.full(7, 0.05), rows[:, None], np.full(1, -0.4), ends_at_rest=True).from_time(0.039)
+    begin = plan.begin
+    own = bounds(1, velocity=1.3, acceleration=10.4, jerk=144.4)
+    state = State(begin.position - 2e-4, begin.velocity + 4e-3, begin.acceleration + 1.07)
+    joined, _ = join(state, plan, own, JOINING)
+    way = -joined.states_at(np.linspace(0, 0.3, 600))[0, :, 0]
+    ring = -plan.states_at(np.linspace(0, 0.3, 600))[0, :, 0]
+    back, allowed = ((np.maximum.accumulate(it) - it).max() for it in (way, ring))
+    assert allowed > 5e-4 and back < 2 * allowed

@@ -72,6 +72,17 @@ def test_a_restart_where_the_motion_just_passes_is_seen_by_the_velocity(node, sa
     assert status(node) is (ControllerStatus.RESTARTED if says else ControllerStatus.EXECUTING)
 
 
+def test_a_restart_within_an_encoders_step_of_where_the_motion_rests_is_seen(node):
+    """12 urad, which are commanded in one cycle if the motion is taken to be in execution."""
+    follow(node, 0.03, 0.5)
+    end = node.published.present.at(ns(NOW_S + 0.5)).course.motion
+    at = NOW_S + 0.5 + end.duration + 0.1
+    node.report(end.end.position[0], 0.0, now=at)
+    assert status(node) is ControllerStatus.EXECUTING
+    node.report(end.end.position[0] + 1.2e-5, 0.0, now=at + 0.02)
+    assert status(node) is ControllerStatus.RESTARTED
+
+
 def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(node):
     follow(node, 0.03, 0.5)
     before = node.published.present.at(ns(NOW_S + 0.5)).course

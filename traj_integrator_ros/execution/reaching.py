@@ -20,8 +20,8 @@ RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
 _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
-_RINGS = 5e-4
-"""rad; a plan that goes back by less than this only rings, and one that stays within it rests."""
+_RINGS, _RESTS = 2e-3, 5e-4
+"""rad; a plan that goes back by less than the first only rings, and one that stays within the second rests."""
 _OUTLOOK_S = 0.3
 """Shortest time over which it shows where a plan goes."""
 _SAMPLES, _APART = 65, 17
@@ -289,7 +289,7 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     least = np.minimum(planned.min(axis=0), low), moved.min(axis=0)
     most = np.maximum(planned.max(axis=0), high), moved.max(axis=0)
     beyond = np.maximum(most[1] - most[0], least[0] - least[1]) - (RETREAT - 1) * swings - RETREAT_RAD
-    return np.maximum(goes_back, np.where(swings <= _RINGS, beyond, 0.0)).clip(0.0)
+    return np.maximum(goes_back, np.where(swings <= _RESTS, beyond, 0.0)).clip(0.0)
 
 
 def _columns(motion: Motion, joints: np.ndarray) -> Motion:

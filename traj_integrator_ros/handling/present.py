@@ -20,6 +20,8 @@ _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
 _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """What blending adds to a motion; and how fast one may be that is taken for a hold."""
+_HELD_RAD = 2e-8
+"""The same where both are at rest: a controller that restarted near the end of a motion holds another position."""
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
 _MOMENT_S = 1e-3
@@ -257,9 +259,12 @@ def _matches(report: ControllerReport, course: Course) -> bool | None:
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
     turn = np.abs(own.acceleration) * _MATCH_S**2
-    if (apart > speed * _MATCH_S + turn + _MATCH_RAD).any() or _is_at_another_speed(report, course, own):
+    span_ns = round(_MATCH_S * 1e9)
+    held = _rests(report.reference) and all(_rests(course.state_at(report.stamp_ns + by)) for by in (-span_ns, span_ns))
+    least = _HELD_RAD if held else _MATCH_RAD
+    if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, course, own):
         return None
-    return bool((apart <= speed * _MATCH_S / 2 + turn + _MATCH_RAD).all())
+    return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
 
 
 def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -> bool:
