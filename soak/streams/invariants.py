@@ -157,9 +157,10 @@ class _Judge:
         """How far ahead of a plan its command is met, where such a plan may lead back `[D]`.
 
         Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
-        older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without a stamp, which nobody can tell from the newest, that
-        comes after a newer one and ends before the robot can stop. And of one that ends at rest, after one that was
-        over before: the robot was stopping then, and nobody could know how near the end was.
+        older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without
+        a stamp, which nobody can tell from the newest, that comes after a newer one and ends before the robot can stop.
+        And of one that ends at rest, after one that was over before: the robot was stopping then, and nobody could
+        know how near the end was.
         """
         scene, ahead, newest, over, refused = self.scene, np.zeros(way.shape[1]), 0, np.inf, False
         anchors = list(self.run.policy.anchors)
