@@ -93,7 +93,10 @@ def judged(task: Task) -> Verdict:
 def kind_of(options: argparse.Namespace) -> Kind:
     """The kind of scenes that options ask for."""
     transport = tuple(x / 1e3 for x in options.transport)
-    kind = Kind(hard=not options.blending, transport=transport, lag=options.lag / 1e3, limits=options.limits)
+    kind = Kind(
+        hard=not options.blending, transport=transport, lag=options.lag / 1e3, limits=options.limits,
+        demand=options.demand,
+    )  # fmt: skip
     if options.without_state:
         wanted = set(options.with_kind)
         kind = replace(kind, with_state=False, **{name: name in wanted for name in ("encoder", "droop", "restarts")})
@@ -152,6 +155,8 @@ def _reproduction(options: argparse.Namespace) -> str:
         parts.append(f"--lag {options.lag:g}")
     if options.limits != "both":
         parts.append(f"--limits {options.limits}")
+    if options.demand != 1:
+        parts.append(f"--demand {options.demand:g}")
     return " ".join([*parts, *(f"--set {name}:={value}" for name, value in options.set)])
 
 
@@ -172,6 +177,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("--blending", action="store_true", help="a controller that blends trajectories instead of replacing them")
     add("--limits", choices=("complete", "urdf", "both"), default="both",
         help="that the node is told: all, position and velocity alone, or each in a half of the streams")  # fmt: skip
+    add("--demand", type=float, default=1.0, metavar="X",
+        help="times what plans ask for otherwise, 0.4 to 0.75 of the limits; 2: most exceed them (default: %(default)s)")  # fmt: skip
     add("--transport", type=float, nargs=2, default=_TRANSPORT_MS, metavar=("LOW", "HIGH"),
         help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
     add("--lag", type=float, default=_LAG_MS, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")

@@ -120,6 +120,7 @@ class Kind:
         droop, restarts: whether there are any.
         hard: whether new trajectories replace at once; otherwise the controller blends.
         limits: that the node is told: complete, urdf (position and velocity), or both, a half of the scenes each.
+        demand: multiplies what plans use of velocity, acceleration and jerk; from about 1.4 on, some exceed limits.
 
     """
 
@@ -131,6 +132,7 @@ class Kind:
     restarts: bool = True
     hard: bool = True
     limits: str = "both"
+    demand: float = 1.0
 
 
 def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
@@ -172,7 +174,7 @@ def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
         form=form,
         policy=lambda _: None,
     )
-    return _with_policy(scene, random)
+    return _with_policy(scene, random, kind.demand)
 
 
 def _log_uniform(random: np.random.Generator, low: float, high: float, size: int | None = None) -> np.ndarray | float:
@@ -222,7 +224,7 @@ def _disturbances(random: np.random.Generator, kind: Kind, sending: Sending) -> 
     return (Disturbance(name, begin, begin + length, bool(random.random() < 0.5)),)
 
 
-def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
+def _with_policy(scene: Scene, random: np.random.Generator, demand: float) -> Scene:
     """Add the policy, and what follows from it."""
     form, sending, dof = scene.form, scene.sending, scene.dof
     if form.space == JERK:  # integrates: right from rest and along one course only
@@ -235,7 +237,7 @@ def _with_policy(scene: Scene, random: np.random.Generator) -> Scene:
         scene = replace(scene, disturbances=())
         if form.horizon * form.dt < sending.inference[1] + 1.5 / sending.rate + 0.1:
             form = replace(form, space=POSITION)
-    share = random.uniform(0.4, 0.75)
+    share = demand * random.uniform(0.4, 0.75)
     meant = scene.bounds.times(share, share * random.uniform(0.5, 0.9), share * random.uniform(0.3, 0.6))
     pauses = []
     longer = float(random.choice([0.0, random.uniform(0.2, 0.6)]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -140,9 +140,7 @@ class TrajectoryMaker:
         )
         fade = parameters.publish_fade_time
         self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
-        self._reading = Reading(
-            parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk, parameters.limits_action == ACTION_RETIME
-        )
+        self._reading = Reading(parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk)
         self._known_times: np.ndarray | None = None
         self._timer = PathTimer()
 
@@ -404,17 +402,17 @@ class TrajectoryMaker:
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
         braking = before(origin_ns).is_braking(origin_ns)
-        readings = courses_of(plan, origin_ns, join_ns, previous, self._reading, braking=braking)
-        slows, warns, tried = self._reading.slows, self._parameters.limits_action == ACTION_WARN, []
+        read = partial(courses_of, plan, origin_ns, join_ns, previous, braking=braking)
+        action = self._parameters.limits_action
         seam = _Seam(state, join_ns, stops, floating, bounds, executed)
-        for left in self._gentlest_first(readings, join_ns, bounds):
-            tried.append(left)
-            way, violation = self._joined(left, seam, lenient=warns)
+        for left in self._gentlest_first(read(self._reading), join_ns, bounds):
+            way, violation = self._joined(left, seam, lenient=action == ACTION_WARN)
             if way is not None and not violation:
                 return way
             finding = finding or violation
             fallback = fallback or way
-        for left in tried[:_MOST_SLOWED] if slows else ():
+        slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
+        for left in islice(self._gentlest_first(slowly, join_ns, bounds), _MOST_SLOWED):
             for slow in (self._slowed, partial(self._joined, slows=True)):
                 way, violation = slow(left, seam)
                 if way is not None and not violation:
