@@ -452,7 +452,7 @@ class TrajectoryMaker:
 
     def _slowed(self, left: _Left, seam: _Seam) -> tuple[_Way | None, str]:
         """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
-        raised = replace(seam.bounds, most=np.inf).raised_to(left.own)
+        kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
         velocity, acceleration, jerk = (
             _ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk)
         )
@@ -461,7 +461,7 @@ class TrajectoryMaker:
         way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
         if way is None:
             return None, violation
-        found = slowed(way.joined, self._most_of(way.joined), from_state=True)
+        found = slowed(way.joined, np.stack([kept.velocity, kept.either, kept.jerk]), from_state=True)
         if found is None:
             return None, ""
         brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
