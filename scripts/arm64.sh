@@ -9,6 +9,7 @@ for tool in debootstrap dpkg-deb qemu-aarch64-static "python$version"; do
   "$tool" --version > /dev/null 2>&1 || { echo "arm64: no $tool on the path: sudo apt install debootstrap dpkg qemu-user-static, and a Python $version" >&2; exit 1; }
 done
 [ "$(id -u)" = 0 ] || { echo "arm64: debootstrap needs root: sudo make arm64" >&2; exit 1; }
+make --no-print-directory setup
 mkdir -p "$folder"
 if [ ! -e "$folder/unpacked" ]; then
   rm -rf "$root"

@@ -178,7 +178,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("--limits", choices=("complete", "urdf", "both"), default="both",
         help="that the node is told: all, position and velocity alone, or each in a half of the streams")  # fmt: skip
     add("--demand", type=float, default=1.0, metavar="X",
-        help="times what plans ask for otherwise, 0.4 to 0.75 of the limits; 2: most exceed them (default: %(default)s)")  # fmt: skip
+        help="times what plans ask for otherwise; from 1.4 on, some exceed limits (default: %(default)s)")  # fmt: skip
     add("--transport", type=float, nargs=2, default=_TRANSPORT_MS, metavar=("LOW", "HIGH"),
         help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
     add("--lag", type=float, default=_LAG_MS, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")

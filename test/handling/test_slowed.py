@@ -49,10 +49,23 @@ def away(motion: Motion, rows: np.ndarray) -> float:
     return max(float(np.abs(positions - row).max(axis=1).min()) for row in rows)
 
 
-def test_a_plan_within_limits_is_executed_as_with_reject() -> None:
-    slowed, usual = (limited(action).send(SHAPE * [1.0, 0.2]) for action in ("retime", "reject"))
+SPEED = 0.06 * np.minimum(np.minimum(np.arange(51), np.arange(51)[::-1]), 15)
+TRAPEZOID = 0.01 * (SPEED[1:] + SPEED[:-1]).cumsum()[:, None]
+"""Its corners ask for too much jerk: accepted as a smoother plan."""
+
+
+@pytest.mark.parametrize("rows", [SHAPE, TRAPEZOID, SHAPE[:40]], ids=["as it is", "smoothed", "braked"])
+def test_what_reject_accepts_is_the_same_with_retime(rows: np.ndarray) -> None:
+    slowed, usual = (limited(action).send(rows * [1.0, 0.2]) for action in ("retime", "reject"))
     assert slowed.delay == 0.0
     assert all(np.array_equal(one, other) for one, other in zip(slowed.points, usual.points, strict=True))
+
+
+def test_plans_are_slowed_by_default() -> None:
+    limits = {f"limits__{name}": row.tolist() for name, row in zip(("velocity", "acceleration"), LIMITS, strict=False)}
+    node = SimulatedNode(**limits)
+    node.measure(0.0)
+    assert node.send(SHAPE * [2.0, 0.2]).delay > 0
 
 
 @pytest.mark.parametrize(("size", "most_delay"), [(1.07, 0.01), (1.2, 0.04), (2.0, 0.5)])

@@ -225,7 +225,7 @@ def test_an_end_in_motion_is_braked_within_the_limits(space: ControlSpace) -> No
 
 @pytest.mark.parametrize("deceleration", [2.0, 8.0])
 def test_brakes_and_stops_use_the_deceleration_and_plans_are_held_to_it(deceleration: float) -> None:
-    given = {"limits__acceleration": [4.0] * 2, "limits__deceleration": [deceleration] * 2}
+    given = {"limits__acceleration": [4.0] * 2, "limits__deceleration": [deceleration] * 2, "limits__action": "reject"}
     node = SimulatedNode(**given, limits__jerk=[200.0] * 2)
     braked = node.send_from(MOVING, LINE)
     assert -extremes(braked.motion)[0, 2].min() == pytest.approx(deceleration, rel=1e-3)

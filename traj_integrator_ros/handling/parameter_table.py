@@ -218,10 +218,10 @@ class ParameterTable:
         changeable=Changeable.UNCONFIGURED,
     )
     limits_action: str = _value(
-        ACTION_REJECT,
-        "What happens if a limit is violated: reject, retime (slowed along its path where it exceeds the limit, or "
-        "rejected if that is impossible), or warn (published nevertheless)",
-        choices=(ACTION_REJECT, ACTION_RETIME, ACTION_WARN),
+        ACTION_RETIME,
+        "What happens if a limit is violated: retime (a plan is slowed along its path where it exceeds the limit, or "
+        "rejected if that is impossible), reject, or warn (published nevertheless)",
+        choices=(ACTION_RETIME, ACTION_REJECT, ACTION_WARN),
     )
     publish_row: int = _value(0, "Trajectory of a batch that is published on ~/joint_trajectory", range=(0, 10_000_000))
     publish_joint_trajectory: bool = _value(True, "Publish one trajectory of each sequence on ~/joint_trajectory")

@@ -86,12 +86,15 @@ class Slowed(NamedTuple):
         return before if before > self.before[-1] else float(np.interp(before, self.before, self.after))
 
 
-def slowed(motion: Motion, limits: np.ndarray, *, from_state: bool = False) -> Slowed | None:
-    """A motion slowed along its path where it exceeds limits, and nowhere else; None if that is not found.
+def slowed(
+    motion: Motion, limits: np.ndarray, joint_names: Sequence[str] = (), *, from_state: bool = False
+) -> Slowed | str:
+    """A motion slowed along its path where it exceeds limits, and nowhere else; or why that is not found.
 
     Args:
         motion: at rest at its end, or to end as fast as it does.
         limits: velocity, acceleration and jerk, `[3, dof]`; jerk is not counted where accelerations jump.
+        joint_names: for the reason.
         from_state: whether it has to begin as fast as it did; otherwise as fast as it may.
 
     """
@@ -101,25 +104,26 @@ def slowed(motion: Motion, limits: np.ndarray, *, from_state: bool = False) -> S
     before = points.time_ns[kept] * 1e-9
     p, v, a = (None if x is None else torch.from_numpy(x[kept][None]) for x in points[1:])
     if bool((p == p[:, :1]).all()):
-        return None  # it stands still: nothing can be slower
+        return "the plan stands still"
     steps = torch.from_numpy(np.diff(before))
     given = {"order": order, "mode": "slow only", "dt": steps, "velocity": v, "acceleration": a}
     each = max(1, round(before[-1] / _INTERVAL_S / len(steps)))  # whole ones: solutions change where pieces begin
     given["intervals"] = max(_FEWEST_INTERVALS, each * len(steps))
-    rate = 1.0
+    rate, reason = 1.0, ""
     for share in _SHARES_OF_START:
         found = retime(p, _tensors(limits), **given, start_speed=rate)
         if bool(found.ok[0]):
             made = motion_of(found, 0, order)
             gap = np.abs(made.begin.acceleration - motion.begin.acceleration).max()
             if from_state and order == 3 and gap > _SAME_ACCELERATION:
-                return None  # it turned, in all joints at once, where it was to be continued
+                return ""  # it turned, in all joints at once, where it was to be continued
             result = Motion(made.knots, made.coefficients, made.with_accelerations, motion.ends_at_rest)
             return Slowed(result, before, found.row_times[0].numpy())
+        reason = reason or found.reason(0, joint_names)
         if from_state:
-            return None
+            break
         rate = share * min(rate, float(found.largest_start_speed[0]))
-    return None
+    return reason
 
 
 def _apart(time_ns: np.ndarray) -> np.ndarray:

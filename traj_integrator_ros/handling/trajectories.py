@@ -397,7 +397,7 @@ class TrajectoryMaker:
         floating = np.full(
             len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None
         )
-        finding, fallback = "", None
+        finding, reason, fallback = "", "", None
         executed, bounds = present.course.rest_from(join_ns), self.assumed.bounds
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
@@ -413,10 +413,14 @@ class TrajectoryMaker:
             fallback = fallback or way
         slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
         for left in islice(self._gentlest_first(slowly, join_ns, bounds), _MOST_SLOWED):
-            for slow in (self._slowed, partial(self._joined, slows=True)):
-                way, violation = slow(left, seam)
-                if way is not None and not violation:
-                    return way
+            way, violation = self._slowed(left, seam)
+            if way is None or violation:
+                reason = reason or ("" if way else violation)
+                way, violation = self._joined(left, seam, slows=True)
+            if way is not None and not violation:
+                return way
+        if reason:
+            finding += f"; it cannot be slowed (speeds as parts of the plan's): {reason}"
         rejected = Rejected(RejectionReason.LIMITS, finding)
         if fallback is None:
             raise rejected
@@ -461,9 +465,10 @@ class TrajectoryMaker:
         way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
         if way is None:
             return None, violation
-        found = slowed(way.joined, np.stack([kept.velocity, kept.either, kept.jerk]), from_state=True)
-        if found is None:
-            return None, ""
+        limits = np.stack([kept.velocity, kept.either, kept.jerk])
+        found = slowed(way.joined, limits, self._parameters.joint_names, from_state=True)
+        if isinstance(found, str):
+            return None, found
         brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
         violation = find_motion_violation(found.motion, self._limits.containing(seam.state.position), brakes_at)
         course = Course(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
@@ -497,8 +502,8 @@ class TrajectoryMaker:
         if slows and earliest < rest.duration:
             after = _from(rest, earliest)
             found = slowed(after, self._most_of(after))
-            if found is None:
-                return None, ""
+            if isinstance(found, str):
+                return None, found
             delay = found.motion.duration + earliest - rest.duration
             own_until = earliest + found.time(own_until - earliest)
             brakes_at = None if brakes_at is None else earliest + found.time(brakes_at - earliest)
