@@ -135,6 +135,20 @@ def test_a_stream_of_chunks_of_a_plan_beyond_limits_is_one_motion_within_them(si
     np.testing.assert_allclose(states[-1, 0], plan[-1], atol=1e-4)
 
 
+def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
+    node, rate = limited(start_from="previous"), 0.02
+    speed = 3.0 * np.sin(np.linspace(0, np.pi, 60))[:, None] * [1.0, 0.2]  # limits: 2 and 1
+    commanded = []
+    for cycle in range(90):
+        now = NOW_S + rate * cycle
+        node.measure(*node.commanded(now)[:2], now=now)
+        if cycle % 15 == 0 and cycle < 60:
+            node.send(speed[cycle:], dt=rate, now=now, stamp=now, space=ControlSpace.VELOCITY)
+        commanded += [node.commanded(now + 1e-3 * step)[0] for step in range(20)]
+    assert node.published.report().slowed >= 2
+    assert np.diff(commanded, axis=0).min() > -1e-6, "never back"
+
+
 def test_a_plan_that_takes_long_to_be_slowed_is_joined_when_that_is_done() -> None:
     node = limited()
     lead, took = node.parameters.publish_lead_time, 0.1

@@ -159,6 +159,11 @@ class PublishedMotion:
         begun = (it for it in reversed(self._courses) if time_ns >= max(it.start_ns, it.valid_from_ns))
         return next(begun, None)
 
+    @property
+    def is_delayed(self) -> bool:
+        """Whether the motion that was published was slowed: it is not where its plan is by the clock."""
+        return self._last is not None and self._last.delay > 0
+
     def is_moving(self, now_ns: int) -> bool:
         """Whether the motion that was published is not over."""
         last = self._last

@@ -394,9 +394,8 @@ class TrajectoryMaker:
             return known if known is not None and present.follows else present.course
 
         stops = stops_of(plan) | self._left_out(plan)
-        floating = np.full(
-            len(state.position), plan.hold is Hold.VELOCITY and not plan.origin_ns and plan.start is None
-        )
+        by_speed = plan.hold is Hold.VELOCITY and plan.start is None
+        floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
         finding, reason, fallback = "", "", None
         executed, bounds = present.course.rest_from(join_ns), self.assumed.bounds
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
