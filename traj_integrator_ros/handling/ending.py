@@ -119,12 +119,13 @@ def _turning(motion: Motion, stop: Motion, bounds: Bounds) -> np.ndarray:
     back = _way_back(stop, forward)
     if (back <= RETREAT_RAD).all():
         return np.zeros(stop.dof)
-    earliest = np.maximum(motion.duration - _TURNED_WITHIN * np.abs(acceleration) / bounds.jerk, 0.0)
-    before = np.array([motion.state_at(time).velocity[joint] for joint, time in enumerate(earliest)])
     least, most = extremes(motion)[:, 0]
     own = np.maximum(forward * least, forward * most) - forward * end
-    goes = (before * forward > 0) & (forward * (end - motion.coefficients[-1, 0]) >= 0)
-    return forward * (goes & (back > RETREAT * own + RETREAT_RAD))
+    goes = (forward * (end - motion.coefficients[-1, 0]) >= 0) & (back > RETREAT * own + RETREAT_RAD)
+    for joint in np.flatnonzero(goes).tolist():
+        earliest = max(motion.duration - _TURNED_WITHIN * abs(acceleration[joint]) / bounds.jerk[joint], 0.0)
+        goes[joint] = motion.state_at(earliest).velocity[joint] * forward[joint] > 0
+    return forward * goes
 
 
 def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
