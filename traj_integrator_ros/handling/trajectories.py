@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
-from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.bounds import Bounds
-from ..execution.extremes import extremes
-from ..execution.join import SAME, Joining, join
+from ..execution.join import SAME
 from ..execution.motion import Motion, State, resting
 from ..execution.native import all_finite
 from ..execution.points import points_of
-from ..execution.profiles import fastest_stop, stop_tracks
+from ..execution.profiles import fastest_stop
 from ..execution.rows import Hold
-from ..execution.tracks import united, without_slivers
+from ..execution.tracks import without_slivers
 from .assumed import assumed_limits
-from .courses import Course, Reading, Smoothed, courses_of, stops_of
-from .ending import stopped_at_end
+from .courses import Course, courses_of, stops_of
 from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
-from .parameter_table import ACTION_RETIME, ACTION_WARN, END_STOP, START_FROM_PREVIOUS
+from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan
 from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, require_finite
-from .retiming import PathTimer, limits_lacking, slowed
+from .retiming import PathTimer, limits_lacking
 from .schedule import Schedule, schedule
-from .spline_motion import earlier
 from .start_states import JointStates, MeasuredState
 from .time_grid import LONGEST_NS
+from .ways import Seam, Way, Ways
 
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
-_SMOOTHING = 1.5
-"""By how much a smoothed plan must ask less than one through its rows: noise asks for much more, a plan does not."""
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
-_SWINGS = 3
-"""Pieces in which a spline swings that does not know what was before its first row, or comes after its last."""
-_NOT_RINGING = 0.9
-"""Share of the jerk of a spline through rows that is the plan's: the rest may be ringing."""
-_MOST_SLOWED = 2
-"""Readings of a plan that are slowed at most, one after the other, where none of them keeps the limits."""
-_ROOM = 1.5
-"""Times what a plan asks for: bounds within which it is joined that is slowed afterwards."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -58,52 +43,6 @@ _LATER = np.ones(1)
 _SAME_END_RAD = 1e-3
 _LONGEST_OUTLOOK_S = 0.5
 """Longest time over which a measured velocity is used to bound how far the robot may have moved."""
-
-
-class _Way(NamedTuple):
-    """A motion from the present command to a plan, and what is left of the plan's own course."""
-
-    joined: Motion
-    course: Course
-    brakes_at: float | None
-    """s from the join; None: the plan ends at rest by itself."""
-    own_until: float = np.inf
-    """s from the join; see `Course`."""
-    delay: float = 0.0
-    """By how much the plan was slowed, s."""
-
-
-class _Seam(NamedTuple):
-    """Where a plan is taken up, and what every way of joining it is given."""
-
-    state: State
-    """Commanded then."""
-    join_ns: int
-    stops: np.ndarray
-    """Joints that stop, bool `[dof]`."""
-    floating: np.ndarray
-    """Joints whose plan is about velocities, bool `[dof]`."""
-    bounds: Bounds
-    executed: Motion
-    """What is left of the motion in execution."""
-
-
-class _Left(NamedTuple):
-    """What is left of a course when it is taken up."""
-
-    motion: Motion
-    earliest: float
-    """s; before, it is not the plan's."""
-    valid: Motion
-    """The motion from there on."""
-    own: Motion
-    """The part of it that shows how much the plan itself asks for."""
-    own_until: float
-    """s; the end of that."""
-    whole: Motion
-    """The course from its start on."""
-    into: float
-    """s; how much of that is over."""
 
 
 class TrajectoryMaker:
@@ -138,9 +77,7 @@ class TrajectoryMaker:
             parameters.limits_assumed_velocity,
             exceeded=parameters.limits_action == ACTION_WARN,
         )
-        fade = parameters.publish_fade_time
-        self._joining = Joining((fade, fade / 2, fade / 4) if fade > 0 else (), parameters.publish_catch_up)
-        self._reading = Reading(parameters.publish_rest_tolerance, fade, self.assumed.bounds.jerk)
+        self._ways = Ways(parameters, limits, self.assumed.bounds)
         self._known_times: np.ndarray | None = None
         self._timer = PathTimer()
 
@@ -181,13 +118,13 @@ class TrajectoryMaker:
             if rejected.reason is not RejectionReason.STALE_SEQUENCE or present.known_from_ns <= now_ns or over_at_once:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
-            way = _Way(present.course.motion, present.course, None)
+            way = Way(present.course.motion, present.course, None)
             when = Schedule(present.known_from_ns, dropped=len(plan.steps))
             return self._executable(plan, when, present, way, join_ns, now_ns)
         if when.wait:
             join_ns = plan.origin_ns
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            way = self._way(plan, when, present, join_ns)
+            way = self._way(plan, present, join_ns)
             self._check_place(way, present, join_ns, now_ns)
             return self._executable(plan, when, present, way, join_ns, now_ns)
 
@@ -207,7 +144,7 @@ class TrajectoryMaker:
         state = present.course.state_at(join_ns)
         bounds = self.assumed.bounds.raised_to(present.course.own_from(join_ns))
         motion = fastest_stop(state, bounds.stopping, bounds.jerk)
-        way = _Way(motion, Course(join_ns, motion), None)
+        way = Way(motion, Course(join_ns, motion), None)
         return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
 
     # Paths without times
@@ -258,7 +195,7 @@ class TrajectoryMaker:
         violation = find_motion_violation(motion, self._limits.containing(end))
         if violation:
             self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
-        way = _Way(motion, Course(join_ns, motion), None)
+        way = Way(motion, Course(join_ns, motion), None)
         self._check_place(way, present, join_ns, now_ns)
         return self._executable(plan, Schedule(join_ns), present, way, join_ns, now_ns)
 
@@ -375,7 +312,7 @@ class TrajectoryMaker:
             return plan
         return replace(plan, start=start, actions=actions)
 
-    def _way(self, plan: Plan, when: Schedule, present: Present, join_ns: int) -> _Way:
+    def _way(self, plan: Plan, present: Present, join_ns: int) -> Way:
         """The motion from the present command to the plan, and along it.
 
         Raises:
@@ -393,156 +330,32 @@ class TrajectoryMaker:
             known = None if relative and not self._on_schedule else self._published.planned(time_ns)
             return known if known is not None and present.follows else present.course
 
-        stops = stops_of(plan) | self._left_out(plan)
         by_speed = plan.hold is Hold.VELOCITY and plan.start is None
         floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
-        finding, reason, fallback = "", "", None
-        executed, bounds = present.course.rest_from(join_ns), self.assumed.bounds
+        bounds = self.assumed.bounds
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
             bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
+        stops = stops_of(plan) | self._left_out(plan)
         braking = before(origin_ns).is_braking(origin_ns)
         read = partial(courses_of, plan, origin_ns, join_ns, previous, braking=braking)
-        action = self._parameters.limits_action
-        seam = _Seam(state, join_ns, stops, floating, bounds, executed)
-        for left in self._gentlest_first(read(self._reading), join_ns, bounds):
-            way, violation = self._joined(left, seam, lenient=action == ACTION_WARN)
-            if way is not None and not violation:
-                return way
-            finding = finding or violation
-            fallback = fallback or way
-        slowly = read(self._reading._replace(slows=True)) if action == ACTION_RETIME else iter(())
-        for left in islice(self._gentlest_first(slowly, join_ns, bounds), _MOST_SLOWED):
-            way, violation = self._slowed(left, seam)
-            if way is None or violation:
-                reason = reason or ("" if way else violation)
-                way, violation = self._joined(left, seam, slows=True)
-            if way is not None and not violation:
-                return way
-        if reason:
-            finding += f"; it cannot be slowed (speeds as parts of the plan's): {reason}"
-        rejected = Rejected(RejectionReason.LIMITS, finding)
-        if fallback is None:
-            raise rejected
-        self._refuse_or_warn(rejected)
-        return fallback
+        way, finding = self._ways.way(
+            read, Seam(state, join_ns, stops, floating, bounds, present.course.rest_from(join_ns))
+        )
+        if way is None or finding:
+            rejected = Rejected(RejectionReason.LIMITS, finding)
+            if way is None:
+                raise rejected
+            self._refuse_or_warn(rejected)
+        return way
 
     def _left_out(self, plan: Plan) -> np.ndarray:
         """Joints that a position trajectory does not name: they stop."""
         return np.zeros(len(self._parameters.joint_names), bool) if plan.left_out is None else plan.left_out
 
-    def _gentlest_first(self, courses: Iterator[Course], join_ns: int, bounds: Bounds) -> Iterator[_Left]:
-        """What is left of courses: as they come while they keep the bounds, the others by how far they exceed them."""
-        wilder: list[tuple[float, int, _Left]] = []
-        forced: list[Course] = []
-        for course in courses:
-            require_finite("motion", course.motion.coefficients, RejectionReason.NON_FINITE_RESULT)
-            if course.smoothed is Smoothed.FORCED:
-                forced.append(course)
-                break
-            left = _left_of(course, join_ns)
-            demands = bounds.demands_of(left.valid)
-            if demands.max() <= 1 + self._parameters.limits_tolerance:
-                yield left
-            else:
-                # In steps of 10 %, within which the more exact one comes first; rows are left only for half of it.
-                excess = np.log(np.maximum(demands, 1.0)).sum() + np.log(_SMOOTHING) * bool(course.smoothed)
-                steps = round(excess / np.log(1.1))
-                wilder.append((steps, len(wilder), left))
-        for _, _, left in sorted(wilder, key=lambda it: it[:2]):
-            yield left
-        for course in chain(forced, courses):
-            yield _left_of(course, join_ns)
-
-    def _slowed(self, left: _Left, seam: _Seam) -> tuple[_Way | None, str]:
-        """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
-        kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
-        velocity, acceleration, jerk = (
-            _ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk)
-        )
-        free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
-        free = free.with_positions_of(seam.bounds)
-        way, violation = self._joined(left, seam._replace(bounds=free), judges=False)
-        if way is None:
-            return None, violation
-        limits = np.stack([kept.velocity, kept.either, kept.jerk])
-        found = slowed(way.joined, limits, self._parameters.joint_names, from_state=True)
-        if isinstance(found, str):
-            return None, found
-        brakes_at = None if way.brakes_at is None else found.time(way.brakes_at)
-        violation = find_motion_violation(found.motion, self._limits.containing(seam.state.position), brakes_at)
-        course = Course(seam.join_ns, found.motion, seam.join_ns + round(found.time(left.earliest) * 1e9))
-        delay = found.motion.duration - way.joined.duration
-        return _Way(found.motion, course, brakes_at, found.time(way.own_until), delay), violation
-
-    def _most_of(self, motion: Motion) -> np.ndarray:
-        """Velocity, acceleration and jerk that a motion may use, `[3, dof]`: its own where nobody limits them."""
-        most = self.assumed.bounds.raised_to(motion)
-        return np.stack([most.velocity, most.either, most.jerk])
-
-    def _joined(
-        self, left: _Left, seam: _Seam, *, slows: bool = False, lenient: bool = False, judges: bool = True
-    ) -> tuple[_Way | None, str]:
-        """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
-
-        With `slows`, it is slowed before that; `lenient`: it is joined although it exceeds limits itself; without
-        `judges`, whether it does is not looked for.
-        """
-        rest, earliest, _, own = left[:4]
-        state, join_ns, stops, floating, bounds, executed = seam
-        brakes_at = None
-        if self._parameters.publish_end == END_STOP:
-            most = bounds.raised_to(own, _NOT_RINGING).with_positions_of(bounds)
-            whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
-            brakes_at = rest.duration if whole.duration > rest.duration else None
-            rest = whole
-        if stops.any():
-            rest = _with_stops(rest, state, stops, bounds)
-        own_until, delay = left.own_until, 0.0
-        if slows and earliest < rest.duration:
-            after = _from(rest, earliest)
-            found = slowed(after, self._most_of(after))
-            if isinstance(found, str):
-                return None, found
-            delay = found.motion.duration + earliest - rest.duration
-            own_until = earliest + found.time(own_until - earliest)
-            brakes_at = None if brakes_at is None else earliest + found.time(brakes_at - earliest)
-            rest = found.motion if earliest <= 0 else _led_to(found.motion, earliest)
-        violation = find_motion_violation(_from(rest, earliest), self._limits, brakes_at) if judges else ""
-        if violation and not lenient:
-            return None, violation
-        bounds = bounds.raised_to(own, _NOT_RINGING)
-        floating = floating & ~stops
-        pace = _pace(executed, rest.end.position)
-        result = join(
-            state,
-            rest,
-            bounds,
-            self._joining,
-            earliest=earliest,
-            floating=floating,
-            pace=pace,
-            executed=executed,
-            own_until=own_until,
-            brakes_at=brakes_at,
-        )
-        if result is None:
-            return None, violation or "motion: the plan cannot be joined from the present command within the limits"
-        joined, shift = result
-        if judges and joined is not rest and not violation:
-            violation = find_motion_violation(joined, self._limits.containing(state.position), steps=False)
-        kept = rest
-        begun_ns = join_ns
-        if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
-            kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
-        kept = kept.moved(shift) if shift.any() else kept
-        braked = np.inf if brakes_at is None else brakes_at + (join_ns - begun_ns) * _NANOSECOND_S
-        kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brakes_at=braked)
-        return _Way(joined, kept, brakes_at, own_until, delay), violation
-
     # The message
 
     def _executable(
-        self, plan: Plan | None, when: Schedule, present: Present, way: _Way, join_ns: int, now_ns: int
+        self, plan: Plan | None, when: Schedule, present: Present, way: Way, join_ns: int, now_ns: int
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
         motion, start_ns, brakes_at, own_until = way.joined, join_ns, way.brakes_at, way.own_until
@@ -601,7 +414,7 @@ class TrajectoryMaker:
 
     # Where the robot is
 
-    def _check_place(self, way: _Way, present: Present, join_ns: int, now_ns: int) -> None:
+    def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
         """Refuse to begin away from the robot, where its command is away from it.
 
         Raises:
@@ -663,52 +476,6 @@ class TrajectoryMaker:
             return self._joint_states.latest(now_ns, self._parameters.state_timeout)
         except Rejected:
             return None
-
-
-def _left_of(course: Course, join_ns: int) -> _Left:
-    """What is left of a course at a time; if it begins later, it is continued backwards until then."""
-    rest = course.rest_from(join_ns)
-    if course.start_ns > join_ns:
-        rest = rest.begun_earlier((course.start_ns - join_ns) * _NANOSECOND_S)
-    earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
-    into = (join_ns - course.start_ns) * _NANOSECOND_S
-    begin, end, knots = earliest, rest.duration, course.motion.knots
-    if course.valid_from_ns:
-        begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
-    if not rest.ends_at_rest:
-        end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
-    valid = _from(rest, earliest)
-    own = _from(rest.until(end), begin) if end > begin + _MOMENT_S else valid
-    return _Left(rest, earliest, valid, own, end, course.motion, max(into, 0.0))
-
-
-def _from(motion: Motion, time: float) -> Motion:
-    """The motion from a time on, or its last moment."""
-    last = max(motion.duration - _MOMENT_S / 10, 0.9 * motion.duration)
-    return motion if time <= 0 else motion.from_time(min(time, last))
-
-
-def _led_to(motion: Motion, time: float) -> Motion:
-    """The motion after a time, s, in which its first acceleration leads to it."""
-    before = earlier(motion.begin, time)
-    piece = np.stack([before.position, before.velocity, before.acceleration / 2])
-    return Motion(np.array([0.0, time]), piece[None], motion.with_accelerations).then(motion)
-
-
-def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
-    """Speed, rad/s, `[dof]`, of joints that are already on their way to a goal; infinite of others."""
-    same = np.abs(executed.end.position - goal) <= _SAME_END_RAD
-    if not same.any():
-        return np.full(len(goal), np.inf)
-    least, most = extremes(executed)
-    return np.where(same, np.maximum(most[1], -least[1]), np.inf)
-
-
-def _with_stops(motion: Motion, state: State, stops: np.ndarray, bounds: Bounds) -> Motion:
-    """The motion, but for joints that come to rest from a state as fast as they may."""
-    tracks = stop_tracks(state, bounds.stopping, bounds.jerk)
-    stopping = {joint: tracks[joint] for joint in np.flatnonzero(stops).tolist()}
-    return united(stopping, motion, with_accelerations=motion.with_accelerations, ends_at_rest=motion.ends_at_rest)
 
 
 def _until(course: Course, begin_ns: int, end_ns: int) -> Motion:
