@@ -63,8 +63,8 @@ _START_S = 0.25
 """In which a robot that moves already, as in the middle of a recording, is taken over: its acceleration is unknown."""
 _MOVES = 0.01
 """Share of the largest acceleration below which a joint of a recording does not count as moving."""
-_BACKWARDS = 1e-6
-"""rad/s against its direction up to which a joint does not turn back."""
+_BACKWARDS = 5e-6
+"""rad/s against its direction up to which a joint does not turn back: whole nanoseconds lead 1e-9 rad back."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _cut(seeds: range, sender: Sender) -> float:
         velocity = velocity[min(round(1000 * 0.02 * count), len(velocity) - 1) :]
         direction = np.sign(velocity[0])
         # Only joints that can stop within the jerk limit without reversing, or have left their plan in order not to.
-        can = (end[1] + end[2] * np.abs(end[2]) / (2 * JERK)) * direction > -1e-5
+        can = (end[1] + end[2] * np.abs(end[2]) / (2 * JERK)) * direction > 0
         can |= np.abs(velocity[0] - end[1]) > 0.01
         worst = max(worst, float((-direction * velocity).max(axis=0, initial=0, where=can[None]).max()))
     return worst
