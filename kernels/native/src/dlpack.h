@@ -28,6 +28,15 @@ struct DLManagedTensor {
   void (*deleter)(DLManagedTensor* self);
 };
 
+// The same from version 1 on.
+struct DLVersionedTensor {
+  uint32_t major, minor;
+  void* owner;
+  void (*deleter)(DLVersionedTensor* self);
+  uint64_t flags;
+  DLTensor tensor;
+};
+
 // Functions of a framework for its tensors, from version 1.2 on (`Tensor.__dlpack_c_exchange_api__`).
 struct DLExchange {
   static constexpr const char* kCapsule = "dlpack_exchange_api";
@@ -35,7 +44,8 @@ struct DLExchange {
 
   uint32_t major, minor;
   const void* older;
-  void *allocate, *export_object, *import_object;
+  void *allocate, *export_object;
+  int (*import_object)(DLVersionedTensor* tensor, void** object);  // takes the tensor; not 0: there is a Python error
   int (*describe)(void* object, DLTensor* tensor);  // without ownership; not 0: there is a Python error
 };
 

@@ -23,7 +23,7 @@ PyObject* handed_over(Result* results, Py_ssize_t used, Py_ssize_t before = 0) {
   for (Py_ssize_t k = -before; tuple != nullptr && k < used; ++k) {
     PyObject* item = Py_None;
     if (k >= 0 && results[k].is_made()) {
-      item = results[k].hand_over(torch.from_dlpack);
+      item = results[k].hand_over(torch.from_dlpack, torch.import_object);
     } else {
       Py_INCREF(item);
     }

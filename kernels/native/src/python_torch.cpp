@@ -112,7 +112,7 @@ PyObject* py_use(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (args[8] != Py_None) {
     const auto* const api = static_cast<const DLExchange*>(PyCapsule_GetPointer(args[8], DLExchange::kCapsule));
     if (api == nullptr) return nullptr;
-    torch.describe = api->major == DLExchange::kMajor ? api->describe : nullptr;
+    if (api->major == DLExchange::kMajor) torch.describe = api->describe, torch.import_object = api->import_object;
   }
   const auto name = [](const char* text) { return PyUnicode_InternFromString(text); };
   names = {name("data_ptr"), name("shape"), name("dtype"), name("is_cpu"), name("is_contiguous"), name("is_neg"), name("resolve_neg"), name("contiguous"), name("requires_grad"), name("_current_level")};

@@ -27,7 +27,9 @@ struct Torch {
   PyObject *tensor, *parameter, *get_num_threads, *from_dlpack, *is_grad_enabled, *forward_ad;
   PyObject* dtypes[4];  // float32, float64, int32, int64
   PyObject* modes[4];   // functions: whether transforms, dispatch modes, function modes or tracing are active
-  int (*describe)(void* tensor, DLTensor* array);  // torch 2.10 and later, else null
+  // torch 2.10 and later, else null.
+  int (*describe)(void* tensor, DLTensor* array);
+  int (*import_object)(DLVersionedTensor* tensor, void** object);
 };
 extern Torch torch;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "array.h"
+#include "dlpack.h"
 #include "python_buffer.h"
 
 namespace traj_integrator {
@@ -17,8 +18,9 @@ class Result {
   // `array` is the memory; throws std::bad_alloc. That of larger results is kept from earlier ones.
   void make(char type, std::initializer_list<int64_t> shape, Array& array);
   bool is_made() const { return owner_ != nullptr; }
-  // What `from_dlpack` returns for it, a new reference; null with a Python error.
-  PyObject* hand_over(PyObject* from_dlpack);
+  // What `import_object`, or where there is none `from_dlpack`, makes of it, a new reference; null with a Python error.
+  using Import = decltype(DLExchange::import_object);
+  PyObject* hand_over(PyObject* from_dlpack, Import import_object);
 
  private:
   struct Owner;
