@@ -27,7 +27,7 @@ for glibc in 2_17 2_27 2_28; do pip+=(--platform "manylinux_${glibc}_aarch64"); 
 rm -rf "$folder/wheel" && "${pip[@]}" --target "$folder/wheel" dist/*aarch64.whl
 unset PYTHONDONTWRITEBYTECODE
 "python$version" -m compileall -q "$folder/site" "$folder/wheel" "$root/usr/lib/python$version" || true  # some files are of other Pythons
-export OMP_NUM_THREADS=1 QEMU_LD_PREFIX="$root" PYTHONPATH="$folder/wheel:$folder/site:$PWD/test/kernels"
+export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 QEMU_LD_PREFIX="$root" PYTHONPATH="$folder/wheel:$folder/site:$PWD/test/kernels"
 emulated=(qemu-aarch64-static -L "$root" "$root/usr/bin/python$version" -P)
 "${emulated[@]}" test/kernels/result_bits.py | tail -n +2 > "$folder/bits"
 (unset PYTHONPATH && . .venv/environment.sh && python test/kernels/result_bits.py) | tail -n +2 | diff - "$folder/bits"
