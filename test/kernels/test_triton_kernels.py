@@ -50,7 +50,7 @@ def test_kernels_hold_every_check_on_the_device(checks):
 
 def test_every_kernel_compiles_without_spills(project_root):
     """One architecture of NVIDIA; `make offline` does all of them, for AMD, too, with the oldest Triton as well."""
-    compiled = offline("--no-amd", "--sm", "90", root=project_root)
+    compiled = offline("--no-amd", "--sm", "90", "--", "(H32|P16)", "jerk.*H128", root=project_root)
     assert {row["kernel"] for row in compiled} == ALL_KERNELS
     assert not [row for row in compiled if row["spilled"]]
 

@@ -19,7 +19,7 @@ NAMES = [name for name in MAPS if name != "clique_central_truncated"]
     ("size", "options"),
     [
         ((2, 9, 2), {"dt": "scalar", "start": "rows"}),
-        ((2, 40, 7), {"dt": "per step and trajectory", "start": "pool int32", "dt_dtype": torch.float32}),
+        ((2, 20, 5), {"dt": "per step and trajectory", "start": "pool int32", "dt_dtype": torch.float32}),
         ((2, 9, 3), {"dt": "per step", "start": "one", "absent_starts": (1,), "absent_upstream": (1, 2)}),
         ((2, 5, 33), {"dt": "per trajectory", "dtype": torch.float32, "absent_starts": (2,), "absent_upstream": (0,)}),
         ((1, 2, 1), {"dt": "per trajectory", "absent_upstream": (0, 1, 2), "strided": True}),
