@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "instruction_set.h"
 #include "parallel.h"
 
 namespace traj_integrator {
@@ -12,25 +14,29 @@ namespace {
 
 constexpr int64_t kGradientGrainElements = 4096;  // elements below which a second thread costs more than it saves
 
-// The memory that a thread needs for one trajectory: rows [H, D] of the outputs, and running sums from the last row
-// back.
+// The memory that a thread needs for one trajectory: rows [H, D] of the outputs, action and start, and running sums from
+// the last row back.
 template <class Scalar>
 struct Scratch {
-  Scratch(int64_t rows, int64_t dof)
-      : dof(dof), memory(static_cast<size_t>((rows + 1) * 4 * dof)), zeros(static_cast<size_t>(dof)) {
-    for (int k = 0; k < 4; ++k) {
-      output[k] = memory.data() + k * rows * dof;
-      carried[k] = memory.data() + (4 * rows + k) * dof;
-    }
+  Scratch(const ForwardProblem<Scalar>& problem, int64_t rows)
+      : dof(problem.dof),
+        memory(static_cast<size_t>((4 * rows + problem.action_horizon + 8) * dof + scratch_size({}, dof))),
+        zeros(static_cast<size_t>(dof)) {
+    double* next = memory.data();
+    const auto take = [&](int64_t count) { return std::exchange(next, next + count * dof); };
+    for (int k = 0; k < 4; ++k) output[k] = take(rows), carried[k] = take(1), start[k] = take(1);
+    action = take(problem.action_horizon);
+    loops = next;
   }
-
-  void reset() { std::fill(carried[0], carried[0] + 4 * dof, 0.0); }
 
   int64_t dof;
   std::vector<double> memory;
   std::vector<Scalar> zeros;  // [D], stands for a row of an absent gradient
-  double* output[4];   // position, velocity, acceleration, jerk (central: the points in place of the position)
+  double* output[4];   // position, velocity, acceleration, jerk
   double* carried[4];  // [D] each
+  double* start[4];    // [D] each
+  double* action;
+  double* loops;
 };
 
 // One trajectory of the problem.
@@ -40,93 +46,52 @@ class Trajectory {
   Trajectory(const ForwardProblem<Scalar>& problem, int64_t b, Scratch<Scalar>& scratch)
       : dof_(problem.dof),
         horizon_(output_horizon(problem.map, problem.action_horizon)),
-        action_(problem.action + b * problem.action_horizon * problem.dof),
         dt_(problem.dt.data + b * problem.dt.batch_stride),
         dt_stride_(problem.dt.step_stride),
         scratch_(scratch) {
+    const int64_t size = problem.action_horizon * dof_;
+    std::copy_n(problem.action + b * size, size, scratch.action);
+    ForwardProblem<double> motion{problem.map, {}, problem.action_horizon, dof_, scratch.action};
+    motion.dt = {dt_, 0, dt_stride_};
     for (int k = 0; k < kOutputs; ++k) {
       gradient_[k] = problem.output[k] == nullptr ? nullptr : problem.output[k] + b * horizon_ * dof_;
-      start_[k] = problem.start[k] == nullptr ? nullptr : problem.start[k] + problem.start_rows(b) * problem.dof;
+      const Scalar* const pool = problem.start[k];
+      std::copy_n(pool == nullptr ? scratch.zeros.data() : pool + problem.start_rows(b) * dof_, dof_, scratch.start[k]);
+      std::fill_n(scratch.carried[k], dof_, 0.0);
+      motion.start[k] = scratch.start[k];
+      motion.output[k] = scratch.output[k];
     }
-    scratch_.reset();
+    loop<ForwardProblem<double>>()(motion, 0, 1, scratch.loops);
   }
 
   // Rows 0 to Ha - 1 of the gradient.
   template <ControlMap map>
   void by_step(double* result) {
-    for (int64_t d = 0; d < dof_; ++d) {
-      for (int k = 0; k < kOutputs; ++k) scratch_.output[k][d] = start(k, d);
-    }
-    double* const p = scratch_.output[0];
-    double* const v = scratch_.output[1];
-    double* const a = scratch_.output[2];
-    double* const j = scratch_.output[3];
-    for (int64_t h = 1; h < horizon_; ++h) {
-      const double step = dt(h), rate = 1 / step;
-      for (int64_t i = h * dof_, d = 0; d < dof_; ++i, ++d) {
-        const int64_t before = i - dof_;
-        const double held = static_cast<double>(action_[before]);
-        if constexpr (map == ControlMap::kJerk) {
-          j[i] = held;
-          a[i] = a[before] + held * step;
-          v[i] = v[before] + (a[before] * step + held * step * step / 2);
-          continue;
-        } else if constexpr (map == ControlMap::kClique) {
-          p[i] = held;
-          v[i] = (p[i] - p[before]) * rate;
-          // The first difference of velocities starts from the middle of the step before.
-          a[i] = (v[i] - (h == 1 ? v[before] - dt(0) * a[before] / 2 : v[before])) * rate;
-        } else if constexpr (map == ControlMap::kVelocity) {
-          v[i] = held;
-          a[i] = (v[i] - v[before]) * rate;
-        } else {
-          a[i] = held;
-          v[i] = v[before] + held * step;
-        }
-        j[i] = (a[i] - a[before]) * rate;
-      }
-    }
     for (int64_t h = horizon_ - 1; h > 0; --h) result[h] = row<map>(h);
     result[0] = 0.0;
     if constexpr (map == ControlMap::kClique) {
-      for (int64_t d = 0; d < dof_; ++d) result[0] += scratch_.carried[1][d] * start(2, d) / 2;
+      for (int64_t d = 0; d < dof_; ++d) result[0] += scratch_.carried[1][d] * scratch_.start[2][d] / 2;
     }
   }
 
-  // The one element that a central difference has.
+  // The one element that a central difference has: the outputs are differences over dt, dt^2 and dt^3.
   double central() {
-    const int64_t actions = horizon_ - row_of(ControlMap::kCliqueCentral).extra_horizon;
     const double step = dt(0);
     double total = 0.0;
-    double* const point = scratch_.output[0];  // [D] of each of the five points around a row, by turns
     for (int64_t d = 0; d < dof_; ++d) {
-      const double p0 = start(0, d), v0 = start(1, d), a0 = start(2, d), j0 = start(3, d);
-      const auto value = [&](int64_t i) {
-        if (i > 3) return static_cast<double>(action_[std::min(i - 4, actions - 1) * dof_ + d]);
-        const double t = static_cast<double>(i - 3) * step;
-        return p0 + t * v0 + t * t / 2 * a0 + t * t * t / 6 * j0;
-      };
-      for (int i = 0; i < 4; ++i) point[i + 1] = value(i);
       double by_ghost[3] = {0.0, 0.0, gradient(0, 0, d)};
-      for (int64_t h = 0; h < horizon_; ++h) {
-        std::copy(point + 1, point + 5, point);
-        point[4] = value(h + 4);
-        double first[4], second[3];
-        for (int i = 0; i < 4; ++i) first[i] = point[i + 1] - point[i];
-        for (int i = 0; i < 3; ++i) second[i] = first[i + 1] - first[i];
-        const double gv = gradient(1, h, d) / (12 * step), ga = gradient(2, h, d) / (12 * step * step),
-                     gj = gradient(3, h, d) / (2 * step * step * step);
-        // The outputs are these differences over dt, dt^2 and dt^3.
-        const double v = 7 * (first[1] + first[2]) - first[0] - first[3];
-        const double a = 14 * second[1] - second[0] - second[2];
-        const double j = second[2] - second[0];
-        total -= (gv * v + 2 * ga * a + 3 * gj * j) / step;
-        constexpr double kFirst[] = {1, -8, 0}, kSecond[] = {-1, 16, -30}, kThird[] = {-1, 2, 0};
-        for (int64_t i = h; i < 3; ++i) by_ghost[i] += kFirst[i - h] * gv + kSecond[i - h] * ga + kThird[i - h] * gj;
+      for (int64_t h = 0, i = d; h < horizon_; ++h, i += dof_) {
+        const double gv = gradient(1, h, d), ga = gradient(2, h, d), gj = gradient(3, h, d);
+        total -= (gv * scratch_.output[1][i] + 2 * ga * scratch_.output[2][i] + 3 * gj * scratch_.output[3][i]) / step;
+        constexpr double kFirst[] = {1, -8, 0}, kSecond[] = {-1, 16, -30}, kThird[] = {-6, 12, 0};
+        for (int64_t k = h; k < 3; ++k) {
+          by_ghost[k] += (kFirst[k - h] * gv + (kSecond[k - h] * ga + kThird[k - h] * gj / step) / step) / (12 * step);
+        }
       }
-      for (int i = 0; i < 3; ++i) {
-        const double t = static_cast<double>(i - 3) * step;
-        total += by_ghost[i] * static_cast<double>(i - 3) * (v0 + t * a0 + t * t / 2 * j0);
+      const auto start = [&](int k) { return scratch_.start[k][d]; };
+      for (int k = 0; k < 3; ++k) {
+        const double t = static_cast<double>(k - 3) * step;
+        total += by_ghost[k] * static_cast<double>(k - 3) * (start(1) + t * start(2) + t * t / 2 * start(3));
       }
     }
     return total;
@@ -134,7 +99,6 @@ class Trajectory {
 
  private:
   double dt(int64_t h) const { return dt_[h * dt_stride_]; }
-  double start(int k, int64_t d) const { return start_[k] == nullptr ? 0.0 : static_cast<double>(start_[k][d]); }
   double gradient(int k, int64_t h, int64_t d) const {
     return gradient_[k] == nullptr ? 0.0 : static_cast<double>(gradient_[k][h * dof_ + d]);
   }
@@ -195,8 +159,6 @@ class Trajectory {
   }
 
   int64_t dof_, horizon_;
-  const Scalar* action_;
-  const Scalar* start_[kStartRows];
   const Scalar* gradient_[kOutputs];
   const double* dt_;
   int64_t dt_stride_;
@@ -235,7 +197,7 @@ void dt_gradient(const ForwardProblem<Scalar>& problem, int64_t batch, double* r
 
   const int64_t grain = std::max<int64_t>(1, kGradientGrainElements / std::max<int64_t>(1, problem.action_horizon * problem.dof));
   parallel_for(0, batch, grain, threads, [&](int64_t begin, int64_t end) {
-    Scratch<Scalar> scratch(output_horizon(problem.map, problem.action_horizon), problem.dof);
+    Scratch<Scalar> scratch(problem, output_horizon(problem.map, problem.action_horizon));
     std::vector<double> by_steps(static_cast<size_t>(steps));
     for (int64_t b = begin; b < end; ++b) {
       Trajectory<Scalar> trajectory(problem, b, scratch);
