@@ -17,6 +17,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,21 +64,26 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def compile_native(root: Path, objects: Path, changed: str) -> None:
-    """Compile what a changed file of the C++ kernels concerns (all of it the first time), as fast as can be."""
+def forget(objects: Path, changed: str) -> None:
+    """Remove what is compiled of a changed file of the C++ kernels."""
+    for old in objects.glob("loops_*.o" if changed.endswith(".inc") else f"{Path(changed).stem}.o"):
+        old.unlink()
+
+
+def compile_native(root: Path, objects: Path) -> None:
+    """Compile what is not compiled of the C++ kernels, as fast as can be."""
     room = root / "kernels" / "native"
-    sources = sorted((room / "src").glob("*.cpp"))
-    concerned = "loops_" if changed.endswith(".inc") else Path(changed).name
     include = [f"-I{folder}" for folder in (room / "include", room / "src", sysconfig.get_path("include"))]
     options = ["-O0", "-std=c++20", "-ffp-contract=off", "-fPIC", "-DPy_LIMITED_API=0x030A0000", *include]
-    for source in sources:
-        target = objects / f"{source.stem}.o"
-        if source.name.startswith(concerned) or not target.exists():
-            subprocess.run(["c++", *options, "-c", str(source), "-o", str(target)], check=True)
-    module = room / "_loops.abi3.so"
-    module.unlink(missing_ok=True)  # a module that a process has open must not change
-    linked = [str(objects / f"{source.stem}.o") for source in sources]
-    subprocess.run(["c++", "-shared", "-pthread", *linked, "-o", str(module)], check=True)
+    targets = {source: objects / f"{source.stem}.o" for source in sorted((room / "src").glob("*.cpp"))}
+    missing = [source for source, target in targets.items() if not target.exists()]
+    with ThreadPoolExecutor(2) as threads:
+        commands = [["c++", *options, "-c", str(source), "-o", str(targets[source])] for source in missing]
+        list(threads.map(lambda command: subprocess.run(command, check=True), commands))
+    if missing:
+        module = room / "_loops.abi3.so"
+        module.unlink(missing_ok=True)  # a module that a process has open must not change
+        subprocess.run(["c++", "-shared", "-pthread", *map(str, targets.values()), "-o", str(module)], check=True)
 
 
 def run(root: Path, tests: list[str], log: Path) -> int:
@@ -133,21 +139,23 @@ def main() -> int:
                 print(f"STALE   {fault.file}: {fault.name}: its text is not there once", flush=True)
                 continue
             native = fault.file.startswith("kernels/native/src/")
-            if native and not any(objects.iterdir()):
-                compile_native(root, objects, fault.file)
-            if not arguments.green and tuple(tests) not in passing:
+            is_green = arguments.green or tuple(tests) in passing
+            if any(objects.iterdir()) and not (native and is_green):
+                compile_native(root, objects)
+            if not is_green:
                 if run(root, tests, log):
                     print(log.read_text()[-3000:], "they fail without a fault:", *tests, sep="\n", file=sys.stderr)
                     return 2
                 passing.add(tuple(tests))
             file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
             if native:
-                compile_native(root, objects, fault.file)
+                forget(objects, fault.file)
+                compile_native(root, objects)
             begin = time.monotonic()
             code = run(root, tests, log)
             file.write_text(text, encoding="utf-8")
             if native:
-                compile_native(root, objects, fault.file)
+                forget(objects, fault.file)
             noticed += code != 0
             by = [line.split()[1] for line in log.read_text().splitlines() if line.startswith(("FAILED", "ERROR "))][:1]
             word = "noticed " if code else "MISSED  "

@@ -124,14 +124,15 @@ def numbers(*shape: int, generator: torch.Generator, dtype: torch.dtype) -> Tens
 def spline_and_gradients(
     degree: int, steps: int, dtype: torch.dtype, dof: int, backend: str | None = None
 ) -> tuple[Tensor, ...]:
-    """A spline to a goal, and gradients of everything but dt, from the same float32 numbers for every dtype."""
+    """A spline to a goal, and the gradients of everything, from the same float32 numbers for every dtype."""
     generator = torch.Generator().manual_seed(degree * steps)
     sizes = [(3, 6, dof), *[(3, dof)] * 8]
     leaves = [numbers(*size, generator=generator, dtype=dtype).requires_grad_() for size in sizes]
+    dt = torch.full((1, 1), 0.1, dtype=torch.float64, requires_grad=True)
     goal = {f"goal_{name}": row for name, row in zip(OUTPUTS, leaves[5:], strict=True)}
-    outputs = bspline_step(*leaves[:5], **goal, dt=0.1, degree=degree, steps=steps, layout="curobo", backend=backend)
+    outputs = bspline_step(*leaves[:5], **goal, dt=dt, degree=degree, steps=steps, layout="curobo", backend=backend)
     upstream = [numbers(*output.shape, generator=generator, dtype=dtype) for output in outputs]
-    return (*outputs, *torch.autograd.grad(outputs, leaves, upstream))
+    return (*(output.detach() for output in outputs), *torch.autograd.grad(outputs, [*leaves, dt], upstream))
 
 
 def assert_close(got: Tensor, want: Tensor, limit: float, name: object = "") -> None:

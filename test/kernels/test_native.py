@@ -29,7 +29,7 @@ cases = st.builds(
     Case,
     variant=st.sampled_from(list(VARIANTS)),
     batch=st.integers(1, 9),
-    horizon=st.sampled_from([1, 2, 3, 4, 5, 8, 32, 33, 150]),
+    horizon=st.sampled_from([1, 2, 3, 4, 5, 8, 32, 38, 126, 150]),
     dof=st.sampled_from([*range(1, 10), 16, 17, 64, 600]),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     seed=st.integers(0, 2**31),
@@ -156,8 +156,9 @@ def test_every_instruction_set_gives_the_same_bits():
 @pytest.mark.parametrize("degree", [3, 4, 5])
 @pytest.mark.parametrize("steps", [1, 3, 4, 7, 100])
 def test_splines_of_float32_and_their_gradients_are_float64_arithmetic_rounded(degree, steps):
-    exact = spline_and_gradients(degree, steps, torch.float64, 7, backend="reference")
-    for got, want in zip(spline_and_gradients(degree, steps, torch.float32, 7), exact, strict=True):
+    dof = 7 if steps < 7 else 11
+    exact = spline_and_gradients(degree, steps, torch.float64, dof, backend="reference")
+    for got, want in zip(spline_and_gradients(degree, steps, torch.float32, dof), exact, strict=True):
         assert_close(got, want, 2e-7)
 
 
