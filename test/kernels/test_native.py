@@ -108,6 +108,12 @@ def test_no_trajectories_give_no_rows(variant):
     assert action.shape == (0, 5, 2) and not any(bool(row.any()) for row in start)
 
 
+def test_shared_starts_are_summed_over_every_part_of_a_batch():
+    case = Case("velocity", 3, 2, 70_000, torch.float32, seed=1, start_form="pool")
+    for got, want in zip(case.vjp(native), case.expected_vjp(), strict=True):
+        assert_close(got, want, 4 * LIMIT[torch.float32])
+
+
 @VARIANT
 def test_large_batches_that_bypass_the_caches_equal_small_ones(variant):
     case = Case(variant, 6000, 32, 7, torch.float32, seed=1)
