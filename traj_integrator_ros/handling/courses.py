@@ -138,11 +138,12 @@ def courses_of(
     rests = _is_goal(plan) or rests_at_end(
         np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance
     )
-    if absolute:
+    continues = plan.start is not None
+    if absolute and not continues:
         continues = _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk)
-    else:
-        continues = not braking  # else it would begin with a velocity that nobody planned
-    if plan.start is not None or continues:
+    elif not absolute and not braking:  # else it would begin with a velocity that nobody planned
+        continues = True
+    if continues:
         yield Course(origin_ns, _through(plan.steps, rows, anchor, rests, reading))
     first_ns = origin_ns
     steps = plan.steps
