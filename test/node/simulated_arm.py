@@ -2,15 +2,13 @@
 
 The controller and the arm are the models of ../shared/jtc. Their time, and that of the node (use_sim_time), passes on
 /clock, and stands still while this process waits for something: again and again until the node answers a call, so that
-it is never far behind, however busy the machine.
+it is never far behind, however busy the machine. The node supervises by real time, of which a part passes as well.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
@@ -21,17 +19,19 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
 from traj_integrator_ros.tools.checker import planned_trajectory
 from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
 
 RATE = 500
 _CYCLE_NS = 1_000_000_000 // RATE
-_SPEED = float(os.environ.get("SIMULATED_ARM_SPEED", "2"))
-"""Largest, of the simulated time relative to real time."""
-_ASK_EVERY = 10
-"""Cycles after which the time stands still until the node has answered."""
 _STATES_EVERY, _REPORTS_EVERY = 5, 10
-"""Cycles: joint states at 100 Hz, reports at 50 Hz, which is what joint_trajectory_controller does by default."""
+"""Cycles: joint states and the clock at 100 Hz, reports at 50 Hz, which joint_trajectory_controller does by default.
+
+After as many as between two reports, the time stands still until the node has answered.
+"""
+_REAL_S = 1.1 * SUPERVISION_PERIOD_S
+"""Real time until it is asked again: it supervises before it answers."""
 
 
 class Limits(NamedTuple):
@@ -52,6 +52,8 @@ class SimulatedClock:
     def tick(self) -> None:
         """Pass one cycle."""
         self.now_ns += _CYCLE_NS
+        if self.now_ns % (_STATES_EVERY * _CYCLE_NS):
+            return
         message = Clock()
         message.clock.sec, message.clock.nanosec = divmod(self.now_ns, 1_000_000_000)
         self._clock.publish(message)
@@ -85,49 +87,44 @@ class SimulatedArm:
         self.refused: list[str] = []
         self.latest_s = 0.0
         """Longest time from a trajectory's stamp to its arrival, s."""
-        self.trajectories: list[JointTrajectory] = []
+        self.trajectories = client.trajectories
+        """All that have come since it exists."""
+        self.trajectories.clear()
+        self._received, self._asked = 0, 0.0
         self._report_type = report_type
         self._reports = None if report_type is None else client.publisher(report_type, "controller_state")
         self.begin_ns = clock.now_ns
         """Time of the first cycle."""
         self._off_until_ns = 0
         self._commands: list[np.ndarray] = []
-        self._arrived: deque[JointTrajectory] = deque()
-        self._subscription = client.subscribe(JointTrajectory, "~/joint_trajectory", self._keep)
 
     def close(self) -> None:
-        """Leave the topics."""
-        self.client.node.destroy_subscription(self._subscription)
+        """Report no more, and let the node read the reports that wait, or they would seem to come from the next arm."""
         if self._reports is not None:
             self.client.node.destroy_publisher(self._reports)
+            self._reports = None
+            self.run(0.1)
 
     def wait_until_known(self) -> None:
         """Let the node find the arm, and receive its states."""
-        topics = [self._subscription.topic_name]
-        wanted = [self.client.states] + ([] if self._reports is None else [self._reports])
-        deadline = time.monotonic() + 10
-        while not (
-            all(self.client.node.count_publishers(topic) for topic in topics)
-            and all(publisher.get_subscription_count() for publisher in wanted)
-        ):
-            assert time.monotonic() < deadline, "the node does not find the arm"
-            self.client.spin_once(0.01)
+        self.client.wait_until_connected()
+        if self._reports is not None:
+            self.client.wait_for(self._reports.get_subscription_count, "a subscription to the reports")
         self.run(0.4)
 
     def run(self, duration_s: float, period_s: float = 0.0, send: Callable[[float], None] | None = None) -> None:
         """Let the time pass; call `send` with the time since the beginning of this, s, once, or at a period."""
         begin_ns, due = self.clock.now_ns, 0.0
         while (into := (self.clock.now_ns - begin_ns) * 1e-9) < duration_s:
-            begin = time.monotonic()
             if send is not None and into >= due:
                 send(into)
                 due = due + period_s if period_s else np.inf
-            if self.cycles % _ASK_EVERY == 0:
+            if self.cycles % _REPORTS_EVERY == 0:
+                while (left := self._asked + _REAL_S - time.monotonic()) > 0:
+                    self.client.spin_once(left)
                 self.client.state()
+                self._asked = time.monotonic()
             self._pass_cycle()
-            while (left := begin + _CYCLE_NS * 1e-9 / _SPEED - time.monotonic()) > 0:
-                self.client.spin_once(left)
-            self.client.spin_once(0.0)
 
     def switch_off(self, duration_s: float) -> None:
         """Stop the controller; when it starts again, it holds what is measured."""
@@ -148,13 +145,12 @@ class SimulatedArm:
         """Number of cycles so far."""
         return len(self._commands)
 
-    def assert_within(self, limits: Limits, begin: int = 0, *, restarts: bool = False) -> None:
+    def assert_within(self, limits: Limits, begin: int = 0) -> None:
         """What was commanded from a cycle on has no steps, and keeps the limits.
 
         Args:
             limits: for each joint.
             begin: cycle.
-            restarts: whether the controller was started again in between, which is a step of its own.
 
         """
         commands = self.commands[max(begin - 1, 0) :]
@@ -162,8 +158,6 @@ class SimulatedArm:
         for order, (limit, slack) in enumerate(zip(limits, (1.002, 1.01, 1.05), strict=True)):
             # Of the commanded positions, velocities and accelerations, over a cycle.
             change = np.abs(np.diff(commands[:, order], axis=0)) * RATE
-            if restarts:
-                continue
             cycle = int(change.max(axis=1).argmax())
             largest = change.max()
             assert largest <= slack * limit + 1e-6, (
@@ -179,30 +173,27 @@ class SimulatedArm:
         velocity, acceleration = np.abs(self._commands[-1][1:]).max(axis=1)
         assert velocity < 1e-9 and acceleration < 1e-4, self._commands[-1]
 
-    def _keep(self, message: JointTrajectory) -> None:
-        self.trajectories.append(message)
-        self._arrived.append(message)
-
     def _pass_cycle(self) -> None:
         self.clock.tick()
         now_ns = self.clock.now_ns
         now = (now_ns - self.begin_ns) * 1e-9
         if now_ns < self._off_until_ns:
-            self._arrived.clear()
+            self._received = len(self.trajectories)
             self._commands.append(np.array([self.robot.measured()[0], *np.zeros((2, len(self.robot.joints)))]))
             self._publish_state(now_ns)
             return
         if self._off_until_ns:
             self._off_until_ns = 0
             self.robot.restart()
-        while self._arrived:
-            self._receive(self._arrived.popleft(), now)
+        for message in self.trajectories[self._received :]:
+            self._receive(message, now)
         self._commands.append(np.array(self.robot.update(now)))
         self._publish_state(now_ns)
         if self._reports is not None and self.cycles % _REPORTS_EVERY == 0:
             self._reports.publish(self._report(now_ns))
 
     def _receive(self, message: JointTrajectory, now: float) -> None:
+        self._received += 1
         points = message.points
         time_ns = np.array([point.time_ns for point in planned_trajectory(message).points])
         fields = [np.array([getattr(one, name) for one in points]) for name in ("positions", "velocities")]
