@@ -17,6 +17,7 @@ from preloaded_python import preloaded_python
 
 from traj_integrator_ros.handling.parameter_table import SPECS
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
+from traj_integrator_ros.tools.robot import dotted
 
 BLOCK_TIMEOUT_S = 150
 MODULES = ("rclpy", "traj_integrator_interfaces", "matplotlib", "rosbags", "scipy", "rich")
@@ -40,12 +41,11 @@ def test_what_a_page_shows_works_as_printed(page: Path, folder: Path, request: p
     runnable = executed
     if missing:  # Python blocks without ROS need none of these
         runnable = [block for block in executed if block.needs == OFFLINE and block.language == "python"]
-    needs = {block.needs for block in runnable}
-    if needs & {NODE, ROBOT}:
-        request.getfixturevalue("fresh_panda_node")
-    if ROBOT in needs:
-        request.getfixturevalue("robot")
     for block in runnable:
+        if block.needs in (NODE, ROBOT):
+            request.getfixturevalue("fresh_panda_node")
+        if block.needs == ROBOT:
+            request.getfixturevalue("robot")
         output = run(block, folder)
         assert block.missing_from(output) == [], f"{page.name}, block {block.number} printed:\n{output}"
     if len(runnable) < len(executed):
@@ -106,7 +106,7 @@ def test_cpp_compiles_against_the_interface_package(block: Block, tmp_path: Path
 @pytest.mark.parametrize("block", marked("parameters"))
 def test_parameter_files_on_the_pages_are_valid(block: Block) -> None:
     (tree,) = yaml.safe_load(block.text).values()
-    values = {name: value for name, value in _dotted(tree["ros__parameters"]).items() if "qos_overrides" not in name}
+    values = {name: value for name, value in dotted(tree["ros__parameters"]).items() if "qos_overrides" not in name}
     assert set(values) <= set(SPECS)
     NodeParameters.from_values({**default_values(), "joint_names": ["a", "b"], **values})
 
@@ -118,13 +118,6 @@ def test_the_controller_on_the_page_fits_the_robot_in_config() -> None:
     robot = yaml.safe_load((ROOT / "config" / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
     assert controller["joints"] == robot["joint_names"]
     assert controller["allow_nonzero_velocity_at_trajectory_end"] == (robot["publish"]["end"] != "stop")
-
-
-def _dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, value in tree.items():
-        flat.update(_dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return flat
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

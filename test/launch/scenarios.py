@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_ros.tools.robot import dotted
 from traj_integrator_ros.traffic.messages import sequence, table
 from traj_integrator_ros.traffic.participant import NODE_NAME, START_TIMEOUT_S
 from traj_integrator_ros.traffic.ros_client import RosClient
@@ -38,7 +39,7 @@ class Scenario:
     def parameters(self) -> dict[str, object]:
         """Return the parameters of the robot's file by their dotted names."""
         (node,) = yaml.safe_load(self.parameter_file().read_text(encoding="utf-8")).values()
-        return _dotted(node["ros__parameters"])
+        return dotted(node["ros__parameters"])
 
     def client(self) -> RosClient:
         name = "/".join(["", *filter(None, self.namespace.split("/")), NODE_NAME])
@@ -311,10 +312,3 @@ def _check_positions_and_velocities(batch: TrajectoryBatch, motion: _Motion) -> 
 
 def _row_of_start(batch: TrajectoryBatch) -> int:
     return int(np.argmin(np.abs(np.asarray(batch.time_from_start)[: batch.horizon])))
-
-
-def _dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, value in tree.items():
-        flat.update(_dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return flat

@@ -26,6 +26,13 @@ PARAMETERS = {
     "publish.bridge_time": 0.02,
     "limits.action": "warn",  # the robot of most tests rests at 0, wherever their sequences start
 }
+TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
+NEXT_STATE = {
+    ("unconfigured", "configure"): "inactive",
+    ("inactive", "activate"): "active",
+    ("inactive", "cleanup"): "unconfigured",
+    ("active", "deactivate"): "inactive",
+}
 NodeFactory = Callable[..., NodeProcess]
 ClientFactory = Callable[..., RosClient]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from node_fixtures import PARAMETERS, ClientFactory, NodeFactory
+from node_fixtures import NEXT_STATE, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory
 from preloaded_node import PreloadedNode
 from ros_client import RosClient, sequence
 
@@ -17,13 +17,6 @@ from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
-NEXT_STATE = {
-    ("unconfigured", "configure"): "inactive",
-    ("inactive", "activate"): "active",
-    ("inactive", "cleanup"): "unconfigured",
-    ("active", "deactivate"): "inactive",
-}
-TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
 STEPS_TO = {"unconfigured": ("deactivate", "cleanup"), "active": ("configure", "activate")}
 
 

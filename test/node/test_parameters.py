@@ -15,6 +15,7 @@ from ros_client import RosClient, sequence, table
 
 from traj_integrator_ros.handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind
 from traj_integrator_ros.handling.parameters import InvalidParameters, NodeParameters, check_value, default_values
+from traj_integrator_ros.tools.robot import dotted
 
 ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))
 COMPLETE = "franka"
@@ -30,17 +31,10 @@ KINDS = {
 }
 
 
-def flat(values: dict, prefix: str = "") -> dict[str, object]:
-    result = {}
-    for name, value in values.items():
-        result.update(flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value})
-    return result
-
-
 def configuration(project_root: Path, robot: str) -> dict[str, object]:
     content = yaml.safe_load((project_root / "config" / f"{robot}.yaml").read_text(encoding="utf-8"))
     assert list(content) == ["/**"], "the wildcard works in any namespace"
-    return flat(content["/**"]["ros__parameters"])
+    return dotted(content["/**"]["ros__parameters"])
 
 
 def test_a_configuration_lists_every_parameter_with_its_default(project_root: Path) -> None:

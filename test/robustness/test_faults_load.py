@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_ledger import Ledger
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import NEXT_STATE, TRANSITIONS, ClientFactory, NodeFactory
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 from robot_process import beside
@@ -31,13 +31,6 @@ SMALL = sequence(np.zeros((2, 4, DOF)), position=np.zeros(DOF))
 LARGE = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
 STAMP_AT = 4
 """Where the seconds of the stamp are in a serialized sequence."""
-TRANSITIONS = ("configure", "activate", "deactivate", "cleanup")
-NEXT_STATE = {
-    ("unconfigured", "configure"): "inactive",
-    ("inactive", "activate"): "active",
-    ("inactive", "cleanup"): "unconfigured",
-    ("active", "deactivate"): "inactive",
-}
 
 
 @contextmanager

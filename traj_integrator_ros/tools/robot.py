@@ -106,7 +106,7 @@ def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..handling.robot_limits import FROM_NOWHERE, FROM_TOPIC, RobotLimits
     from ..handling.urdf_limits import load_joint_types
 
-    given = _flat(_section(path))
+    given = dotted(_section(path))
     values = {**default_values(), **{name: value for name, value in given.items() if name in SPECS}}
     if urdf is not None:
         values["limits.urdf"] = str(urdf)
@@ -134,10 +134,11 @@ def _section(path: Path) -> dict[str, object]:
     return found[0]
 
 
-def _flat(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
+def dotted(tree: dict[str, object], prefix: str = "") -> dict[str, object]:
+    """The parameters of a section of a parameter file by their dotted names."""
     flat: dict[str, object] = {}
     for key, value in tree.items():
-        flat.update(_flat(value, f"{prefix}{key}.") if _is_map(value) else {f"{prefix}{key}": value})
+        flat.update(dotted(value, f"{prefix}{key}.") if _is_map(value) else {f"{prefix}{key}": value})
     return flat
 
 
