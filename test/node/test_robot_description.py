@@ -121,4 +121,5 @@ def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(
         _, trajectory = client.answer(sequence(np.array([[goal]]), dt=[0.5]))
         assert np.allclose(trajectory.points[-1].positions, [0.1, 0.0, 2 * np.pi - 3.0], atol=1e-5)
         positions = np.array([point.positions for point in trajectory.points])
-        assert positions[:, 2].min() >= 3.0 - 1e-6 and np.abs(np.diff(positions[:, 2])).max() < 0.2
+        # However far it had come: no further than the whole way at once.
+        assert positions[:, 2].min() >= 3.0 - 1e-6 and np.abs(np.diff(positions[:, 2])).max() < 0.3
