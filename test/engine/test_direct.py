@@ -18,6 +18,7 @@ except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 BATCH, HORIZON, DOF = 4, 6, 3
+SIZE = BATCH * HORIZON * DOF
 CENTRAL = 1
 
 
@@ -133,6 +134,16 @@ def test_what_does_not_suit_is_left_alone(changes):
     assert step_into(*arguments) is False
     if before is not None:
         assert np.array_equal(arguments[-1], before, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "are_apart"), [(0, True), (1, False), (5 * SIZE - 1, False), (5 * SIZE, True)], ids=str
+)
+def test_actions_and_outputs_may_touch_but_not_overlap(first, are_apart):
+    memory = np.ones(6 * SIZE, np.float32)
+    action = memory[first : first + SIZE].reshape(BATCH, HORIZON, DOF)
+    out = memory[SIZE : 5 * SIZE].reshape(4, BATCH, HORIZON, DOF)
+    assert step_into(*forward(action=action, out=out)) is are_apart
 
 
 @pytest.mark.parametrize(
