@@ -20,8 +20,8 @@ _MATCH_S = 3e-3
 """The reference is compared with own motions within this time: stamps are those of cycles, and blending shifts them."""
 _MATCH_RAD, _MATCH_RAD_S, _HOLDS_RAD_S = 2e-5, 7e-3, 2e-4
 """What blending adds to a motion; and how fast one may be that is taken for a hold."""
-_HELD_RAD = 2e-8
-"""The same where both are at rest: a controller that restarted near the end of a motion holds another position."""
+_REST_RAD_S, _HELD_RAD = 1e-6, 2e-8
+"""Up to this speed a reference is held; and how far a motion may be from it then: one that restarted holds another."""
 _REMEMBERED_S = 0.5
 """How long a motion that was replaced may still be in execution: until the next one has arrived."""
 _MOMENT_S = 1e-3
@@ -259,9 +259,7 @@ def _matches(report: ControllerReport, course: Course) -> bool | None:
     apart = np.abs(report.reference.position - own.position)
     speed = np.maximum(np.abs(own.velocity), np.abs(report.reference.velocity))
     turn = np.abs(own.acceleration) * _MATCH_S**2
-    span_ns = round(_MATCH_S * 1e9)
-    held = _rests(report.reference) and all(_rests(course.state_at(report.stamp_ns + by)) for by in (-span_ns, span_ns))
-    least = _HELD_RAD if held else _MATCH_RAD
+    least = np.where(np.abs(report.reference.velocity) < _REST_RAD_S, _HELD_RAD, _MATCH_RAD)
     if (apart > speed * _MATCH_S + turn + least).any() or _is_at_another_speed(report, course, own):
         return None
     return bool((apart <= speed * _MATCH_S / 2 + turn + least).all())
@@ -281,4 +279,4 @@ def _is_at_another_speed(report: ControllerReport, course: Course, own: State) -
 
 
 def _rests(state: State) -> bool:
-    return float(np.abs(state.velocity).max(initial=0.0)) < 1e-6
+    return float(np.abs(state.velocity).max(initial=0.0)) < _REST_RAD_S
