@@ -103,3 +103,9 @@ def test_velocities_after_a_brake_begin_with_their_own(braking):
     course = next(courses_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING, braking=braking))
     velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]
     assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
+
+
+def test_a_plan_that_turns_soon_continues_the_previous_plan_up_to_there():
+    """It rises for 20 ms yet, and falls then: a robot on its way up is not ahead of where the plan goes."""
+    rows = 0.01 - 20.0 * (DT * np.arange(32)) ** 2
+    assert read(rows)[0].valid_from_ns <= ORIGIN_NS

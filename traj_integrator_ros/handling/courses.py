@@ -138,12 +138,10 @@ def courses_of(
     rests = _is_goal(plan) or rests_at_end(
         np.vstack([before.position, rows]), float(plan.steps[-1]), reading.rest_tolerance
     )
-    continues = plan.start is not None
-    if absolute and not continues:
-        continues = _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk)
-    elif not absolute and not braking:  # else it would begin with a velocity that nobody planned
-        continues = True
-    if continues:
+    # Velocities that continued a brake would begin with one that nobody planned.
+    if plan.start is not None or (
+        _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk) if absolute else not braking
+    ):
         yield Course(origin_ns, _through(plan.steps, rows, anchor, rests, reading))
     first_ns = origin_ns
     steps = plan.steps
@@ -231,17 +229,18 @@ def _continues(
         state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))
         if (np.abs(rows[row] - state.position) > tolerance).any():
             return False
-    return over > 0 or not _goes_back(rows, previous(origin_ns).position)
+    return over > 0 or not _goes_back(rows, previous(origin_ns))
 
 
-def _goes_back(rows: np.ndarray, anchor: np.ndarray) -> bool:
-    """Whether a joint would go back from the previous plan to rows that go forward."""
+def _goes_back(rows: np.ndarray, before: State) -> bool:
+    """Whether a joint would go back from the previous plan to rows that go forward; not where that plan goes there."""
     if len(rows) < 2:
         return False
     sign = np.where(rows[-1] < rows[0], -1.0, 1.0)
     own = retreat(sign * rows)
     forward = own <= 0.1 * np.abs(rows[-1] - rows[0])
-    return bool((forward & (sign * (anchor - rows[0]) > RETREAT * own + RETREAT_RAD)).any())
+    ahead = before.position - rows[0]
+    return bool((forward & (before.velocity * ahead >= 0) & (sign * ahead > RETREAT * own + RETREAT_RAD)).any())
 
 
 def _alone(
