@@ -1,5 +1,6 @@
 #!/bin/bash
-# The tests of kernels, retiming and motions on emulated arm64, with the wheel: `make arm64`. PYTEST_ARGS chooses others.
+# The wheel on emulated arm64: bits of kernels, retiming and motions, and the launchers' tests: `make arm64`.
+# PYTEST_ARGS chooses other tests.
 # Debian's packages are unpacked only: to configure them under emulation takes longer than all else. Python's files are
 # compiled here, by a Python of the same version: every process would take minutes for that.
 set -e

@@ -135,6 +135,18 @@ def test_a_stream_of_chunks_of_a_plan_beyond_limits_is_one_motion_within_them(si
     np.testing.assert_allclose(states[-1, 0], plan[-1], atol=1e-4)
 
 
+def test_what_is_assumed_does_not_grow_with_each_chunk_that_is_slowed() -> None:
+    """Only velocities are limited, as by most URDFs; each message was given half as much again as the one before."""
+    node = limited(limits__jerk=[], limits__acceleration=[], start_from="previous", publish__longest_wait=2.0)
+    plan, largest = SHAPE * [2.5, 0.3], []
+    for cycle in range(0, 40, 4):
+        now = NOW_S + 0.02 * cycle
+        node.measure(*node.commanded(now)[:2], now=now)
+        motion = node.send(plan[cycle : cycle + 30], dt=0.02, now=now, stamp=now + 0.02).motion
+        largest.append(np.abs(extremes(motion)[:, 2:]).max(axis=(0, 2)))
+    assert (np.array(largest) <= 1.2 * largest[0]).all()
+
+
 def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:
     node, rate = limited(start_from="previous"), 0.02
     speed = 3.0 * np.sin(np.linspace(0, np.pi, 60))[:, None] * [1.0, 0.2]  # limits: 2 and 1

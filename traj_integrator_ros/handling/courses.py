@@ -77,7 +77,6 @@ class Course(NamedTuple):
             return resting(self.motion.end.position, _MOMENT_S)
         return self.motion.from_time(into)
 
-
     def own_from(self, time_ns: int) -> Motion:
         """What is left of the motion at a time, as far as it shows what it asks for."""
         motion, left = self.rest_from(time_ns), self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
