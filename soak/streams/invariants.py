@@ -159,8 +159,8 @@ class _Judge:
         Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
         older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without
         a stamp, which nobody can tell from the newest, that comes after a newer one and ends before the robot can stop.
-        And of one that ends at rest, after one that was over before: the robot was stopping then, and nobody could
-        know how near the end was.
+        And of one that ends at rest, or hardly moves, after one that was over before: the robot was stopping then, and
+        nobody could know how near the end was.
         """
         scene, ahead, newest, over, refused = self.scene, np.zeros(way.shape[1]), 0, np.inf, False
         anchors = list(self.run.policy.anchors)
@@ -182,8 +182,9 @@ class _Judge:
                 behind = way[seen - low] if low <= seen < low + len(way) else None
             elif not chunk.stamp_ns and chunk.observed_ns < newest:
                 behind = scene.forward * chunk.position[-1]
-            elif chunk.rests and over <= met:
-                behind = (scene.forward * chunk.position).max(axis=0)
+            elif over <= met:
+                holds = chunk.rests | (np.ptp(chunk.position, axis=0) <= _HELD_RAD)
+                behind = np.where(holds, (scene.forward * chunk.position).max(axis=0), np.inf)
             newest = max(newest, chunk.observed_ns)
             over = self._cycle(chunk.end_ns) if chunk.stamp_ns else met + len(chunk.data) * chunk.dt / self.period
             if behind is not None and low <= met < low + len(way):

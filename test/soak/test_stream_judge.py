@@ -136,12 +136,16 @@ def test_a_retreat_is_found(retreating):
     assert failures(run) == []
 
 
-@pytest.mark.parametrize(("over", "rests", "may"), [(True, True, True), (False, True, False), (True, False, False)])
-def test_a_robot_goes_back_to_the_end_of_a_plan_where_the_one_before_was_over(retreating, over, rests, may):
+@pytest.mark.parametrize(
+    ("over", "moves", "rests", "may"),
+    [(True, 5e-3, True, True), (True, 5e-4, False, True), (True, 5e-3, False, False), (False, 0.0, True, False)],
+)
+def test_a_robot_goes_back_to_where_a_plan_all_but_rests_after_one_that_was_over(retreating, over, moves, rests, may):
     """Only then nobody could know how near the end was."""
     first, last = retreating.answers[0], retreating.answers[-1]
     last.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
-    last.chunk.position[:], last.chunk.data[:], last.chunk.rests = GOAL - 4e-3, GOAL - 4e-3, rests
+    last.chunk.position[:] = GOAL - 4e-3 - np.linspace(moves, 0, len(last.chunk.position))[:, None]
+    last.chunk.data[:], last.chunk.rests = last.chunk.position[1:], rests
     first.chunk.observed_ns += 0 if over else 3 * SECOND
     retreating.answers[:] = [first, last]
     assert ("retreat" in names(failures(retreating))) != may
