@@ -41,6 +41,8 @@ TESTS = (
     "test/kernels/test_operators_tracing.py::test_exports_with_a_dynamic_batch",
     "test/engine/test_integrator.py",
     "test/engine/test_direct.py",
+    "test/packaging/test_install_modes.py::"
+    "test_a_wheel_for_every_python_and_torch_computes_every_map_where_there_is_no_compiler",
     "test/wire",
     "test/node/test_lifecycle.py",
     "test/node/test_services.py",
@@ -50,7 +52,7 @@ TESTS = (
     "test/node/test_rclpy_features.py",
 )
 """What shows a release's, a Python's or a torch's own: operators, their gradients, tracing and export, C++ kernels,
-messages, a node's whole life."""
+the wheel where there is no compiler, messages, a node's whole life."""
 TESTS_WITHIN_S = SET_UP_WITHIN_S = 7200
 """Generous, as is a test's own time: the machine may have more to do, and may stop a run for minutes."""
 TEST_WITHIN_S = 900
