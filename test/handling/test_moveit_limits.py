@@ -127,8 +127,9 @@ def test_what_is_wrong_is_told_with_file_joint_and_field(old: str, new: str, tol
 
 
 def test_a_file_that_does_not_exist_or_contradicts_another_source_is_told_of(tmp_path: Path) -> None:
-    with pytest.raises(LimitsError, match=r"limits\.moveit: .* node:NAME or a file, got '/nowhere': No such"):
-        RobotLimits.configured(parameters(limits__moveit="/nowhere"))
+    for nowhere in ("/nowhere", "~nobody/joint_limits.yaml"):
+        with pytest.raises(LimitsError, match=rf"limits\.moveit: .* node:NAME or a file, got '{nowhere}': No such"):
+            RobotLimits.configured(parameters(limits__moveit=nowhere))
     (tmp_path / "a.yaml").write_text("joint_limits: {turn: {min_position: 2.5, max_acceleration: 1e-4}}")
     given = parameters(limits__moveit=str(tmp_path / "a.yaml"), limits__urdf="none")
     with pytest.raises(LimitsError, match=r"a\.yaml and here: expected position limits of turn .* got 2\.5 to 2; give"):

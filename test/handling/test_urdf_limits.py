@@ -127,8 +127,9 @@ def test_a_file_that_the_parameter_names_is_read_or_told_of(tmp_path: Path) -> N
     np.testing.assert_array_equal(limits.parameters.limits_velocity, [1.5, 3.5, 0.2])
     for nothing in ("topic", "none"):
         assert RobotLimits.configured(parameters(limits__urdf=nothing)).parameters.limits_velocity is None
-    with pytest.raises(LimitsError, match=r"limits\.urdf: .* a URDF file, got '/nowhere': No such"):
-        RobotLimits.configured(parameters(limits__urdf="/nowhere"))
+    for nowhere in ("/nowhere", "~nobody/arm.urdf"):
+        with pytest.raises(LimitsError, match=rf"limits\.urdf: .* a URDF file, got '{nowhere}': No such"):
+            RobotLimits.configured(parameters(limits__urdf=nowhere))
 
 
 @pytest.mark.parametrize(

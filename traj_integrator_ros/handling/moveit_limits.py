@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def load_moveit(path: str, joint_names: Sequence[str], *, scaled: bool) -> Found
     Loader.add_constructor("!degrees", lambda loader, node: math.radians(float(loader.construct_scalar(node))))
     Loader.add_constructor("!radians", lambda loader, node: float(loader.construct_scalar(node)))
     try:
-        content = yaml.load(Path(path).expanduser().read_text(encoding="utf-8"), Loader)
+        content = yaml.load(Path(os.path.expanduser(path)).read_text(encoding="utf-8"), Loader)
     except OSError as error:
         raise LimitsError(
             f"limits.moveit: expected none, {OF_NODE}NAME or a file, got {path!r}: {error.strerror}"

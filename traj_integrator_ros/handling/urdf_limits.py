@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -62,7 +63,7 @@ def read_joint_types(text: str, source: str) -> dict[str, str]:
 
 def _text_of(path: str) -> str:
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        return Path(os.path.expanduser(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise LimitsError(f"limits.urdf: expected topic, none or a URDF file, got {path!r}: {reason}") from None
