@@ -51,9 +51,12 @@ PyObject* py_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
   PyObject* const bundle = PyTuple_Pack(2, args[1], args[2]);
   if (tensors.get() == nullptr || bundle == nullptr) return PyErr_NoMemory();
   PyTuple_SetItem(tensors.get(), 0, bundle);
+  // What needs no gradient is not shown: autograd takes its time for each tensor.
   const auto set = [&](Py_ssize_t k, PyObject* tensor) {
-    Py_INCREF(tensor);
-    PyTuple_SetItem(tensors.get(), k, tensor);
+    bool is_needed = k == 1;
+    PyObject* const shown = add_requires_grad(tensor, is_needed) && is_needed ? tensor : Py_None;
+    Py_INCREF(shown);
+    PyTuple_SetItem(tensors.get(), k, shown);
   };
   set(1, call[kAction]);
   for (Py_ssize_t k = 0; k < starts; ++k) set(2 + k, PyTuple_GetItem(call[kStart], k));
