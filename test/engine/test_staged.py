@@ -190,9 +190,11 @@ def test_warm_up_runs_the_kernels_for_every_choice_of_gradients_a_request_can_ma
     assert integrated == set(itertools.product((False, True), repeat=3))
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory\nCUDA kernel errors might")])
-def test_pinned_memory_that_is_not_there_is_known_for_what_it_is(error):
-    assert is_out_of_memory(error)
+@pytest.mark.parametrize(
+    "text", ["CUDA error: out of memory\nCUDA kernel errors might", "data. DefaultCPUAllocator: not enough memory: you"]
+)
+def test_memory_that_is_not_there_is_known_for_what_it_is(text):
+    assert is_out_of_memory(RuntimeError(text)) and is_out_of_memory(MemoryError())
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
 
 

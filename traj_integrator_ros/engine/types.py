@@ -14,8 +14,8 @@ from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, Finit
 
 Array = np.ndarray | Tensor
 
-# Errors of the CPU's allocator, and of CUDA's allocator for pinned memory.
-_HOST_IS_FULL = ("can't allocate memory", "CUDA error: out of memory")
+# Errors of the CPU's allocator, which has other words on arm64, and of CUDA's allocator for pinned memory.
+_HOST_IS_FULL = ("can't allocate memory", "DefaultCPUAllocator: not enough memory", "CUDA error: out of memory")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
