@@ -51,8 +51,8 @@ bench: setup ## speed compared with peers and limits, into build/bench/ (ARGS=--
 soak: setup ## the node under steady load for 10 minutes, into build/soak/ (ARGS="--minutes 2" for less)
 	@$(in_environment) python -m soak $(ARGS)
 
-test: lint ## lint and all tests, on all cores (PYTEST_ARGS="-n 0" uses one)
-	@$(in_environment) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS)
+test: lint ## lint and all tests, on all cores (PYTEST_ARGS="--workers 1" uses one)
+	@$(in_environment) python -m pytest --workers $(workers) $(PYTEST_ARGS)
 
 stranger: setup ## what depends on the torch, with PyPI's own CUDA build (3 GB) instead of local wheels, in a second checkout
 	@scripts/stranger.sh
@@ -61,7 +61,7 @@ coverage: setup ## all tests, and which lines of the kernels and the package the
 	@$(in_environment) python -m pip install --quiet --no-deps --upgrade --target $(coverage)/packages coverage==7.10.7
 	@echo "import coverage; coverage.process_startup()" > $(coverage)/packages/sitecustomize.py
 	@rm -f $(coverage)/data*
-	@$(in_environment) $(measured) python -m pytest -n $(workers) --dist loadfile $(PYTEST_ARGS); \
+	@$(in_environment) $(measured) python -m pytest --workers $(workers) $(PYTEST_ARGS); \
 	$(measured) python -m coverage combine --quiet --rcfile=test/coverage.ini && \
 	$(measured) python -m coverage report --rcfile=test/coverage.ini
 

@@ -181,9 +181,9 @@ def lender(cell: Cell) -> dict[str, str]:
 def test(cell: Cell, result: Result) -> None:
     """Runs the tests of a cell in its environment, once more those that fail, and takes down what came of them."""
     begun = time.monotonic()
-    passed, result.failed, result.skipped = run_tests(cell, "-n", "2", "--dist", "loadfile", "--cache-clear", *TESTS)
+    passed, result.failed, result.skipped = run_tests(cell, "--workers", "2", "--cache-clear", *TESTS)
     if passed and result.failed:
-        again, failed, _ = run_tests(cell, "-n", "0", "--last-failed", "--last-failed-no-failures", "none", *TESTS)
+        again, failed, _ = run_tests(cell, "--last-failed", "--last-failed-no-failures", "none", *TESTS)
         result.passed_again = sorted(set(result.failed) & again)
         result.failed = sorted({*result.failed, *failed} - again)
         passed |= again

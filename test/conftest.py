@@ -7,6 +7,7 @@ processes that tests start inherit them.
 from __future__ import annotations
 
 import fcntl
+import functools
 import importlib.util
 import os
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from forked_workers import ForkedWorkers
 from preloaded_python import share_preloaded_python
 
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
@@ -38,25 +40,23 @@ def _prepare_environment() -> None:
 
 
 _prepare_environment()
-_turns: list[int] = []  # file descriptors, where pytest-xdist runs several workers
+_turns: list[int] = []  # file descriptors, in a worker
 
 
-def _turn_files(config: pytest.Config) -> list[Path]:
-    """Of the workers of this run; none in a run that is a test itself, which would wait for its own turn."""
-    if not hasattr(config, "workerinput"):
-        return []
-    name = f"traj_integrator_ros_tests_{config.workerinput['testrunuid']}"
-    return [Path(tempfile.gettempdir()) / f"{name}_{part}" for part in ("gate", "room")]
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Several workers, beside the processes that tests start."""
+    parser.addoption("--workers", type=int, default=1, metavar="N", help="number of files that are run at a time")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
     remove_abandoned_segments()  # of an earlier run that was killed
-    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+    if config.option.workers > 1:
         share_preloaded_python()
-    _turns.extend(os.open(file, os.O_RDWR | os.O_CREAT, 0o600) for file in _turn_files(config))
-    if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist: files come in the order of ours
-        config.option.loadscopereorder = False
+        gate, room = tempfile.NamedTemporaryFile(), tempfile.NamedTemporaryFile()
+        config.add_cleanup(gate.close), config.add_cleanup(room.close)
+        files = [gate.name, room.name]
+        config.pluginmanager.register(ForkedWorkers(config.option.workers, functools.partial(_begin_worker, files)))
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import Phase, settings
@@ -67,11 +67,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Removes the shared memory of the processes that tests have killed, and what the workers took turns by."""
+def _begin_worker(turns: list[str]) -> None:
+    """A ROS domain of its own, and its turns."""
+    isolate()
+    _turns.extend(os.open(file, os.O_RDWR) for file in turns)
+
+
+def pytest_unconfigure() -> None:
+    """Removes the shared memory of the processes that tests have killed."""
     remove_abandoned_segments()
-    for file in _turn_files(config):
-        file.unlink(missing_ok=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

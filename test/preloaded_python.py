@@ -102,7 +102,6 @@ def preloaded_python() -> str:
     if shared := os.environ.get(SHARED):
         return shared
     folder = Path(tempfile.mkdtemp(prefix="python_"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     address, command = str(folder / "socket"), folder / "python"
     held = {name: os.environ.get(name) for name in HELD}
     command.write_text(COMMAND.format(python=sys.executable, address=address, held=held), encoding="utf-8")
@@ -110,9 +109,15 @@ def preloaded_python() -> str:
     server = subprocess.Popen(
         [sys.executable, __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
-    atexit.register(server.communicate)  # ends it, for its standard input ends
+    atexit.register(_end_server, os.getpid(), server, folder)
     server.stdout.readline()  # until it listens
     return str(command)
+
+
+def _end_server(owner: int, server: subprocess.Popen, folder: Path) -> None:
+    if os.getpid() == owner:  # not in a fork of it
+        server.communicate()  # its standard input ends
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(address: str) -> None:

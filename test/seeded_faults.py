@@ -103,7 +103,7 @@ def run(root: Path, tests: list[str], log: Path) -> int:
             os.environ.update(TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
         import pytest
 
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=900", "-W", "ignore"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=900", "-W", "ignore"]
         # One file after the other: pytest would put them into an order of its own.
         code = next((code for test in tests if (code := int(pytest.main([*options, test])))), 0)
     except BaseException:

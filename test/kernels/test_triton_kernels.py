@@ -86,7 +86,7 @@ def offline(*arguments: str, root: Path) -> list[dict[str, object]]:
 
 
 def run_checks(*checks: str, **environment: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=900"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=900"]
     finished = subprocess.run(
         [*command, *(HERE / file for file in checks)],
         env={**os.environ, **environment},
