@@ -9,18 +9,28 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.limits import Limits, worst_violation
-from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.motion import Motion, State, quintics, shifted
 from traj_integrator_ros.execution.points import points_of
 from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, stop_tracks
 from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline
-from traj_integrator_ros.execution.tracks import Track
+from traj_integrator_ros.execution.tracks import Track, united
 
 pytestmark = pytest.mark.skipif(native._native is None, reason="the compiled steps of motions are not built")
-COMPILED = ("motion_through", "surely_keeps", "states_at_knots", "extremes", "place", "pieces_of_profile")
+COMPILED = (
+    "motion_through",
+    "surely_keeps",
+    "states_at",
+    "shift",
+    "quintics",
+    "united_knots",
+    "extremes",
+    "place",
+    "pieces_of_profile",
+)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def numpys():
     """Within this context, numpy computes everything."""
 
@@ -98,17 +108,36 @@ def test_time_optimal_ways_and_stops_are_numpys(seed, velocity_only, speed):
 
 @settings(max_examples=50)
 @given(st.integers(1, 6), st.integers(1, 7), st.integers(1, 9), st.booleans(), st.integers(0, 10**6))
-def test_points_are_numpys(pieces, degree, dof, ends_at_rest, seed):
+def test_states_points_and_the_quintics_between_them_are_numpys(numpys, pieces, degree, dof, ends_at_rest, seed):
     random = np.random.default_rng(seed)
     knots = np.append(0, random.integers(1, 10**8, pieces).cumsum()) * 1e-9
     motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
-    ours = points_of(motion)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "states_at_knots", native._nothing)
-        expected = points_of(motion)
-    for got, wanted in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
-    assert not ends_at_rest or not ours.velocity[-1].any()
+    times = np.concatenate([knots, random.uniform(-0.1, 1.2, 9) * knots[-1]])
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    for orders in (1, 3, 4):
+        got = motion.states_at(times, orders)
+        assert got.shape == (orders, len(times), dof)
+        np.testing.assert_allclose(got, numpys(motion.states_at, times, orders), **close)
+    for got, wanted in zip(points_of(motion), numpys(points_of, motion), strict=True):
+        np.testing.assert_allclose(got, wanted, **close)
+    assert not ends_at_rest or not points_of(motion).velocity[-1].any()
+    piece = motion.coefficients[0]
+    np.testing.assert_array_equal(shifted(piece, 0.3), numpys(shifted, piece, 0.3))
+    states = random.normal(size=(3, pieces + 1, dof))
+    states[0] *= (knots[1] - knots[0]) ** 2
+    np.testing.assert_allclose(quintics(states, knots), numpys(quintics, states, knots), rtol=1e-9)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([1e-9, 1e-7, 1e-5, 1e-2]), st.integers(0, 10**6))
+def test_tracks_are_united_as_by_numpy(numpys, dof, most, longest, seed):
+    """Knots that are equal, nearer to each other than a microsecond, and further away."""
+    random = np.random.default_rng(seed)
+    tracks = {}
+    for joint in range(dof):
+        knots = np.append(0.0, (random.integers(1, 1000, random.integers(1, most + 1)) * 1e-3 * longest).cumsum())
+        tracks[joint] = Track(knots, random.normal(size=(len(knots) - 1, 6)))
+    agree(united(tracks), numpys(united, tracks))
 
 
 @settings(max_examples=100)
@@ -142,20 +171,31 @@ def test_what_is_not_finite_is_found_wherever_it_is(dtype, bad):
 
 def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
     motion = Motion(np.arange(3) * 0.1, np.zeros((2, 4, 3)))
-    coefficients, knots, out = motion.coefficients, motion.knots, np.full((3, 3, 3), 7.0)
+    coefficients, knots, out = motion.coefficients, motion.knots, np.full((4, 3, 3), 7.0)
     bounds = np.full((4, 3), 1.0)
     frozen = out.copy()
     frozen.flags.writeable = False
     for wrong in (
-        (coefficients.astype(np.float32), knots, True, out),
-        (coefficients[:, ::2], knots, True, out),
-        (coefficients, knots[:-1], True, out),
-        (coefficients, knots, True, out[:2]),
-        (coefficients, knots, True, frozen),
-        (coefficients, None, True, out),
-        (coefficients, knots, True),
+        (coefficients.astype(np.float32), knots, knots, out),
+        (coefficients[:, ::2], knots, knots, out),
+        (coefficients, knots[:-1], knots, out),
+        (coefficients, knots, knots[:2], out),
+        (coefficients, knots, knots, np.repeat(out, 2, axis=0)),
+        (coefficients, knots, knots, frozen),
+        (coefficients, None, knots, out),
+        (coefficients, knots, knots),
     ):
-        assert native.states_at_knots(*wrong) is None
+        assert native.states_at(*wrong) is None
+    assert native.shift(frozen[0], 0.1) is None and native.shift(out[0], 1) is None
+    assert native.united_knots(knots[:1], 1e-6) is None and native.united_knots(out, 1e-6) is None
+    states = np.zeros((3, 3, 3))
+    for wrong in (
+        (knots[1:], states, np.zeros((2, 6, 3))),
+        (knots, states[:2], np.zeros((2, 6, 3))),
+        (knots, states, np.zeros((2, 5, 3))),
+        (knots[:1], states[:, :1], np.zeros((0, 6, 3))),
+    ):
+        assert native.quintics(*wrong) is None
     assert (out == 7).all() and (frozen == 7).all()
     for wrong in ((coefficients, knots, -bounds, bounds[:3]), (np.zeros((2, 17, 3)), knots, -bounds, bounds)):
         assert native.surely_keeps(*wrong) is None

@@ -51,7 +51,7 @@ def main() -> None:
     print("motion", bits(motion.knots, motion.coefficients))
     made = (
         motions.extremes(motion.coefficients, motion.knots, extremes),
-        motions.states_at_knots(motion.coefficients, motion.knots, motion.ends_at_rest, states),
+        motions.states_at(motion.coefficients, motion.knots, motion.knots, states),
         motions.pieces_of_profile([0.25, 0.5], [3.0, -1.0], [0.1, 0.2, 0.3], float("nan"), [0.0] * 3, False, *pieces),
         motions.surely_keeps(motion.coefficients, motion.knots, -bounds, bounds),
     )

@@ -11,6 +11,9 @@ from .extremes import extremes, forward, surely_keeps
 from .motion import Motion
 from .profiles import JointBounds
 
+INSIDE = 1e-9
+"""Share, or rad, by which bounds of stops are exceeded by rounding."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -68,6 +71,13 @@ class Bounds:
         """Least and greatest value of each derivative, whether joints speed up or slow down, `[4, D]`."""
         largest = np.stack([self.velocity, self.either, self.jerk])
         return np.vstack([self.position_min, -largest]), np.vstack([self.position_max, largest])
+
+    @cached_property
+    def of_stops(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[4, D]`."""
+        largest = np.full((3, len(self.jerk)), np.inf)
+        largest[0] = np.maximum(self.velocity, self.most_of(0)) * (1 + INSIDE)
+        return np.vstack([self.position_min - INSIDE, -largest]), np.vstack([self.position_max + INSIDE, largest])
 
     def demand_of(self, motion: Motion) -> float:
         """The largest velocity, acceleration or jerk of a motion, relative to these; 1 where it is surely no more."""

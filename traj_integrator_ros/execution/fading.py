@@ -8,7 +8,7 @@ import numpy as np
 
 from .bounds import Bounds
 from .extremes import extremes
-from .motion import Motion, raised, taylor_shift
+from .motion import Motion, quintics, raised, shifted, taylor_shift
 from .reaching import RETREAT_RAD, ROUNDING, Problem, retreats
 from .tracks import DEGREE, SHORTEST_GAP
 
@@ -44,7 +44,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         d, (w, rate, curve) = _difference(problem, knots), _weights(knots, time)
         d[:, 0] = problem.lack
         weighted = w * d[0], rate * d[0] + w * d[1], curve * d[0] + 2 * rate * d[1] + w * d[2]
-        return _quintics(np.stack(weighted), knots)
+        return quintics(np.stack(weighted), knots)
 
     return _with(joined, problem, joints, time, added, bounds, leads=apart[joints].max())
 
@@ -73,7 +73,7 @@ def faded(
         joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
         if not joints.any():
             return joined, *_nothing(problem)
-    fade = _quintics(np.stack([[led, v, a], np.zeros((3, len(p)))], axis=1), np.array([0.0, time]))[0]
+    fade = quintics(np.stack([[led, v, a], np.zeros((3, len(p)))], axis=1), np.array([0.0, time]))[0]
 
     def added(knots: np.ndarray) -> np.ndarray:
         return taylor_shift(knots[:-1], DEGREE) @ fade
@@ -100,20 +100,17 @@ def _with(
         return joined, *_nothing(problem)
     longer = _with_knot(joined, time)
     count = int(np.searchsorted(longer.knots, time - SHORTEST_GAP))
-    knots, columns = longer.knots[: count + 1], np.flatnonzero(joints)
-    total = raised(longer.coefficients, DEGREE)
+    knots, total = longer.knots[: count + 1], raised(longer.coefficients, DEGREE)
     candidate = total[:count] + added(knots)
     candidate[:, 0] += moved
-    good = _keeps(candidate[:, :, columns], longer.steps[:count], columns, bounds, problem.caps)
-    if good.any() and 2 * leads > RETREAT_RAD:
-        began = columns[good]
-        good[good] = retreats(Motion(knots, candidate[:, :, began]), problem, began) <= 0
-    done, shift = _nothing(problem)
-    done[columns[good]] = True
+    faded = Motion(knots, candidate)
+    done = joints & _keeps(faded, bounds, problem.caps)
+    if done.any() and 2 * leads > RETREAT_RAD:
+        done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
     if not done.any():
-        return joined, done, shift
+        return joined, *_nothing(problem)
     total = total.copy()
-    total[:count, :, done] = candidate[:, :, done]
+    np.copyto(total[:count], candidate, where=done)
     shift = np.where(done, moved, 0.0)
     total[count:, 0] += shift
     return Motion(longer.knots, total, joined.with_accelerations, longer.ends_at_rest), done, shift
@@ -126,7 +123,7 @@ def _nothing(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 def _difference(problem: Problem, times: np.ndarray) -> np.ndarray:
     """Position, velocity and acceleration of what is in execution beyond the plan's, `[3, T, D]`."""
-    return (problem.executed.states_at(times) - problem.plan.states_at(times))[:3]
+    return problem.executed.states_at(times, 3) - problem.plan.states_at(times, 3)
 
 
 def _weights(times: np.ndarray, span: float) -> np.ndarray:
@@ -134,17 +131,6 @@ def _weights(times: np.ndarray, span: float) -> np.ndarray:
     s = times / span
     weight = 1 - s**3 * (10 - 15 * s + 6 * s**2)
     return np.array([weight, -30 * s**2 * (1 - s) ** 2 / span, -60 * s * (1 - s) * (1 - 2 * s) / span**2])[:, :, None]
-
-
-def _quintics(states: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]` at knots, s."""
-    h = np.diff(knots)[:, None]
-    p, v, a = states[:, :-1]
-    q, w, u = states[:, 1:]
-    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
-    q, w, u = q / h**3, w / h**2, u / (2 * h)
-    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
-    return np.stack([p, v, a / 2, *higher], axis=1)
 
 
 def _with_knot(motion: Motion, time: float) -> Motion:
@@ -159,7 +145,7 @@ def _with_knot(motion: Motion, time: float) -> Motion:
         return Motion(
             np.append(knots, time), np.concatenate([motion.coefficients, piece]), motion.with_accelerations, True
         )
-    piece = taylor_shift(np.array([time - knots[at - 1]]), degree)[0] @ motion.coefficients[at - 1]
+    piece = shifted(motion.coefficients[at - 1], time - knots[at - 1])
     return Motion(
         np.insert(knots, at, time),
         np.insert(motion.coefficients, at, piece, axis=0),
@@ -168,16 +154,12 @@ def _with_knot(motion: Motion, time: float) -> Motion:
     )
 
 
-def _keeps(
-    coefficients: np.ndarray, steps: np.ndarray, columns: np.ndarray, bounds: Bounds, caps: np.ndarray
-) -> np.ndarray:
-    """Which joints `[M]` of pieces `[N, 6, M]` keep their bounds everywhere."""
-    knots = np.concatenate([[0.0], steps.cumsum()])
-    motion = Motion(knots, np.ascontiguousarray(coefficients))
+def _keeps(motion: Motion, bounds: Bounds, caps: np.ndarray) -> np.ndarray:
+    """Which joints of a motion keep their bounds everywhere, `[D]`."""
     least, most = extremes(motion)
-    good = (least[0] >= bounds.position_min[columns] - ROUNDING) & (most[0] <= bounds.position_max[columns] + ROUNDING)
-    for order, high in enumerate((caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk), 1):
-        good &= np.maximum(most[order], -least[order]) <= high[columns] * (1 + ROUNDING)
+    good = (least[0] >= bounds.position_min - ROUNDING) & (most[0] <= bounds.position_max + ROUNDING)
+    highs = np.stack([caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk]) * (1 + ROUNDING)
+    good &= (np.maximum(most[1:], -least[1:]) <= highs).all(axis=0)
     if bounds.deceleration is not None and good.any():
-        good &= bounds.steers(motion, columns) <= 1 + ROUNDING
+        good &= bounds.steers(motion) <= 1 + ROUNDING
     return good

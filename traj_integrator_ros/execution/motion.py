@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+
+from . import native
 
 _SLIVER = 1e-6
 """Length, s, below which the rest of a piece does not get a point of its own: messages count nanoseconds."""
@@ -67,30 +69,28 @@ class Motion:
     @cached_property
     def end(self) -> State:
         """State in which the last piece ends: at rest only if `ends_at_rest`."""
-        span = float(self.knots[-1] - self.knots[-2])
-        p, v, a = _derivatives(span, self.degree) @ self.coefficients[-1]
-        return State(p, np.zeros_like(v) if self.ends_at_rest else v, a)
+        piece = shifted(self.coefficients[-1], self.knots[-1] - self.knots[-2])
+        acceleration = 2 * piece[2] if self.degree > 1 else np.zeros(self.dof)
+        return State(piece[0], np.zeros(self.dof) if self.ends_at_rest else piece[1], acceleration)
 
     def state_at(self, time: float) -> State:
         """State at a time, s; at a knot, that of the piece that begins there."""
-        if time >= self.knots[-1]:
-            return State(self.end.position, np.zeros(self.dof), np.zeros(self.dof))
-        piece = max(bisect_right(self.knots, time) - 1, 0)
-        return State(*(_derivatives(time - float(self.knots[piece]), self.degree) @ self.coefficients[piece]))
+        return State(*self.states_at(np.array([time]), 3)[:, 0])
 
-    def states_at(self, times: np.ndarray) -> np.ndarray:
-        """Position, velocity, acceleration and jerk at times `[T]`, s: `[4, T, D]`."""
+    def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
+        """Position, velocity, acceleration and jerk, or the first of these orders, at times `[T]`, s: `[4, T, D]`."""
         times = np.asarray(times, np.float64)
+        states = np.empty((orders, len(times), self.dof))
+        if native.states_at(self.coefficients, self.knots, times, states):
+            return states
+        over = times >= self.knots[-1]
         pieces = np.clip(np.searchsorted(self.knots, times, side="right") - 1, 0, len(self.coefficients) - 1)
-        t = (times - self.knots[pieces])[:, None]
+        t = (np.minimum(times, self.knots[-1]) - self.knots[pieces])[:, None]
         p = v = a = j = np.zeros((len(times), self.dof))
         for power in range(self.degree, -1, -1):  # Horner's rule for the value and three derivatives at once
             p, v, a, j = p * t + self.coefficients[pieces, power], v * t + p, a * t + v, j * t + a
-        states = np.stack([p, v, 2 * a, 6 * j])
-        over = times >= self.knots[-1]
-        if over.any():
-            states[0, over] = self.end.position
-            states[1:, over] = 0.0
+        states[:] = np.stack([p, v, 2 * a, 6 * j])[:orders]
+        states[1:, over] = 0.0
         return states
 
     def from_time(self, time: float) -> Motion:
@@ -113,7 +113,7 @@ class Motion:
         coefficients = self.coefficients[piece:]
         if into != 0:
             coefficients = coefficients.copy()
-            coefficients[0] = taylor_shift(np.array([into]), self.degree)[0] @ coefficients[0]
+            coefficients[0] = shifted(coefficients[0], into)
         return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def until(self, time: float) -> Motion:
@@ -139,7 +139,7 @@ class Motion:
         knots = self.knots + by
         knots[0] = 0.0
         coefficients = self.coefficients.copy()
-        coefficients[0] = taylor_shift(np.array([-by]), self.degree)[0] @ coefficients[0]
+        coefficients[0] = shifted(coefficients[0], -by)
         return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
     def moved(self, by: np.ndarray) -> Motion:
@@ -173,6 +173,30 @@ def raised(coefficients: np.ndarray, degree: int) -> np.ndarray:
     return more
 
 
+def quintics(states: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]` at knots, s."""
+    coefficients = np.empty((len(knots) - 1, 6, states.shape[2]))
+    if native.quintics(knots, states, coefficients):
+        return coefficients
+    h = np.diff(knots)[:, None]
+    p, v, a = states[:, :-1]
+    q, w, u = states[:, 1:]
+    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
+    q, w, u = q / h**3, w / h**2, u / (2 * h)
+    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
+    return np.stack([p, v, a / 2, *higher], axis=1, out=coefficients)
+
+
+def shifted(piece: np.ndarray, by: float) -> np.ndarray:
+    """A copy of a piece `[K + 1, D]` as coefficients of the powers of the time that is 0 when its own is `by`, s."""
+    moved = piece.copy()
+    if not native.shift(moved, float(by)):
+        for first in range(len(moved) - 1):  # Horner's rule, once for each coefficient
+            for power in range(len(moved) - 2, first - 1, -1):
+                moved[power] += by * moved[power + 1]
+    return moved
+
+
 def taylor_shift(by: np.ndarray, degree: int) -> np.ndarray:
     """Matrices `[n, K + 1, K + 1]` from coefficients of the powers of t to those of the powers of t - by."""
     exponents, binomials = _TABLES[degree]
@@ -191,14 +215,3 @@ def _tables(degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 _HIGHEST_DEGREE = 15
 _TABLES = tuple(_tables(degree) for degree in range(_HIGHEST_DEGREE + 1))
-
-
-@lru_cache(maxsize=64)
-def _derivatives(t: float, degree: int) -> np.ndarray:
-    """Matrix `[3, K + 1]` from coefficients to value, first and second derivative at t; cached for equal steps."""
-    powers = [1.0]
-    for _ in range(degree):
-        powers.append(powers[-1] * t)
-    first = [0.0] + [k * powers[k - 1] for k in range(1, degree + 1)]
-    second = [0.0] + [k * first[k - 1] for k in range(1, degree + 1)]
-    return np.array([powers, first, second])

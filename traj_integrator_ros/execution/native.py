@@ -36,6 +36,9 @@ extremes: Callable[..., bool | None] = getattr(_native, "extremes", _nothing)
 place: Callable[..., bool | None] = getattr(_native, "place", _nothing)
 """`place(coefficients, knots, columns, places, at, out)`: `tracks.place`; columns and places are int64 `[M]`."""
 
+united_knots: Callable[..., int | None] = getattr(_native, "united_knots", _nothing)
+"""`united_knots(times, gap)`: knots of `tracks.united`, in place of all of its motions; returns how many are left."""
+
 pieces_of_profile: Callable[..., int | None] = getattr(_native, "pieces_of_profile", _nothing)
 """`pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)`: `profiles._track`.
 
@@ -43,8 +46,14 @@ Lists of floats; duration NaN: their sum; knots `[n + 1]` and coefficients `[n, 
 the n pieces have a length.
 """
 
-states_at_knots: Callable[..., bool | None] = getattr(_native, "states_at_knots", _nothing)
-"""`states_at_knots(coefficients, knots, ends_at_rest, out)`: position, velocity, acceleration `[3, N + 1, D]`."""
+states_at: Callable[..., bool | None] = getattr(_native, "states_at", _nothing)
+"""`states_at(coefficients, knots, times, out)`: `Motion.states_at`, written into `[orders, T, D]`."""
+
+shift: Callable[..., bool | None] = getattr(_native, "shift", _nothing)
+"""`shift(piece, by)`: `motion.shifted`, in place."""
+
+quintics: Callable[..., bool | None] = getattr(_native, "quintics", _nothing)
+"""`quintics(knots, states, out)`: `motion.quintics`, written into `[N, 6, D]`."""
 
 _all_finite: Callable[[object], bool | None] = getattr(_native, "all_finite", _nothing)
 

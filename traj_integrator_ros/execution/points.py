@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from . import native
 from .motion import Motion
 
 _NANOSECONDS = 1e9
@@ -29,44 +27,22 @@ class Points(NamedTuple):
     acceleration: np.ndarray | None
 
 
-def points_of(motion: Motion, first: int = 0) -> Points:
-    """The points of a motion, one at each knot from `first` on, with the state at the nearest whole nanosecond.
+def points_of(motion: Motion) -> Points:
+    """The points of a motion, one at each knot, with the state at the nearest whole nanosecond.
 
     Between them joint_trajectory_controller reproduces the motion, up to rounding, if its degree is at most 5 (3
     without accelerations). The last point has the state in which the last piece ends.
     """
-    time_ns, times, between = _whole_nanoseconds(motion.knots.tobytes(), first)
-    state = np.empty((3, len(time_ns), motion.dof))
-    if between or not native.states_at_knots(motion.coefficients, motion.knots, motion.ends_at_rest, state):
-        _write_states(motion, time_ns, between, state)
+    time_ns = np.rint(motion.knots * _NANOSECONDS).astype(np.int64)
+    whole = time_ns * 1e-9
+    state = motion.states_at(np.where(np.abs(whole - motion.knots) > _NO_TIME, whole, motion.knots), 3)
+    state[:, -1] = motion.end
     rates = state[1:]
     rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:
         state[2, -1, np.abs(state[2, -1]) < _ROUNDING] = 0.0
-    position, velocity, acceleration = state[:, first:]
-    return Points(times, position, velocity, acceleration if motion.with_accelerations else None)
-
-
-def _write_states(motion: Motion, time_ns: np.ndarray, between: bool, state: np.ndarray) -> None:
-    end, orders = motion.end, min(motion.degree + 1, 3)
-    state[orders:, :-1] = 0.0
-    state[:orders, :-1] = motion.coefficients[:, :orders].transpose(1, 0, 2)
-    state[2] *= 2.0
-    state[0, -1], state[1, -1], state[2, -1] = end
-    if between:
-        state[:, 1:-1] = motion.states_at(time_ns[1:-1] * 1e-9)[:3]
-
-
-@lru_cache(maxsize=16)
-def _whole_nanoseconds(knots: bytes, first: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The times of points, ns, those from `first` on, and whether some knots lie between two nanoseconds.
-
-    Cached, as most plans share them.
-    """
-    seconds = np.frombuffer(knots)
-    time_ns = np.rint(seconds * _NANOSECONDS).astype(np.int64)
-    time_ns.flags.writeable = False
-    return time_ns, time_ns[first:], bool(np.abs(time_ns * 1e-9 - seconds).max() > _NO_TIME)
+    position, velocity, acceleration = state
+    return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 
 
 def motion_of_points(points: Points) -> Motion:

@@ -10,9 +10,9 @@ import numpy as np
 
 from .bounds import Bounds
 from .extremes import extremes
-from .motion import Motion, State, taylor_shift
+from .motion import Motion, State, shifted
 from .profiles import JointBounds, JointState, Reach, fastest_stop, stop_tracks
-from .tracks import DEGREE, SHORTEST_GAP, Track, track_of
+from .tracks import SHORTEST_GAP, Track, track_of
 
 ROUNDING = 1e-9
 RETREAT = 1.5
@@ -186,7 +186,7 @@ def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[
 def _comes(problem: Problem, joint: int, first: float, latest: float) -> float:
     """When a plan comes to where a joint that is ahead of it can wait, s; infinite: it is not ahead, or never."""
     times = np.linspace(first, latest, _SAMPLES)
-    planned = positions(_columns(problem.plan, np.array([joint])), times)[:, 0]
+    planned = positions(problem.plan, times)[:, joint]
     low, high = problem.stopping[:, joint]
     past = planned >= high if planned[-1] >= planned[0] else planned <= low
     return float(times[past.argmax()]) if past.any() and not past[0] else np.inf
@@ -261,7 +261,7 @@ def _then(way: Track, plan: Track) -> Track:
     if first >= len(plan.coefficients):
         return way
     rest = plan.coefficients[first:].copy()
-    rest[0] = taylor_shift(np.array([time - plan.knots[first]]), DEGREE)[0] @ rest[0]
+    rest[0] = shifted(rest[0][:, None], time - plan.knots[first])[:, 0]
     return Track(np.concatenate([way.knots, plan.knots[first + 1 :]]), np.concatenate([way.coefficients, rest]))
 
 
@@ -273,9 +273,10 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
 
     Forward is where the plan goes; if it hardly moves, where it is. What a joint cannot help in its state is allowed.
     """
-    plan, begin = _columns(problem.plan, joints), way.begin
+    begin = way.begin
     ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
-    planned, moved = positions(plan, ahead), positions(way, np.linspace(0.0, way.duration, _SAMPLES))
+    planned = positions(problem.plan, ahead)[:, joints]
+    moved = positions(way, np.linspace(0.0, way.duration, _SAMPLES))
     planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
     total, gap = planned[-1] - planned[0], planned[-1] - begin.position
     total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
@@ -292,19 +293,9 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     return np.maximum(goes_back, np.where(swings <= _RESTS, beyond, 0.0)).clip(0.0)
 
 
-def _columns(motion: Motion, joints: np.ndarray) -> Motion:
-    """Some joints of a motion."""
-    return Motion(motion.knots, motion.coefficients[:, :, joints])
-
-
 def positions(motion: Motion, times: np.ndarray) -> np.ndarray:
-    """Positions at times, s, that ascend, `[T, M]`; at rest from the end on."""
-    piece = np.clip(np.searchsorted(motion.knots, times, side="right") - 1, 0, len(motion.coefficients) - 1)
-    t = (np.minimum(times, motion.knots[-1]) - motion.knots[piece])[:, None]
-    position = np.zeros((len(times), motion.dof))
-    for power in range(motion.degree, -1, -1):
-        position = position * t + motion.coefficients[piece, power]
-    return position
+    """Positions at times, s, `[T, D]`; at rest from the end on."""
+    return motion.states_at(times, 1)[0]
 
 
 def retreat(positions: np.ndarray) -> np.ndarray:

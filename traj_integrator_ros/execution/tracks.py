@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,20 +49,26 @@ def united(
 
     """
     dof = len(tracks) if others is None else others.dof
-    sources = [track.knots for track in tracks.values()] + ([] if others is None else [others.knots])
-    knots = np.rint(np.unique(np.concatenate(sources)) * 1e9) * 1e-9
-    knots[-1] = max(knots[-1], SHORTEST_GAP)
-    knots = spaced(knots)
+    knots = _united_knots([track.knots for track in tracks.values()] + ([] if others is None else [others.knots]))
     coefficients = np.empty((len(knots) - 1, DEGREE + 1, dof))
+    joints = np.arange(dof)
     for joint, track in tracks.items():
-        place(Motion(track.knots, track.coefficients[:, :, None]), _FIRST, np.array([joint]), knots, coefficients)
+        one = Motion(track.knots, track.coefficients[:, :, None])
+        place(one, joints[:1], joints[joint : joint + 1], knots, coefficients)
     if others is not None:
         rest = np.array([joint for joint in range(dof) if joint not in tracks], np.int64)
         place(others, rest, rest, knots, coefficients)
     return Motion(knots, coefficients, with_accelerations, ends_at_rest)
 
 
-_FIRST = np.array([0])
+def _united_knots(sources: Sequence[np.ndarray]) -> np.ndarray:
+    times = np.concatenate(sources)
+    count = native.united_knots(times, SHORTEST_GAP)
+    if count is not None:
+        return times[:count]
+    knots = np.rint(np.unique(times) * 1e9) * 1e-9
+    knots[-1] = max(knots[-1], SHORTEST_GAP)
+    return spaced(knots)
 
 
 def place(motion: Motion, columns: np.ndarray, places: np.ndarray, knots: np.ndarray, out: np.ndarray) -> None:

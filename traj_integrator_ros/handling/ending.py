@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.bounds import Bounds
+from ..execution.bounds import INSIDE, Bounds
 from ..execution.extremes import extremes, surely_keeps
 from ..execution.motion import Motion, State
 from ..execution.profiles import stop_tracks
@@ -24,8 +24,6 @@ _LITTLE_RAD = 5e-4
 _DOUBLINGS, _HALVINGS = 8, 20
 _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
-_INSIDE = 1e-9
-
 
 def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
@@ -51,7 +49,7 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
         if not motion.with_accelerations:
             return brought_to_rest(motion, _SETTLING_S[0])
         settled = [brought_to_rest(motion, within) for within in _SETTLING_S]
-        kept = [one for one in settled if bounds.demand_of(one) <= 1 + _INSIDE]
+        kept = [one for one in settled if bounds.demand_of(one) <= 1 + INSIDE]
         moved = (np.abs(one.coefficients[:, 0] - motion.coefficients[:, 0]).max() for one in kept)
         near = next((one for one, by in zip(kept, moved, strict=True) if by <= _LITTLE_RAD), None)
         if kept:
@@ -99,10 +97,7 @@ def _not_faster(bounds: Bounds, end: State) -> Bounds:
 
 def _keeps(stop: Motion, bounds: Bounds) -> np.ndarray:
     """Which joints keep their positions and velocities during a stop, bool `[dof]`."""
-    lows, highs = np.full((2, 4, stop.dof), np.inf)
-    lows[0], highs[0] = bounds.position_min - _INSIDE, bounds.position_max + _INSIDE
-    highs[1] = np.maximum(bounds.velocity, bounds.most_of(0)) * (1 + _INSIDE)
-    lows[1:] = -highs[1:]
+    lows, highs = bounds.of_stops
     if surely_keeps(stop, lows, highs):
         return np.ones(stop.dof, bool)
     least, most = extremes(stop)
@@ -114,14 +109,15 @@ def _turning(motion: Motion, stop: Motion, bounds: Bounds) -> np.ndarray:
 
     Such a plan ends almost at rest, while it slows down: its acceleration cannot be taken back before the joint turns.
     """
-    acceleration, end = motion.end.acceleration, motion.end.position
-    forward = -np.sign(acceleration)
-    back = _way_back(stop, forward)
-    if (back <= RETREAT_RAD).all():
+    _, velocity, acceleration = motion.end
+    end, forward = motion.end.position, -np.sign(acceleration)
+    goes = (forward != 0) & (forward * (end - motion.coefficients[-1, 0]) >= 0)
+    goes &= (velocity * acceleration > 0) | (acceleration**2 > 2 * bounds.jerk * np.abs(velocity))
+    if not goes.any():
         return np.zeros(stop.dof)
     least, most = extremes(motion)[:, 0]
     own = np.maximum(forward * least, forward * most) - forward * end
-    goes = (forward * (end - motion.coefficients[-1, 0]) >= 0) & (back > RETREAT * own + RETREAT_RAD)
+    goes &= _way_back(stop, forward) > RETREAT * own + RETREAT_RAD
     for joint in np.flatnonzero(goes).tolist():
         earliest = max(motion.duration - _TURNED_WITHIN * abs(acceleration[joint]) / bounds.jerk[joint], 0.0)
         goes[joint] = motion.state_at(earliest).velocity[joint] * forward[joint] > 0
@@ -148,7 +144,7 @@ def _stopped_early(
             state = State(*(part[one] for part in motion.state_at(time)))
             (track,) = stop_tracks(state, of_joint.stopping, of_joint.jerk)
             stop = united({0: track})
-            good = _keeps(stop, of_joint)[0] and _way_back(stop, turning[one])[0] <= _INSIDE
+            good = _keeps(stop, of_joint)[0] and _way_back(stop, turning[one])[0] <= INSIDE
             return track if good else None
 
         most = motion.duration

@@ -78,7 +78,6 @@ class TrajectoryMaker:
             exceeded=parameters.limits_action == ACTION_WARN,
         )
         self._ways = Ways(parameters, limits, self.assumed.bounds)
-        self._known_times: np.ndarray | None = None
         self._timer = PathTimer()
 
     def predicted(self, now_ns: int) -> State | None:
@@ -401,8 +400,6 @@ class TrajectoryMaker:
             Rejected: invalid_times.
 
         """
-        if time_ns is self._known_times:  # mostly they are those of the trajectory before
-            return
         if time_ns[-1] >= LONGEST_NS or time_ns[-1] < 0:
             raise Rejected(
                 RejectionReason.INVALID_TIMES,
@@ -410,7 +407,6 @@ class TrajectoryMaker:
             )
         if (time_ns[1:] <= time_ns[:-1]).any():
             raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
-        self._known_times = time_ns
 
     # Where the robot is
 

@@ -1,6 +1,7 @@
 #include "place.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace traj_integrator::execution {
 
@@ -27,6 +28,18 @@ void place(const Pieces& motion, const Knots& knots, const long* columns, const 
       for (long power = 0; power < kPlacedSize; ++power) to[power * dof] = over && power > 0 ? 0.0 : c[power];
     }
   }
+}
+
+long united_knots(double* times, long count, double gap) {
+  std::sort(times, times + count);
+  for (long i = 0; i < count; ++i) times[i] = std::nearbyint(times[i] * 1e9) * 1e-9;
+  const double last = std::max(times[count - 1], gap);
+  long kept = 1;
+  for (long i = 1; i < count; ++i) {
+    if (times[i] - times[kept - 1] >= gap && last - times[i] >= gap) times[kept++] = times[i];
+  }
+  times[kept++] = last;
+  return kept;
 }
 
 }  // namespace traj_integrator::execution

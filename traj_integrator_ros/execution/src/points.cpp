@@ -21,20 +21,49 @@ void end_of(const Pieces& motion, double* position, double* velocity, double* ac
   }
 }
 
-void states_at_knots(const Pieces& motion, bool ends_at_rest, double* states) {
-  const long count = motion.knots.count, dof = motion.dof, plane = (count + 1) * dof;
-  for (long piece = 0; piece < count; ++piece) {
-    const double* from = motion.at(piece);
-    double* to = states + piece * dof;
+void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {
+  const double* knots = motion.knots.times;
+  const long dof = motion.dof, last = motion.knots.count;
+  for (long i = 0; i < count; ++i) {
+    const bool over = !(times[i] < knots[last]);
+    const long piece = over ? last - 1 : std::max(std::upper_bound(knots, knots + last, times[i]) - knots - 1, 0L);
+    const double t = (over ? knots[last] : times[i]) - knots[piece];
+    const double* c = motion.at(piece);
     for (long d = 0; d < dof; ++d) {
-      to[d] = from[d];
-      to[plane + d] = from[dof + d];
-      to[2 * plane + d] = motion.size > 2 ? 2 * from[2 * dof + d] : 0.0;
+      double p = 0, v = 0, a = 0, j = 0;  // Horner's rule for the value and three derivatives at once
+      for (long k = motion.size - 1; k >= 0; --k) {
+        j = j * t + a;
+        a = a * t + v;
+        v = v * t + p;
+        p = p * t + c[k * dof + d];
+      }
+      const double values[4] = {p, over ? 0 : v, over ? 0 : 2 * a, over ? 0 : 6 * j};
+      for (long order = 0; order < orders; ++order) out[(order * count + i) * dof + d] = values[order];
     }
   }
-  double* end = states + count * dof;
-  end_of(motion, end, end + plane, end + 2 * plane);
-  if (ends_at_rest) std::fill(end + plane, end + plane + dof, 0.0);
+}
+
+void shift(double* coefficients, long size, long dof, double by) {
+  for (long from = 0; from + 1 < size; ++from) {  // Horner's rule, once for each of them
+    for (long at = (size - 1) * dof - 1; at >= from * dof; --at) coefficients[at] += by * coefficients[at + dof];
+  }
+}
+
+void quintics(const Knots& knots, const double* states, long dof, double* coefficients) {
+  const long plane = (knots.count + 1) * dof;
+  for (long piece = 0; piece < knots.count; ++piece) {
+    const double h = knots.step(piece), rate = 1 / h;
+    double* c = coefficients + piece * 6 * dof;
+    for (long d = 0; d < dof; ++d) {
+      const double* at = states + piece * dof + d;
+      const double p = at[0], v = at[plane], a = at[2 * plane];
+      const double q = (at[dof] - p - v * h - a * h * h / 2) * rate * rate * rate;
+      const double w = (at[plane + dof] - v - a * h) * rate * rate, u = (at[2 * plane + dof] - a) * rate / 2;
+      const double written[6] = {p, v, a / 2, 10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) * rate,
+                                 (6 * q - 3 * w + u) * rate * rate};
+      for (long k = 0; k < 6; ++k) c[k * dof + d] = written[k];
+    }
+  }
 }
 
 }  // namespace traj_integrator::execution

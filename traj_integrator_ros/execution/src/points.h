@@ -1,11 +1,18 @@
-// The states at the knots of a motion: `points.points_of` for knots at whole nanoseconds.
+// States of a motion at any times, its pieces about other times, and pieces between states, as in `motion.py`.
 #pragma once
 
 #include "pieces.h"
 
 namespace traj_integrator::execution {
 
-// Writes position, velocity and acceleration [3, count + 1, dof]; the last velocity is 0 where it ends at rest.
-void states_at_knots(const Pieces& motion, bool ends_at_rest, double* states);
+// Writes position, velocity, acceleration and jerk, or the first of them, at times [count]: out [orders, count, dof]. A
+// knot belongs to the piece that begins there; from the last one on the motion rests.
+void states_at(const Pieces& motion, const double* times, long count, long orders, double* out);
+
+// Makes coefficients [size, dof] those of powers of the time since `by` later.
+void shift(double* coefficients, long size, long dof, double by);
+
+// Writes the quintics [knots.count, 6, dof] between positions, velocities and accelerations [3, knots.count + 1, dof].
+void quintics(const Knots& knots, const double* states, long dof, double* coefficients);
 
 }  // namespace traj_integrator::execution

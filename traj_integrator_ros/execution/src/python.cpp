@@ -81,14 +81,34 @@ PyObject* py_surely_keeps(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return PyBool_FromLong(surely_keeps(motion, lows.doubles(), highs.doubles()));
 }
 
-// states_at_knots(coefficients, knots, ends_at_rest, out) -> bool | None
-PyObject* py_states_at_knots(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  BorrowedArray borrowed[2], out;
+// states_at(coefficients, knots, times, out) -> bool | None
+PyObject* py_states_at(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], times, out;
   Pieces motion;
-  if (count != 4 || !take_motion(args[0], args[1], borrowed, motion)) Py_RETURN_NONE;
-  if (!out.take_doubles(args[3], 3, true) || out.size(0) != 3) Py_RETURN_NONE;
-  if (out.size(1) != motion.knots.count + 1 || out.size(2) != motion.dof) Py_RETURN_NONE;
-  states_at_knots(motion, args[2] == Py_True, out.doubles());
+  if (count != 4 || !take_motion(args[0], args[1], borrowed, motion) || !times.take_doubles(args[2], 1)) Py_RETURN_NONE;
+  if (!out.take_doubles(args[3], 3, true) || out.size(0) > 4) Py_RETURN_NONE;
+  if (out.size(1) != times.size(0) || out.size(2) != motion.dof) Py_RETURN_NONE;
+  states_at(motion, times.doubles(), times.size(0), out.size(0), out.doubles());
+  Py_RETURN_TRUE;
+}
+
+// shift(coefficients, by) -> bool | None
+PyObject* py_shift(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray coefficients;
+  if (count != 2 || !PyFloat_Check(args[1]) || !coefficients.take_doubles(args[0], 2, true)) Py_RETURN_NONE;
+  shift(coefficients.doubles(), coefficients.size(0), coefficients.size(1), PyFloat_AsDouble(args[1]));
+  Py_RETURN_TRUE;
+}
+
+// quintics(knots, states, out) -> bool | None
+PyObject* py_quintics(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray knots, states, out;
+  if (count != 3 || !knots.take_doubles(args[0], 1) || !states.take_doubles(args[1], 3)) Py_RETURN_NONE;
+  const long pieces = knots.size(0) - 1, dof = states.size(2);
+  if (pieces < 1 || states.size(0) != 3 || states.size(1) != pieces + 1) Py_RETURN_NONE;
+  if (!out.take_doubles(args[2], 3, true)) Py_RETURN_NONE;
+  if (out.size(0) != pieces || out.size(1) != 6 || out.size(2) != dof) Py_RETURN_NONE;
+  quintics({knots.doubles(), pieces}, states.doubles(), dof, out.doubles());
   Py_RETURN_TRUE;
 }
 
@@ -117,6 +137,13 @@ PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   place(motion, {at.doubles(), out.size(0)}, from, to, chosen, dof, out.doubles());
   Py_RETURN_TRUE;
+}
+
+// united_knots(times, gap) -> count | None
+PyObject* py_united_knots(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray times;
+  if (count != 2 || !PyFloat_Check(args[1]) || !times.take_doubles(args[0], 1, true) || times.size(0) < 2) Py_RETURN_NONE;
+  return PyLong_FromLong(united_knots(times.doubles(), times.size(0), PyFloat_AsDouble(args[1])));
 }
 
 // Takes a list or tuple of numbers.
@@ -178,8 +205,11 @@ PyMethodDef methods[] = {
     {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
     {"extremes", as_method(&py_extremes), METH_FASTCALL, "Least and greatest values of the derivatives."},
     {"place", as_method(&py_place), METH_FASTCALL, "Pieces of a motion at other knots."},
+    {"united_knots", as_method(&py_united_knots), METH_FASTCALL, "The knots of several motions."},
     {"pieces_of_profile", as_method(&py_pieces_of_profile), METH_FASTCALL, "Pieces of a time-optimal profile."},
-    {"states_at_knots", as_method(&py_states_at_knots), METH_FASTCALL, "Position, velocity and acceleration."},
+    {"states_at", as_method(&py_states_at), METH_FASTCALL, "Position, velocity, acceleration and jerk at times."},
+    {"shift", as_method(&py_shift), METH_FASTCALL, "A piece about another time, in place."},
+    {"quintics", as_method(&py_quintics), METH_FASTCALL, "The quintics between states."},
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
 };
