@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tool_runs import command, environment
 
+from traj_integrator_ros.motions import figures
 from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.tools import check_trajectory, retime
 
@@ -71,6 +72,25 @@ def test_what_is_written_keeps_the_limits_as_another_tool_finds(plan, robot, tmp
     np.testing.assert_allclose(motion.position[[0, -1]], [[0, 0], [1, -0.5]], atol=1e-9)
     if options[0] == "--velocity":
         assert np.abs(motion.velocity).max() <= 1.6 * 1.0005
+
+
+@pytest.mark.parametrize("options", [["--velocity", "1.6"], ["--fastest", "--order", "2"]])
+def test_a_figure_shows_shares_of_the_limits_before_and_after(plan, robot, tmp_path, monkeypatch, options):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    drawn, fit = [], figures._fit_texts
+    monkeypatch.setattr(figures, "_fit_texts", lambda shown: (fit(shown), drawn.append(shown)))
+    out, plot = tmp_path / "out.csv", tmp_path / "out.png"
+    assert retime.main([str(plan), "--params", str(robot), "--out", str(out), "--plot", str(plot), *options]) == 0
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+    *kinds, greatest = drawn[0].axes
+    assert len(kinds) == (2 if "--order" in options else 3)
+    before, after = (line.get_ydata() for line in greatest.lines)
+    assert greatest.lines[0].get_xdata()[-1] == pytest.approx(1.0)
+    assert greatest.lines[1].get_xdata()[-1] == pytest.approx(read_samples(out).duration)
+    assert before.max() == pytest.approx(1.875 / 1.6 if "--velocity" in options else 5.7735 / 6, rel=1e-3)
+    assert 0.98 <= after.max() <= 1.0005
+    for panel in kinds:  # the plan's joints in grey, then those of what was written
+        assert len(panel.lines) == 4 and max(np.abs(line.get_ydata()).max() for line in panel.lines[2:]) <= 1.0005
 
 
 @pytest.mark.parametrize(

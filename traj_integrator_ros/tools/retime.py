@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "retime"
 EXAMPLES = (
     (f"{NAME} plan.csv --params my_robot.yaml --out slowed.csv", "the plan as it is, slowed where it exceeds a limit"),
-    (f"{NAME} path.csv --params my_robot.yaml --fastest --out timed.csv", "a path in its shortest time"),
+    (f"{NAME} path.csv --urdf my.urdf --fastest --out timed.csv --plot timed.png", "a path in its shortest time"),
     (f"{NAME} path.csv --urdf robot.urdf --acceleration 5 --order 2 --fastest --out timed.csv", "limits of a URDF"),
 )
 
@@ -56,6 +56,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--duration", type=positive, metavar="S", help="with --fastest: in this time instead")
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the motion, .csv")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="figure: shares of the limits, before and after")
     return parser.parse_args(arguments)
 
 
@@ -87,6 +88,11 @@ def _retime(options: argparse.Namespace) -> int:
         samples.joint_names, found.times[0, :count].numpy(), *states, None, str(options.file), "retimed", Nature.EXACT
     )
     write_table(options.out, timed)
+    if options.plot is not None:
+        from .retime_picture import draw_retimed
+
+        bounds = [part.numpy() for part in (limits.velocity, limits.acceleration, limits.jerk)[: options.order]]
+        draw_retimed(options.plot, samples, timed, np.array(bounds), f"{options.file.name}, retimed")
     print(f"{options.out}: {_told(found, samples, count)}")
     return 0
 
