@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from .backends import Backend, check_backend
 from .operator import StepOperator
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 def step(
     operator: StepOperator,
     action: Tensor,
-    start: Sequence[Tensor | None],
+    start: tuple[Tensor | None, ...],
     dt: float | Tensor,
     start_index: Tensor | None,
     dt_per: str,
     backend: Backend | str | None,
     *scheme: object,
-    goal: Sequence[Tensor | None] = (),
+    goal: tuple[Tensor | None, ...] = (),
     goal_index: Tensor | None = None,
 ) -> Trajectory:
     """Check the arguments of a public step function and run the forward operator."""
-    if backend is None and not torch.compiler.is_compiling():
+    if backend is None and not is_compiling():
         fast = fast_map(operator, *scheme)
         if fast is not None:
-            trajectory = fast.step(action, tuple(start), start_index, tuple(goal), goal_index, dt, dt_per)
+            trajectory = fast.step(action, start, start_index, goal, goal_index, dt, dt_per)
             if trajectory is not None:
                 return trajectory
     if operator.goals:
