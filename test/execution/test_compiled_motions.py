@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
+from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, quintics, shifted
 from traj_integrator_ros.execution.points import points_of
 from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, stop_tracks
+from traj_integrator_ros.execution.reaching import Problem, retreats
 from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline
 from traj_integrator_ros.execution.tracks import Track, united
@@ -23,6 +25,7 @@ COMPILED = (
     "states_at",
     "shift",
     "quintics",
+    "retreats",
     "united_knots",
     "extremes",
     "place",
@@ -138,6 +141,29 @@ def test_tracks_are_united_as_by_numpy(numpys, dof, most, longest, seed):
         knots = np.append(0.0, (random.integers(1, 1000, random.integers(1, most + 1)) * 1e-3 * longest).cumsum())
         tracks[joint] = Track(knots, random.normal(size=(len(knots) - 1, 6)))
     agree(united(tracks), numpys(united, tracks))
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 10**6), st.sampled_from([1e-4, 1e-2, 1.0]))
+def test_retreats_are_numpys(numpys, seed, moves):
+    """Of joints that go forward, rest, ring and turn, ahead of their plans and behind them."""
+    random = np.random.default_rng(seed)
+    times = np.append(0.0, random.uniform(0.02, 0.3, 6).cumsum())
+    plan = cubic_spline(np.diff(times), moves * random.normal(size=(7, 9)).cumsum(axis=0) * [0, 1e-3, *[1] * 7])
+    present = State(plan.begin.position + moves * random.normal(size=9), *random.normal(size=(2, 9)))
+    high = np.full(9, 10.0)
+    bounds = Bounds(-100 * high, 100 * high, high, high, 10 * high)
+    none, forwards = np.zeros(9, bool), random.random(9) < 0.3
+    lack = np.zeros((3, 9))
+    problem = Problem(
+        plan, np.inf, None, present, present.acceleration, lack, bounds, high, forwards, ~none, 0.0, 0.2, np.zeros(9)
+    )
+    way = cubic_spline(np.diff(times[:4]), present.position + moves * random.normal(size=(4, 9)).cumsum(axis=0))
+    for joints in (np.arange(9), np.array([4])):
+        one = Motion(way.knots, np.ascontiguousarray(way.coefficients[:, :, joints]))
+        got = retreats(one, problem, joints)
+        assert got.shape == joints.shape
+        np.testing.assert_allclose(got, numpys(retreats, one, problem, joints), rtol=1e-12, atol=1e-15)
 
 
 @settings(max_examples=100)

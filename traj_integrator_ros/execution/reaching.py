@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from . import native
 from .bounds import Bounds
 from .extremes import extremes
 from .motion import Motion, State, shifted
-from .profiles import JointBounds, JointState, Reach, fastest_stop, stop_tracks
+from .profiles import JointBounds, JointState, Reach, stop_tracks
 from .tracks import SHORTEST_GAP, Track, track_of
 
 ROUNDING = 1e-9
@@ -22,6 +24,7 @@ _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
 _RINGS, _RESTS = 2e-3, 5e-4
 """rad; a plan that goes back by less than the first only rings, and one that stays within the second rests."""
+_RULES = np.array([_FORWARD, _RINGS, _RESTS, RETREAT, RETREAT_RAD])
 _OUTLOOK_S = 0.3
 """Shortest time over which it shows where a plan goes."""
 _SAMPLES, _APART = 65, 17
@@ -76,9 +79,11 @@ class Problem:
         """Least and greatest positions during the fastest stop, `[2, D]`, rad; infinite where none is found."""
         state = self.present._replace(acceleration=self.acceleration)
         try:
-            return extremes(fastest_stop(state, self.bounds.stopping, self.bounds.jerk))[:, 0]
+            tracks = stop_tracks(state, self.bounds.stopping, self.bounds.jerk)
         except ValueError:
             return np.array([[-np.inf], [np.inf]]) * np.ones(self.plan.dof)
+        stops = (Motion(track.knots, track.coefficients[:, :, None]) for track in tracks)
+        return np.stack([extremes(stop)[:, 0, 0] for stop in stops], axis=1)
 
     @cached_property
     def apart(self) -> tuple[np.ndarray, np.ndarray]:
@@ -109,22 +114,25 @@ def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
         allowed.insert(0, bounds)
     if problem.moves[joint]:
         allowed.insert(0, bounds.shared(_SHARE))
-    good: list[tuple[float, Track]] = []
-    flawed: list[tuple[float, Track]] = []
+    good: list[tuple[float, Track, bool]] = []
+    flawed: list[tuple[float, Track, bool]] = []
     for these in allowed:
         tried = 0
-        for time, way, flaw in _ways_within(problem, joint, these):
+        for time, way, ends, flaw in _ways_within(problem, joint, these):
             tried += 1
             if flaw == 0:
-                good.append((time, way))
+                good.append((time, way, ends))
                 break
-            flawed.append((flaw, way))
+            flawed.append((flaw, way, ends))
         if good and tried == 1:
             break  # with as little as this, and at the earliest
     if not good and (waiting := _waiting(problem, joint)) is not None:
         return waiting, 0.0
     best = min(good or flawed, key=lambda it: it[0], default=None)
-    return None if best is None else (best[1], 0.0)
+    if best is None:
+        return None
+    _, way, ends = best
+    return way if ends else _then(way, track_of(problem.plan, joint)), 0.0
 
 
 def _waiting(problem: Problem, joint: int) -> Track | None:
@@ -139,10 +147,10 @@ def _waiting(problem: Problem, joint: int) -> Track | None:
     return track if 0 < ahead <= _WAITS_S else None
 
 
-def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[float, Track, float]]:
-    """Yield when, s, and how a joint comes to later and later points of a plan, followed by what is left of it.
+def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[tuple[float, Track, bool, float]]:
+    """Yield when, s, and how a joint comes to later and later points of a plan, and whether that is where it rests.
 
-    And its flaw: by how much it goes back, rad, and is too fast, rad/s, as from a state that cannot slow down in time.
+    And the flaw: by how much it goes back, rad, and is too fast, rad/s, as from a state that cannot slow down in time.
     """
     plan, start = track_of(problem.plan, joint), problem.start(joint)
     reach = Reach(start, bounds)
@@ -175,8 +183,7 @@ def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[
             steered = bounds.deceleration is None or max(most[2], -least[2]) <= problem.bounds.either[joint]
             if inside and (steered or problem.bounds.steers(motion, one)[0] <= 1 + _BARELY):
                 too_fast = max(float(max(most[1], -least[1])) - fastest, 0.0)
-                whole = way if at_last else _then(way, plan)
-                yield time, whole, too_fast + float(retreats(motion, problem, one)[0])
+                yield time, way, at_last, too_fast + float(retreats(motion, problem, one)[0])
         if at_last or time >= latest:
             break
         later = max(time * (_LATER if time < comes else _BARELY_LATER), time + 0.01)
@@ -243,7 +250,7 @@ class _Evaluated:
 
     def __call__(self, time: float) -> JointState:
         knots, track = self._knots, self._track
-        piece = min(int(np.searchsorted(track.knots, time, side="right")) - 1, len(knots) - 2)
+        piece = min(bisect_right(knots, time) - 1, len(knots) - 2)
         over = time >= knots[-1]
         t = (knots[-1] if over else time) - knots[piece]
         p = v = a = 0.0
@@ -278,11 +285,14 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     planned = positions(problem.plan, ahead)[:, joints]
     moved = positions(way, np.linspace(0.0, way.duration, _SAMPLES))
     planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
+    stopping, back = np.ascontiguousarray(problem.stopping[:, joints]), np.empty(len(joints))
+    if native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, _RULES, back):
+        return back
     total, gap = planned[-1] - planned[0], planned[-1] - begin.position
     total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
     sign = np.where(total < 0, -1.0, 1.0)
     own, back = retreat(sign * planned), retreat(sign * moved)
-    low, high = problem.stopping[:, joints]
+    low, high = stopping
     forward = own <= np.maximum(_FORWARD * np.abs(total), np.minimum(_RINGS, np.abs(total) / 2))
     rolls = np.where(sign > 0, begin.position - low, high - begin.position)
     goes_back = np.where(forward, back - RETREAT * (own + rolls) - RETREAT_RAD, 0.0)

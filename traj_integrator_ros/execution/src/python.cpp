@@ -11,6 +11,7 @@
 #include "points.h"
 #include "profile.h"
 #include "python_buffer.h"
+#include "retreats.h"
 #include "spline.h"
 
 namespace traj_integrator::execution {
@@ -139,6 +140,21 @@ PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
+// retreats(planned, moved, begin, stopping, rules, out) -> bool | None
+PyObject* py_retreats(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray planned, moved, begin, stopping, rules, out;
+  if (count != 6 || !planned.take_doubles(args[0], 2) || !moved.take_doubles(args[1], 2)) Py_RETURN_NONE;
+  const long dof = planned.size(1);
+  if (!begin.take_doubles(args[2], 1) || !stopping.take_doubles(args[3], 2) || !rules.take_doubles(args[4], 1)) Py_RETURN_NONE;
+  if (planned.size(0) < 1 || moved.size(0) < 1 || moved.size(1) != dof || begin.size(0) != dof) Py_RETURN_NONE;
+  if (stopping.size(0) != 2 || stopping.size(1) != dof || rules.size(0) != 5) Py_RETURN_NONE;
+  if (!out.take_doubles(args[5], 1, true) || out.size(0) != dof) Py_RETURN_NONE;
+  const double* of = rules.doubles();
+  retreats({planned.doubles(), planned.size(0)}, {moved.doubles(), moved.size(0)}, begin.doubles(), stopping.doubles(), dof,
+           {of[0], of[1], of[2], of[3], of[4]}, out.doubles());
+  Py_RETURN_TRUE;
+}
+
 // united_knots(times, gap) -> count | None
 PyObject* py_united_knots(PyObject*, PyObject* const* args, Py_ssize_t count) {
   BorrowedArray times;
@@ -205,6 +221,7 @@ PyMethodDef methods[] = {
     {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
     {"extremes", as_method(&py_extremes), METH_FASTCALL, "Least and greatest values of the derivatives."},
     {"place", as_method(&py_place), METH_FASTCALL, "Pieces of a motion at other knots."},
+    {"retreats", as_method(&py_retreats), METH_FASTCALL, "How far joints go back."},
     {"united_knots", as_method(&py_united_knots), METH_FASTCALL, "The knots of several motions."},
     {"pieces_of_profile", as_method(&py_pieces_of_profile), METH_FASTCALL, "Pieces of a time-optimal profile."},
     {"states_at", as_method(&py_states_at), METH_FASTCALL, "Position, velocity, acceleration and jerk at times."},
