@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import gc
 import importlib.util
 import os
 import signal
@@ -51,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Property tests try the same examples in every run, others with HYPOTHESIS_PROFILE=random, and take their time."""
     remove_abandoned_segments()  # of an earlier run that was killed
+    gc.disable()  # until all is imported
     if config.option.workers > 1:
         share_preloaded_python()
         gate, room = tempfile.NamedTemporaryFile(), tempfile.NamedTemporaryFile()
@@ -65,6 +67,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("random", deadline=None, print_blob=True)
     settings.register_profile("first failure", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_collection_finish() -> None:
+    """From now on, collections of garbage leave alone what is imported, which takes half a second each."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 def _begin_worker(turns: list[str]) -> None:
@@ -174,6 +183,22 @@ def quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler.write_text(f'#!/bin/sh\n{without}\nexec {os.environ.get("CXX", "c++")} "$@"\n', encoding="utf-8")
     compiler.chmod(0o755)
     return compiler
+
+
+@pytest.fixture
+def quick_inductor(quick_compiler: Path) -> Iterator[None]:
+    """Inductor with that compiler, without headers that it compiles for later and trials of instruction sets."""
+    import torch._inductor
+
+    wanted = {
+        "cpp.cxx": (None, str(quick_compiler)),
+        "cpp.vec_isa_ok": False,
+        "cpp_cache_precompile_headers": False,
+        "aot_inductor.precompile_headers": False,
+    }
+    known = torch._inductor.config.get_config_copy()
+    with torch._inductor.config.patch({name: value for name, value in wanted.items() if name in known}):
+        yield
 
 
 @pytest.fixture(scope="session")

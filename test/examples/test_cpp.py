@@ -105,10 +105,10 @@ def exporter(project_root: Path) -> ModuleType:
     return module
 
 
-def test_a_compiled_policy_that_ends_in_a_step_runs_without_python(plan, exporter, quick_compiler, tmp_path):
+@pytest.mark.usefixtures("quick_inductor")
+def test_a_compiled_policy_that_ends_in_a_step_runs_without_python(plan, exporter, tmp_path):
     policy = exporter.Policy()
-    with torch._inductor.config.patch({"cpp.cxx": (None, str(quick_compiler))}):
-        package = exporter.compile_policy(policy, str(tmp_path / "policy.pt2"))
+    package = exporter.compile_policy(policy, str(tmp_path / "policy.pt2"))
     lines = output_of(plan.with_name("policy"), package).splitlines()
     with torch.no_grad():
         answer = policy(*(sines(*shape, first=first).float() for *shape, first in ((2, 14, 0), (2, 7, 50), (2, 7, 60))))

@@ -91,6 +91,7 @@ def test_make_fx_keeps_the_operators_whole_under_function_transforms(transform):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_inductor")
 def test_compiles_with_inductor():
     kernel = MAPS["clique"]
     inputs, f = leaves(kernel), function(kernel)

@@ -14,14 +14,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from preloaded_python import preloaded_python
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
-# Files that share a process.
-CHECKS = (
-    ("triton_checks.py", "triton_accuracy_checks.py"),
-    ("triton_dt_checks.py", "triton_spline_checks.py"),
-)
+CHECKS = ("triton_checks.py", "triton_accuracy_checks.py", "triton_dt_checks.py", "triton_spline_checks.py")
 NAMES = ("clique_central", "chain", "bspline")
 ALL_KERNELS = {
     *(f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")),
@@ -37,15 +34,13 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("checks", CHECKS, ids=["maps", "dt and splines"])
-def test_kernels_hold_every_check_under_the_interpreter(checks):
-    run_checks(*checks, TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
+def test_kernels_hold_every_check_under_the_interpreter():
+    run_checks(TRITON_INTERPRET="1", TRITON_CHECKS_DEVICE="cpu")
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("checks", CHECKS, ids=["maps", "dt and splines"])
-def test_kernels_hold_every_check_on_the_device(checks):
-    run_checks(*checks, TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
+def test_kernels_hold_every_check_on_the_device():
+    run_checks(TRITON_INTERPRET="0", TRITON_CHECKS_DEVICE="cuda")
 
 
 def test_every_kernel_compiles_without_spills(project_root):
@@ -74,9 +69,9 @@ def test_no_kernel_chains_conditions_which_the_oldest_triton_cannot_compile():
 
 def offline(*arguments: str, root: Path) -> list[dict[str, object]]:
     finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.offline", *arguments],
+        [preloaded_python(), "-m", "benchmarks.offline", *arguments],
         cwd=root,
-        env={**os.environ, "TRITON_INTERPRET": "0"},
+        env={name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
         capture_output=True,
         text=True,
         check=False,
@@ -85,10 +80,10 @@ def offline(*arguments: str, root: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in finished.stdout.splitlines()]
 
 
-def run_checks(*checks: str, **environment: str) -> None:
+def run_checks(**environment: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=900"]
     finished = subprocess.run(
-        [*command, *(HERE / file for file in checks)],
+        [*command, *(HERE / file for file in CHECKS)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

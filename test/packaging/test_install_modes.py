@@ -308,10 +308,10 @@ class Workspace:
         self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         source = folder / "src" / PACKAGE
         shutil.copytree(checkout, source, symlinks=True)
-        # One interface of each kind: each takes seconds to compile, and set-up compiles all of them.
+        # One interface: each takes seconds to compile, and set-up compiles all of them.
         listed = source / "traj_integrator_interfaces" / "CMakeLists.txt"
         lines = listed.read_text(encoding="utf-8").splitlines(keepends=True)
-        left_out = [line for line in lines if re.match(r' +"(msg|srv)/(?!StartState|Stop)', line)]
+        left_out = [line for line in lines if re.match(r' +"(msg|srv)/(?!StartState)', line)]
         listed.write_text("".join(line for line in lines if line not in left_out), encoding="utf-8")
         self.build("--base-paths", "src", f"src/{PACKAGE}/traj_integrator_interfaces")
 
