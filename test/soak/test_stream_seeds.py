@@ -12,7 +12,7 @@ from soak.streams.model import FOLDER, ModelsAbsent, load_models
 from soak.streams.scenes import Kind
 
 pytestmark = pytest.mark.slow
-SEEDS, GROUP = 30, 10
+SEEDS, GROUP = 50, 10
 WITH, WITHOUT = "with the controller's state", "without it"
 KINDS = {WITH: Kind(), WITHOUT: Kind(with_state=False, encoder=False, droop=False, restarts=False)}
 
