@@ -1,8 +1,8 @@
 #!/bin/sh
 # Sets this project up as on a fresh machine, with the package index's own torch (a CUDA build, 3 GB) instead of wheels
 # that lie here, and runs what depends on the torch: demo, C++ example, ways of installing, memory, compiled kernels.
-# In a checkout of its own, of what is committed. Skipped where the index is away or slow, or .venv has that torch already;
-# whatever else goes wrong is a failure.
+# With --set-up, only the first of it. In a checkout of its own, of what is committed. Skipped where the index is away or
+# slow, or .venv has that torch already; whatever else goes wrong is a failure.
 cd "$(dirname "$0")/.." || exit
 if .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)'; then
   echo "stranger: skipped, .venv has the index's own torch already: the tests above ran with it"
@@ -31,7 +31,9 @@ if [ $code -eq 124 ] && [ ! -e .venv/.set-up/packages ]; then
   echo "stranger: skipped, the package index did not deliver 3 GB in 27 minutes"
   exit 0
 fi
-[ $code -eq 0 ] && make demo || exit
+[ $code -eq 0 ] || exit $code
+[ "$1" != --set-up ] || exit 0
+make demo || exit
 .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)' || { echo "stranger: expected a CUDA build" >&2; exit 1; }
 # colcon builds the workspace of that test without what torch is linked to; the rest of test/packaging reads sources.
 make test PYTEST_ARGS="test/examples test/packaging/test_install_modes.py --deselect test/packaging/test_install_modes.py::test_colcon \
