@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, ns
 
+from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.limits import Limits, worst_violation
+from traj_integrator_ros.execution.motion import Motion, quintics
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace
 
@@ -373,6 +375,23 @@ def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(infere
     for time in bridged + np.linspace(0, 0.2, 20):
         expected = (time - NOW_S + inference) * velocity, velocity
         assert np.allclose(at(trajectory, time)[:2], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("velocity", [0.0, 0.02, -0.3])
+@pytest.mark.parametrize("gap", [2e-4, 0.2])
+def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float, velocity: float) -> None:
+    """Twice the acceleration in the first cycle, as if its last command were a cycle older, keeps the limit of jerk."""
+    limits = {"limits__velocity": [2.0] * 2, "limits__acceleration": [10.0] * 2, "limits__jerk": [60.0] * 2}
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, **limits)
+    node.execute(0.0)
+    node.published.drop()
+    node.measure(gap, velocity)
+    trajectory = node.send(np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2), dt=0.05)
+    first = at(trajectory, trajectory.start_ns * 1e-9)
+    span = trajectory.start_ns * 1e-9 - NOW_S - node.parameters.publish_lead_time
+    way = Motion(np.array([0.0, span]), quintics(np.stack([np.zeros((3, 2)), first], axis=1), np.array([0.0, span])))
+    _, speed, acceleration, jerk = np.abs(extremes(way)).max(axis=(0, 2))
+    assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 
 
 def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .bounds import Bounds
 from .extremes import extremes
-from .motion import Motion, quintics, raised, shifted, taylor_shift
+from .motion import Motion, quintics, shifted, taylor_shift
 from .reaching import RETREAT_RAD, ROUNDING, Problem, retreats
 from .tracks import DEGREE, SHORTEST_GAP
 
@@ -99,21 +99,19 @@ def _with(
     if time > problem.plan.duration and not problem.plan.ends_at_rest:
         return joined, *_nothing(problem)
     longer = _with_knot(joined, time)
-    count = int(np.searchsorted(longer.knots, time - SHORTEST_GAP))
-    knots, total = longer.knots[: count + 1], raised(longer.coefficients, DEGREE)
-    candidate = total[:count] + added(knots)
+    count = int(longer.knots.searchsorted(time - SHORTEST_GAP))
+    candidate = longer.coefficients[:count] + added(longer.knots[: count + 1])
     candidate[:, 0] += moved
-    faded = Motion(knots, candidate)
+    faded = Motion(longer.knots[: count + 1], candidate)
     done = joints & _keeps(faded, bounds, problem.caps)
     if done.any() and 2 * leads > RETREAT_RAD:
         done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
     if not done.any():
         return joined, *_nothing(problem)
-    total = total.copy()
-    np.copyto(total[:count], candidate, where=done)
+    np.copyto(longer.coefficients[:count], candidate, where=done)
     shift = np.where(done, moved, 0.0)
-    total[count:, 0] += shift
-    return Motion(longer.knots, total, joined.with_accelerations, longer.ends_at_rest), done, shift
+    longer.coefficients[count:, 0] += shift
+    return longer, done, shift
 
 
 def _nothing(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -134,24 +132,23 @@ def _weights(times: np.ndarray, span: float) -> np.ndarray:
 
 
 def _with_knot(motion: Motion, time: float) -> Motion:
-    """The same motion with a knot at a time, s; prolonged by rest if it is shorter."""
-    knots, degree = motion.knots, motion.degree
-    at = int(np.searchsorted(knots, time))
-    if (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP):
-        return motion
+    """A copy of a motion with a knot at a time, s, and all coefficients; prolonged by rest if it is shorter."""
+    knots, size = motion.knots, motion.degree + 1
+    at = int(knots.searchsorted(time))
+    is_knot = (at < len(knots) and knots[at] - time < SHORTEST_GAP) or (at > 0 and time - knots[at - 1] < SHORTEST_GAP)
+    coefficients = np.zeros((len(knots) - is_knot, DEGREE + 1, motion.dof))
+    if is_knot:
+        coefficients[:, :size] = motion.coefficients
+        return Motion(knots, coefficients, motion.with_accelerations, motion.ends_at_rest)
     if at == len(knots):
-        piece = np.zeros((1, degree + 1, motion.dof))
-        piece[0, 0] = motion.end.position
-        return Motion(
-            np.append(knots, time), np.concatenate([motion.coefficients, piece]), motion.with_accelerations, True
-        )
-    piece = shifted(motion.coefficients[at - 1], time - knots[at - 1])
-    return Motion(
-        np.insert(knots, at, time),
-        np.insert(motion.coefficients, at, piece, axis=0),
-        motion.with_accelerations,
-        motion.ends_at_rest,
-    )
+        coefficients[:-1, :size] = motion.coefficients
+        coefficients[-1, 0] = motion.end.position
+    else:
+        coefficients[:at, :size] = motion.coefficients[:at]
+        coefficients[at, :size] = shifted(motion.coefficients[at - 1], time - knots[at - 1])
+        coefficients[at + 1 :, :size] = motion.coefficients[at:]
+    knots = np.concatenate([knots[:at], [time], knots[at:]])
+    return Motion(knots, coefficients, motion.with_accelerations, motion.ends_at_rest or at == len(motion.knots))
 
 
 def _keeps(motion: Motion, bounds: Bounds, caps: np.ndarray) -> np.ndarray:

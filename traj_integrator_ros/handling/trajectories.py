@@ -36,6 +36,9 @@ _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
 _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 """Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
+_QUINTIC_MOVING = 0.4
+"""Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
+_BRIDGED_AGAIN = 8
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -223,8 +226,10 @@ class TrajectoryMaker:
             if plan.start is None or not all_finite(plan.start.position):
                 raise
             position, velocity = plan.start.position, np.zeros_like(plan.start.position)
-        known_ns = now_ns + round(self._bridge_time(position) * 1e9)
         if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
+            velocity = np.zeros_like(velocity)
+        known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
+        if not velocity.any():
             motion = resting(position, _MOMENT_S)
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
             ahead = position + velocity * ((known_ns - now_ns) * _NANOSECOND_S)
@@ -232,19 +237,22 @@ class TrajectoryMaker:
             motion = fastest_stop(State(ahead, velocity), bounds.stopping, bounds.jerk)
         return Present(Course(known_ns, motion), False, known_ns)
 
-    def _bridge_time(self, position: np.ndarray) -> float:
-        """Time in which the controller comes to a position, s: enough for a quintic from where it may still be.
+    def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
+        """Time in which the controller comes to where joints are then, s: enough for a quintic from where it may be.
 
         It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
         """
         time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
-        bounds = self.assumed.bounds
+        bounds, lead = self.assumed.bounds, self._parameters.publish_lead_time
         if left_at is None:
             return time
         gap = np.abs(position - left_at)
-        parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.either, bounds.jerk), (1, 2, 3), strict=True)
-        needed = [float(((peak * gap / bound) ** (1 / order)).max()) for peak, bound, order in parts]
-        return max(time, max(needed) + self._parameters.publish_lead_time)
+        for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
+            way = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
+            parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.either, bounds.jerk), (1, 2, 3), strict=True)
+            needed = [float(((peak * way / bound) ** (1 / order)).max()) for peak, bound, order in parts]
+            time = max(time, max(needed) + lead)
+        return time
 
     def _to_stop(self, now_ns: int) -> Present | None:
         try:
