@@ -42,6 +42,17 @@ def away_from(plan: Motion, random: np.random.Generator, scale: float) -> State:
     return State(begin.position + 0.1 * scale * random.normal(size=2), velocity, 3 * scale * random.normal(size=2))
 
 
+def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_away_from_the_one_before():
+    """The piece that leads there from the plan before is faster than the plan; that is nothing to be caught up with."""
+    speed, dt = 0.134, 0.1
+    rows = np.append(0.0, 0.0232 + speed * dt * np.arange(20))[:, None] * np.ones(2)
+    plan = cubic_spline(np.full(20, dt), rows, np.full(2, speed))
+    own = np.abs(extremes(plan.from_time(dt))[:, 1]).max()
+    assert own < 0.22 < 0.26 < np.abs(extremes(plan)[:, 1]).max()
+    joined, _ = join(State(np.full(2, -0.003), np.zeros(2), np.zeros(2)), plan, BOUNDS, JOINING)
+    assert np.abs(extremes(joined)[:, 1]).max() <= JOINING.catch_up * own * (1 + 1e-6)
+
+
 @settings(max_examples=60)
 @given(SEEDS, st.sampled_from([1e-6, 1e-3, 0.1, 1.0]))
 def test_a_join_begins_in_the_state_keeps_all_limits_and_becomes_the_plan(seed, scale):

@@ -83,7 +83,10 @@ def join(
     if not pending.any():
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    caps, moves = _speed_caps(_from(plan, earliest), lack, present, bounds, joining.catch_up, pace)
+    # The first piece leads from the plan before, wherever that is: it does not show how fast the plan is.
+    caps, moves = _speed_caps(
+        _from(plan, max(earliest, float(plan.knots[1]))), lack, present, bounds, joining.catch_up, pace
+    )
     times = joining.fade_times
     longest = max(times, default=0.0)
     ends_at = np.zeros(plan.dof) if brakes_at is None else plan.state_at(brakes_at).velocity
