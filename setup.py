@@ -151,7 +151,7 @@ setup(
     extras_require={
         "demo": ["matplotlib", "PyYAML", "rich", "rosbags"],
         "tools": ["matplotlib", "PyYAML", "rich", "rosbags"],
-        "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "PyYAML", "scipy"],
+        "test": ["hypothesis", "pytest", "pytest-timeout", "PyYAML", "scipy"],
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),

@@ -27,7 +27,7 @@ ROSDEP_KEYS = {
 # Without a rosdep key: device kernels, which are imported if installed, and what joins and stops are made with.
 WITHOUT_KEY = {"triton", "ruckig"}
 # Packages that tests need and never import.
-PYTEST_PLUGINS = {"python3-pytest-timeout", "python3-pytest-xdist"}
+PYTEST_PLUGINS = {"python3-pytest-timeout"}
 PACKAGES = {"traj_integrator_ros", "traj_integrator_interfaces", "benchmarks", "soak"}
 # The tests of the packaging run these only where they are.
 BUILD_TOOLS = {"setuptools", "catkin_pkg", "packaging", "colcon"}
