@@ -165,7 +165,9 @@ ZEROS = StartState(np.zeros((1, 2)))
         (lambda e: e.integrate(ZEROS, np.zeros((9, 3, 2))), "actions: expected 1 to 8 trajectories, got 9"),
         (lambda e: e.integrate(ZEROS, np.zeros((1, 17, 2))), "actions: expected 1 to 16 steps, got 17"),
         (lambda e: e.integrate(ZEROS, np.zeros((1, 3, 2)), dt=-0.1), "dt: expected finite numbers .*got -0.1"),
+        (lambda e: e.integrate(ZEROS, np.zeros((1, 3, 2)), dt=0.0), "dt: expected finite numbers .*got 0.0"),
         (lambda e: e.integrate(ZEROS, np.zeros((1, 3, 2)), dt=np.nan), "dt: expected finite numbers .*got nan"),
+        (lambda e: e.integrate(ZEROS, np.zeros((1, 3, 2)), dt=np.inf), "dt: expected finite numbers .*got inf"),
         (lambda e: e.integrate(ZEROS, np.zeros((2, 3, 2)), dt=np.ones(4)), r"dt: expected a number.*got shape \[4\]"),
         (
             lambda e: e.integrate(StartState(np.zeros((2, 2))), np.zeros((3, 3, 2))),
@@ -178,6 +180,10 @@ ZEROS = StartState(np.zeros((1, 2)))
         (
             lambda e: e.integrate(ZEROS, np.zeros((2, 3, 2)), start_index=[0, 1]),
             "start_index: expected rows 0 to 0, got 0 to 1",
+        ),
+        (
+            lambda e: e.integrate(ZEROS, np.zeros((2, 3, 2)), start_index=[-1, 0]),
+            "start_index: expected rows 0 to 0, got -1 to 0",
         ),
         (lambda e: e.integrate(ZEROS, np.zeros((2, 3, 2)), start_index=[0]), r"start_index: expected shape \[2\]"),
         (lambda e: e.vjp(ZEROS, UpstreamGradient(), batch=1), "batch, action_horizon: expected both"),

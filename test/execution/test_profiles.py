@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, fastest_stop
+from traj_integrator_ros.execution.tracks import united
 
 
 def states(count: int):
@@ -109,3 +110,13 @@ def test_a_target_beyond_the_limits_or_too_soon_is_not_reached():
     assert not reach.reach(JointState(1.0, 2.5, 0.0), 5.0)
     assert not reach.reach(JointState(1.0, 0.0, 11.0), 5.0)
     assert reach.reach(JointState(1.0, 0.0, 0.0), 5.0)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_on_either_way_a_joint_speeds_up_by_its_acceleration_and_slows_down_by_its_deceleration(side):
+    bounds = JointBounds(-np.inf, np.inf, velocity=1.0, acceleration=1.0, jerk=100.0, deceleration=4.0)
+    reach = Reach(JointState(0.0, 0.0, 0.0), bounds)
+    target = JointState(2 * side, 0.0, 0.0)
+    track = reach.track(target, reach.least_duration(target))
+    least, most = (one[2, 0] * side for one in extremes(united({0: track})))
+    assert sorted([least, most]) == pytest.approx([-4.0, 1.0], rel=1e-3)

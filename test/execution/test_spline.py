@@ -15,6 +15,7 @@ from traj_integrator_ros.execution.spline import cubic_spline, rests_at_end
 STEPS = {
     "uniform": lambda n: np.full(n, 0.02),
     "non-uniform": lambda n: np.random.default_rng(n).uniform(0.005, 0.2, n),
+    "one of another length": lambda n: np.where(np.arange(n) == n // 2, 0.05, 0.02),
     "milliseconds": lambda n: np.full(n, 0.001),
 }
 
@@ -26,6 +27,7 @@ def test_equals_scipys_clamped_spline(steps, count, ends_at_rest):
     h, random = steps(count), np.random.default_rng(0)
     positions, velocity = random.normal(size=(count + 1, 3)), random.normal(size=3)
     spline = cubic_spline(h, positions, velocity, ends_at_rest=ends_at_rest)
+    np.testing.assert_allclose(spline.knots, np.append(0, h.cumsum()), rtol=1e-12)
     if ends_at_rest:
         reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (1, np.zeros(3))))
         assert not np.any(spline.end.velocity)

@@ -13,7 +13,14 @@ from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, 
 from traj_integrator_ros.execution.native import all_finite
 from traj_integrator_ros.handling.joint_order import resolve_columns
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, shown, shown_names
-from traj_integrator_ros.handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+from traj_integrator_ros.handling.requests import (
+    ActionRequest,
+    RequestRules,
+    SequenceFields,
+    UpstreamFields,
+    check_sequence,
+    check_upstream,
+)
 from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
 
 NAMES = ("a", "b", "c")
@@ -171,6 +178,35 @@ def test_a_result_that_no_message_can_carry_is_refused_before_it_is_computed() -
     with pytest.raises(Rejected, match="size_out_of_range: batch: expected trajectories of at most 2146435072 bytes"):
         check_sequence(fields(batch=batch, horizon=1000, data=data), large)
     assert check_sequence(fields(batch=batch, horizon=1, data=data[: batch * DOF]), large).batch == batch
+
+
+_NUMBERS = {count: np.zeros(count, np.float32) for count in (3, 6)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (fields(batch=MAX_BATCH + 1), RejectionReason.SIZE_OUT_OF_RANGE),
+        (fields(horizon=0), RejectionReason.SIZE_OUT_OF_RANGE),
+        (fields(dt=np.float32([1e-9])), RejectionReason.INVALID_DT),
+        (fields(control_space=1, degree=3), RejectionReason.INVALID_SPLINE),
+        (fields(batch=3, start_position=_NUMBERS[6]), RejectionReason.SIZE_MISMATCH),
+        (fields(start_velocity=_NUMBERS[3]), RejectionReason.SIZE_MISMATCH),
+        (fields(start_position=np.float32([0, np.nan, 0])), RejectionReason.NOT_FINITE),
+        (fields(goal_position=_NUMBERS[3], goal_index=np.uint32([0, 1])), RejectionReason.GOAL_INDEX),
+    ],
+    ids=lambda one: one.value if isinstance(one, RejectionReason) else "",
+)
+def test_each_error_has_its_reason(wrong: SequenceFields, expected: RejectionReason) -> None:
+    assert reason(wrong) is expected
+
+
+def test_upstream_gradients_are_reordered_with_the_actions() -> None:
+    request = check_sequence(fields(joint_names=["c", "a", "b"]), rules())
+    values = np.tile(np.float32([3, 1, 2]), 6)
+    empty = np.zeros(0, np.float32)
+    gradient = check_upstream(UpstreamFields(empty, values, empty, empty), request)
+    assert gradient.position is None and (gradient.velocity == [1, 2, 3]).all()
 
 
 def test_data_may_be_missing_only_where_it_is_optional() -> None:

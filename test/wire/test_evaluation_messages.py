@@ -1,14 +1,51 @@
-"""Fields of ~/evaluate to arrays and back."""
+"""Fields of services to arrays and back."""
 
 from __future__ import annotations
 
+from array import array
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from builtin_interfaces.msg import Time
 
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
+from traj_integrator_ros.engine.integrator import Wanted
+from traj_integrator_ros.handling.evaluation import OUTPUTS
+from traj_integrator_ros.handling.joint_order import resolve_columns
 from traj_integrator_ros.handling.results import BatchGradient, EvaluatedBatch
 from traj_integrator_ros.traffic.messages import floats
-from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation
+from traj_integrator_ros.wire.messages import evaluation_fields, fill_evaluation, fill_trajectories, sequence_fields
+
+
+def test_every_field_of_a_sequence_is_read_from_its_own():
+    message = ActionSequence(batch=2, horizon=3, control_space=1, degree=4, steps=5, joint_names=["a"])
+    names = ["dt", "data", *(f"{end}.{kind}" for end in ("start", "goal") for kind in OUTPUTS[:3])]
+    for value, name in enumerate(names):
+        end, _, kind = name.rpartition(".")
+        setattr(getattr(message, end) if end else message, kind, floats([value]))
+    message.start_index, message.goal_index = array("I", [8]), array("I", [9])
+    fields = sequence_fields(message)
+    found = [getattr(fields, name.replace(".", "_")).tolist() for name in (*names, "start_index", "goal_index")]
+    assert found == [[value] for value in range(10)]
+    assert (fields.batch, fields.horizon, fields.control_space, fields.degree, fields.steps) == (2, 3, 1, 4, 5)
+
+
+@pytest.mark.parametrize("wanted", ["action", "start", "goal", "dt"])
+def test_the_gradients_that_are_wanted_are_those_asked_for(wanted: str):
+    request = Evaluate.Request(**{f"want_grad_{name}": name == wanted for name in ("action", "start", "goal", "dt")})
+    assert [name for name in Wanted._fields if getattr(evaluation_fields(request).wanted, name)] == [wanted]
+
+
+def test_trajectories_are_written_in_the_order_of_the_sequence_as_far_as_they_are_asked_for():
+    request = SimpleNamespace(columns=resolve_columns(("b", "a"), ("a", "b")), batch=1, output_horizon=1)
+    outputs = [np.float32([[[k, -k]]]) for k in range(1, 5)]
+    message = TrajectoryBatch()
+    batch = SimpleNamespace(request=request, times=np.zeros(1), trajectories=outputs, fields=0b0101)
+    fill_trajectories(message, batch, Time(sec=1))
+    assert [list(getattr(message, name)) for name in OUTPUTS] == [[-1, 1], [], [-3, 3], []]
+    assert (list(message.joint_names), message.header.stamp.sec) == (["b", "a"], 1)
 
 
 def test_a_request_without_more_asks_for_no_violations():
