@@ -8,7 +8,7 @@ import numpy as np
 
 from .core import Message, Refusal
 from .plans import Bounds, spline_retreat, stopping_way
-from .policies import JERK, POSITION, Chunk
+from .policies import JERK, POSITION, VELOCITY, Chunk
 from .scenes import BEGIN_S, DEAD, FREEZE
 from .simulation import SECOND, Answer, Run
 
@@ -268,7 +268,7 @@ class _Judge:
             newest = max(newest, chunk.observed_ns)
             over = bool(chunk.stamp_ns) and chunk.end_ns <= answer.arrived_ns + (scene.lead_time + 0.006) * SECOND
             disturbed = any(begin <= at <= end for begin, end in excused)
-            feasible = self._feasible(chunk)
+            feasible = self._feasible(chunk, self._begun_at(answer))
             if scene.form.space == JERK:
                 unknown |= answer.answer is None or (held is not None and chunk.observed_ns > held[0].end_ns)
                 led = self._led(chunk, held)
@@ -298,11 +298,18 @@ class _Judge:
         ends = [it.end, *(at for at in self.run.policy.anchors if at < it.end + 3.0)]
         return it.begin, max(ends) + 1.0 + self.scene.sending.inference[1]
 
-    def _feasible(self, chunk: Chunk) -> bool:
-        """Whether the spline through the rows of a chunk keeps the limits that the node was given."""
+    def _begun_at(self, it: Answer) -> np.ndarray | None:
+        """Where a chunk of velocities begins to move the command; None: positions say it, or the run is over `[D]`."""
+        met = self._met(it)
+        return self.run.commands[0, met] if it.chunk.space == VELOCITY and met < len(self.run.off) else None
+
+    def _feasible(self, chunk: Chunk, begun_at: np.ndarray | None = None) -> bool:
+        """Whether the spline through the rows of a chunk, or from another place, keeps the limits that the node has."""
         ours = self.scene.bounds
         parts = zip(chunk.peaks, ours, strict=True) if self.scene.complete else [(chunk.peaks.velocity, ours.velocity)]
         scene, positions = self.scene, chunk.position
+        if begun_at is not None:
+            positions = positions + (begun_at - positions[0])
         inside = (positions >= scene.position_min).all() and (positions <= scene.position_max).all()
         return bool(inside) and all((asked <= limit).all() for asked, limit in parts)
 

@@ -394,6 +394,19 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
     assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 
 
+def test_velocities_are_stopped_before_a_limit_where_they_lead_from_the_command_and_not_where_they_were_planned() -> (
+    None
+):
+    """From a command that is faster, they go on a little further than they say."""
+    limits = {"velocity": 2.0, "acceleration": 10.0, "jerk": 200.0, "position_max": 0.545, "position_min": -5.0}
+    node = SimulatedNode(start_from="previous", **{f"limits__{name}": [value] * 2 for name, value in limits.items()})
+    node.execute(0.0, 0.7, lasts=0.5)
+    node.measure(0.0, 0.7)
+    trajectory = node.send(np.full((10, 2), 0.5), space=ControlSpace.VELOCITY, dt=0.1)
+    assert trajectory.points.position[-1] == pytest.approx([0.545] * 2, abs=1e-6)
+    assert extremes(trajectory.motion)[1, 0].max() <= 0.545 + 1e-6
+
+
 def test_plans_on_one_grid_take_over_from_each_other_at_its_ticks() -> None:
     """A receding horizon: each plan begins where one before has a row, to within the rounding of float32."""
     node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, state_timeout=0.0)

@@ -11,7 +11,7 @@ from soak.streams.core import Message, NodeCore, Refusal
 from soak.streams.invariants import Failure, failures
 from soak.streams.model import ModelsAbsent, load_models
 from soak.streams.plans import Bounds, Course, Way, spline_peaks, spline_retreat
-from soak.streams.policies import JERK, POSITION, Chunk, Form, Policy, TimeIndexed
+from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy, TimeIndexed
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
 from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
 
@@ -265,6 +265,17 @@ def test_a_speed_that_no_plan_asks_for_is_found_but_on_the_way_to_a_place_to_hol
 
 BUMP = np.repeat([5.0, -5.0, 0.0], [5, 5, 15])
 """Jerks that lead from one speed to 0.05 rad/s more."""
+
+
+@pytest.mark.parametrize(("behind", "is_wrongly_refused"), [(0.0, True), (0.02, False)])
+def test_velocities_are_judged_from_the_command_on_and_not_from_what_was_measured(run, behind, is_wrongly_refused):
+    """They lead beyond a limit of position from there, by less than the robot is behind its command."""
+    refused = run.answers[5]
+    at = (refused.arrived_ns - run.begin_ns) // run.period_ns + round(run.scene.lead_time * RATE)
+    refused.chunk.space, refused.answer = VELOCITY, Refusal("limits_violated", "position")
+    refused.chunk.position[:] += run.commands[0, at] - behind - refused.chunk.position[0]
+    run.scene = dataclasses.replace(run.scene, position_max=refused.chunk.position.max(axis=0) + 0.01)
+    assert ("refused" in names(failures(run))) == is_wrongly_refused
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,11 @@ class _Left(NamedTuple):
     into: float
     """s; how much of that is over."""
 
+    def moved(self, by: np.ndarray) -> _Left:
+        """The same, shifted by `[dof]`, rad."""
+        motions = {name: getattr(self, name).moved(by) for name in ("motion", "valid", "own", "whole")}
+        return self._replace(**motions)
+
 
 class Ways:
     """Finds the ways of joining plans.
@@ -185,7 +190,14 @@ class Ways:
         return np.stack([most.velocity, most.either, most.jerk])
 
     def _joined(
-        self, left: _Left, seam: Seam, *, slows: bool = False, lenient: bool = False, judges: bool = True
+        self,
+        left: _Left,
+        seam: Seam,
+        *,
+        slows: bool = False,
+        lenient: bool = False,
+        judges: bool = True,
+        shifted: bool = False,
     ) -> tuple[Way | None, str]:
         """A course with its brake, joined from a state; and what is wrong with it, empty if nothing is.
 
@@ -235,6 +247,9 @@ class Ways:
         joined, shift = result
         if judges and joined is not rest and not violation:
             violation = find_motion_violation(joined, self._limits.containing(state.position), steps=False)
+            if violation and brakes_at is not None and shift.any() and not shifted:
+                # It was stopped where it was planned, and is shifted: stopped where it goes, it may keep the limits.
+                return self._joined(left.moved(shift), seam, slows=slows, lenient=lenient, shifted=True)
         kept = rest
         begun_ns = join_ns
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
