@@ -186,4 +186,5 @@ def _of_joint(bounds: Bounds, joint: int) -> Bounds:
 def stop_durations(velocity: np.ndarray, bounds: Bounds) -> np.ndarray:
     """Time to rest of each joint, s `[dof]`, from a constant velocity."""
     v, a, j = np.abs(velocity), bounds.stopping, bounds.jerk
-    return np.where(v * j > a * a, v / a + a / j, 2 * np.sqrt(v / j))
+    full, rise = v / a, a / j
+    return np.where(full > rise, full + rise, 2 * np.sqrt(v / j))
