@@ -73,7 +73,8 @@ def main(venv: str, distro: str, use_ros: bool) -> int:
     with open(__file__, "rb") as lock:
         environment = Environment(Path(venv), distro, use_ros, lock.fileno(), LOGS)
         try:
-            take_turn(environment.lock)
+            if any(pending_stages(environment)):  # who has nothing to do need not wait for another environment's
+                take_turn(environment.lock)
             set_up_all(environment)
         except SetUpError as error:
             print(f"set-up: {error}", file=sys.stderr)
