@@ -564,11 +564,12 @@ class Pipeline:
 
         """
         self._check_clock(now_ns)
-        predicted = self._trajectories.predicted(now_ns)
-        if predicted is not None:
-            return StartState(*(values[None] for values in predicted))
-        state = self.joint_states.latest(now_ns, self.parameters.state_timeout)
-        return StartState(state.position[None], state.velocity[None])
+        state = self._trajectories.predicted(now_ns)
+        if state is None:
+            measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
+            state = measured.position, measured.velocity
+        # In the engine's type at once: the C++ loops read that in place.
+        return StartState(*(values[None].astype(self.engine.config.dtype) for values in state))
 
     def _check_clock(self, now_ns: int) -> None:
         """Forget states that were measured, and motions that were published, later than now."""
