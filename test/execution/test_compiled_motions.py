@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.fading import difference_that_fades
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, quintics, shifted
 from traj_integrator_ros.execution.points import points_of
@@ -25,6 +26,7 @@ COMPILED = (
     "states_at",
     "shift",
     "quintics",
+    "blend",
     "retreats",
     "united_knots",
     "extremes",
@@ -183,6 +185,17 @@ def test_a_motion_surely_keeps_what_numpy_says_it_keeps(pieces, degree, dof, sha
     assert ours is not None and not (ours and violation)
 
 
+@given(seed=st.integers(0, 10**6), pieces=st.integers(1, 9), dof=st.integers(1, 8), span=st.floats(0.01, 2.0))
+def test_a_difference_fades_from_what_is_lacking_to_nothing(numpys, seed, pieces, dof, span):
+    rng = np.random.default_rng(seed)
+    motions = [cubic_spline(rng.uniform(0.01, 0.3, 6), rng.normal(size=(7, dof)), np.zeros(dof)) for _ in range(2)]
+    lack, knots = rng.normal(size=(3, dof)), np.r_[0.0, np.sort(rng.uniform(0, span, pieces - 1)), span]
+    ours = Motion(knots, difference_that_fades(*motions, lack, span, knots))
+    agree(ours, Motion(knots, numpys(difference_that_fades, *motions, lack, span, knots)))
+    np.testing.assert_allclose(ours.begin, lack, rtol=1e-12)
+    np.testing.assert_allclose(ours.end, np.zeros((3, dof)), atol=1e-6 * np.abs(ours.coefficients).max())
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_found_wherever_it_is(dtype, bad):
@@ -222,6 +235,16 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
         (knots[:1], states[:, :1], np.zeros((0, 6, 3))),
     ):
         assert native.quintics(*wrong) is None
+    plan, lack, pieces = (coefficients, knots), states[0], np.full((2, 6, 3), 7.0)
+    for wrong in (
+        (*plan, *plan, lack[:2], 0.2, knots, pieces),
+        (*plan, coefficients[..., :2].copy(), knots, lack, 0.2, knots, pieces),
+        (*plan, *plan, lack, 1, knots, pieces),
+        (*plan, *plan, lack, 0.2, knots[:2], pieces),
+        (*plan, *plan, lack, 0.2, knots, frozen),
+    ):
+        assert native.blend(*wrong) is None
+    assert (pieces == 7).all()
     assert (out == 7).all() and (frozen == 7).all()
     for wrong in ((coefficients, knots, -bounds, bounds[:3]), (np.zeros((2, 17, 3)), knots, -bounds, bounds)):
         assert native.surely_keeps(*wrong) is None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
+from . import native
 from .bounds import Bounds
 from .extremes import extremes
 from .motion import Motion, quintics, shifted, taylor_shift
-from .reaching import RETREAT_RAD, ROUNDING, Problem, retreats
+from .reaching import RETREAT_RAD, ROUNDING, Problem, retreats, samples
 from .tracks import DEGREE, SHORTEST_GAP
 
 _NEAR_RAD = 1e-3
@@ -29,9 +31,8 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     """
     if problem.executed is None:
         return joined, *_nothing(problem)
-    times, apart = problem.apart
-    within = times <= time
-    apart = np.abs(apart[within] * _weights(times[within], time)[0]).max(axis=0)
+    weights = _weights_of_samples(problem.longest, time)
+    apart = np.abs(problem.apart[: len(weights)] * weights).max(axis=0)
     joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
     if not joints.any():
         return joined, *_nothing(problem)
@@ -41,10 +42,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         bounds = bounds.raised_to(problem.plan.until(until), _OF_JERK).with_positions_of(bounds)
 
     def added(knots: np.ndarray) -> np.ndarray:
-        d, (w, rate, curve) = _difference(problem, knots), _weights(knots, time)
-        d[:, 0] = problem.lack
-        weighted = w * d[0], rate * d[0] + w * d[1], curve * d[0] + 2 * rate * d[1] + w * d[2]
-        return quintics(np.stack(weighted), knots)
+        return difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)
 
     return _with(joined, problem, joints, time, added, bounds, leads=apart[joints].max())
 
@@ -119,9 +117,24 @@ def _nothing(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(problem.plan.dof, bool), np.zeros(problem.plan.dof)
 
 
-def _difference(problem: Problem, times: np.ndarray) -> np.ndarray:
-    """Position, velocity and acceleration of what is in execution beyond the plan's, `[3, T, D]`."""
-    return problem.executed.states_at(times, 3) - problem.plan.states_at(times, 3)
+def difference_that_fades(
+    executed: Motion, plan: Motion, lack: np.ndarray, time: float, knots: np.ndarray
+) -> np.ndarray:
+    """Quintics `[N, 6, D]` between knots `[N + 1]`, s: how far a motion is beyond a plan, from `lack` `[3, D]` to 0."""
+    of_plan, pieces = (plan.coefficients, plan.knots), np.empty((len(knots) - 1, DEGREE + 1, plan.dof))
+    if native.blend(executed.coefficients, executed.knots, *of_plan, lack, time, knots, pieces):
+        return pieces
+    d, (w, rate, curve) = executed.states_at(knots, 3) - plan.states_at(knots, 3), _weights(knots, time)
+    d[:, 0] = lack
+    weighted = w * d[0], rate * d[0] + w * d[1], curve * d[0] + 2 * rate * d[1] + w * d[2]
+    return quintics(np.array(weighted), knots)
+
+
+@lru_cache(maxsize=64)
+def _weights_of_samples(longest: float, time: float) -> np.ndarray:
+    """Weights `[T, 1]` at the samples of a problem that are within a time, s."""
+    times = samples(longest)
+    return _weights(times[times <= time], time)[0]
 
 
 def _weights(times: np.ndarray, span: float) -> np.ndarray:
@@ -155,7 +168,7 @@ def _keeps(motion: Motion, bounds: Bounds, caps: np.ndarray) -> np.ndarray:
     """Which joints of a motion keep their bounds everywhere, `[D]`."""
     least, most = extremes(motion)
     good = (least[0] >= bounds.position_min - ROUNDING) & (most[0] <= bounds.position_max + ROUNDING)
-    highs = np.stack([caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk]) * (1 + ROUNDING)
+    highs = np.array([caps, np.maximum(bounds.acceleration, bounds.stopping), bounds.jerk]) * (1 + ROUNDING)
     good &= (np.maximum(most[1:], -least[1:]) <= highs).all(axis=0)
     if bounds.deceleration is not None and good.any():
         good &= bounds.steers(motion) <= 1 + ROUNDING

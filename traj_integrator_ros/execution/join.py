@@ -22,6 +22,7 @@ from .tracks import Track, united
 
 SAME = (1e-10, 1e-8, 1e-6)
 """rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
+_SAME = np.array(SAME)[:, None]
 _CLOSING_S = 5.0
 """A joint catches up fast enough to close a gap within this time, even if its plan is slow."""
 _SLOW = 1e-6
@@ -74,10 +75,10 @@ def join(
     """
     begin = plan.begin
     a = np.zeros(plan.dof) if present.acceleration is None else present.acceleration
-    lack = np.stack([present.position - begin.position, present.velocity - begin.velocity, a - begin.acceleration])
+    lack = np.array([present.position - begin.position, present.velocity - begin.velocity, a - begin.acceleration])
     if not plan.with_accelerations:
         lack[2] = 0.0  # it jumps anyway
-    beyond = np.abs(lack) > np.array(SAME)[:, None]
+    beyond = np.abs(lack) > _SAME
     shift = np.zeros(plan.dof)
     pending = beyond.any(axis=0) | (earliest > 0)
     if not pending.any():

@@ -129,9 +129,10 @@ class Motion:
             raise ValueError(f"time: expected more than 0 and at most the duration, {self.duration:g} s, got {time:g}")
         if time == self.knots[-1]:
             return self
-        count = int(np.searchsorted(self.knots, time, side="left"))
+        count = int(self.knots.searchsorted(time))
         count -= bool(count > 1 and time - self.knots[count - 1] < _SLIVER)
-        knots = np.append(self.knots[:count], time)
+        knots = self.knots[: count + 1].copy()
+        knots[count] = time
         return Motion(knots, self.coefficients[:count], self.with_accelerations)
 
     def begun_earlier(self, by: float) -> Motion:

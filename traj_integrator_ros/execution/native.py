@@ -58,6 +58,9 @@ shift: Callable[..., bool | None] = getattr(_native, "shift", _nothing)
 quintics: Callable[..., bool | None] = getattr(_native, "quintics", _nothing)
 """`quintics(knots, states, out)`: `motion.quintics`, written into `[N, 6, D]`."""
 
+blend: Callable[..., bool | None] = getattr(_native, "blend", _nothing)
+"""`blend(coefficients, knots, of_plan, knots_of_plan, lack, span, at, out)`: `fading.difference_that_fades`."""
+
 _all_finite: Callable[[object], bool | None] = getattr(_native, "all_finite", _nothing)
 
 

@@ -66,9 +66,8 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
     request = InputParameter(dof)
     request.control_interface = ControlInterface.Velocity
     request.synchronization = Synchronization.No
-    request.current_position = state.position.tolist()
-    request.current_velocity = state.velocity.tolist()
-    request.current_acceleration = a.tolist()
+    begin = state.position.tolist(), state.velocity.tolist(), a.tolist()
+    request.current_position, request.current_velocity, request.current_acceleration = begin
     request.max_velocity = [_NO_LIMIT] * dof
     request.max_acceleration = acceleration.tolist()
     slowest = np.maximum(np.abs(a) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2)
@@ -81,7 +80,8 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
     if result not in _DONE:
         raise ValueError("state: expected finite values from which joints can stop")
     rest = JointState(0.0, 0.0, 0.0)
-    return [_track(profile, np.nan, rest, True) for profile in trajectory.profiles[0]]
+    each = zip(trajectory.profiles[0], *begin, strict=True)
+    return [_track(profile, JointState(*of_joint), np.nan, rest, True) for profile, *of_joint in each]
 
 
 def fastest_stop(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> Motion:
@@ -142,18 +142,19 @@ class Reach:
 
     def track(self, target: JointState, duration: float) -> Track:
         """The last motion, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
-        return _track(self._trajectory.profiles[0][0], float(duration), target, self._velocity_only)
+        profile = self._trajectory.profiles[0][0]
+        return _track(profile, self._start, float(duration), target, self._velocity_only)
 
 
-def _track(profile: Profile, duration: float, end: JointState, velocity_only: bool) -> Track:
+def _track(profile: Profile, begin: JointState, duration: float, end: JointState, velocity_only: bool) -> Track:
     """Cubic pieces of a profile, without those of no length, with knots at whole nanoseconds, as messages have them.
 
     The rounding of its end is removed by a quintic that grows over all of it. A duration of NaN is that of the profile.
     """
     brake = profile.brake
-    spans, jerks, begin = profile.t, profile.j, (profile.p[0], profile.v[0], profile.a[0])
+    spans, jerks = profile.t, profile.j
     if brake.duration > 0:
-        spans, jerks, begin = [*brake.t, *spans], [*brake.j, *jerks], (brake.p[0], brake.v[0], brake.a[0])
+        spans, jerks = [*brake.t, *spans], [*brake.j, *jerks]
     knots, coefficients = np.empty(len(spans) + 1), np.empty((len(spans), DEGREE + 1))
     count = native.pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)
     if count is not None:
@@ -162,7 +163,7 @@ def _track(profile: Profile, duration: float, end: JointState, velocity_only: bo
 
 
 def _pieces(
-    spans: Sequence[float], jerks: Sequence[float], begin: tuple[float, float, float], duration: float | None
+    spans: Sequence[float], jerks: Sequence[float], begin: JointState, duration: float | None
 ) -> Track:
     p, v, a = begin
     knots, rows, time = [0.0], [], 0.0

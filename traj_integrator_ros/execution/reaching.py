@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -86,10 +86,10 @@ class Problem:
         return np.stack([extremes(stop)[:, 0, 0] for stop in stops], axis=1)
 
     @cached_property
-    def apart(self) -> tuple[np.ndarray, np.ndarray]:
-        """Times while a difference may fade, s, `[T]`, and how far what is in execution is from the plan, `[T, D]`."""
-        times = np.linspace(0.0, self.longest, _APART)
-        return times, positions(self.executed, times) - positions(self.plan, times)
+    def apart(self) -> np.ndarray:
+        """How far what is in execution is from the plan at `samples`, `[T, D]`."""
+        times = samples(self.longest)
+        return positions(self.executed, times) - positions(self.plan, times)
 
     def start(self, joint: int) -> JointState:
         """The present state of one joint."""
@@ -99,6 +99,12 @@ class Problem:
     def bounds_of(self, joint: int) -> JointBounds:
         """Its bounds while it joins."""
         return self.bounds.of_joint(joint)._replace(velocity=float(self.caps[joint]))
+
+
+@lru_cache(maxsize=16)
+def samples(longest: float) -> np.ndarray:
+    """Times while a difference may fade, s, `[T]`; must not be changed."""
+    return np.linspace(0.0, longest, _APART)
 
 
 def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:

@@ -222,7 +222,7 @@ def _continues(
     plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], State], jerk: np.ndarray
 ) -> bool:
     """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it."""
-    over = int(np.searchsorted(plan.ends, (at_ns - origin_ns) * 1e-9, side="right"))
+    over = int(plan.ends.searchsorted((at_ns - origin_ns) * 1e-9, side="right"))
     tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
     for row in range(over):
         state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))

@@ -1,6 +1,7 @@
 #include "points.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace traj_integrator::execution {
 
@@ -64,6 +65,28 @@ void quintics(const Knots& knots, const double* states, long dof, double* coeffi
       for (long k = 0; k < 6; ++k) c[k * dof + d] = written[k];
     }
   }
+}
+
+void blend(const Pieces& executed, const Pieces& plan, const double* lack, double span, const Knots& knots, double* out) {
+  const long count = knots.count + 1, dof = plan.dof, plane = count * dof;
+  std::vector<double> states(6 * plane);
+  double *difference = states.data(), *planned = difference + 3 * plane;
+  states_at(executed, knots.times, count, 3, difference);
+  states_at(plan, knots.times, count, 3, planned);
+  for (long k = 0; k < 3 * plane; ++k) difference[k] -= planned[k];
+  for (long order = 0; order < 3; ++order) std::copy_n(lack + order * dof, dof, difference + order * plane);
+  for (long i = 0; i < count; ++i) {
+    const double s = knots.times[i] / span, left = 1 - s;
+    const double weight = 1 - s * s * s * (10 - 15 * s + 6 * s * s);
+    const double rate = -30 * s * s * left * left / span, curve = -60 * s * left * (1 - 2 * s) / (span * span);
+    for (long d = i * dof; d < (i + 1) * dof; ++d) {
+      const double p = difference[d], v = difference[plane + d], a = difference[2 * plane + d];
+      difference[d] = weight * p;
+      difference[plane + d] = rate * p + weight * v;
+      difference[2 * plane + d] = curve * p + 2 * rate * v + weight * a;
+    }
+  }
+  quintics(knots, difference, dof, out);
 }
 
 }  // namespace traj_integrator::execution

@@ -15,4 +15,8 @@ void shift(double* coefficients, long size, long dof, double by);
 // Writes the quintics [knots.count, 6, dof] between positions, velocities and accelerations [3, knots.count + 1, dof].
 void quintics(const Knots& knots, const double* states, long dof, double* coefficients);
 
+// Writes the quintics [knots.count, 6, dof] of the difference of two motions, which fades by a smooth weight from `lack`
+// [3, dof] to 0 within a span, s.
+void blend(const Pieces& executed, const Pieces& plan, const double* lack, double span, const Knots& knots, double* out);
+
 }  // namespace traj_integrator::execution

@@ -113,6 +113,22 @@ PyObject* py_quintics(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
+// blend(coefficients, knots, of_plan, knots_of_plan, lack, span, at, out) -> bool | None
+PyObject* py_blend(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], of_plan[2], lack, at, out;
+  Pieces executed, plan;
+  if (count != 8 || !take_motion(args[0], args[1], borrowed, executed) || !take_motion(args[2], args[3], of_plan, plan)) {
+    Py_RETURN_NONE;
+  }
+  if (!lack.take_doubles(args[4], 2) || !PyFloat_Check(args[5]) || !at.take_doubles(args[6], 1)) Py_RETURN_NONE;
+  const long pieces = at.size(0) - 1, dof = plan.dof;
+  if (pieces < 1 || executed.dof != dof || lack.size(0) != 3 || lack.size(1) != dof) Py_RETURN_NONE;
+  if (!out.take_doubles(args[7], 3, true)) Py_RETURN_NONE;
+  if (out.size(0) != pieces || out.size(1) != 6 || out.size(2) != dof) Py_RETURN_NONE;
+  blend(executed, plan, lack.doubles(), PyFloat_AsDouble(args[5]), {at.doubles(), pieces}, out.doubles());
+  Py_RETURN_TRUE;
+}
+
 // extremes(coefficients, knots, out) -> bool | None
 PyObject* py_extremes(PyObject*, PyObject* const* args, Py_ssize_t count) {
   BorrowedArray borrowed[2], out;
@@ -227,6 +243,7 @@ PyMethodDef methods[] = {
     {"states_at", as_method(&py_states_at), METH_FASTCALL, "Position, velocity, acceleration and jerk at times."},
     {"shift", as_method(&py_shift), METH_FASTCALL, "A piece about another time, in place."},
     {"quintics", as_method(&py_quintics), METH_FASTCALL, "The quintics between states."},
+    {"blend", as_method(&py_blend), METH_FASTCALL, "The quintics of a difference that fades."},
     {"all_finite", &py_all_finite, METH_O, "Whether numbers hold neither NaN nor infinity."},
     {nullptr, nullptr, 0, nullptr},
 };
