@@ -111,8 +111,8 @@ def join(
                     joined, done, moved = fades(joined, problem, left, time)
                     shift += moved
                     pending = pending & ~done
-        if not pending.any():
-            return joined, shift
+                    if not pending.any():
+                        return joined, shift
     tracks: dict[int, Track] = {}
     for joint in np.flatnonzero(pending).tolist():
         found = floating_to(problem, joint) if floats[joint] else reaching(problem, joint)

@@ -111,7 +111,7 @@ class PublishedMotion:
         if trajectory.origin_ns:
             self._newest_origin_ns = max(self._newest_origin_ns, trajectory.origin_ns)
         if trajectory.seam is not None:
-            self._seam = np.maximum(self._seam, [np.abs(part).max() for part in trajectory.seam])
+            self._seam = np.maximum(self._seam, np.abs(np.array(trajectory.seam)).max(axis=1))
         else:
             self._courses.clear()
         self._courses.append(trajectory.course)
