@@ -95,7 +95,9 @@ def bspline_vjp(
     tile = tile or _tile(like)
     grad_action = output(out, (batch, action_horizon, dof), like, "out") if needs[0] else None
     starts = StartGradients(needs[1:5], start_rows, start_index, batch, dof, like)
-    goals = StartGradients(needs[5:9] if has_goal else (False,) * 4, max(goal_rows, 1), goal_index, batch, dof, like)
+    goals = StartGradients(
+        needs[5:9] if has_goal else (False,) * 4, goal_rows if has_goal else 1, goal_index, batch, dof, like
+    )
     wants_ends = any(needs) and ((needs[0] and not has_goal) or any(needs[1:]))
     interior = programs_for(elements, tile.lanes) if needs[0] else 0
     groups = programs_for(batch * dof, tile.lanes) if wants_ends else 0
