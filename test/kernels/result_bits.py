@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import torch
-from native_cases import VARIANTS, Case, numbers, spline_and_gradients
+from launch_cases import SCHEMES, Case, numbers
 from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import motion_of_positions
-from traj_integrator_ros.kernels import native
+from traj_integrator_ros.kernels import SplineForm, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
 DTYPES = (torch.float32, torch.float64)
@@ -25,19 +27,23 @@ def bits(*results: Tensor | np.ndarray) -> int:
     return total
 
 
+def bits_of(case: Case) -> int:
+    """Those of outputs and gradients."""
+    results = *case.forward("native"), *case.vjp("native"), case.dt_gradient(native)
+    return bits(*(result for result in results if result is not None))
+
+
 def main() -> None:
     """A line for each kind of result."""
     print(native.instruction_set())
-    for variant in VARIANTS:
+    for variant in SCHEMES:
         for dof, form in ((1, "step"), (7, "scalar"), (7, "both"), (13, "scalar"), (13, "both")):
             for dtype in DTYPES:
-                case = Case(variant, 5, 33, dof, dtype, seed=1, dt_form=form)
-                results = *case.forward(native), *case.vjp(native), case.dt_gradient(native)
-                print(variant, dof, form, dtype, bits(*results))
-    for degree in (3, 4, 5):
-        for steps in (1, 3, 4):
-            for dtype in DTYPES:
-                print("spline", degree, steps, dtype, bits(*spline_and_gradients(degree, steps, dtype, 9)))
+                print(variant, dof, form, dtype, bits_of(Case(variant, 5, 33, dof, dtype, seed=1, dt_form=form)))
+    for spline in itertools.starmap(SplineForm, itertools.product((3, 4, 5), (1, 3, 4))):
+        for dtype in DTYPES:
+            case = Case("bspline", 3, 6, 9, dtype, seed=1, form=spline, goal_form="each")
+            print(spline, dtype, bits_of(case))
     generator = torch.Generator().manual_seed(3)
     waypoints = numbers(2, 6, 7, generator=generator, dtype=torch.float64)
     for order in (2, 3):

