@@ -242,7 +242,8 @@ def test_anomaly_mode_finds_nothing_wrong_and_names_the_node_that_is(kernel, bac
         expected = gradients(kernel, backend)
         *inputs, dt = leaves(kernel)
         outputs = function(kernel, backend)(*inputs, dt.detach() * torch.nan)
-        with pytest.raises(RuntimeError, match=r"Function '.*(?<!GraphRoot)' returned nan values"):
+        where = pytest.warns(UserWarning, match=r"Error detected in \w+Backward. Traceback of forward call")
+        with where, pytest.raises(RuntimeError, match=r"Function '.*(?<!GraphRoot)' returned nan values"):
             torch.autograd.grad(outputs, inputs, weights_like(outputs))
     assert_all_close(expected, gradients(kernel, backend))
 

@@ -28,13 +28,13 @@ def gradients(waypoints: Tensor, limits: dict[str, Tensor]) -> tuple[Tensor, Ten
 def test_the_laws_of_scaling_hold(seed: int) -> None:
     waypoints, limits = problem(seed)
     duration, of_waypoints, of_limits = gradients(waypoints, limits)
-    by_log = {name: float((limits[name] * of_limits[name]).sum()) for name in limits}
+    by_log = {name: float((limits[name] * of_limits[name]).detach().sum()) for name in limits}
     accelerations = by_log["acceleration"] + by_log["deceleration"]
     # All k times as fast: the duration is divided by k.
     slower = by_log["velocity"] + 2 * accelerations + 3 * by_log["jerk"]
     assert slower == pytest.approx(-float(duration[0]), rel=1e-3)
     # All k times as large, limits included: the same duration.
-    larger = float((waypoints * of_waypoints).sum()) + by_log["velocity"] + accelerations + by_log["jerk"]
+    larger = float((waypoints * of_waypoints).detach().sum()) + by_log["velocity"] + accelerations + by_log["jerk"]
     assert abs(larger) < 1e-3 * float(duration[0])
     assert of_waypoints.sum(dim=1).abs().max() < 1e-9 * of_waypoints.abs().sum()  # moved as a whole
     assert all((each <= 1e-9).all() for each in of_limits.values())  # larger limits: shorter
