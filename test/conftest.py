@@ -12,7 +12,6 @@ import gc
 import importlib.util
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -215,13 +214,11 @@ def shared_data() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def jtc(project_root: Path) -> ModuleType:
-    """The model of joint_trajectory_controller; skips where the shared folder is not there."""
-    path = project_root.parent / "shared" / "jtc" / "jtc.py"
-    if not path.is_file():
-        pytest.skip(f"no model of joint_trajectory_controller: {path} does not exist")
-    spec = importlib.util.spec_from_file_location("jtc", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["jtc"] = module  # its dataclasses look there for their annotations
-    spec.loader.exec_module(module)
-    return module
+def models() -> tuple[ModuleType, ...]:
+    """The models of joint_trajectory_controller and of an arm; skips where the shared folder is not there."""
+    from soak.streams.model import ModelsAbsent, load_models
+
+    try:
+        return load_models()
+    except ModelsAbsent as absent:
+        pytest.skip(str(absent))

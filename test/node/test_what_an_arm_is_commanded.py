@@ -6,11 +6,8 @@ processing on a simulated clock (test/soak). Here is what depends on the node: i
 
 from __future__ import annotations
 
-import importlib.util
 from array import array
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -20,6 +17,7 @@ from ros_client import RosClient, sequence
 from simulated_arm import RATE, Limits, SimulatedArm, SimulatedClock
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from soak.streams.model import Models
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
 from traj_integrator_ros.traffic.messages import set_stamp
@@ -50,19 +48,7 @@ MakeArm = Callable[..., SimulatedArm]
 
 
 @pytest.fixture(scope="module")
-def plant(jtc: ModuleType, project_root: Path) -> ModuleType:
-    """The model of an arm; it imports that of the controller."""
-    path = project_root.parent / "shared" / "jtc" / "plant.py"
-    if not path.is_file():
-        pytest.skip(f"no model of an arm: {path} does not exist")
-    spec = importlib.util.spec_from_file_location("plant", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def node(plant: ModuleType, report_type: type, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+def node(models: Models, report_type: type, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     # Not one of the preloaded nodes, whose process has looked for control_msgs already.
     parameters = PARAMETERS | USUAL | {"warmup": ["1x16"], "use_sim_time": True}
     process = NodeProcess(tmp_path_factory.mktemp("arm"), parameters)
@@ -85,7 +71,7 @@ def clock(module_client: RosClient) -> SimulatedClock:
 
 @pytest.fixture
 def make_arm(
-    node: NodeProcess, module_client: RosClient, clock: SimulatedClock, plant: ModuleType, report_type: type
+    node: NodeProcess, module_client: RosClient, clock: SimulatedClock, models: Models, report_type: type
 ) -> Iterator[MakeArm]:
     """Makes the arm that the node is connected to: parameters of the node, whether it reports, options of the plant."""
     arms: list[SimulatedArm] = []
@@ -95,7 +81,7 @@ def make_arm(
         accepted, why = module_client.set_atomically(**{**USUAL, **(parameters or {})})
         assert accepted, why
         assert module_client.change_state("activate")
-        arms.append(SimulatedArm(module_client, clock, plant, report_type if reports else None, **options))
+        arms.append(SimulatedArm(module_client, clock, models.plant, report_type if reports else None, **options))
         arms[-1].wait_until_known()
         return arms[-1]
 
@@ -145,43 +131,6 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, "the arm is on its way"
 
 
-# What begins away from the command, or in the past
-
-
-@pytest.mark.parametrize(("late_s", "reports"), [(1.0, True), (1.0, False)])
-def test_a_plan_stamped_in_the_past_is_entered_where_it_is_now_or_refused(
-    make_arm: MakeArm, late_s: float, reports: bool
-) -> None:
-    arm = make_arm(reports=reports)
-    times = np.linspace(0.0, 2.0, 21)
-    way = [row(0.4 * float(t * t * (3 - 2 * t))) for t in times / 2]
-    arm.client.plans.publish(points(times.tolist(), way, arm.clock.now_ns - round(late_s * 1e9)))
-    arm.run(3.5)
-    arm.assert_within(LIMITS)
-    arm.assert_at_rest()
-    assert abs(arm.position[0]) < 1e-6 or abs(arm.position[0] - 0.4) < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("message", "reports"),
-    [
-        (lambda: points([0.0], [row(0.09)]), True),
-        (lambda: positions(np.tile(row(0.09), (4, 1)), 0.02, position=row(0.09), velocity=row(0.0)), False),
-    ],
-    ids=["one point", "a start"],
-)
-def test_what_begins_away_from_the_robot_is_joined(
-    make_arm: MakeArm, message: Callable[[], object], reports: bool
-) -> None:
-    arm = make_arm(reports=reports)
-    made = message()
-    (arm.client.plans if isinstance(made, JointTrajectory) else arm.client.sequences).publish(made)
-    arm.run(1.5)
-    arm.assert_within(LIMITS)
-    arm.assert_at_rest()
-    assert abs(arm.position[0] - 0.09) < 1e-6
-
-
 # What limits decide about times
 
 
@@ -220,18 +169,6 @@ def test_a_path_without_times_is_passed_within_limits(make_arm: MakeArm, moving:
     assert np.abs(commanded[:, 0] - path[1]).max(axis=1).min() < 0.01
     np.testing.assert_allclose(arm.position, path[-1], atol=1e-6)
     assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
-
-
-# First messages
-
-
-@pytest.mark.parametrize(("speed", "reports"), [(0.3, True), (0.1, False)])
-def test_a_stream_of_velocities_begins_from_rest_within_limits(make_arm: MakeArm, speed: float, reports: bool) -> None:
-    arm = make_arm({"limits.acceleration": [7.5] * DOF}, reports=reports)
-    rows = np.tile(row(speed), (8, 1))
-    arm.run(2.0, 0.02, lambda _: arm.client.sequences.publish(velocities(rows, 0.02)))
-    arm.assert_within(Limits(2.0, 7.5, 100.0))
-    assert abs(arm.commands[-1, 1, 0] - speed) < 1e-3, "it is not stuck"
 
 
 # Stops
@@ -395,20 +332,6 @@ def test_chunks_of_an_exact_plan_are_executed_as_the_plan(make_arm: MakeArm) -> 
     times = (arm.begin_ns - begin_ns) * 1e-9 + (np.arange(len(commands)) + 2) / RATE
     apart = np.abs(commands[:, 0, 0] - plan(times))[times > 1.5]
     assert apart.max() < 3e-3, "the plan's own spline is 2.4 mrad from it"
-
-
-def test_an_older_chunk_after_a_newer_one_changes_nothing(make_arm: MakeArm) -> None:
-    arm = make_arm({"start_from": "previous"})
-    now_ns = arm.clock.now_ns
-    ahead = np.array([row(0.01 * k) for k in range(1, 33)])
-    arm.client.sequences.publish(positions(ahead, 0.05, now_ns))
-    arm.run(0.4)
-    before = int(arm.client.counts()["out_of_order"])
-    arm.client.sequences.publish(positions(-ahead, 0.05, now_ns - 100_000_000))
-    arm.run(1.0)
-    arm.assert_within(LIMITS)
-    assert arm.position[0] > 0.1
-    assert int(arm.client.counts()["out_of_order"]) == before + 1
 
 
 # Limits

@@ -6,20 +6,11 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from soak.streams import command
 from soak.streams.invariants import Failure
-from soak.streams.model import FOLDER, ModelsAbsent, load_models
+from soak.streams.model import FOLDER
 from soak.streams.scenes import Kind, random_scene
-
-
-@pytest.fixture
-def models() -> None:
-    try:
-        load_models()
-    except ModelsAbsent as absent:
-        pytest.skip(str(absent))
 
 
 def test_without_the_models_it_says_so(tmp_path: Path, capsys) -> None:

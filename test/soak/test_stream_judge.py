@@ -9,7 +9,6 @@ import pytest
 
 from soak.streams.core import Message, NodeCore, Refusal
 from soak.streams.invariants import Failure, failures
-from soak.streams.model import ModelsAbsent, load_models
 from soak.streams.plans import Bounds, Course, Way, spline_peaks, spline_retreat
 from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy, TimeIndexed
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
@@ -18,14 +17,6 @@ from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
 RATE, SECONDS = 1000, 5.0
 GOAL = np.array([1.0, 0.4])
 MEANT = Bounds(np.array([0.5, 0.4]), np.array([2.0, 2.0]), np.array([20.0, 20.0]))
-
-
-@pytest.fixture(scope="module")
-def models():
-    try:
-        return load_models()
-    except ModelsAbsent as absent:
-        pytest.skip(str(absent))
 
 
 @pytest.fixture

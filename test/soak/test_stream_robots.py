@@ -5,18 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from soak.streams.model import ModelsAbsent, load_models
 from soak.streams.robots import recorded_robots
 
 BEGIN_NS, CYCLES = 10_000_000_000, 500
 
 
 @pytest.fixture(scope="module")
-def robots():
-    try:
-        return recorded_robots(load_models())
-    except ModelsAbsent as absent:
-        pytest.skip(str(absent))
+def robots(models):
+    return recorded_robots(models)
 
 
 def random_message(random: np.random.Generator, dof: int, now: float) -> dict:

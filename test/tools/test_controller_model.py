@@ -14,10 +14,10 @@ JOINTS, BEGIN_NS = ["a", "b", "c"], 5_000_000_000
 
 @pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
 @pytest.mark.parametrize("seed", range(2))
-def test_it_commands_what_the_controller_does(jtc, seed: int, from_desired: bool) -> None:
+def test_it_commands_what_the_controller_does(models, seed: int, from_desired: bool) -> None:
     random = np.random.default_rng(seed)
     start = State(*random.normal(size=(3, 3)))
-    controller = jtc.Controller(
+    controller = models.jtc.Controller(
         JOINTS,
         hard_replacement=True,
         interpolate_from_desired_state=from_desired,
