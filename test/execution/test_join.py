@@ -14,6 +14,7 @@ from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.join import Joining, join
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
+from traj_integrator_ros.execution.reaching import retreat
 from traj_integrator_ros.execution.spline import cubic_spline
 
 JOINING = Joining((0.2, 0.1, 0.05), 1.5)
@@ -148,6 +149,19 @@ def test_floating_joints_reach_the_velocity_of_their_plan_and_shift_it():
     at = joined.states_at(np.array([0.8]))[:2, 0]
     np.testing.assert_allclose(at, [[0.4 + shift[0], 0.4], [0.5, 0.5]], atol=1e-6)
     assert joined.states_at(np.linspace(0, 0.8, 300))[1, :, 0].max() <= 0.5 + 1e-6, "it does not catch up"
+
+
+def test_a_plan_about_velocities_does_not_lead_back_because_it_rings():
+    """A step of velocity for 0.1 s, whose spline rings by 3 mrad: it was shifted back by 31 mrad and led back by 8."""
+    rows = np.array([0.0, 0.0223, 0.0232, 0.0232, 0.0232])[:, None]
+    plan = cubic_spline(np.full(4, 0.1), rows, np.full(1, 0.0073), ends_at_rest=True)
+    state = State(np.zeros(1), np.full(1, 0.0073), np.full(1, 0.22))
+    own = bounds(1, velocity=2.4, acceleration=14.0, jerk=330.0)
+    joined, shift = join(state, plan, own, JOINING, floating=np.ones(1, bool))
+    assert abs(shift[0]) < 0.01
+    times = np.linspace(0, 0.5, 500)
+    back, rings = (retreat(motion.states_at(times)[0]) for motion in (joined, plan))
+    assert rings > 1e-3 and back <= 1.5 * rings + 2e-5
 
 
 def test_a_plan_that_cannot_be_reached_is_none():

@@ -37,7 +37,7 @@ place: Callable[..., bool | None] = getattr(_native, "place", _nothing)
 """`place(coefficients, knots, columns, places, at, out)`: `tracks.place`; columns and places are int64 `[M]`."""
 
 retreats: Callable[..., bool | None] = getattr(_native, "retreats", _nothing)
-"""`retreats(planned, moved, begin, stopping, rules, out)`: `reaching.retreats` of positions `[T, M]`, into `[M]`."""
+"""`retreats(planned, moved, begin, stopping, shares, rules, out)`: `reaching.retreats` of `[T, M]`, into `[M]`."""
 
 united_knots: Callable[..., int | None] = getattr(_native, "united_knots", _nothing)
 """`united_knots(times, gap)`: knots of `tracks.united`, in place of all of its motions; returns how many are left."""

@@ -22,6 +22,7 @@ RETREAT_RAD = 2e-5
 """Most of its way that a joint goes back while it joins a plan that goes forward, beyond the plan's own."""
 _FORWARD = 0.1
 """A plan goes forward if it goes back by at most this share of its way."""
+_ALL = 1e9
 _RINGS, _RESTS = 2e-3, 5e-4
 """rad; a plan that goes back by less than the first only rings, and one that stays within the second rests."""
 _RULES = np.array([_FORWARD, _RINGS, _RESTS, RETREAT, RETREAT_RAD])
@@ -285,6 +286,7 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     """How far joints `[M]` go back on their way to plans that go forward, or beyond plans that rest, rad, `[M]`.
 
     Forward is where the plan goes; if it hardly moves, where it is. What a joint cannot help in its state is allowed.
+    A plan that is shifted to where its velocities are reached gives no reason to go back, whatever it does itself.
     """
     begin = way.begin
     ahead = np.linspace(problem.earliest, max(way.duration, problem.earliest + _OUTLOOK_S), _SAMPLES)
@@ -292,14 +294,15 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     moved = positions(way, np.linspace(0.0, way.duration, _SAMPLES))
     planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
     stopping, back = np.ascontiguousarray(problem.stopping[:, joints]), np.empty(len(joints))
-    if native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, _RULES, back):
+    shares = np.where(problem.floats[joints], _ALL, _FORWARD)
+    if native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, shares, _RULES, back):
         return back
     total, gap = planned[-1] - planned[0], planned[-1] - begin.position
     total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
     sign = np.where(total < 0, -1.0, 1.0)
     own, back = retreat(sign * planned), retreat(sign * moved)
     low, high = stopping
-    forward = own <= np.maximum(_FORWARD * np.abs(total), np.minimum(_RINGS, np.abs(total) / 2))
+    forward = own <= np.maximum(shares * np.abs(total), np.minimum(_RINGS, np.abs(total) / 2))
     rolls = np.where(sign > 0, begin.position - low, high - begin.position)
     goes_back = np.where(forward, back - RETREAT * (own + rolls) - RETREAT_RAD, 0.0)
     swings = np.abs(planned - planned[-1]).max(axis=0)

@@ -156,18 +156,19 @@ PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
-// retreats(planned, moved, begin, stopping, rules, out) -> bool | None
+// retreats(planned, moved, begin, stopping, shares, rules, out) -> bool | None
 PyObject* py_retreats(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  BorrowedArray planned, moved, begin, stopping, rules, out;
-  if (count != 6 || !planned.take_doubles(args[0], 2) || !moved.take_doubles(args[1], 2)) Py_RETURN_NONE;
+  BorrowedArray planned, moved, begin, stopping, shares, rules, out;
+  if (count != 7 || !planned.take_doubles(args[0], 2) || !moved.take_doubles(args[1], 2)) Py_RETURN_NONE;
   const long dof = planned.size(1);
-  if (!begin.take_doubles(args[2], 1) || !stopping.take_doubles(args[3], 2) || !rules.take_doubles(args[4], 1)) Py_RETURN_NONE;
+  if (!begin.take_doubles(args[2], 1) || !stopping.take_doubles(args[3], 2)) Py_RETURN_NONE;
+  if (!shares.take_doubles(args[4], 1) || shares.size(0) != dof || !rules.take_doubles(args[5], 1)) Py_RETURN_NONE;
   if (planned.size(0) < 1 || moved.size(0) < 1 || moved.size(1) != dof || begin.size(0) != dof) Py_RETURN_NONE;
   if (stopping.size(0) != 2 || stopping.size(1) != dof || rules.size(0) != 5) Py_RETURN_NONE;
-  if (!out.take_doubles(args[5], 1, true) || out.size(0) != dof) Py_RETURN_NONE;
+  if (!out.take_doubles(args[6], 1, true) || out.size(0) != dof) Py_RETURN_NONE;
   const double* of = rules.doubles();
-  retreats({planned.doubles(), planned.size(0)}, {moved.doubles(), moved.size(0)}, begin.doubles(), stopping.doubles(), dof,
-           {of[0], of[1], of[2], of[3], of[4]}, out.doubles());
+  retreats({planned.doubles(), planned.size(0)}, {moved.doubles(), moved.size(0)}, begin.doubles(), stopping.doubles(),
+           shares.doubles(), dof, {of[0], of[1], of[2], of[3], of[4]}, out.doubles());
   Py_RETURN_TRUE;
 }
 

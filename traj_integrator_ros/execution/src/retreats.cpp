@@ -25,8 +25,8 @@ Way way_of(const Samples& samples, long joint, long dof, double sign) {
 
 }  // namespace
 
-void retreats(const Samples& planned, const Samples& moved, const double* begin, const double* stopping, long dof,
-              const RetreatRules& rules, double* back) {
+void retreats(const Samples& planned, const Samples& moved, const double* begin, const double* stopping,
+              const double* shares, long dof, const RetreatRules& rules, double* back) {
   for (long joint = 0; joint < dof; ++joint) {
     const double low = stopping[joint], high = stopping[dof + joint], here = begin[joint];
     const double last = planned.positions[(planned.rows - 1) * dof + joint];
@@ -35,7 +35,7 @@ void retreats(const Samples& planned, const Samples& moved, const double* begin,
     const double sign = total < 0 ? -1 : 1;
     const Way plan = way_of(planned, joint, dof, sign), way = way_of(moved, joint, dof, sign);
     const double rolls = sign > 0 ? here - low : high - here;
-    const double may_ring = std::max(rules.forward * std::fabs(total), std::min(rules.rings, std::fabs(total) / 2));
+    const double may_ring = std::max(shares[joint] * std::fabs(total), std::min(rules.rings, std::fabs(total) / 2));
     double most = 0;
     if (plan.back <= may_ring) most = way.back - rules.share * (plan.back + rolls) - rules.least;
     if (plan.swing <= rules.rests) {

@@ -13,8 +13,9 @@ struct RetreatRules {
   double forward, rings, rests, share, least;
 };
 
-// Where `stopping` [2, dof] are the least and greatest positions of a stop from the present state; writes `back` [dof].
-void retreats(const Samples& planned, const Samples& moved, const double* begin, const double* stopping, long dof,
-              const RetreatRules& rules, double* back);
+// Where `stopping` [2, dof] are the least and greatest positions of a stop from the present state, and plans that go back
+// by at most a share [dof] of their way are judged; writes `back` [dof].
+void retreats(const Samples& planned, const Samples& moved, const double* begin, const double* stopping,
+              const double* shares, long dof, const RetreatRules& rules, double* back);
 
 }  // namespace traj_integrator::execution
