@@ -121,7 +121,7 @@ def test_the_peak_between_two_points_is_found_with_its_time_joint_and_size():
 
 def test_what_points_microseconds_apart_cannot_say_of_the_jerk_is_no_violation():
     limits = Limits(jerk=np.array([100.0]))
-    for step, beyond, excused in ((5e-6, 50.0, True), (1e-4, 8.0, True), (1e-4, 12.0, False), (0.02, 0.2, False)):
+    for step, beyond, excused in ((5e-6, 50.0, True), (1e-4, 17.0, True), (1e-4, 20.0, False), (0.02, 0.2, False)):
         motion = Motion(np.array([0.0, step]), np.array([2.0, 0.0, 0.0, (100.0 + beyond) / 6])[None, :, None])
         (found,) = worst_violations(motion, limits)
         assert found.value == pytest.approx(100.0 + beyond)

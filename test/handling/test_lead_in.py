@@ -63,16 +63,16 @@ def commanded(jtc: ModuleType, rate: float, from_desired: bool, **parameters: ob
 
 @pytest.mark.parametrize("rate", [500.0, 1000.0])
 @pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
-def test_with_a_lead_in_the_controller_joins_nothing_by_itself(jtc, rate, from_desired):
-    positions = np.array(list(commanded(jtc, rate, from_desired, publish__lead_in=True)))
+def test_with_a_lead_in_the_controller_joins_nothing_by_itself(models, rate, from_desired):
+    positions = np.array(list(commanded(models.jtc, rate, from_desired, publish__lead_in=True)))
     # From second differences of commands, as a drive receives them. The first second begins from rest.
     acceleration = np.diff(positions, 2)[int(rate) :] * rate**2
     assert np.abs(acceleration).max() <= 1.05 * RATE * SPEED**2
 
 
 @pytest.mark.parametrize("from_desired", [False, True], ids=["from measured", "from desired"])
-def test_without_it_the_seams_are_the_controllers_own(jtc, from_desired):
-    positions = np.array(list(commanded(jtc, 1000.0, from_desired, publish__lead_in=False)))
+def test_without_it_the_seams_are_the_controllers_own(models, from_desired):
+    positions = np.array(list(commanded(models.jtc, 1000.0, from_desired, publish__lead_in=False)))
     acceleration = np.diff(positions, 2)[1000:] * 1e6
     assert np.abs(acceleration).max() > 100
 

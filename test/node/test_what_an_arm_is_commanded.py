@@ -131,6 +131,43 @@ def get_going(arm: SimulatedArm, speed: float = 1.0, seconds: float = 1.5) -> No
     assert abs(arm.commands[-1, 1, 0] - speed) < 0.05, "the arm is on its way"
 
 
+# What begins away from the command, or in the past
+
+
+@pytest.mark.parametrize(("late_s", "reports"), [(1.0, True), (1.0, False)])
+def test_a_plan_stamped_in_the_past_is_entered_where_it_is_now_or_refused(
+    make_arm: MakeArm, late_s: float, reports: bool
+) -> None:
+    arm = make_arm(reports=reports)
+    times = np.linspace(0.0, 2.0, 21)
+    way = [row(0.4 * float(t * t * (3 - 2 * t))) for t in times / 2]
+    arm.client.plans.publish(points(times.tolist(), way, arm.clock.now_ns - round(late_s * 1e9)))
+    arm.run(3.5)
+    arm.assert_within(LIMITS)
+    arm.assert_at_rest()
+    assert abs(arm.position[0]) < 1e-6 or abs(arm.position[0] - 0.4) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("message", "reports"),
+    [
+        (lambda: points([0.0], [row(0.09)]), True),
+        (lambda: positions(np.tile(row(0.09), (4, 1)), 0.02, position=row(0.09), velocity=row(0.0)), False),
+    ],
+    ids=["one point", "a start"],
+)
+def test_what_begins_away_from_the_robot_is_joined(
+    make_arm: MakeArm, message: Callable[[], object], reports: bool
+) -> None:
+    arm = make_arm(reports=reports)
+    made = message()
+    (arm.client.plans if isinstance(made, JointTrajectory) else arm.client.sequences).publish(made)
+    arm.run(1.5)
+    arm.assert_within(LIMITS)
+    arm.assert_at_rest()
+    assert abs(arm.position[0] - 0.09) < 1e-6
+
+
 # What limits decide about times
 
 
@@ -169,6 +206,18 @@ def test_a_path_without_times_is_passed_within_limits(make_arm: MakeArm, moving:
     assert np.abs(commanded[:, 0] - path[1]).max(axis=1).min() < 0.01
     np.testing.assert_allclose(arm.position, path[-1], atol=1e-6)
     assert np.abs(commanded[:, 2]).max() > 0.9 * LIMITS.acceleration, "as fast as they allow"
+
+
+# First messages
+
+
+@pytest.mark.parametrize(("speed", "reports"), [(0.3, True), (0.1, False)])
+def test_a_stream_of_velocities_begins_from_rest_within_limits(make_arm: MakeArm, speed: float, reports: bool) -> None:
+    arm = make_arm({"limits.acceleration": [7.5] * DOF}, reports=reports)
+    rows = np.tile(row(speed), (8, 1))
+    arm.run(2.0, 0.02, lambda _: arm.client.sequences.publish(velocities(rows, 0.02)))
+    arm.assert_within(Limits(2.0, 7.5, 100.0))
+    assert abs(arm.commands[-1, 1, 0] - speed) < 1e-3, "it is not stuck"
 
 
 # Stops
@@ -332,6 +381,20 @@ def test_chunks_of_an_exact_plan_are_executed_as_the_plan(make_arm: MakeArm) -> 
     times = (arm.begin_ns - begin_ns) * 1e-9 + (np.arange(len(commands)) + 2) / RATE
     apart = np.abs(commands[:, 0, 0] - plan(times))[times > 1.5]
     assert apart.max() < 3e-3, "the plan's own spline is 2.4 mrad from it"
+
+
+def test_an_older_chunk_after_a_newer_one_changes_nothing(make_arm: MakeArm) -> None:
+    arm = make_arm({"start_from": "previous"})
+    now_ns = arm.clock.now_ns
+    ahead = np.array([row(0.01 * k) for k in range(1, 33)])
+    arm.client.sequences.publish(positions(ahead, 0.05, now_ns))
+    arm.run(0.4)
+    before = int(arm.client.counts()["out_of_order"])
+    arm.client.sequences.publish(positions(-ahead, 0.05, now_ns - 100_000_000))
+    arm.run(1.0)
+    arm.assert_within(LIMITS)
+    assert arm.position[0] > 0.1
+    assert int(arm.client.counts()["out_of_order"]) == before + 1
 
 
 # Limits

@@ -19,9 +19,10 @@ DECELERATION = "deceleration"
 """Quantity of violations where a joint slows down, if that has limits of its own; both numbers are above 0."""
 _ROUNDING = 60 * 2.0**-52
 """Times a position, over the cube of a piece's length: the jerk that the rounding of positions at its ends makes."""
-_MERGED_S = 9e-6
-"""Times a change of jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves the
-change by as much: a quintic's jerk at one of its ends is 9 times a wrong acceleration there over its length.
+_MERGED_S = 18e-6
+"""Times the largest jerk, over a piece's length: the jerk where points less than 1 us apart became one, which moves a
+change of jerk, of twice as much, by as long: a quintic's jerk is 9 times a wrong acceleration at its end, over its
+length.
 """
 _SIGNS = (-1.0, 1.0)
 """Of the lower and the upper bound."""

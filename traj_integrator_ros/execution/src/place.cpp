@@ -35,11 +35,16 @@ long united_knots(double* times, long count, double gap) {
   for (long i = 0; i < count; ++i) times[i] = std::nearbyint(times[i] * 1e9) * 1e-9;
   const double last = std::max(times[count - 1], gap);
   long kept = 1;
+  bool merged = false;
   for (long i = 1; i < count; ++i) {
-    if (times[i] - times[kept - 1] >= gap && last - times[i] >= gap) times[kept++] = times[i];
+    if (times[i] - times[kept - 1] >= gap && last - times[i] >= gap) {
+      times[kept++] = times[i];
+    } else {
+      merged = merged || (times[i] > times[kept - 1] && times[i] < last);
+    }
   }
   times[kept++] = last;
-  return kept;
+  return merged ? -kept : kept;
 }
 
 }  // namespace traj_integrator::execution
