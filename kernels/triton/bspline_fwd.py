@@ -70,33 +70,55 @@ def bspline_fwd_kernel(
     b_acceleration = b_position
     b_jerk = b_position
     for m in tl.static_range(K + 1):
-        b_now = _point(
-            b_segment + m,
-            p_action,
-            p_start_p,
-            p_start_v,
-            p_start_a,
-            p_start_j,
-            n_start,
-            p_start_index,
-            p_goal_p,
-            p_goal_v,
-            p_goal_a,
-            p_goal_j,
-            n_goal,
-            p_goal_index,
-            b_batch,
-            b_column,
-            b_length,
-            b_in,
-            n_points,
-            n_used,
-            D,
-            K,
-            HEAD,
-            HAS_JERK,
-            HAS_GOAL,
-        )
+        # An extended control point in float64.
+        b_given = b_segment + m - HEAD
+        if HAS_GOAL:
+            b_is_given = b_in & (b_given >= 0) & (b_given < n_used)
+            b_from = b_given
+        else:  # after the last one: the last one again
+            b_is_given = b_in & (b_given >= 0)
+            b_from = tl.minimum(b_given, n_points - 1)
+        p_from = p_action + (b_batch * n_points + b_from) * D + b_column
+        b_now = tl.load(p_from, mask=b_is_given, other=0).to(tl.float64)
+        b_is_start = b_in & (b_given < 0)
+        if tl.max(b_is_start.to(tl.int32), 0) > 0:
+            b_carried = _carrying(
+                p_start_p,
+                p_start_v,
+                p_start_a,
+                p_start_j,
+                n_start,
+                p_start_index,
+                b_segment + m,
+                b_batch,
+                b_column,
+                b_length,
+                b_is_start,
+                D,
+                K,
+                HAS_JERK,
+            )
+            b_now = tl.where(b_is_start, b_carried, b_now)
+        if HAS_GOAL:
+            b_is_goal = b_in & (b_given >= n_used)
+            if tl.max(b_is_goal.to(tl.int32), 0) > 0:
+                b_carried = _carrying(
+                    p_goal_p,
+                    p_goal_v,
+                    p_goal_a,
+                    p_goal_j,
+                    n_goal,
+                    p_goal_index,
+                    b_given - n_used,
+                    b_batch,
+                    b_column,
+                    b_length,
+                    b_is_goal,
+                    D,
+                    K,
+                    HAS_JERK,
+                )
+                b_now = tl.where(b_is_goal, b_carried, b_now)
         b_position += tl.load(p_weight + m).to(DTYPE) * b_now.to(DTYPE)
         b_first = b_now - b_last
         b_second = b_first - b_d1
@@ -116,86 +138,6 @@ def bspline_fwd_kernel(
     b_rate2 = b_rate * b_rate
     tl.store(p_acceleration + b_at, narrow(b_acceleration * b_rate2.to(DTYPE), p_acceleration), mask=b_in)
     tl.store(p_jerk + b_at, narrow(b_jerk * (b_rate2 * b_rate).to(DTYPE), p_jerk), mask=b_in)
-
-
-@triton.jit
-def _point(
-    b_point,
-    p_action,
-    p_start_p,
-    p_start_v,
-    p_start_a,
-    p_start_j,
-    n_start,
-    p_start_index,
-    p_goal_p,
-    p_goal_v,
-    p_goal_a,
-    p_goal_j,
-    n_goal,
-    p_goal_index,
-    b_batch,
-    b_column,
-    b_length,
-    b_in,
-    n_points,
-    n_used,
-    D,
-    K: tl.constexpr,
-    HEAD: tl.constexpr,
-    HAS_JERK: tl.constexpr,
-    HAS_GOAL: tl.constexpr,
-):
-    """An extended control point in float64."""
-    b_given = b_point - HEAD
-    if HAS_GOAL:
-        b_is_given = b_in & (b_given >= 0) & (b_given < n_used)
-        b_from = b_given
-    else:  # after the last one: the last one again
-        b_is_given = b_in & (b_given >= 0)
-        b_from = tl.minimum(b_given, n_points - 1)
-    p_from = p_action + (b_batch * n_points + b_from) * D + b_column
-    b_value = tl.load(p_from, mask=b_is_given, other=0).to(tl.float64)
-    b_is_start = b_in & (b_given < 0)
-    if tl.max(b_is_start.to(tl.int32), 0) > 0:
-        b_carried = _carrying(
-            p_start_p,
-            p_start_v,
-            p_start_a,
-            p_start_j,
-            n_start,
-            p_start_index,
-            b_point,
-            b_batch,
-            b_column,
-            b_length,
-            b_is_start,
-            D,
-            K,
-            HAS_JERK,
-        )
-        b_value = tl.where(b_is_start, b_carried, b_value)
-    if HAS_GOAL:
-        b_is_goal = b_in & (b_given >= n_used)
-        if tl.max(b_is_goal.to(tl.int32), 0) > 0:
-            b_carried = _carrying(
-                p_goal_p,
-                p_goal_v,
-                p_goal_a,
-                p_goal_j,
-                n_goal,
-                p_goal_index,
-                b_given - n_used,
-                b_batch,
-                b_column,
-                b_length,
-                b_is_goal,
-                D,
-                K,
-                HAS_JERK,
-            )
-            b_value = tl.where(b_is_goal, b_carried, b_value)
-    return b_value
 
 
 @triton.jit

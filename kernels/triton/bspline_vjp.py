@@ -65,75 +65,62 @@ def bspline_vjp_kernel(
         b_batch = i_batch + b_batch
         b_at = b_batch * D + b_column
         b_length = _length(p_dt, b_batch, b_in, n_steps, DT_PER_TRAJECTORY)
-        _state_gradient(
-            0,
-            p_grad_position,
-            p_grad_velocity,
-            p_grad_acceleration,
-            p_grad_jerk,
-            p_weights,
-            p_states,
-            p_grad_start_p,
-            p_grad_start_v,
-            p_grad_start_a,
-            p_grad_start_j,
-            b_batch,
-            b_column,
-            b_at,
-            b_in,
-            b_length,
-            n_segments,
-            n_steps,
-            D,
-            K,
-            HEAD,
-        )
-        if HAS_GOAL:
-            _state_gradient(
-                HEAD + n_used,
-                p_grad_position,
-                p_grad_velocity,
-                p_grad_acceleration,
-                p_grad_jerk,
-                p_weights,
-                p_states,
-                p_grad_goal_p,
-                p_grad_goal_v,
-                p_grad_goal_a,
-                p_grad_goal_j,
-                b_batch,
-                b_column,
-                b_at,
-                b_in,
-                b_length,
-                n_segments,
-                n_steps,
-                D,
-                K,
-                HEAD,
-            )
-        elif p_grad_action is not None:
-            b_sum = tl.zeros([LANES], tl.float64)
-            for m in range(K + 1):
-                b_point = tl.zeros_like(b_lane) + (HEAD + n_points - 1 + m)
-                b_sum += _point_gradient(
-                    b_point,
-                    p_grad_position,
-                    p_grad_velocity,
-                    p_grad_acceleration,
-                    p_grad_jerk,
-                    p_weights,
-                    b_batch,
-                    b_column,
-                    b_in,
-                    b_length,
-                    n_segments,
-                    n_steps,
-                    D,
-                    K,
-                )
-            p_to = p_grad_action + (b_batch * n_points + n_points - 1) * D + b_column
-            tl.store(p_to, narrow(b_sum, p_grad_action), mask=b_in)
+        for i_end in tl.static_range(2):
+            n_count = HEAD
+            p_p = p_grad_goal_p
+            p_v = p_grad_goal_v
+            p_a = p_grad_goal_a
+            p_j = p_grad_goal_j
+            i_point = HEAD + n_used
+            if i_end == 0:
+                p_p = p_grad_start_p
+                p_v = p_grad_start_v
+                p_a = p_grad_start_a
+                p_j = p_grad_start_j
+                i_point = 0
+            elif not HAS_GOAL:
+                # The last control point, once for each of its repetitions: like a position.
+                n_count = K + 1
+                p_p = p_grad_action
+                i_point = HEAD + n_points - 1
+                b_at = (b_batch * n_points + n_points - 1) * D + b_column
+            if ((p_p is not None) or (p_v is not None)) or ((p_a is not None) or (p_j is not None)):
+                b_p = tl.zeros([LANES], tl.float64)
+                b_v = b_p
+                b_a = b_p
+                b_j = b_p
+                for m in range(n_count):
+                    b_gradient = _point_gradient(
+                        tl.zeros_like(b_lane) + (i_point + m),
+                        p_grad_position,
+                        p_grad_velocity,
+                        p_grad_acceleration,
+                        p_grad_jerk,
+                        p_weights,
+                        b_batch,
+                        b_column,
+                        b_in,
+                        b_length,
+                        n_segments,
+                        n_steps,
+                        D,
+                        K,
+                    )
+                    b_p += b_gradient
+                    if p_v is not None:
+                        b_v += tl.load(p_states + m * 4 + 1) * b_gradient
+                    if p_a is not None:
+                        b_a += tl.load(p_states + m * 4 + 2) * b_gradient
+                    if p_j is not None:
+                        b_j += tl.load(p_states + m * 4 + 3) * b_gradient
+                if p_p is not None:
+                    tl.store(p_p + b_at, narrow(b_p, p_p), mask=b_in)
+                if p_v is not None:
+                    tl.store(p_v + b_at, narrow(b_v * b_length, p_v), mask=b_in)
+                if p_a is not None:
+                    tl.store(p_a + b_at, narrow(b_a * b_length * b_length, p_a), mask=b_in)
+                if p_j is not None:
+                    tl.store(p_j + b_at, narrow(b_j * b_length * b_length * b_length, p_j), mask=b_in)
     elif p_grad_action is not None:
         n_elements = n_batch.to(tl.int64) * n_points * D
         i_first = i_points * LANES
@@ -175,67 +162,6 @@ def _length(p_dt, b_batch, b_mask, n_steps, DT_PER_TRAJECTORY: tl.constexpr):
     else:
         b_dt = tl.load(p_dt + tl.zeros_like(b_batch)).to(tl.float64)
     return n_steps * b_dt
-
-
-@triton.jit
-def _state_gradient(
-    i_first,
-    p_grad_position,
-    p_grad_velocity,
-    p_grad_acceleration,
-    p_grad_jerk,
-    p_weights,
-    p_states,
-    p_p,
-    p_v,
-    p_a,
-    p_j,
-    b_batch,
-    b_column,
-    b_at,
-    b_in,
-    b_length,
-    n_segments,
-    n_steps,
-    D,
-    K: tl.constexpr,
-    HEAD: tl.constexpr,
-):
-    """Gradients of the four rows of a state whose points begin at `i_first`."""
-    if ((p_p is not None) or (p_v is not None)) or ((p_a is not None) or (p_j is not None)):
-        b_p = tl.zeros_like(b_length)
-        b_v = b_p
-        b_a = b_p
-        b_j = b_p
-        for m in range(HEAD):
-            b_gradient = _point_gradient(
-                tl.zeros_like(b_column) + (i_first + m),
-                p_grad_position,
-                p_grad_velocity,
-                p_grad_acceleration,
-                p_grad_jerk,
-                p_weights,
-                b_batch,
-                b_column,
-                b_in,
-                b_length,
-                n_segments,
-                n_steps,
-                D,
-                K,
-            )
-            b_p += b_gradient
-            b_v += tl.load(p_states + m * 4 + 1) * b_gradient
-            b_a += tl.load(p_states + m * 4 + 2) * b_gradient
-            b_j += tl.load(p_states + m * 4 + 3) * b_gradient
-        if p_p is not None:
-            tl.store(p_p + b_at, narrow(b_p, p_p), mask=b_in)
-        if p_v is not None:
-            tl.store(p_v + b_at, narrow(b_v * b_length, p_v), mask=b_in)
-        if p_a is not None:
-            tl.store(p_a + b_at, narrow(b_a * b_length * b_length, p_a), mask=b_in)
-        if p_j is not None:
-            tl.store(p_j + b_at, narrow(b_j * b_length * b_length * b_length, p_j), mask=b_in)
 
 
 @triton.jit
