@@ -5,6 +5,8 @@ The clique kernels take `traj_dt` as 1 / dt, the acceleration kernels as dt; the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -32,6 +34,8 @@ class _Map:
     _operator: StepOperator
     _takes_rate: bool
     """Whether traj_dt is 1 / dt."""
+    _step: Callable[..., Trajectory]
+    """Takes the step without buffers."""
 
     @classmethod
     def _run(
@@ -55,7 +59,8 @@ class _Map:
         action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
         dt = _reciprocal(traj_dt) if cls._takes_rate else traj_dt
         try:
-            trajectory = cls._step(action, start, start_idx, dt, scheme)
+            dt = _uniform(dt, action) if cls._operator.uniform_dt_only else dt
+            trajectory = cls._step(action, *start, dt=dt, start_index=start_idx, **named_scheme)
         except (TypeError, ValueError) as error:
             raise type(error)(_in_our_names(str(error))) from None
         return write_trajectory(trajectory, dict(zip(_BUFFER_NAMES, buffers, strict=True)))
@@ -64,13 +69,6 @@ class _Map:
     def _scheme() -> tuple[object, ...]:
         """Scheme arguments of the operator."""
         return ()
-
-    @staticmethod
-    def _step(
-        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
-    ) -> Trajectory:
-        """Take the step without buffers."""
-        raise NotImplementedError
 
 
 class _StepKernel(_Map):
@@ -171,12 +169,7 @@ class _Clique(_Map):
 
     _operator = CLIQUE
     _takes_rate = True
-
-    @staticmethod
-    def _step(
-        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
-    ) -> Trajectory:
-        return clique_step(action, *start, dt=dt, start_index=start_idx)
+    _step = staticmethod(clique_step)
 
 
 class _CliqueCentral(_Map):
@@ -184,16 +177,11 @@ class _CliqueCentral(_Map):
 
     _operator = CLIQUE_CENTRAL
     _takes_rate = True
+    _step = staticmethod(clique_central_step)
 
     @staticmethod
     def _scheme() -> tuple[object, ...]:
         return (False,)
-
-    @staticmethod
-    def _step(
-        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
-    ) -> Trajectory:
-        return clique_central_step(action, *start, dt=_uniform(dt, action), start_index=start_idx)
 
 
 class _Acceleration(_Map):
@@ -201,16 +189,11 @@ class _Acceleration(_Map):
 
     _operator = ACCELERATION
     _takes_rate = False
+    _step = staticmethod(acceleration_step)
 
     @staticmethod
     def _scheme(integrator: AccelerationIntegrator | str = AccelerationIntegrator.ZOH) -> tuple[object, ...]:
         return (integrator_name(integrator),)
-
-    @staticmethod
-    def _step(
-        action: Tensor, start: Start, start_idx: Tensor | None, dt: Tensor | float, scheme: tuple[object, ...]
-    ) -> Trajectory:
-        return acceleration_step(action, *start, dt=dt, start_index=start_idx, integrator=scheme[0])
 
 
 class CliqueTensorStepKernel(_Clique, _StepKernel):
