@@ -24,6 +24,7 @@ class EngineCase:
     dof: int = 3
     dt: str = "number"
     start: str = "one row"
+    goal: str | None = None
     given_starts: tuple[bool, bool] = (True, True)
     given_upstream: tuple[bool, bool, bool, bool] = (True, True, True, True)
     input_dtype: str = "float32"
@@ -39,26 +40,63 @@ class EngineCase:
         fields = {"device": "cpu", **kernel.schemes, **fields}
         return IntegratorConfig(dof=self.dof, control_space=kernel.control_space, **fields)
 
-    def run(self, engine: TrajectoryIntegrator, *, want_dt: bool = False) -> list[Tensor]:
-        """Copies of the four outputs and of the gradients."""
+    def arguments(self) -> dict[str, object]:
+        """Those of `integrate`."""
         random = np.random.default_rng(self.seed)
-        rows = {"one row": 1, "rows": self.batch, "pool": 3}[self.start]
 
         def draw(*shape: int) -> np.ndarray:
             return random.standard_normal(shape).astype(self.input_dtype)
 
-        starts = [draw(rows, self.dof) if given else None for given in (True, *self.given_starts)]
-        start = StartState(*starts)
-        actions = draw(self.batch, self.horizon, self.dof)
-        index = random.integers(0, rows, self.batch) if self.start == "pool" else None
+        def end(form: str, given: tuple[bool, ...]) -> tuple[StartState, np.ndarray | None]:
+            rows = {"one row": 1, "rows": self.batch, "pool": 3}[form]
+            index = random.integers(0, rows, self.batch) if form == "pool" else None
+            return StartState(*(draw(rows, self.dof) if one else None for one in given)), index
+
         dt = 0.1 + random.random({"number": (), "steps": (self.horizon,), "rows": (self.batch, 1)}.get(self.dt) or ())
         if self.dt == "both":
             dt = 0.1 + random.random((self.batch, self.horizon))
-        output = (self.batch, engine.output_horizon(self.horizon), self.dof)
-        upstream = UpstreamGradient(*(draw(*output) if given else None for given in self.given_upstream))
-        trajectory = [x.clone() for x in engine.integrate(start, actions, dt, start_index=index)]
-        gradient = engine.vjp(start, upstream, actions=actions, dt=dt, start_index=index, want_dt=want_dt)
+        start, start_index = end(self.start, (True, *self.given_starts))
+        given = {"start": start, "actions": draw(self.batch, self.horizon, self.dof), "dt": dt}
+        given["start_index"] = start_index
+        kinds = len(MAPS[self.kernel].goal)
+        if self.goal is not None and kinds:
+            given["goal"], given["goal_index"] = end(self.goal, tuple(k < kinds for k in range(3)))
+        return given
+
+    def upstream(self) -> UpstreamGradient:
+        """Gradients of the outputs."""
+        random = np.random.default_rng(self.seed + 1)
+        shape = (self.batch, MAPS[self.kernel].output_horizon(self.horizon), self.dof)
+        return UpstreamGradient(
+            *(random.standard_normal(shape).astype(self.input_dtype) if one else None for one in self.given_upstream)
+        )
+
+    def run(self, engine: TrajectoryIntegrator, *, want_dt: bool = False) -> list[Tensor]:
+        """Copies of the four outputs and of the gradients."""
+        given = self.arguments()
+        trajectory = [x.clone() for x in engine.integrate(**given)]
+        gradient = engine.vjp(given.pop("start"), self.upstream(), want_dt=want_dt, **given)
         return [*trajectory, *(x.clone() for x in gradient if x is not None)]
+
+    def expected(self, dtype: torch.dtype) -> list[Tensor]:
+        """What the public function and autograd through it give: outputs, gradients, that of dt before the goal's."""
+        given, kernel = self.arguments(), MAPS[self.kernel]
+        start, goal = given.pop("start"), given.pop("goal", None)
+        shape = start.position.shape
+        rows = [np.zeros(shape) if row is None else row for row in start.rows]
+        leaves = [torch.tensor(x, dtype=dtype, requires_grad=True) for x in (given.pop("actions"), *rows)]
+        leaves.append(torch.tensor(given.pop("dt"), requires_grad=True))
+        names = [f"goal_{kind}" for kind in kernel.goal if goal is not None]
+        goal_rows = [] if goal is None else [row for row in goal.rows if row is not None]
+        leaves += [torch.tensor(row, dtype=dtype, requires_grad=True) for row in goal_rows]
+        indices = {name: None if index is None else torch.tensor(index) for name, index in given.items()}
+        outputs = kernel.step(*leaves[:4], dt=leaves[4], **dict(zip(names, leaves[5:], strict=True)), **indices)
+        upstream = [
+            torch.zeros_like(out) if g is None else torch.tensor(g).to(dtype)
+            for out, g in zip(outputs, self.upstream(), strict=True)
+        ]
+        gradients = torch.autograd.grad(outputs, leaves, upstream, allow_unused=True, materialize_grads=True)
+        return [*(output.detach() for output in outputs), *gradients]
 
 
 def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) -> None:
@@ -73,7 +111,7 @@ def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) 
 
 
 def engine_cases(**fixed: object) -> st.SearchStrategy[EngineCase]:
-    """Cases of every map and form; steps that differ only where the map takes them."""
+    """Cases of every map and form; steps that differ, and goals, only where the map takes them."""
     fields = {
         "kernel": st.sampled_from(list(MAPS)),
         "batch": st.integers(1, 9),
@@ -81,6 +119,7 @@ def engine_cases(**fixed: object) -> st.SearchStrategy[EngineCase]:
         "dof": st.sampled_from([1, 2, 7]),
         "dt": st.sampled_from(["number", "steps", "rows", "both"]),
         "start": st.sampled_from(["one row", "rows", "pool"]),
+        "goal": st.sampled_from([None, "one row", "rows", "pool"]),
         "given_starts": st.tuples(st.booleans(), st.booleans()),
         "given_upstream": st.tuples(*[st.booleans()] * 4),
         "input_dtype": st.sampled_from(["float32", "float64"]),
@@ -92,5 +131,5 @@ def engine_cases(**fixed: object) -> st.SearchStrategy[EngineCase]:
 
 def _possible(case: EngineCase) -> EngineCase:
     if MAPS[case.kernel].uniform_dt_only and case.dt in ("steps", "both"):
-        return dataclasses.replace(case, dt="rows")
-    return case
+        case = dataclasses.replace(case, dt="rows")
+    return case if case.horizon > 1 and MAPS[case.kernel].goal else dataclasses.replace(case, goal=None)

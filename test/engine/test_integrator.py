@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 
 import numpy as np
 import pytest
 import torch
+from engine_cases import assert_same, engine_cases
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from traj_integrator_ros.engine.integrator import (
     IntegratorConfig,
@@ -17,22 +19,7 @@ from traj_integrator_ros.engine.integrator import (
     UpstreamGradient,
     resolve_device,
 )
-from traj_integrator_ros.kernels import ControlSpace
-
-SCHEMES = pytest.mark.parametrize(
-    "config",
-    [
-        IntegratorConfig(dof=3, control_space=ControlSpace.POSITION),
-        IntegratorConfig(dof=3, control_space=ControlSpace.POSITION, finite_difference="central"),
-        IntegratorConfig(dof=3, control_space=ControlSpace.VELOCITY),
-        IntegratorConfig(dof=3, control_space=ControlSpace.ACCELERATION),
-        IntegratorConfig(dof=3, control_space=ControlSpace.ACCELERATION, acceleration_integrator="semi_implicit_euler"),
-        IntegratorConfig(dof=3, control_space=ControlSpace.JERK),
-    ],
-    ids=lambda config: (
-        f"{config.control_space.name}-{config.finite_difference.value}-{config.acceleration_integrator.value}"
-    ),
-)
+from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 
 @pytest.fixture
@@ -40,50 +27,24 @@ def random() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-@SCHEMES
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_integrate_equals_the_kernel(config, dtype, random):
-    engine = TrajectoryIntegrator(dataclasses.replace(config, dtype=dtype, device="cpu"))
-    start = StartState(*random.standard_normal((3, 4, 3)).astype(np.float32))
-    actions = random.standard_normal((4, 6, 3)).astype(np.float32)
-    got = engine.integrate(start, actions, dt=0.05)
-    tensors = [torch.from_numpy(x).to(engine.dtype) for x in (actions, *start.rows)]
-    for output, want in zip(got, engine.control_map().step(*tensors, dt=0.05), strict=True):
-        assert output.dtype is engine.dtype
-        assert torch.equal(output, want)
-    assert got.position.shape[1] == engine.output_horizon(6)
-
-
-@SCHEMES
-def test_vjp_equals_autograd_through_the_kernel(config, random):
-    engine = TrajectoryIntegrator(dataclasses.replace(config, dtype="float64", device="cpu"))
-    horizon = engine.output_horizon(6)
-    actions = random.standard_normal((4, 6, 3))
-    start = StartState(*random.standard_normal((3, 2, 3)))
-    index = np.array([1, 0, 0, 1], np.uint32)
-    upstream = UpstreamGradient(None, *random.standard_normal((3, 4, horizon, 3)))
-    dt = np.full((4, 1), 0.05)
-    got = engine.vjp(start, upstream, actions=actions, dt=dt, start_index=index, want_dt=True)
-    leaves = [torch.tensor(x, requires_grad=True) for x in (actions, *start.rows, dt)]
-    outputs = engine.control_map().step(*leaves[:4], dt=leaves[4], start_index=torch.tensor([1, 0, 0, 1]))
-    cost = sum((out * torch.from_numpy(g)).sum() for out, g in zip(outputs[1:], upstream[1:], strict=True))
-    expected = torch.autograd.grad(cost, leaves, allow_unused=True, materialize_grads=True)
-    for gradient, want in zip(got[:5], expected, strict=True):
-        torch.testing.assert_close(gradient, want)
-    assert got[5:] == (None, None, None)
-
-
-@SCHEMES
-def test_vjp_needs_no_actions_because_the_maps_are_linear(config, random):
-    engine = TrajectoryIntegrator(config)
-    actions = random.standard_normal((2, 5, 3)).astype(np.float32)
-    start = StartState(np.zeros((1, 3), np.float32))
-    upstream = UpstreamGradient(velocity=random.standard_normal((2, engine.output_horizon(5), 3)).astype(np.float32))
-    with_actions = [x.clone() for x in engine.vjp(start, upstream, actions=actions)[:4]]
-    without = engine.vjp(start, upstream, batch=2, action_horizon=5)
-    assert without.dt is None
-    for got, want in zip(without[:4], with_actions, strict=True):
-        assert torch.equal(got, want)
+@pytest.mark.parametrize("kernel", MAPS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_calls_give_the_numbers_and_gradients_of_the_public_function(kernel, dtype, data):
+    case = data.draw(engine_cases(kernel=kernel))
+    engine = case.engine(dtype=str(dtype).removeprefix("torch."))
+    expected = case.expected(dtype)
+    assert_same(case.run(engine, want_dt=True), expected, exact=False)
+    given = case.arguments()
+    rows = {"start_rows": len(given.pop("start").position)}
+    if "goal" in given:
+        rows["goal_rows"] = len(given.pop("goal").position)
+    given["batch"], given["action_horizon"], _ = given.pop("actions").shape
+    linear = engine.vjp_arrays(None, case.upstream(), **given, **rows)  # needs no actions and no rows
+    assert linear.dt is None
+    gradients = [torch.from_numpy(x) for x in (*linear[:4], linear.goal_position) if x is not None]
+    assert_same(gradients, [*expected[4:8], *expected[9:10]], exact=False)
 
 
 def test_the_vjp_of_no_upstream_gradient_is_zero():
