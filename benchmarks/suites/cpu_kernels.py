@@ -22,6 +22,7 @@ from traj_integrator_ros.kernels.integration_utils import (
 from ..checks import copies_of, exactly, gradients, is_close_to, random
 from ..empty_function import empty_function
 from ..registry import Case, Contender, suite
+from .cpu_entries import launchers
 
 HORIZON, DOF, DT = 32, 7, 0.02
 # Least speed-up over the matrix form, forward and torch.autograd.grad, by batch.
@@ -175,26 +176,15 @@ def ours_in_double(action: Tensor, start: Tensor) -> Sequence[Tensor]:
 
 
 def reused_buffers(batch: int) -> Case:
-    from traj_integrator_ros.kernels import native
-
     action, start = random(batch, HORIZON, DOF), random(batch, DOF)
-    dt = torch.full((1, 1), DT, dtype=torch.float64)
-    out, gradient = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
-    needs = (True, False, False, False)
     expected = exactly(lambda u: ours_in_double(u, start.double()), [action], upstream)
-
-    def run() -> tuple[Tensor, ...]:
-        native.clique_forward(action, start, None, None, None, dt, out=out)
-        native.clique_vjp(*upstream, None, dt, start_rows=batch, action_horizon=HORIZON, needs=needs, out=gradient)
-        return (*out, gradient)
-
     return Case(
         "clique, both ways, reused buffers",
         batch,
         HORIZON,
         DOF,
-        Contender("ours", run, is_close_to(*expected)),
+        Contender("ours", launchers(action, start, upstream), is_close_to(*expected)),
         limit=copies(batch, count=2),
         targets={"limit": COPY_TARGET},
     )

@@ -12,10 +12,9 @@ from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, 
 from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step
 from traj_integrator_ros.kernels.backends import launcher
 
-from ..checks import exactly, gradients, is_close_to, random
+from ..checks import copies_of, exactly, gradients, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
 from .cpu_kernels import matrix_form, slices
-from .scaling import copy_of
 
 HORIZON, DOF, DT = 32, 7, 0.02
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
@@ -142,7 +141,8 @@ def swept(name: str, batch: int) -> Case:
     peers = [Contender("autograd", buffers.through_autograd, close)]
     if DEVICE == "cuda":
         peers.append(replayed(buffers))
-    return case(name, batch, Contender("eager", buffers.both, close), tuple(peers), copy_of(2 * buffers.moved, DEVICE))
+    copy = copies_of(buffers.moved // 4, device=DEVICE)
+    return case(name, batch, Contender("eager", buffers.both, close), tuple(peers), copy)
 
 
 def engines_of(devices: Sequence[str]) -> dict[str, TrajectoryIntegrator]:
@@ -180,7 +180,7 @@ def at_full_size(name: str, quick: bool) -> Iterator[Case]:
             f"{name}, {direction}",
             batch,
             Contender("ours", run, first_close_to(expected)),
-            limit=copy_of(buffers.moved, DEVICE),
+            limit=copies_of(buffers.moved // 8, device=DEVICE),
             targets={"limit": BANDWIDTH_TARGET},
         )
 
@@ -220,7 +220,7 @@ def against_peers(elements: int) -> Case:
                 for mode in ("default", "reduce-overhead")
             ),
         ),
-        copy_of(40 * batch * HORIZON * DOF, DEVICE),
+        copies_of(5 * batch * HORIZON * DOF, device=DEVICE),
     )
 
 

@@ -19,6 +19,7 @@ from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, qu
 from traj_integrator_ros.kernels.costs.composition import cost_of
 
 from ..checks import exactly
+from ..checks import is_close_to as is_close_in_norm
 from ..receding_plan import RecedingPlan
 from ..registry import Case, Contender, Unmeasured, ros_is_missing, suite
 
@@ -169,13 +170,8 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
     client.prepare_gradient((batch, HORIZON), [gradient.numpy() for gradient in upstream_of])
     cost = QuadraticCost(**exact)
     values = quadratic_cost(leaf, start, cost=cost, control_map="clique", dt=DT, backend="reference")
-    expected = [values.detach().numpy(), torch.autograd.grad(values.sum(), leaf)[0].numpy()]
-
-    def check(results: list[np.ndarray]) -> None:
-        for got, want in zip(results, expected, strict=True):
-            error = float(np.linalg.norm(got - want.reshape(-1)) / np.linalg.norm(want))
-            assert error <= 2e-6, f"off by {error:.1e}"
-
+    exact_values = values.detach(), torch.autograd.grad(values.sum(), leaf)[0]
+    check = is_close_in_norm(*exact_values, limit=2e-6)
     ours = Contender("ours", client.evaluated, check, partial(client.call_latency, "evaluate"))
     two_calls = Contender(TWO_CALLS_NAME, list, has_sizes([]), client.two_calls_latency)
     peers = (empty_service(processes), two_calls)

@@ -16,7 +16,7 @@ import torch
 from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS
 
-from ..checks import exactly, is_close_to
+from ..checks import copies_of, exactly, is_close_to
 from ..memory import DT, Shape, make_engine, measure_peaks
 from ..registry import Case, Contender, MemoryUse, suite
 
@@ -92,17 +92,6 @@ def on_cpu(shape: Shape, peak: int | None) -> Case:
         horizon,
         dof,
         Contender("ours", run, lambda results: close([result[:CHECKED] for result in results])),
-        limit=copy_of(floor_bytes(*shape), "cpu"),
+        limit=copies_of(floor_bytes(*shape) // 8),
         memory=None if peak is None else MemoryUse(peak, floor_bytes(*shape), MEMORY_MOST),
     )
-
-
-def copy_of(moved_bytes: int, device: str) -> Contender:
-    """A plain copy that reads and writes as much in all."""
-    source = torch.arange(moved_bytes // 8, device=device, dtype=torch.float32)
-    target = torch.empty_like(source)
-
-    def check(result: object) -> None:
-        assert torch.equal(result, source), "the copy differs"
-
-    return Contender("copy of the same bytes", lambda: target.copy_(source), check)
