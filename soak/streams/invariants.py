@@ -159,11 +159,12 @@ class _Judge:
         Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
         older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without
         a stamp, which nobody can tell from the newest, that comes after a newer one and ends before the robot can stop.
-        And of one that ends at rest, or hardly moves, after one that was over before: the robot was stopping then, and
-        nobody could know how near the end was.
+        Of one that ends at rest, or hardly moves, after one that was over before: the robot was stopping then, and
+        nobody could know how near the end was. And of the first one after the controller was restarted, which holds
+        where an arm hangs, if none of its rows is there.
         """
         scene, ahead, newest, over, refused = self.scene, np.zeros(way.shape[1]), 0, np.inf, False
-        anchors = list(self.run.policy.anchors)
+        anchors, restarted = list(self.run.policy.anchors), low > self.segments[0][0]
         late = scene.from_joints.high + 2 / scene.joint_rate + scene.lag
         for it in self.run.answers:
             if not isinstance(it.answer, Message):
@@ -171,6 +172,7 @@ class _Judge:
                 continue
             met, chunk = self._met(it), it.chunk
             behind, at = None, it.arrived_ns / SECOND
+            is_in_segment = low <= met < low + len(way)
             if is_anchor := bool(anchors) and chunk.observed_ns >= anchors[0] * SECOND - 1:
                 at = anchors.pop(0)
             if is_anchor or refused:
@@ -185,9 +187,12 @@ class _Judge:
             elif over <= met:
                 holds = chunk.rests | (np.ptp(chunk.position, axis=0) <= _HELD_RAD)
                 behind = np.where(holds, (scene.forward * chunk.position).max(axis=0), np.inf)
+            elif restarted and is_in_segment:
+                behind = (scene.forward * chunk.position).max(axis=0)
+            restarted &= not is_in_segment
             newest = max(newest, chunk.observed_ns)
             over = self._cycle(chunk.end_ns) if chunk.stamp_ns else met + len(chunk.data) * chunk.dt / self.period
-            if behind is not None and low <= met < low + len(way):
+            if behind is not None and is_in_segment:
                 stops = stopping_way(scene.forward * self.run.commands[:, met], self.bounds)
                 ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * stops)
         return ahead

@@ -142,6 +142,17 @@ def test_a_robot_goes_back_to_where_a_plan_all_but_rests_after_one_that_was_over
     assert ("retreat" in names(failures(retreating))) != may
 
 
+@pytest.mark.parametrize(("off", "ahead", "may"), [(True, 4e-3, True), (True, 1e-3, False), (False, 4e-3, False)])
+def test_after_a_restart_a_robot_goes_back_to_a_plan_that_does_not_come_to_it(retreating, off, ahead, may):
+    """The controller held where the arm hangs, ahead of all of its rows."""
+    retreating.off[cycle(3.3) : cycle(3.45)] = off
+    taken = retreating.answers[-1]
+    taken.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
+    taken.chunk.position[:] = GOAL - ahead - np.linspace(5e-3, 0, len(taken.chunk.position))[:, None]
+    retreating.answers[:] = [taken]
+    assert ("retreat" in names(failures(retreating))) != may
+
+
 @pytest.mark.parametrize("stamped", [True, False])
 def test_what_the_spline_of_a_chunk_without_a_stamp_does_from_the_command_is_no_retreat(retreating, stamped):
     """5 mrad before its end, which its rows reach within a step of 0.1 s and hold, it goes on."""
