@@ -58,7 +58,9 @@ def _books(record: Record) -> list[str]:
     sent, answered, missed = (planner[name] for name in ("sent", "answered", "missed"))
     lost = sent - answered - missed - node.refused
     balance = Balance(sent, answered, node.refused, node_down=0, lost=lost, missed=missed)
-    trajectories = controller["received"] + controller["missed"]
+    # Those that answer sequences, and those that would if no newer sequence had come meanwhile.
+    others = node.brakes - node.by_reason.get("superseded", 0)
+    trajectories = controller["received"] + controller["missed"] - others
     return [
         *ledger.violations(balance, planner["unknown"], trajectories=trajectories, node=node),
         *ledger.differences(

@@ -91,18 +91,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Nodes compete for the cores with each other, and not with compilers; and no worker begins a long file last.
     """
-    unadapted = _unadapted()
     marks: dict[Path, set[str]] = {}
     for item in items:
-        if item.nodeid.startswith(unadapted):
-            item.add_marker(pytest.mark.xfail(reason="known to fail: test/unadapted.txt says why", run=False))
         marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
     items.sort(key=lambda item: ("alone" in (its := marks[item.path]), "ros" in its, "slow" not in its))
-
-
-def _unadapted() -> tuple[str, ...]:
-    lines = (Path(__file__).parent / "unadapted.txt").read_text(encoding="utf-8").splitlines()
-    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout, which must not count the waiting

@@ -39,6 +39,9 @@ def record() -> Record:
 
 def test_a_soak_in_which_everything_lost_was_counted_passes(record: Record) -> None:
     assert violations(record, Limits()) == []
+    _counts(brakes=1)(record)
+    _row("controller", received=1)(record)
+    assert violations(record, Limits()) == [], "a brake answers no sequence"
 
 
 def _counts(**changes: int) -> Callable[[Record], None]:
@@ -78,6 +81,7 @@ def _ended(record: Record) -> None:
         (_row("planner", answered=-1), "1 sequences lost: neither answered nor counted as rejected"),
         (_row("planner", unknown=1), "1 trajectory batches that answer no sequence of ours, or one twice"),
         (_row("controller", received=-1), "116 joint trajectories for 117 answered sequences"),
+        (_counts(brakes=1), "116 joint trajectories for 117 answered sequences"),
         (_row("optimizer", answered=-1), "gradient calls answered or refused: expected 60, got 59"),
         (_counts(service_calls=59), "gradient calls that the node counted: expected 60, got 59"),
         (_row("controller", faults=["rest: last velocity"]), "rest: last velocity"),

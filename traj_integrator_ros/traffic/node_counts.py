@@ -16,13 +16,15 @@ class NodeCounts:
     service_calls: int = 0
     rejected: int = 0
     by_reason: dict[str, int] = field(default_factory=dict)
+    brakes: int = 0
+    """Trajectories that answer no sequence: the node had to stop the robot."""
 
     @classmethod
     def of_values(cls, values: Mapping[str, str]) -> NodeCounts:
         """The counts among the values of a diagnostic status."""
         reasons = {key.partition(".")[2]: int(value) for key, value in values.items() if key.startswith("rejected.")}
         names = ("sequences", "published", "service_calls", "rejected")
-        return cls(*(int(values[name]) for name in names), reasons)
+        return cls(*(int(values[name]) for name in names), reasons, int(values.get("supervision_brakes", 0)))
 
     @property
     def refused(self) -> int:
@@ -39,6 +41,7 @@ class NodeCounts:
             self.service_calls - before.service_calls,
             self.rejected - before.rejected,
             {reason: count for reason, count in sorted(reasons.items()) if count},
+            self.brakes - before.brakes,
         )
 
     def plus(self, other: NodeCounts) -> NodeCounts:
