@@ -122,7 +122,7 @@ class NodeCore:
     def tick(self, now_ns: int) -> Message | None:
         """Let the node look at the time; returns what it publishes on its own."""
         try:
-            made = self._pipeline.tick(now_ns)
+            made = self._pipeline.commands.tick(now_ns)
         except Rejected as rejected:
             self.warnings.append(str(rejected))
             return None
@@ -131,7 +131,7 @@ class NodeCore:
     def stop(self, now_ns: int, done_ns: int) -> Message | Refusal | None:
         """Call ~/stop; None: nothing moves, or `tick` will publish it."""
         try:
-            return self._hand_over(self._pipeline.stop(now_ns), done_ns)
+            return self._hand_over(self._pipeline.commands.stop(now_ns), done_ns)
         except Rejected as rejected:
             return Refusal(rejected.reason.value, rejected.message)
 

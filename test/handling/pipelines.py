@@ -121,11 +121,11 @@ class SimulatedNode:
         for thread in threading.enumerate():
             if thread.name == background.NAME:
                 thread.join()
-        return self._recorded(self.pipeline.tick(ns(now)), now)
+        return self._recorded(self.pipeline.commands.tick(ns(now)), now)
 
     def stop(self, now: float, *, hold: bool = False) -> ExecutableTrajectory | None:
         """Stop."""
-        return self._recorded(self.pipeline.stop(ns(now), hold), now)
+        return self._recorded(self.pipeline.commands.stop(ns(now), hold), now)
 
     def _recorded(self, trajectory: ExecutableTrajectory | None, now: float) -> ExecutableTrajectory | None:
         if trajectory is not None:

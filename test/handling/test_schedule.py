@@ -93,7 +93,7 @@ def test_the_first_trajectory_lets_the_controller_come_to_the_measured_state_and
     ("end", "reason"),
     [
         (lambda node: node.stop(NOW_S + 0.2), RejectionReason.STOPPED),
-        (lambda node: node.pipeline.deactivate(), RejectionReason.NOT_ACTIVE),
+        (lambda node: node.pipeline.commands.deactivate(), RejectionReason.NOT_ACTIVE),
     ],
 )
 def test_what_waits_is_refused_by_a_stop_or_when_the_node_is_deactivated(

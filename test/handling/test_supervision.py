@@ -98,7 +98,7 @@ def test_a_stop_brakes_at_once_and_sequences_wait_until_it_is_over_or_released(n
     move(node, 0.51, 0.8)
     if hold:
         assert "until it is released" in refused(node, 0.8).message
-        node.pipeline.release()
+        node.pipeline.commands.release()
     assert node.send(LINE, now=NOW_S + 0.8) is not None
 
 
@@ -113,6 +113,6 @@ def test_a_stop_while_the_controller_comes_to_the_first_point_is_known_before_it
     node.measure(0.0, 0.5)
     node.send(LINE)
     assert node.stop(NOW_S + 0.05) is None, "it would be executed from its middle"
-    expected = node.pipeline.awaited_stop(round((NOW_S + 0.05) * 1e9))
+    expected = node.pipeline.commands.awaited_stop(round((NOW_S + 0.05) * 1e9))
     made = next(filter(None, (node.tick(NOW_S + 0.05 + 0.01 * tick) for tick in range(40))))
     np.testing.assert_allclose(expected.motion.end.position, made.motion.end.position, atol=0.02)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +12,7 @@ from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegra
 from ..execution.native import all_finite
 from ..kernels import QuadraticCost, SplineForm, Trajectory
 from .assumed import AssumedLimits
-from .chunks import Weighing
+from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReports
 from .evaluation import (
@@ -26,11 +24,11 @@ from .evaluation import (
     rows_of_request,
 )
 from .limits import find_violation
-from .parameter_table import ACTION_WARN, ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST, START_FROM_PREVIOUS
+from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
 from .position_trajectory import PositionFields, plan_of_positions
-from .present import ControllerReport, ControllerStatus, NotYet
+from .present import ControllerReport, ControllerStatus
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, require_finite
 from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
@@ -41,14 +39,6 @@ from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
-Refuse = Callable[[Rejected, Plan], None]
-"""Called with plans that were accepted, had to wait, and were refused then."""
-_MAKING = 2.0
-"""Times that it took to make a trajectory, which making it once more may take."""
-_SPARE_NS = 5_000_000
-"""Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
-_TRIES = 3
-"""Times that a trajectory that is slowed is made once more."""
 _TIMES_KEPT = 16
 _END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
 _GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
@@ -78,8 +68,7 @@ class Pipeline:
         self.controller_reports = ControllerReports(parameters.joint_names)
         self.published = published
         self._warn = warn
-        self._refuse = refuse or (lambda rejected, _: warn(rejected))
-        self._waiting: Plan | None = None
+        self.commands = Commands(self.joint_states, published, refuse or (lambda rejected, _: warn(rejected)))
         self.reconfigure(parameters, engine)
 
     def reconfigure(self, parameters: NodeParameters, engine: TrajectoryIntegrator) -> None:
@@ -100,10 +89,8 @@ class Pipeline:
             lambda dt, horizon, space, spline: _narrowed(engine.time_from_start(dt, 1, horizon, space, spline))
         )
         self._limits = parameters.joint_limits
-        self._weighing = None
-        if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
-            self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
         self._trajectories = TrajectoryMaker(parameters, self._limits, self.joint_states, self.published, self._warn)
+        self.commands.reconfigure(parameters, self._trajectories)
 
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -115,20 +102,7 @@ class Pipeline:
             if self.joint_states.jumped_back:
                 self.published.clear()
         if taken:
-            self._supervise(now_ns)
-
-    def _supervise(self, now_ns: int) -> None:
-        """Compare the latest joint state with what was commanded then."""
-        state = self.joint_states.latest(now_ns, 0.0)
-        self.published.history.measured(state.stamp_ns, state.position, state.velocity)
-        position = state.position
-        turning = self.parameters.continuous
-        if turning.any():
-            commanded = self.published.present.commanded(state.stamp_ns)
-            if commanded is not None:
-                turns = np.rint((commanded.position - position) / (2 * np.pi))
-                position = position + np.where(turning, 2 * np.pi * turns, 0.0)
-        self.published.guard.take(position, state.velocity, state.stamp_ns, self.published.present.commanded)
+            self.commands.supervise(now_ns)
 
     def take_controller_state(self, report: ControllerReport, now_ns: int) -> None:
         """Take what the controller says about itself, in the node's joint order."""
@@ -152,7 +126,7 @@ class Pipeline:
         """
         request = check_sequence(fields, self._rules)
         wanted = check_fields(wanted, "fields")
-        self._check_clock(now_ns)
+        self.commands.check_clock(now_ns)
         start = self.start(now_ns) if request.start is None else request.start
         return self._batch(request, self._integrated(request, start), wanted)
 
@@ -210,8 +184,8 @@ class Pipeline:
 
         """
         plan = self._plan_of(batch, stamp_ns)
-        self._require_newer(plan, now_ns)
-        return self._in_time(plan, now_ns, clock)
+        self.commands.require_newer(plan, now_ns)
+        return self.commands.in_time(plan, now_ns, clock)
 
     def _plan_of(self, batch: IntegratedBatch, stamp_ns: int) -> Plan:
         """The trajectory of a batch that is published. Raises Rejected: size_out_of_range."""
@@ -225,51 +199,6 @@ class Pipeline:
         origin_ns = stamp_ns if self.parameters.start_from == START_FROM_PREVIOUS else 0
         return plan_of_sequence(batch.request, row, self.parameters.dt, origin_ns, stamp_ns)
 
-    def _require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
-        """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
-        if self.published.is_older(plan.origin_ns, count=count):
-            raise Rejected(
-                RejectionReason.STALE_SEQUENCE,
-                f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
-            )
-
-    def _in_time(
-        self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None
-    ) -> ExecutableTrajectory | None:
-        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
-
-        If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
-        """
-        self._require_following(now_ns)
-        try:
-            trajectory = self._executable(plan, now_ns)
-            tries = _TRIES
-            while tries and clock is not None:
-                later_ns = clock()
-                if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
-                    break
-                making = _MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0
-                trajectory = self._executable(replace(plan, making=making), later_ns)
-                now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
-        except NotYet as later:
-            self._supersede()
-            self._waiting = plan
-            return later.meanwhile
-        self._supersede()
-        return trajectory
-
-    def _supersede(self) -> None:
-        self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
-
-    def _refuse_waiting(self, rejected: Rejected) -> None:
-        plan, self._waiting = self._waiting, None
-        if plan is not None:
-            self._refuse(rejected, plan)
-
-    def deactivate(self) -> None:
-        """Refuse what waits: it must not be begun when the node is active again."""
-        self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
-
     def require_publishable(self, batch: IntegratedBatch, stamp_ns: int, now_ns: int) -> None:
         """Check that a trajectory could be published from a batch now; nothing is changed.
 
@@ -277,102 +206,7 @@ class Pipeline:
             Rejected: as `trajectory`.
 
         """
-        plan = self._plan_of(batch, stamp_ns)
-        self._require_newer(plan, now_ns, count=False)
-        self._require_following(now_ns)
-        with contextlib.suppress(NotYet), self.published.guard.unchanged():
-            self._executable(plan, now_ns)
-
-    def _require_following(self, now_ns: int) -> None:
-        """Refuse sequences while the robot is, or was, braked.
-
-        Raises:
-            Rejected: deviation or stopped.
-
-        """
-        guard = self.published.guard
-        if guard.held or guard.stopped_until_rest:
-            held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
-            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
-        if guard.reason:
-            raise self._braked()
-
-    def _braked(self) -> Rejected:
-        guard = self.published.guard
-        reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
-        return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
-
-    def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
-        """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
-
-        Called every few milliseconds, also while nothing arrives; `clock` is that of `trajectory`.
-        """
-        published, guard = self.published, self.published.guard
-        self._check_clock(now_ns)
-        moving = published.is_moving(now_ns)
-        if guard.stopped_until_rest and not moving:
-            guard.stopped_until_rest = False
-        away = not published.present.reports and guard.exceeded(self.parameters.supervision_deviation) is not None
-        if guard.reason and not moving and guard.rests(now_ns, away):
-            guard.recover()
-            if away:  # whatever the controller holds: the next motion begins where the robot is
-                published.drop()
-        if published.present.is_silent(now_ns):
-            return None  # the controller is off: a message now would be executed from its middle when it is back
-        if not guard.reason:
-            reason, joint = self._why_brake(now_ns, moving, away)
-            if reason:
-                guard.brake(reason, joint)
-                self._refuse_waiting(self._braked())
-                return self._stopped(now_ns) if moving else None
-        if guard.stop_waits and not guard.reason:
-            return self._stopped(now_ns)
-        if self._waiting is None:
-            return None
-        plan, self._waiting = self._waiting, None
-        try:
-            return self._in_time(plan, now_ns, clock)
-        except Rejected as rejected:
-            self._refuse(rejected, plan)
-            return None
-
-    def _why_brake(self, now_ns: int, moving: bool, away: bool) -> tuple[str, int]:
-        """Why the robot is to be braked, and the joint; empty if it is not."""
-        age, timeout = self.joint_states.age_s(now_ns), self.parameters.state_timeout
-        if moving and timeout > 0 and age is not None and age > timeout:
-            return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
-        allowed = self.parameters.supervision_deviation
-        joint = self.published.guard.exceeded(allowed) if moving or away else None
-        if joint is None:
-            return "", -1
-        deviation = self.published.guard.deviation[joint]
-        return (
-            f"{self.parameters.joint_names[joint]} is {deviation:.4g} away from its command, "
-            f"expected at most {allowed:g} (parameter supervision.deviation)",
-            joint,
-        )
-
-    def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
-        """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
-
-        Sequences are rejected until the robot rests, or with `hold` until `release`.
-        """
-        guard = self.published.guard
-        guard.held = hold
-        self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
-        if not self.published.is_moving(now_ns) and not self.published.present.may_move():
-            return None
-        guard.stopped_until_rest = True
-        return self._stopped(now_ns)
-
-    def awaited_stop(self, now_ns: int) -> ExecutableTrajectory | None:
-        """Return the stop that `tick` will return once the controller is at the first point of a motion; or None."""
-        if not self.published.guard.stop_waits:
-            return None
-        try:
-            return self._trajectories.stop(now_ns)
-        except NotYet as later:
-            return self._trajectories.stop(later.until_ns) if later.until_ns else None
+        self.commands.require_possible(self._plan_of(batch, stamp_ns), now_ns)
 
     def committed(self, fields: CommittedFields, now_ns: int) -> Committed:
         """Return the motion in execution at the times of a chunk that is being planned.
@@ -381,7 +215,7 @@ class Pipeline:
             Rejected: with the reason.
 
         """
-        self._check_clock(now_ns)
+        self.commands.check_clock(now_ns)
         published = self.published
         return committed_rows(fields, self.parameters, published.present, published.history, self.joint_states, now_ns)
 
@@ -401,29 +235,6 @@ class Pipeline:
         """The limits of joins and brakes, and which of them nobody gave."""
         return self._trajectories.assumed
 
-    def release(self) -> None:
-        """Take sequences again after a stop that was to hold."""
-        self.published.guard.held = False
-
-    def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
-        guard = self.published.guard
-        try:
-            stop = self._trajectories.stop(now_ns)
-        except NotYet:
-            guard.stop_waits = True
-            return None
-        guard.stop_waits = False
-        return stop
-
-    def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
-        if self._weighing is not None and plan.is_chunk:
-            return self._ensembled(plan, self._weighing, now_ns)
-        return self._trajectories.trajectory(plan, now_ns)
-
-    def _ensembled(self, chunk: Plan, weighing: Weighing, now_ns: int) -> ExecutableTrajectory:
-        averaged = self.published.chunks.averaged(chunk, weighing)
-        return replace(self._trajectories.trajectory(averaged, now_ns), chunk=chunk)
-
     def position_trajectory(
         self, fields: PositionFields, now_ns: int, clock: Callable[[], int] | None = None
     ) -> ExecutableTrajectory | None:
@@ -435,11 +246,11 @@ class Pipeline:
             Rejected: with the reason.
 
         """
-        self._check_clock(now_ns)
+        self.commands.check_clock(now_ns)
         plan = plan_of_positions(fields, self.parameters.joint_names, self.parameters.max_horizon, now_ns)
         if plan.untimed:
             plan = self._trajectories.without_start(plan, now_ns)
-        return self._in_time(plan, now_ns, clock)
+        return self.commands.in_time(plan, now_ns, clock)
 
     def gradient(self, fields: SequenceFields, upstream: UpstreamFields, update: Callable[[], int]) -> BatchGradient:
         """Check a request for a vector-Jacobian product and compute it.
@@ -563,21 +374,13 @@ class Pipeline:
             Rejected: no_joint_state, state_too_old or clock_jumped_back.
 
         """
-        self._check_clock(now_ns)
+        self.commands.check_clock(now_ns)
         state = self._trajectories.predicted(now_ns)
         if state is None:
             measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
             state = measured.position, measured.velocity
         # In the engine's type at once: the C++ loops read that in place.
         return StartState(*(values[None].astype(self.engine.config.dtype) for values in state))
-
-    def _check_clock(self, now_ns: int) -> None:
-        """Forget states that were measured, and motions that were published, later than now."""
-        self.joint_states.check_clock(now_ns)
-        if self.published.check_clock(now_ns):
-            self.joint_states.drop_for_jump()
-        if self.joint_states.jumped_back:
-            self.published.clear()
 
     def _times(self, request: ActionRequest) -> np.ndarray:
         space, spline = request.control_map.control_space, request.spline

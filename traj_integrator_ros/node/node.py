@@ -164,7 +164,7 @@ class IntegratorNode(LifecycleNode):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Reject input from now on."""
-        self._pipeline.deactivate()
+        self._pipeline.commands.deactivate()
         self._lifecycle = _INACTIVE
         self._executed.clear()
         return super().on_deactivate(state)

@@ -55,7 +55,7 @@ class Supervisor:
         with self._accounts.guard("supervision"):
             now_ns = self._update()
             pipeline = self._accepting()
-            self._hand_over(pipeline.tick(now_ns, self._update))
+            self._hand_over(pipeline.commands.tick(now_ns, self._update))
             pipeline.published.present.is_silent(now_ns)
             self._tell_of_controller(pipeline.published.present.status)
             self._tell_of_brakes(pipeline.published.guard.reason)
@@ -78,17 +78,17 @@ class Supervisor:
             guard = pipeline.published.guard
             if pipeline.parameters.publish_on_reject != ON_REJECT_BRAKE or guard.reason or guard.stopped_until_rest:
                 return
-            self._hand_over(pipeline.stop(self._update(), guard.held))
+            self._hand_over(pipeline.commands.stop(self._update(), guard.held))
 
     def stop(self, request: Stop.Request, response: Stop.Response) -> Stop.Response:
         """Answer ~/stop."""
         with self._accounts.guard("stop") as outcome:
             pipeline = self._accepting()
             now_ns = self._update()
-            stop = pipeline.stop(now_ns, request.hold)
+            stop = pipeline.commands.stop(now_ns, request.hold)
             self._hand_over(stop)
             response.joint_names = list(pipeline.parameters.joint_names)
-            expected = pipeline.awaited_stop(now_ns) if stop is None else stop
+            expected = pipeline.commands.awaited_stop(now_ns) if stop is None else stop
             response.message = _told(expected, stop, request.hold)
             response.distance = [0.0] * len(response.joint_names)
             if expected is not None:

@@ -1,0 +1,239 @@
+"""What the controller is commanded, and when: plans in time, those that wait, brakes and stops. Knows no ROS."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from .chunks import Weighing
+from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
+from .parameters import NodeParameters
+from .plan import Plan
+from .present import NotYet
+from .published import ExecutableTrajectory, PublishedMotion
+from .rejection import Rejected, RejectionReason
+from .start_states import JointStates
+from .trajectories import TrajectoryMaker
+
+Refuse = Callable[[Rejected, Plan], None]
+"""Called with plans that were accepted, had to wait, and were refused then."""
+_MAKING = 2.0
+"""Times that it took to make a trajectory, which making it once more may take."""
+_SPARE_NS = 5_000_000
+"""Before it is due, a trajectory that was slowed has to have been made: it takes about as long as the lead."""
+_TRIES = 3
+"""Times that a trajectory that is slowed is made once more."""
+
+
+class Commands:
+    """Brings plans to the controller, and stops the robot where it, its states or somebody ask for that.
+
+    Args:
+        joint_states: the latest joint states.
+        published: the last published motion.
+        refuse: called with plans that had to wait and were refused then.
+
+    """
+
+    def __init__(self, joint_states: JointStates, published: PublishedMotion, refuse: Refuse) -> None:
+        self._joint_states, self._published, self._refuse = joint_states, published, refuse
+        self._waiting: Plan | None = None
+
+    def reconfigure(self, parameters: NodeParameters, trajectories: TrajectoryMaker) -> None:
+        """Continue with other parameters."""
+        self._parameters, self._trajectories = parameters, trajectories
+        self._weighing = None
+        if parameters.chunks_ensemble == ENSEMBLE_WEIGHTED:
+            self._weighing = Weighing(parameters.chunks_decay, parameters.chunks_heaviest == HEAVIEST_NEWEST)
+
+    def require_newer(self, plan: Plan, now_ns: int, *, count: bool = True) -> None:
+        """Refuse a plan that is older than the one in execution. Raises Rejected: stale_sequence."""
+        if self._published.is_older(plan.origin_ns, count=count):
+            raise Rejected(
+                RejectionReason.STALE_SEQUENCE,
+                f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
+            )
+
+    def in_time(
+        self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None
+    ) -> ExecutableTrajectory | None:
+        """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
+
+        If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.
+        """
+        self._require_following(now_ns)
+        try:
+            trajectory = self._executable(plan, now_ns)
+            tries = _TRIES
+            while tries and clock is not None:
+                later_ns = clock()
+                if trajectory.due_ns >= later_ns + (_SPARE_NS if trajectory.delay else 0):
+                    break
+                making = _MAKING * (later_ns - now_ns) * 1e-9 if trajectory.delay else 0.0
+                trajectory = self._executable(replace(plan, making=making), later_ns)
+                now_ns, tries = later_ns, tries - 1 if trajectory.delay else 0
+        except NotYet as later:
+            self._supersede()
+            self._waiting = plan
+            return later.meanwhile
+        self._supersede()
+        return trajectory
+
+    def require_possible(self, plan: Plan, now_ns: int) -> None:
+        """Refuse a plan that could not be executed now; nothing is changed.
+
+        Raises:
+            Rejected: as `in_time` and `require_newer`.
+
+        """
+        self.require_newer(plan, now_ns, count=False)
+        self._require_following(now_ns)
+        with contextlib.suppress(NotYet), self._published.guard.unchanged():
+            self._executable(plan, now_ns)
+
+    def tick(self, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
+        """Supervise: return a trajectory to publish at once, a brake or one that had to wait, or None.
+
+        Called every few milliseconds, also while nothing arrives; `clock` is that of `in_time`.
+        """
+        published, guard = self._published, self._published.guard
+        self.check_clock(now_ns)
+        moving = published.is_moving(now_ns)
+        if guard.stopped_until_rest and not moving:
+            guard.stopped_until_rest = False
+        away = not published.present.reports and guard.exceeded(self._parameters.supervision_deviation) is not None
+        if guard.reason and not moving and guard.rests(now_ns, away):
+            guard.recover()
+            if away:  # whatever the controller holds: the next motion begins where the robot is
+                published.drop()
+        if published.present.is_silent(now_ns):
+            return None  # the controller is off: a message now would be executed from its middle when it is back
+        if not guard.reason:
+            reason, joint = self._why_brake(now_ns, moving, away)
+            if reason:
+                guard.brake(reason, joint)
+                self._refuse_waiting(self._braked())
+                return self._stopped(now_ns) if moving else None
+        if guard.stop_waits and not guard.reason:
+            return self._stopped(now_ns)
+        if self._waiting is None:
+            return None
+        plan, self._waiting = self._waiting, None
+        try:
+            return self.in_time(plan, now_ns, clock)
+        except Rejected as rejected:
+            self._refuse(rejected, plan)
+            return None
+
+    def stop(self, now_ns: int, hold: bool = False) -> ExecutableTrajectory | None:
+        """Return the fastest stop from the present command; None if nothing moves, or if `tick` will return it.
+
+        Sequences are rejected until the robot rests, or with `hold` until `release`.
+        """
+        guard = self._published.guard
+        guard.held = hold
+        self._refuse_waiting(Rejected(RejectionReason.STOPPED, "node: stopped before the sequence was begun"))
+        if not self._published.is_moving(now_ns) and not self._published.present.may_move():
+            return None
+        guard.stopped_until_rest = True
+        return self._stopped(now_ns)
+
+    def awaited_stop(self, now_ns: int) -> ExecutableTrajectory | None:
+        """Return the stop that `tick` will return once the controller is at the first point of a motion; or None."""
+        if not self._published.guard.stop_waits:
+            return None
+        try:
+            return self._trajectories.stop(now_ns)
+        except NotYet as later:
+            return self._trajectories.stop(later.until_ns) if later.until_ns else None
+
+    def release(self) -> None:
+        """Take sequences again after a stop that was to hold."""
+        self._published.guard.held = False
+
+    def deactivate(self) -> None:
+        """Refuse what waits: it must not be begun when the node is active again."""
+        self._refuse_waiting(Rejected(RejectionReason.NOT_ACTIVE, "node: deactivated before the sequence was begun"))
+
+    def supervise(self, now_ns: int) -> None:
+        """Compare the latest joint state with what was commanded then."""
+        state = self._joint_states.latest(now_ns, 0.0)
+        self._published.history.measured(state.stamp_ns, state.position, state.velocity)
+        position = state.position
+        turning = self._parameters.continuous
+        if turning.any():
+            commanded = self._published.present.commanded(state.stamp_ns)
+            if commanded is not None:
+                turns = np.rint((commanded.position - position) / (2 * np.pi))
+                position = position + np.where(turning, 2 * np.pi * turns, 0.0)
+        self._published.guard.take(position, state.velocity, state.stamp_ns, self._published.present.commanded)
+
+    def check_clock(self, now_ns: int) -> None:
+        """Forget states that were measured, and motions that were published, later than now."""
+        self._joint_states.check_clock(now_ns)
+        if self._published.check_clock(now_ns):
+            self._joint_states.drop_for_jump()
+        if self._joint_states.jumped_back:
+            self._published.clear()
+
+    def _require_following(self, now_ns: int) -> None:
+        """Refuse sequences while the robot is, or was, braked.
+
+        Raises:
+            Rejected: deviation or stopped.
+
+        """
+        guard = self._published.guard
+        if guard.held or guard.stopped_until_rest:
+            held = "and holds until it is released (~/stop with hold: false)" if guard.held else "and is not over"
+            raise Rejected(RejectionReason.STOPPED, f"node: a stop was requested {held}")
+        if guard.reason:
+            raise self._braked()
+
+    def _braked(self) -> Rejected:
+        guard = self._published.guard
+        reason = RejectionReason.DEVIATION if guard.joint >= 0 else RejectionReason.STATE_TOO_OLD
+        return Rejected(reason, f"node: {guard.reason}; rejecting until the robot rests")
+
+    def _why_brake(self, now_ns: int, moving: bool, away: bool) -> tuple[str, int]:
+        """Why the robot is to be braked, and the joint; empty if it is not."""
+        age, timeout = self._joint_states.age_s(now_ns), self._parameters.state_timeout
+        if moving and timeout > 0 and age is not None and age > timeout:
+            return f"joint states ended {age:.3f} s ago, expected at most {timeout:g} s (parameter state_timeout)", -1
+        allowed = self._parameters.supervision_deviation
+        joint = self._published.guard.exceeded(allowed) if moving or away else None
+        if joint is None:
+            return "", -1
+        deviation = self._published.guard.deviation[joint]
+        return (
+            f"{self._parameters.joint_names[joint]} is {deviation:.4g} away from its command, "
+            f"expected at most {allowed:g} (parameter supervision.deviation)",
+            joint,
+        )
+
+    def _stopped(self, now_ns: int) -> ExecutableTrajectory | None:
+        guard = self._published.guard
+        try:
+            stop = self._trajectories.stop(now_ns)
+        except NotYet:
+            guard.stop_waits = True
+            return None
+        guard.stop_waits = False
+        return stop
+
+    def _supersede(self) -> None:
+        self._refuse_waiting(Rejected(RejectionReason.SUPERSEDED, "sequence: a newer one came before it was begun"))
+
+    def _refuse_waiting(self, rejected: Rejected) -> None:
+        plan, self._waiting = self._waiting, None
+        if plan is not None:
+            self._refuse(rejected, plan)
+
+    def _executable(self, plan: Plan, now_ns: int) -> ExecutableTrajectory:
+        if self._weighing is None or not plan.is_chunk:
+            return self._trajectories.trajectory(plan, now_ns)
+        averaged = self._published.chunks.averaged(plan, self._weighing)
+        return replace(self._trajectories.trajectory(averaged, now_ns), chunk=plan)
