@@ -13,6 +13,8 @@ from traj_integrator_ros.engine.call import Runner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS
 
+KINDS = ("position", "velocity", "acceleration")
+
 
 @dataclasses.dataclass(frozen=True)
 class EngineCase:
@@ -78,25 +80,30 @@ class EngineCase:
         gradient = engine.vjp(given.pop("start"), self.upstream(), want_dt=want_dt, **given)
         return [*trajectory, *(x.clone() for x in gradient if x is not None)]
 
+    def leaves(self, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
+        """The arguments of the public functions, which require grad, and the indices."""
+        given, kernel = self.arguments(), MAPS[self.kernel]
+        start, goal, dt = given.pop("start"), given.pop("goal", None), given.pop("dt")
+        rest = np.zeros_like(start.position)
+        named = {"action": given.pop("actions")}
+        named |= {f"start_{kind}": rest if row is None else row for kind, row in zip(KINDS, start.rows, strict=True)}
+        leaves = {name: torch.tensor(value, dtype=dtype, requires_grad=True) for name, value in named.items()}
+        leaves["dt"] = torch.tensor(dt, requires_grad=True)
+        for kind, row in zip(kernel.goal, () if goal is None else goal.rows, strict=False):
+            leaves[f"goal_{kind}"] = torch.tensor(row, dtype=dtype, requires_grad=True)
+        return leaves, {name: None if index is None else torch.tensor(index) for name, index in given.items()}
+
     def expected(self, dtype: torch.dtype) -> list[Tensor]:
         """What the public function and autograd through it give: outputs, gradients, that of dt before the goal's."""
-        given, kernel = self.arguments(), MAPS[self.kernel]
-        start, goal = given.pop("start"), given.pop("goal", None)
-        shape = start.position.shape
-        rows = [np.zeros(shape) if row is None else row for row in start.rows]
-        leaves = [torch.tensor(x, dtype=dtype, requires_grad=True) for x in (given.pop("actions"), *rows)]
-        leaves.append(torch.tensor(given.pop("dt"), requires_grad=True))
-        names = [f"goal_{kind}" for kind in kernel.goal if goal is not None]
-        goal_rows = [] if goal is None else [row for row in goal.rows if row is not None]
-        leaves += [torch.tensor(row, dtype=dtype, requires_grad=True) for row in goal_rows]
-        indices = {name: None if index is None else torch.tensor(index) for name, index in given.items()}
-        outputs = kernel.step(*leaves[:4], dt=leaves[4], **dict(zip(names, leaves[5:], strict=True)), **indices)
+        leaves, indices = self.leaves(dtype)
+        action, *others = leaves.items()
+        outputs = MAPS[self.kernel].step(action[1], **dict(others), **indices)
         upstream = [
             torch.zeros_like(out) if g is None else torch.tensor(g).to(dtype)
             for out, g in zip(outputs, self.upstream(), strict=True)
         ]
-        gradients = torch.autograd.grad(outputs, leaves, upstream, allow_unused=True, materialize_grads=True)
-        return [*(output.detach() for output in outputs), *gradients]
+        found = torch.autograd.grad(outputs, [*leaves.values()], upstream, allow_unused=True, materialize_grads=True)
+        return [*(output.detach() for output in outputs), *found]
 
 
 def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) -> None:

@@ -11,7 +11,7 @@ from engine_cases import assert_same
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import ControlSpace, SplineForm
+from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, SplineForm
 
 BATCH, HORIZON, DOF = 4, 6, 3
 
@@ -30,12 +30,16 @@ def test_a_spline_of_its_own_form_is_that_of_an_engine_with_this_form(staged):
         (TrajectoryIntegrator(dataclasses.replace(config, **configured)), None),
     )
     actions = np.random.default_rng(0).standard_normal((BATCH, HORIZON, DOF))
-    given = {"actions": actions, "goal": states(3), "goal_index": np.array([0, 2, 2, 1])}
+    goal, index = states(3), np.array([0, 2, 2, 1])
+    given = {"actions": actions, "goal": goal, "goal_index": index}
     results = []
     for engine, form in engines:
         outputs = [x.clone() for x in engine.integrate(states(1), **given, spline=form)]
         gradient = engine.vjp(states(1), UpstreamGradient(*outputs), **given, spline=form, want_dt=True)
-        results.append([*outputs, *gradient])
+        cost = QuadraticCost(CostTerm(weight=np.ones(DOF)))
+        evaluated = engine.evaluate(states(1), actions, cost, goal=goal, goal_index=index, spline=form)
+        costs = [torch.from_numpy(values).double() for values in (evaluated.cost, evaluated.action)]
+        results.append([*outputs, *gradient, *costs])
     assert_same(*results, exact=False)
 
 
