@@ -6,7 +6,6 @@ FOLDER has recordings of robots; without it, a planned motion is used instead. R
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
+from soak.streams.model import load_module
 from traj_integrator_ros.execution.motion import State
 
 from .cases import Item, items, met
@@ -58,15 +58,6 @@ class OtherController:
         return Commanded(*np.stack(self._commands, axis=1)[:2], np.array(self._joining))
 
 
-def loaded(path: Path) -> ModuleType:
-    """A module by its file."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look there for their annotations
-    spec.loader.exec_module(module)
-    return module
-
-
 def table(lines: list[Item], report: Callable[[str], None] = print) -> bool:
     """Measure and print, as Markdown; whether all bounds are kept."""
     report("| " + " | ".join(_HEAD) + " |")
@@ -99,7 +90,7 @@ def main() -> int:
     arguments = parser.parse_args()
     blending = None
     if arguments.controller is not None:
-        module = loaded(arguments.controller)
+        module = load_module(arguments.controller)
 
         def blending(start: State, begin_ns: int) -> OtherController:
             return OtherController(module, start, begin_ns)

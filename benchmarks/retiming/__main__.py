@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from soak.streams.model import load_module
 from traj_integrator_ros.kernels.retime import RetimeStatus
-
-from ..executed.__main__ import loaded
 
 
 def main() -> int:
@@ -60,7 +59,7 @@ def executed(options: argparse.Namespace) -> bool:
     """Play random motions; none may exceed a limit by more than 0.1 %."""
     from .executed import MOST, executed_ratios, random_motion
 
-    model = None if options.controller is None else loaded(options.controller)
+    model = None if options.controller is None else load_module(options.controller)
     rng, found, failed = np.random.default_rng(options.seed), [], 0
     for case in range(options.count or 1000):
         motion, limits = random_motion(rng)

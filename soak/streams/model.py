@@ -38,9 +38,14 @@ def load_models(folder: Path = FOLDER) -> Models:
         path = folder / f"{name}.py"
         if not path.is_file():
             raise ModelsAbsent(f"no model of joint_trajectory_controller: {path} does not exist")
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # plant imports jtc, and its dataclasses look there for their annotations
-        spec.loader.exec_module(module)
-        modules.append(module)
+        modules.append(load_module(path))
     return Models(*modules)
+
+
+def load_module(path: Path) -> ModuleType:
+    """Load a module by its file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # plant imports jtc, and its dataclasses look there for their annotations
+    spec.loader.exec_module(module)
+    return module
