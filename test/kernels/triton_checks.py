@@ -80,7 +80,7 @@ def test_smallest_and_longest_shapes_match_the_reference(variant, batch, horizon
     if not (is_flat(variant) or ON_GPU):
         batch = min(batch, 5)  # seconds of interpreter else
     if variant == "bspline" and not ON_GPU:
-        batch, horizon, dof = min(batch, 30), min(horizon, 40), min(dof, 2)
+        batch, horizon, dof = min(batch, 5), min(horizon, 20), min(dof, 2)
     kinds = (("scalar", "pool int32", None), ("both", "one", "each"))
     for dt, start, goal in kinds if horizon < 100 or ON_GPU else kinds[1:]:
         options = {"dt_form": dt, "start_form": start, "goal_form": goal}
