@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
 from traj_integrator_ros.execution.profiles import fastest_stop
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions, motion_of_positions
+from traj_integrator_ros.execution.tracks import Track, united
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:
@@ -38,6 +40,19 @@ def test_evaluates_points_as_the_controller_does(models, columns):
             ours = motion.state_at(time_ns * 1e-9)
             for part, expected in zip(ours, (state.position, state.velocity, state.acceleration), strict=True):
                 np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("before", [2e-4, 9e-3])
+def test_between_points_the_longer_piece_leads_to_a_change_of_jerk_that_was_moved(before):
+    """A joint whose jerk changes 0.7 us after a knot of another one, between a long piece and one of 0.2 ms."""
+    switch, last = before + 7e-7, 9.2e-3
+    bang = Track(np.array([0.0, switch, last]), np.zeros((2, 6)))
+    bang.coefficients[:, 3] = 1e4 / 6, -1e4 / 6
+    bang.coefficients[1, :3] = [1e4 / 6 * switch**3, 1e4 / 2 * switch**2, 1e4 / 2 * switch]
+    motion = united({0: bang, 1: Track(np.array([0.0, before, last]), np.zeros((2, 6)))}, ends_at_rest=False)
+    np.testing.assert_allclose(motion.knots, [0.0, before, last])
+    jerk = np.abs(extremes(motion_of_points(points_of(motion)))[:, 3, 0]).max()
+    assert jerk < 1e4 * (1 + 10 * 2 * 7e-7 / 9e-3)
 
 
 @pytest.mark.parametrize("dt", [0.001, 0.02, 1 / 30, np.pi / 100])

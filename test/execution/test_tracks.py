@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from execution_cases import largest_jumps
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.tracks import Track, track_of, united, without_slivers
 
@@ -39,21 +36,6 @@ def test_joints_without_a_track_are_taken_from_the_motion():
     times = np.array([0.1, 0.29, 0.31, 0.7])
     np.testing.assert_allclose(both.states_at(times)[:, :, [0, 2]], motion.states_at(times)[:, :, [0, 2]], atol=1e-9)
     np.testing.assert_allclose(track_of(both, 1).coefficients[0], track.coefficients[0], atol=1e-9)
-
-
-@pytest.mark.parametrize("before", [2e-4, 2e-2])
-def test_a_change_of_jerk_that_was_moved_is_bridged_where_there_is_room(before):
-    """A joint whose jerk changes 0.7 us after a knot of another one, between a long piece and one of 0.2 ms."""
-    after = 2.02e-2 - before
-    switch = before + 7e-7
-    bang = Track(np.array([0.0, switch, before + after]), np.zeros((2, 6)))
-    bang.coefficients[:, 3] = 1e4 / 6, -1e4 / 6
-    bang.coefficients[1, :3] = [1e4 / 6 * switch**3, 1e4 / 2 * switch**2, 1e4 / 2 * switch]
-    motion = united({0: bang, 1: Track(np.array([0.0, before, before + after]), np.zeros((2, 6)))}, ends_at_rest=False)
-    np.testing.assert_allclose(motion.knots, [0.0, before, before + after])
-    assert largest_jumps(motion).max() <= 1e-9
-    jerk = np.abs(extremes(motion)[:, 3, 0]).max()
-    assert 1e4 < jerk < 1e4 * (1 + 9 * 2 * 7e-7 / 1.9e-2)
 
 
 def test_slivers_are_left_out_and_the_end_stays():

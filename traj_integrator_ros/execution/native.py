@@ -40,10 +40,7 @@ retreats: Callable[..., bool | None] = getattr(_native, "retreats", _nothing)
 """`retreats(planned, moved, begin, stopping, shares, rules, out)`: `reaching.retreats` of `[T, M]`, into `[M]`."""
 
 united_knots: Callable[..., int | None] = getattr(_native, "united_knots", _nothing)
-"""`united_knots(times, gap)`: knots of `tracks.united`, in place of all of its motions; returns how many are left.
-
-Times -1 if knots at different times became one.
-"""
+"""`united_knots(times, gap)`: knots of `tracks.united`, in place of all of its motions; returns how many are left."""
 
 pieces_of_profile: Callable[..., int | None] = getattr(_native, "pieces_of_profile", _nothing)
 """`pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)`: `profiles._track`.

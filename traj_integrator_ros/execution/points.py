@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .motion import Motion
+from .motion import Motion, shifted
 
 _NANOSECONDS = 1e9
 _ROUNDING = 5e-3
 """Last acceleration of a motion that ends at rest, rad/s^2, which is of rounding and of knots that became one."""
 _NOTHING = 1e-12
 """Velocities and accelerations, rad/s and rad/s^2, that are what sums leave of 0."""
+_SHORT_S = 1e-2
+"""Length of a piece, s, in which a jump of an acceleration would show."""
 _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
 
@@ -37,12 +39,26 @@ def points_of(motion: Motion) -> Points:
     whole = time_ns * 1e-9
     state = motion.states_at(np.where(np.abs(whole - motion.knots) > _NO_TIME, whole, motion.knots), 3)
     state[:, -1] = motion.end
+    if motion.with_accelerations and motion.degree > 1:
+        _end_short_pieces(motion, state)
     rates = state[1:]
     rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:
         state[2, -1, np.abs(state[2, -1]) < _ROUNDING] = 0.0
     position, velocity, acceleration = state
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
+
+
+def _end_short_pieces(motion: Motion, state: np.ndarray) -> None:
+    """Give knots after short pieces, before longer ones, the states in which these end: `[3, N, D]`, in place.
+
+    Where knots became one (`tracks.united`), an acceleration jumps by as much as a change of jerk was moved. Between
+    points the longer piece leads there: its jerk changes by 9 times the jump over its length.
+    """
+    steps = motion.steps
+    for knot in (np.flatnonzero((steps[:-1] < _SHORT_S) & (steps[:-1] < steps[1:])) + 1).tolist():
+        position, velocity, half = shifted(motion.coefficients[knot - 1], steps[knot - 1])[:3]
+        state[:, knot] = position, velocity, 2 * half
 
 
 def motion_of_points(points: Points) -> Motion:

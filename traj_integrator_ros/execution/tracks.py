@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import native
-from .motion import Motion, quintics, raised, shifted, taylor_shift
+from .motion import Motion, raised, taylor_shift
 
 DEGREE = 5
 """Highest degree of a piece: what a controller reproduces from the states at its ends."""
@@ -16,8 +16,6 @@ SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
 one, whole nanoseconds are too coarse for a profile.
 """
-_ROUNDING = 1e-7
-"""Relative difference of accelerations, and rad/s^2, that is none."""
 
 
 class Track(NamedTuple):
@@ -51,8 +49,7 @@ def united(
 
     """
     dof = len(tracks) if others is None else others.dof
-    sources = [track.knots for track in tracks.values()] + ([] if others is None else [others.knots])
-    knots, merged = _united_knots(sources)
+    knots = _united_knots([track.knots for track in tracks.values()] + ([] if others is None else [others.knots]))
     coefficients = np.empty((len(knots) - 1, DEGREE + 1, dof))
     joints = np.arange(dof)
     for joint, track in tracks.items():
@@ -61,46 +58,17 @@ def united(
     if others is not None:
         rest = np.array([joint for joint in range(dof) if joint not in tracks], np.int64)
         place(others, rest, rest, knots, coefficients)
-    motion = Motion(knots, coefficients, with_accelerations, ends_at_rest)
-    return _bridged(motion) if merged else motion
+    return Motion(knots, coefficients, with_accelerations, ends_at_rest)
 
 
-def _united_knots(sources: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
-    """The knots of several motions, and whether some at different times became one."""
+def _united_knots(sources: Sequence[np.ndarray]) -> np.ndarray:
     times = np.concatenate(sources)
     count = native.united_knots(times, SHORTEST_GAP)
     if count is not None:
-        return times[: abs(count)], count < 0
-    knots = np.unique(np.rint(times * 1e9) * 1e-9)
+        return times[:count]
+    knots = np.rint(np.unique(times) * 1e9) * 1e-9
     knots[-1] = max(knots[-1], SHORTEST_GAP)
-    kept = spaced(knots)
-    return kept, len(kept) < len(knots)
-
-
-def _bridged(motion: Motion) -> Motion:
-    """The motion with continuous accelerations where knots became one, which moved a change of jerk by up to as much.
-
-    The longer one of the pieces beside such a knot leads to the other one: its jerk changes by 9 times what is missing,
-    over its length.
-    """
-    if not motion.with_accelerations:
-        return motion
-    steps, coefficients = motion.steps, raised(motion.coefficients, DEGREE).copy()
-    ends = np.array([shifted(piece, by)[:3] for piece, by in zip(coefficients, steps, strict=True)])
-    begins, ends = (states * [[1.0], [1.0], [2.0]] for states in (coefficients[:, :3], ends))
-    _, slower, jump = np.abs(begins[1:] - ends[:-1]).transpose(1, 0, 2)
-    became = (jump > _ROUNDING * (1 + np.abs(begins[1:, 2]))) & (slower <= SHORTEST_GAP * jump + _ROUNDING)
-    if not became.any():
-        return motion
-    for knot, joint in np.argwhere(became).tolist():
-        longer = knot + bool(steps[knot] < steps[knot + 1])
-        if longer == knot:
-            ends[knot, :, joint] = begins[knot + 1, :, joint]
-        else:
-            begins[knot + 1, :, joint] = ends[knot, :, joint]
-        states = np.stack([begins[longer, :, joint], ends[longer, :, joint]], axis=1)
-        coefficients[longer, :, joint] = quintics(states[:, :, None], np.array([0.0, steps[longer]]))[0, :, 0]
-    return Motion(motion.knots, coefficients, motion.with_accelerations, motion.ends_at_rest)
+    return spaced(knots)
 
 
 def place(motion: Motion, columns: np.ndarray, places: np.ndarray, knots: np.ndarray, out: np.ndarray) -> None:
@@ -146,6 +114,4 @@ def without_slivers(motion: Motion) -> Motion:
         return motion
     first = np.searchsorted(motion.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
     shift = taylor_shift(knots[:-1] - motion.knots[first], motion.degree)
-    return _bridged(
-        Motion(knots, shift @ motion.coefficients[first], motion.with_accelerations, motion.ends_at_rest)
-    )
+    return Motion(knots, shift @ motion.coefficients[first], motion.with_accelerations, motion.ends_at_rest)

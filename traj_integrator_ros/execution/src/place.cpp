@@ -35,16 +35,11 @@ long united_knots(double* times, long count, double gap) {
   for (long i = 0; i < count; ++i) times[i] = std::nearbyint(times[i] * 1e9) * 1e-9;
   const double last = std::max(times[count - 1], gap);
   long kept = 1;
-  bool merged = false;
   for (long i = 1; i < count; ++i) {
-    if (times[i] - times[kept - 1] >= gap && last - times[i] >= gap) {
-      times[kept++] = times[i];
-    } else {
-      merged = merged || (times[i] > times[kept - 1] && times[i] < last);
-    }
+    if (times[i] - times[kept - 1] >= gap && last - times[i] >= gap) times[kept++] = times[i];
   }
   times[kept++] = last;
-  return merged ? -kept : kept;
+  return kept;
 }
 
 }  // namespace traj_integrator::execution

@@ -13,8 +13,7 @@ void place(const Pieces& motion, const Knots& knots, const long* columns, const 
            double* out);
 
 // The increasing times that several motions have as knots, at whole nanoseconds: sorts `times` [count] in place, without
-// those that come less than `gap` after another one, or before the last; returns how many are left, times -1 if knots at
-// different times became one.
+// those that come less than `gap` after another one, or before the last; returns how many are left.
 long united_knots(double* times, long count, double gap);
 
 }  // namespace traj_integrator::execution
