@@ -74,7 +74,7 @@ gpu: ## everything that needs a GPU, into build/gpu/: needs a torch with CUDA, n
 wheel: ## one wheel for every Python and torch, into dist/ (ARGS=aarch64 for arm64; takes some minutes)
 	@$(PYTHON) scripts/build_wheel.py $(ARGS)
 
-arm64: ## the aarch64 wheel on emulated arm64: the same bits as here, and tests of kernels and engine (takes an hour or more)
+arm64: ## the aarch64 wheel on emulated arm64: the same bits as here, and tests of kernels and engine (takes an hour)
 	@PYTEST_ARGS="$(PYTEST_ARGS)" scripts/arm64.sh
 
 offline: setup ## compiles the GPU kernels for all architectures without a GPU, with the oldest and the newest Triton
