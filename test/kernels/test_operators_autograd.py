@@ -10,6 +10,7 @@ import pytest
 import torch
 from operator_cases import (
     BACKEND,
+    MAP,
     NAMES,
     SIGNATURE,
     assert_all_close,
@@ -357,13 +358,14 @@ def test_an_input_that_is_not_saved_may_change(kernel, backend):
     assert_all_close(got, torch.autograd.grad(function(kernel, backend)(*inputs, dt), inputs, weights))
 
 
-@SIGNATURE
+@MAP
 @BACKEND
 def test_results_share_no_memory_with_inputs_or_each_other(kernel, backend):
     inputs = leaves(kernel)
     outputs = function(kernel, backend)(*inputs)
     upstream = weights_like(outputs)
-    results = [*outputs, *torch.autograd.grad(outputs, inputs, upstream)]
+    of_positions = torch.autograd.grad(outputs[0], inputs, upstream[0], retain_graph=True, materialize_grads=True)
+    results = [*outputs, *of_positions, *torch.autograd.grad(outputs, inputs, upstream)]
     blocks = [tensor.untyped_storage().data_ptr() for tensor in (*inputs, *upstream, *results)]
     assert len(set(blocks)) == len(blocks)
 

@@ -80,11 +80,13 @@ def test_two_halves_from_the_middle_state_equal_the_whole(name, first, second, s
 
 
 @MAP
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_rounds_once_at_the_end(kernel, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "backend"), [(torch.float16, None), (torch.bfloat16, None), (torch.float32, "reference")], ids=str
+)
+def test_short_types_are_rounded_once_at_the_end(kernel, dtype, backend):
     half = [x.to(dtype) for x in random_inputs(kernel, 3, 8, 2, seed=7)[:4]]
-    got = kernel.step(*half, dt=0.5)
-    want = kernel.step(*(x.double() for x in half), dt=0.5)
+    got = kernel.step(*half, dt=0.5, backend=backend)
+    want = kernel.step(*(x.double() for x in half), dt=0.5, backend=backend)
     for output, exact in zip(got, want, strict=True):
         assert torch.equal(output, exact.to(dtype))
 
