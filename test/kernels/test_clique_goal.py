@@ -31,7 +31,10 @@ def test_the_gradient_goes_to_the_goal_and_none_to_the_action_it_replaces(name, 
     action, start, goal = random(4, 6, 2).requires_grad_(), random(4, 2), random(3, 2).requires_grad_()
     index = torch.tensor([2, 0, 2, 2], dtype=torch.int32)
     outputs = STEPS[name](action, start, goal_position=goal, goal_index=index, dt=0.1, backend=backend)
-    of_action, of_goal = torch.autograd.grad(cost(outputs), [action, goal])
+    of_action, of_goal, *upstream = torch.autograd.grad(cost(outputs), [action, goal, *outputs])
+    sizes = {"action_horizon": 6, "start_rows": 4, "goal_rows": 3, "goal_index": index}
+    product = MAPS[name].vjp(upstream, dt=0.1, **sizes)
+    assert_all_close([product[0], product[4]], [of_action, of_goal])
     with torch.no_grad():
         replaced = action.detach().clone()
         replaced[:, place] = goal[index.long()]
