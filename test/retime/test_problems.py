@@ -33,7 +33,7 @@ def test_random_problems_are_solved(family: str) -> None:
 
 @pytest.mark.parametrize("model", ["ours", "jtc"])
 def test_what_a_controller_executes_keeps_the_limits(model: str, request: pytest.FixtureRequest) -> None:
-    played_by = None if model == "ours" else request.getfixturevalue(model)
+    played_by = None if model == "ours" else request.getfixturevalue("models").jtc
     rng = np.random.default_rng(0)
     for _ in range(1 if played_by else 4):  # that model takes a millisecond for each of a motion
         motion, limits = random_motion(rng)
