@@ -10,6 +10,7 @@ from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
 from traj_integrator_ros.execution.profiles import fastest_stop
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions, motion_of_positions
+from traj_integrator_ros.execution.spline import cubic_spline
 from traj_integrator_ros.execution.tracks import Track, united
 
 
@@ -40,6 +41,16 @@ def test_evaluates_points_as_the_controller_does(models, columns):
             ours = motion.state_at(time_ns * 1e-9)
             for part, expected in zip(ours, (state.position, state.velocity, state.acceleration), strict=True):
                 np.testing.assert_allclose(part, expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max()))
+
+
+def test_points_after_short_pieces_are_of_their_own_times_too():
+    """Half a nanosecond beside the knots, 0.1 ms apart, a position of another time would ask for a jerk of 1e4."""
+    knots = np.append(0.0, (np.array([1e-4, 2e-4, 1e-3, 1e-4, 3e-3]) + 4e-10).cumsum())
+    motion = cubic_spline(np.diff(knots), np.sin(3 * knots)[:, None], np.full(1, 3.0))
+    points = points_of(motion)
+    states = motion.states_at(points.time_ns[:-1] * 1e-9, 2)
+    np.testing.assert_allclose(points.position[:-1], states[0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(points.velocity[:-1], states[1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("before", [2e-4, 9e-3])

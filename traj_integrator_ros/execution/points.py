@@ -15,6 +15,8 @@ _NOTHING = 1e-12
 """Velocities and accelerations, rad/s and rad/s^2, that are what sums leave of 0."""
 _SHORT_S = 1e-2
 """Length of a piece, s, in which a jump of an acceleration would show."""
+_SHORTER = 0.9
+"""Share of the next piece's length up to which a piece is shorter: equal steps differ by rounding."""
 _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
 
@@ -37,10 +39,11 @@ def points_of(motion: Motion) -> Points:
     """
     time_ns = np.rint(motion.knots * _NANOSECONDS).astype(np.int64)
     whole = time_ns * 1e-9
-    state = motion.states_at(np.where(np.abs(whole - motion.knots) > _NO_TIME, whole, motion.knots), 3)
+    times = np.where(np.abs(whole - motion.knots) > _NO_TIME, whole, motion.knots)
+    state = motion.states_at(times, 3)
     state[:, -1] = motion.end
     if motion.with_accelerations and motion.degree > 1:
-        _end_short_pieces(motion, state)
+        _end_short_pieces(motion, times, state)
     rates = state[1:]
     rates[np.abs(rates) < _NOTHING] = 0.0
     if motion.ends_at_rest:
@@ -49,15 +52,16 @@ def points_of(motion: Motion) -> Points:
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 
 
-def _end_short_pieces(motion: Motion, state: np.ndarray) -> None:
-    """Give knots after short pieces, before longer ones, the states in which these end: `[3, N, D]`, in place.
+def _end_short_pieces(motion: Motion, times: np.ndarray, state: np.ndarray) -> None:
+    """Give points after short pieces, before longer ones, the states in which these end: `[3, N, D]`, in place.
 
     Where knots became one (`tracks.united`), an acceleration jumps by as much as a change of jerk was moved. Between
     points the longer piece leads there: its jerk changes by 9 times the jump over its length.
     """
     steps = motion.steps
-    for knot in (np.flatnonzero((steps[:-1] < _SHORT_S) & (steps[:-1] < steps[1:])) + 1).tolist():
-        position, velocity, half = shifted(motion.coefficients[knot - 1], steps[knot - 1])[:3]
+    for knot in (np.flatnonzero((steps[:-1] < _SHORT_S) & (steps[:-1] < _SHORTER * steps[1:])) + 1).tolist():
+        by = times[knot] - motion.knots[knot - 1]
+        position, velocity, half = shifted(motion.coefficients[knot - 1], by)[:3]
         state[:, knot] = position, velocity, 2 * half
 
 
