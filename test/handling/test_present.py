@@ -108,6 +108,21 @@ def test_a_replacement_that_has_not_arrived_is_late_and_forgotten_is_a_restart(n
     assert "expected it at rest" in refused(node, 1.2)
 
 
+def test_a_restart_where_an_earlier_motion_had_ended_is_late_only_as_long_as_a_message_may_travel(node):
+    """It has lost the newest motion, of 1.5 rad, and holds where that was to begin: the next one begins there, too."""
+    follow(node, 0.03, 2.5)
+    held = node.commanded(NOW_S + 2.5)[0]
+    node.send(held + 3 * LINE, now=NOW_S + 2.5)
+    for time in np.arange(2.65, 5.0, 0.01):
+        node.measure(held, now=NOW_S + time)
+        node.report(held, now=NOW_S + time)
+        if time < 2.9:
+            assert status(node) is ControllerStatus.LATE
+    assert status(node) in (ControllerStatus.RESTARTED, ControllerStatus.HOLDING)
+    trajectory = node.send(held + LINE, now=NOW_S + 5.0)
+    np.testing.assert_allclose(trajectory.motion.begin.position, held, atol=1e-9)
+
+
 def test_a_silent_controller_refuses_until_it_reports_again(node):
     follow(node, 0.03, 0.5)
     assert "got none for 0.3" in refused(node, 0.8)

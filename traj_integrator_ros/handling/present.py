@@ -145,9 +145,10 @@ class PresentCommand:
                 if report.stamp_ns < known_from_ns and index == newest:
                     self.status = ControllerStatus.EXECUTING  # it bridges to the first point
                     return
+                on_time = index == newest or report.stamp_ns <= self._own[index + 1][0] + round(_REMEMBERED_S * 1e9)
                 exact = _matches(report, course)
-                if exact is not None:
-                    on_time = index == newest or report.stamp_ns <= self._own[index + 1][0] + round(_REMEMBERED_S * 1e9)
+                # Whoever rests where an earlier motion ended has lost the newest one, if that should be there by now.
+                if exact is not None and (on_time or not _rests(report.reference)):
                     if index == newest:
                         self.status = ControllerStatus.EXECUTING if exact else ControllerStatus.BLENDING
                     elif on_time:
