@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .core import Message, Refusal
-from .plans import Bounds, spline_retreat, stopping_way
+from .plans import Bounds
 from .policies import JERK, POSITION, VELOCITY, Chunk
+from .retreats import HELD_RAD, begun_behind, begun_otherwise, measured_off
 from .scenes import BEGIN_S, DEAD, FREEZE
 from .simulation import SECOND, Answer, Run
 
@@ -21,8 +22,8 @@ _KNOT_S = 1e-6
 """By how much a knot may be moved: those closer together become one."""
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
-_HELD_RAD, _SLOWED_S = 1e-3, 0.2
-"""A joint whose rows differ by less is told to hold; how long one that moves on may still slow down."""
+_SLOWED_S = 0.2
+"""How long a joint that moves on and is told to hold may still slow down."""
 _PARTS = 10
 """Of a step of held jerks, at whose ends the states that it leads to are judged."""
 _FASTER, _MORE, _MORE_JERK = 1.3, 1.2, 1.5
@@ -99,16 +100,11 @@ class _Judge:
             self._below("c2", np.abs(dp - dt * (v[1:] + v[:-1]) / 2), limit, low + 1, "position of velocity")
         fastest = self._meant().velocity
         if fastest is not None and scene.form.space != JERK:  # held jerks say a speed only by what they are added to
-            again = self._measured_off() * scene.sending.rate  # each plan begins there
+            again = measured_off(self.run) * scene.sending.rate  # each plan begins there
             most = np.where(fastest > _REST, 1.5 * _FASTER * fastest + 0.05 + again, np.inf)
             speed = np.where(self._told_to_hold(), 0.0, np.abs(self.run.commands[1]))
             for low, high in self.segments:
                 self._below("catch_up", speed[low:high], most, low, "1.5 times the plan's speed")
-
-    def _measured_off(self) -> np.ndarray:
-        """How far plans that begin where the robot is measured begin from its command `[D]`."""
-        scene = self.scene
-        return (np.abs(scene.droop) + 5 * scene.noise + scene.quantization) * bool(self.run.policy.anchors)
 
     def _told_to_hold(self) -> np.ndarray:
         """Joints that are told to hold a position by what is left of the chunk in execution, bool `[T, D]`."""
@@ -118,8 +114,8 @@ class _Judge:
                 continue
             chunk, met = answer.chunk, answer.arrived_ns + self.scene.lead_time * SECOND
             over = int((met - chunk.observed_ns) / SECOND / chunk.dt) if chunk.stamp_ns else 0
-            left = np.ptp(chunk.position[min(over + 1, len(chunk.position) - 1) :], axis=0) <= _HELD_RAD
-            first = self._cycle(answer.arrived_ns)
+            left = np.ptp(chunk.position[min(over + 1, len(chunk.position) - 1) :], axis=0) <= HELD_RAD
+            first = self.run.cycle_at(answer.arrived_ns)
             holds[first + round(_SLOWED_S / self.period) :, ~left] = False
             holds[first:, left] = True
         return holds
@@ -130,76 +126,12 @@ class _Judge:
         if direction is None:
             return
         own = np.max([answer.chunk.retreat for answer in self.run.answers], axis=0, initial=0.0)
-        own = np.max([own, self.run.policy.retreat(), self._begun_otherwise()], axis=0)
-        off = self._measured_off()
+        own = np.max([own, self.run.policy.retreat(), begun_otherwise(self.run)], axis=0)
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction
-            retreat = np.maximum.accumulate(way, axis=0) - way
-            self._below("retreat", retreat, 1.5 * own + 2e-4 + off + self._begun_behind(way, low), low)
-
-    def _begun_otherwise(self) -> np.ndarray:
-        """How far splines of chunks without a stamp go back that begin with the command, wherever that is `[D]`."""
-        scene, most, dt = self.scene, np.zeros(self.scene.dof), self.scene.form.dt
-        for it in self.run.answers:
-            chunk, met = it.chunk, self._met(it)
-            if chunk.stamp_ns or not isinstance(it.answer, Message) or chunk.space == JERK or met >= len(self.run.off):
-                continue
-            position, velocity, _ = self.run.commands[:, met]
-            rows = chunk.data if chunk.space == POSITION else position + (dt * chunk.data).cumsum(axis=0)
-            rows = np.vstack([position, rows])
-            last = np.zeros_like(velocity) if chunk.rests else (rows[-1] - rows[-2]) / dt
-            retreat = spline_retreat(dt, rows, velocity, last, scene.forward)
-            is_behind = scene.forward * (rows[1] - position) >= 0
-            most = np.maximum(most, np.where(is_behind, np.nan_to_num(retreat), 0.0))
-        return most
-
-    def _begun_behind(self, way: np.ndarray, low: int) -> np.ndarray:
-        """How far ahead of a plan its command is met, where such a plan may lead back `[D]`.
-
-        Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
-        older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without
-        a stamp, which nobody can tell from the newest, that comes after a newer one and ends before the robot can stop.
-        Of one that ends at rest, or hardly moves, after one that was over before: the robot was stopping then, and
-        nobody could know how near the end was. And of the first one after the controller was restarted, which holds
-        where an arm hangs, if none of its rows is there.
-        """
-        scene, ahead, newest, over, refused = self.scene, np.zeros(way.shape[1]), 0, np.inf, False
-        anchors, restarted = list(self.run.policy.anchors), low > self.segments[0][0]
-        late = scene.from_joints.high + 2 / scene.joint_rate + scene.lag
-        for it in self.run.answers:
-            if not isinstance(it.answer, Message):
-                refused |= isinstance(it.answer, Refusal) and it.answer.reason == "deviation"
-                continue
-            met, chunk = self._met(it), it.chunk
-            behind, at = None, it.arrived_ns / SECOND
-            is_in_segment = low <= met < low + len(way)
-            if is_anchor := bool(anchors) and chunk.observed_ns >= anchors[0] * SECOND - 1:
-                at = anchors.pop(0)
-            if is_anchor or refused:
-                seen, refused = at, False
-                for disturbance in scene.disturbances:
-                    if disturbance.kind in (DEAD, FREEZE) and disturbance.begin < at < disturbance.end + late:
-                        seen = disturbance.begin
-                seen = self.run.cycle(seen - scene.lag)
-                behind = way[seen - low] if low <= seen < low + len(way) else None
-            elif not chunk.stamp_ns and chunk.observed_ns < newest:
-                behind = scene.forward * chunk.position[-1]
-            elif over <= met:
-                holds = chunk.rests | (np.ptp(chunk.position, axis=0) <= _HELD_RAD)
-                behind = np.where(holds, (scene.forward * chunk.position).max(axis=0), np.inf)
-            elif restarted and is_in_segment:
-                behind = (scene.forward * chunk.position).max(axis=0)
-            restarted &= not is_in_segment
-            newest = max(newest, chunk.observed_ns)
-            over = self._cycle(chunk.end_ns) if chunk.stamp_ns else met + len(chunk.data) * chunk.dt / self.period
-            if behind is not None and is_in_segment:
-                stops = stopping_way(scene.forward * self.run.commands[:, met], self.bounds)
-                ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * stops)
-        return ahead
-
-    def _met(self, it: Answer) -> int:
-        """The cycle in which a chunk is taken up."""
-        return self._cycle(it.arrived_ns) + round(self.scene.lead_time / self.period)
+            behind = begun_behind(self.run, self.bounds, way, low, low > self.segments[0][0])
+            back = np.maximum.accumulate(way, axis=0) - way
+            self._below("retreat", back, 1.5 * own + 2e-4 + measured_off(self.run) + behind, low)
 
     def rest(self) -> None:
         """At the end the robot rests; where the last plan ends at rest, exactly there."""
@@ -262,7 +194,8 @@ class _Judge:
         run, scene = self.run, self.scene
         for sent in run.sent:
             if sent.refusal and sent.refusal != "off":
-                self._fail("unfit", None, self._cycle(sent.arrived_ns), np.nan, np.nan, f"controller: {sent.refusal}")
+                at = run.cycle_at(sent.arrived_ns)
+                self._fail("unfit", None, at, np.nan, np.nan, f"controller: {sent.refusal}")
                 break
         excused = [self._excused_until(it) for it in scene.disturbances]
         newest, calm, taken = 0, [], []
@@ -291,12 +224,13 @@ class _Judge:
         if first is not None:
             refused = sum(isinstance(answer.answer, Refusal) for answer in run.answers)
             words = f"{first.answer.reason}: {first.answer.message}"[:160]
-            self._fail("refused", None, self._cycle(first.arrived_ns), refused, 0, words)
+            self._fail("refused", None, self.run.cycle_at(first.arrived_ns), refused, 0, words)
         if calm and not run.scene.form.space == JERK:
             after = max((end for _, end in excused), default=scene.sending.begin)
             late = [at for at in calm if at > after]
             if late and late[-1] - late[0] > 1.0 and not any(at > after for at in taken):
-                self._fail("stuck", None, self._cycle(late[0] * SECOND), late[-1] - late[0], 1.0, "nothing is executed")
+                at = run.cycle_at(late[0] * SECOND)
+                self._fail("stuck", None, at, late[-1] - late[0], 1.0, "nothing is executed")
 
     def _excused_until(self, it: object) -> tuple[float, float]:
         """When chunks may be refused for a disturbance: until 1 s after it, and after the plan was begun anew."""
@@ -305,7 +239,7 @@ class _Judge:
 
     def _begun_at(self, it: Answer) -> np.ndarray | None:
         """Where a chunk of velocities begins to move the command; None: positions say it, or the run is over `[D]`."""
-        met = self._met(it)
+        met = self.run.met(it)
         return self.run.commands[0, met] if it.chunk.space == VELOCITY and met < len(self.run.off) else None
 
     def _feasible(self, chunk: Chunk, begun_at: np.ndarray | None = None) -> bool:
@@ -346,9 +280,6 @@ class _Judge:
         if not peaks:
             return Bounds(None, None, None)
         return Bounds(*(np.max(part, axis=0) for part in zip(*peaks, strict=True)))
-
-    def _cycle(self, time_ns: float) -> int:
-        return int((time_ns - self.run.begin_ns) // self.run.period_ns)
 
     def _below(self, invariant: str, values: np.ndarray, limit: np.ndarray, first: int, words: str = "") -> None:
         """Hold values `[T, D]` against limits `[D]`; only the worst of each invariant is kept."""

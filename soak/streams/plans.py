@@ -140,15 +140,40 @@ def spline_peaks(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarra
     return Bounds(fastest, np.maximum(np.abs(a0), np.abs(a1)).max(axis=0), np.abs(jerk).max(axis=0))
 
 
-def spline_retreat(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray, sign: np.ndarray) -> np.ndarray:
-    """How far the C2 cubic spline through rows goes back against a direction `[D]`, sampled 8 times in each step."""
-    velocity = _spline_velocities(dt, rows, first, last)
-    d = np.diff(rows, axis=0)
-    u = (np.arange(8) / 8)[:, None, None]
-    v0, v1 = velocity[:-1] * dt, velocity[1:] * dt
-    fine = rows[:-1] + u * v0 + u**2 * (3 * d - 2 * v0 - v1) + u**3 * (v0 + v1 - 2 * d)
-    fine = np.concatenate([fine.transpose(1, 0, 2).reshape(-1, rows.shape[1]), rows[-1:]]) * sign
-    return (np.maximum.accumulate(fine, axis=0) - fine).max(axis=0)
+class Spline:
+    """The C2 cubic spline through evenly spaced rows, at rest from its end on.
+
+    Args:
+        dt: between rows, s.
+        rows: positions `[N, D]`, N >= 2.
+        first: velocity at the first row `[D]`.
+        last: at the last.
+
+    """
+
+    def __init__(self, dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
+        self.dt, self.rows, self.velocity = dt, rows, _spline_velocities(dt, rows, first, last)
+        self.end = dt * (len(rows) - 1)
+        """s."""
+
+    def __call__(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities at times, s, `[T, D]` each."""
+        step = np.clip((times / self.dt).astype(int), 0, len(self.rows) - 2)
+        u = (np.clip(times, 0.0, self.end) / self.dt - step)[:, None]
+        d, v0, v1 = np.diff(self.rows, axis=0)[step], self.velocity[step] * self.dt, self.velocity[step + 1] * self.dt
+        square, cube = 3 * d - 2 * v0 - v1, v0 + v1 - 2 * d
+        velocity = (v0 + u * 2 * square + u**2 * 3 * cube) / self.dt
+        return self.rows[step] + u * v0 + u**2 * square + u**3 * cube, velocity * (times < self.end)[:, None]
+
+    def times(self, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
+        """From one time to another, 8 in a step."""
+        end = min(end, self.end)
+        return np.linspace(begin, max(begin, end), 1 + max(1, round((end - begin) / self.dt * 8)))
+
+
+def retreat(positions: np.ndarray) -> np.ndarray:
+    """How far positions `[T, D]` go back, at most `[D]`."""
+    return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
 
 
 def stopping_way(state: np.ndarray, bounds: Bounds) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .plans import Bounds, Course, Ramp, Way, spline_peaks, spline_retreat
+from .plans import Bounds, Course, Ramp, Spline, Way, retreat, spline_peaks
 
 POSITION, VELOCITY, JERK = 1, 2, 4
 """Control spaces, as in ActionSequence."""
@@ -100,7 +100,7 @@ class Policy:
             data = np.diff(acceleration, axis=0) / form.dt
         through = np.concatenate([position[:1], rows])
         ends = velocity[0], velocity[-1]
-        peaks = spline_peaks(form.dt, through, *ends)
+        peaks, spline = spline_peaks(form.dt, through, *ends), Spline(form.dt, through, *ends)
         if form.space == JERK:  # held jerks keep the accelerations of the rows, not their velocities
             means = (acceleration[1:] + acceleration[:-1]) / 2
             led = velocity[0] + form.dt * np.concatenate([np.zeros_like(means[:1]), means.cumsum(axis=0)])
@@ -113,7 +113,7 @@ class Policy:
             data.astype(np.float32),
             through,
             peaks,
-            spline_retreat(form.dt, through, *ends, self.direction),
+            retreat(self.direction * spline(spline.times())[0]),
             bool(np.abs(velocity[-1]).max() < 1e-9 and np.abs(acceleration[-1]).max() < 1e-9)
             and len(rows) > 1
             and bool((rows[-1] == rows[-2]).all()),

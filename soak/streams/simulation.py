@@ -80,7 +80,15 @@ class Run:
 
     def cycle(self, time: float) -> int:
         """The cycle at a time, s."""
-        return int(np.clip((round(time * SECOND) - self.begin_ns) // self.period_ns, 0, len(self.off) - 1))
+        return int(np.clip(self.cycle_at(round(time * SECOND)), 0, len(self.off) - 1))
+
+    def cycle_at(self, time_ns: float) -> int:
+        """The cycle at a time, ns, even if the run begins later or is over before."""
+        return int((time_ns - self.begin_ns) // self.period_ns)
+
+    def met(self, answer: Answer) -> int:
+        """The cycle in which a chunk is taken up, or would be after the run."""
+        return self.cycle_at(answer.arrived_ns) + round(self.scene.lead_time * SECOND / self.period_ns)
 
 
 def simulate(

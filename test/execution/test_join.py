@@ -259,6 +259,18 @@ def test_a_speed_that_nobody_can_help_does_not_lead_back():
     assert (np.maximum.accumulate(way) - way).max() < 1e-4
 
 
+def test_a_joint_that_still_gets_faster_while_it_catches_up_meets_its_plan_where_that_slows_down():
+    """At the largest speed at which it may catch up: the rest of its acceleration takes it beyond that on every way."""
+    rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))[:, None]
+    plan = cubic_spline(np.full(34, 0.1), rows, np.full(1, 1.6), ends_at_rest=True)
+    own = bounds(1, velocity=2.7, acceleration=21.7, jerk=173.0)
+    state = State(np.array([-0.31]), np.array([2.45]), np.array([7.6]))
+    joined, _ = join(state, plan, own, JOINING)
+    times = np.linspace(0.6, 3.4, 500)
+    assert np.abs(joined.states_at(times)[0] - plan.states_at(times)[0]).max() < 1e-6
+    assert np.abs(extremes(joined)[:, 1]).max() <= (2.45 + 7.6**2 / (2 * 173.0)) * (1 + 1e-4)
+
+
 def test_where_every_way_leads_back_the_one_that_leads_back_least_is_taken():
     """A plan that goes forward, and ends 10 mrad behind a joint that goes forward: an old one, without a stamp."""
     plan = cubic_spline(np.full(27, 0.01), np.linspace(-0.08, -0.01, 28)[:, None], np.full(1, 0.25), ends_at_rest=True)

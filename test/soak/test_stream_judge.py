@@ -9,8 +9,9 @@ import pytest
 
 from soak.streams.core import Message, NodeCore, Refusal
 from soak.streams.invariants import Failure, failures
-from soak.streams.plans import Bounds, Course, Way, spline_peaks, spline_retreat
+from soak.streams.plans import Bounds, Course, Spline, Way, retreat, spline_peaks
 from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy, TimeIndexed
+from soak.streams.retreats import begun_otherwise
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
 from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
 
@@ -136,7 +137,10 @@ def test_a_robot_goes_back_to_where_a_plan_all_but_rests_after_one_that_was_over
     first, last = retreating.answers[0], retreating.answers[-1]
     last.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
     last.chunk.position[:] = GOAL - 4e-3 - np.linspace(moves, 0, len(last.chunk.position))[:, None]
-    last.chunk.data[:], last.chunk.rests = last.chunk.position[1:], rests
+    last.chunk.rests = False
+    if rests:
+        last.chunk.position[-3:] = GOAL - 4e-3
+    last.chunk.data[:] = last.chunk.position[1:]
     first.chunk.observed_ns += 0 if over else 3 * SECOND
     retreating.answers[:] = [first, last]
     assert ("retreat" in names(failures(retreating))) != may
@@ -157,12 +161,30 @@ def test_after_a_restart_a_robot_goes_back_to_a_plan_that_does_not_come_to_it(re
 def test_what_the_spline_of_a_chunk_without_a_stamp_does_from_the_command_is_no_retreat(retreating, stamped):
     """5 mrad before its end, which its rows reach within a step of 0.1 s and hold, it goes on."""
     taken = retreating.answers[7]
-    retreating.scene = dataclasses.replace(retreating.scene, form=dataclasses.replace(retreating.scene.form, dt=0.1))
+    taken.chunk.dt = 0.1
     met = (taken.arrived_ns - retreating.begin_ns) // retreating.period_ns + 20
     assert (retreating.commands[1, met] > [0.49, 0.15]).all()
     taken.chunk.data[:] = retreating.commands[0, met] + [5e-3, 0.0]
     taken.chunk.stamp_ns *= stamped
     assert ("retreat" in names(failures(retreating))) == stamped
+
+
+@pytest.mark.parametrize(
+    ("space", "stamped", "after", "back"),
+    [(VELOCITY, True, True, 1e-2), (VELOCITY, False, True, 0), (VELOCITY, True, False, 0), (POSITION, True, True, 0)],
+)
+def test_velocities_lead_to_where_the_plan_before_was_when_they_were_made(run, space, stamped, after, back):
+    """At 0.1 rad/s, 0.1 s before they are met; those without a stamp begin with what they meet."""
+    run.commands[:] = 0.0
+    moving, holding = run.answers[:2]
+    for answer, begin in ((moving, 1.0), (holding, 1.2)):
+        answer.arrived_ns = run.begin_ns + round((begin + 0.08) * SECOND)
+        answer.chunk.observed_ns = run.begin_ns + round(begin * SECOND)
+        answer.chunk.stamp_ns = answer.chunk.observed_ns * stamped
+        answer.chunk.space, answer.chunk.dt = space, 0.1
+        answer.chunk.data = np.full((5, 2), 0.1 if answer is moving else 0.0)
+    run.answers[:] = [moving, holding][not after :]
+    np.testing.assert_allclose(begun_otherwise(run), back, atol=2.5e-3)  # a spline rings
 
 
 def test_a_value_that_is_no_number_is_found(run):
@@ -347,6 +369,9 @@ def test_the_peaks_of_a_spline_are_those_of_its_samples(seed):
     times = np.linspace(0, 8 * dt, 40_001)
     for peak, order in zip(spline_peaks(dt, rows, *ends), (1, 2, 3), strict=True):
         np.testing.assert_allclose(peak, np.abs(spline(times, order)).max(axis=0), rtol=1e-4)
+    own = Spline(dt, rows, *ends)
+    for order, part in enumerate(own(times)):
+        np.testing.assert_allclose(part[:-1], spline(times[:-1], order), atol=1e-9)
     sampled = spline(times)
-    retreat = (np.maximum.accumulate(sampled, axis=0) - sampled).max(axis=0)
-    np.testing.assert_allclose(spline_retreat(dt, rows, *ends, np.ones(2)), retreat, rtol=0.05)
+    back = (np.maximum.accumulate(sampled, axis=0) - sampled).max(axis=0)
+    np.testing.assert_allclose(retreat(own(own.times())[0]), back, rtol=0.05)

@@ -17,7 +17,7 @@ from .bounds import Bounds
 from .extremes import extremes
 from .fading import blended, faded
 from .motion import Motion, State
-from .reaching import Problem, floating_to, reaching
+from .reaching import Problem, floating_to, peak_speed, reaching
 from .tracks import Track, united
 
 SAME = (1e-10, 1e-8, 1e-6)
@@ -134,7 +134,9 @@ def _speed_caps(
     """Largest speed of each joint while it joins, and whether its plan moves."""
     least, most = extremes(plan)
     own = np.maximum(most[1], -least[1])
-    closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, np.abs(present.velocity))
+    a = 0.0 if present.acceleration is None else present.acceleration
+    speed = peak_speed(present.velocity, a, bounds.jerk)
+    closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
     moves = own > _SLOW
     caps = np.maximum(np.where(moves, catch_up * own, pace), closing)
     return np.minimum(caps, bounds.velocity), moves

@@ -37,6 +37,8 @@ _MOST_TRIES = 40
 _SHARE = 0.7
 """Of acceleration and jerk, with which a joint catches up with a plan that moves, where that is enough."""
 _BARELY = 1e-4
+_FLAW_DIGITS = 6
+"""To which flaws are told apart, rad and rad/s."""
 _SHORTEST_S = 0.01
 _WINDOW = 0.05
 """s, from 1 s on relative: shortest time for which a plan can be reached that is found. One that brakes can be reached
@@ -119,8 +121,10 @@ def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
     if both[0] != both[1]:
         bounds = bounds._replace(acceleration=float(both[0]), deceleration=float(both[1]))
         allowed.insert(0, bounds)
-    if problem.moves[joint]:
-        allowed.insert(0, bounds.shared(_SHARE))
+    shared = bounds.shared(_SHARE)
+    _, v, a = problem.start(joint)
+    if problem.moves[joint] and peak_speed(v, a, shared.jerk) <= max(bounds.velocity, abs(v)) * (1 + _BARELY):
+        allowed.insert(0, shared)
     good: list[tuple[float, Track, bool]] = []
     flawed: list[tuple[float, Track, bool]] = []
     for these in allowed:
@@ -130,7 +134,7 @@ def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
             if flaw == 0:
                 good.append((time, way, ends))
                 break
-            flawed.append((flaw, way, ends))
+            flawed.append((round(flaw, _FLAW_DIGITS), way, ends))  # of those alike the earliest
         if good and tried == 1:
             break  # with as little as this, and at the earliest
     if not good and (waiting := _waiting(problem, joint)) is not None:
@@ -140,6 +144,11 @@ def reaching(problem: Problem, joint: int) -> tuple[Track, float] | None:
         return None
     _, way, ends = best
     return way if ends else _then(way, track_of(problem.plan, joint)), 0.0
+
+
+def peak_speed(v: np.ndarray | float, a: np.ndarray | float, jerk: np.ndarray | float) -> np.ndarray | float:
+    """Largest speed on the fastest way from a velocity and an acceleration to none, rad/s."""
+    return np.maximum(np.abs(v), np.abs(v + a * np.abs(a) / (2 * jerk)))
 
 
 def _waiting(problem: Problem, joint: int) -> Track | None:
