@@ -1,0 +1,112 @@
+"""How far the command may go back in a forward stream: what plans and their beginnings ask for themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .core import Message, Refusal
+from .plans import Bounds, Spline, retreat, stopping_way
+from .policies import JERK, POSITION, VELOCITY, Chunk
+from .scenes import DEAD, FREEZE
+from .simulation import SECOND, Run
+
+HELD_RAD = 1e-3
+"""A joint whose rows differ by less is told to hold."""
+_STANDS_RAD = 1e-9
+
+
+def measured_off(run: Run) -> np.ndarray:
+    """How far plans that begin where the robot is measured begin from its command `[D]`."""
+    scene = run.scene
+    return (np.abs(scene.droop) + 5 * scene.noise + scene.quantization) * bool(run.policy.anchors)
+
+
+def begun_otherwise(run: Run) -> np.ndarray:
+    """How far splines of chunks go back that begin with the command, or with the plan before, wherever that is `[D]`.
+
+    Those without a stamp begin with the command that they meet, those of velocities with a stamp with the plan before;
+    each is executed until the next one is met.
+    """
+    scene, most = run.scene, np.zeros(run.scene.dof)
+    before: tuple[float, float, Spline] | None = None
+    for it in run.answers:
+        chunk, met = it.chunk, run.met(it)
+        relative = chunk.space == VELOCITY
+        if chunk.space == JERK or not isinstance(it.answer, Message) or not (relative or not chunk.stamp_ns):
+            continue
+        if met >= len(run.off):
+            break
+        at = run.time(met)
+        begin = chunk.stamp_ns / SECOND if chunk.stamp_ns else at
+        position, velocity, _ = run.commands[:, run.cycle(begin)]
+        spline = _spline(chunk, position, velocity)
+        ways = [spline(spline.times(at - begin))[0]]
+        if before is not None and relative:
+            begun, met_before, last = before
+            times = last.times(met_before - begun, at - begun)
+            follows = _spline(chunk, *(part[0] for part in last(np.array([begin - begun]))))
+            ways.append(np.concatenate([last(times)[0], follows(follows.times(at - begin))[0]]))
+        is_ahead = scene.forward * (spline.rows[1] - position) >= 0
+        for way in ways:
+            most = np.maximum(most, np.where(is_ahead, np.nan_to_num(retreat(scene.forward * way)), 0.0))
+        before = begin, at, spline
+    return most
+
+
+def begun_behind(run: Run, bounds: Bounds, way: np.ndarray, low: int, restarted: bool) -> np.ndarray:
+    """How far ahead of a plan its command is met, where such a plan may lead back `[D]`.
+
+    Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
+    older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without
+    a stamp, which nobody can tell from the newest, that comes after a newer one and ends before the robot can stop.
+    Of one that ends at rest, or hardly moves, after one that was over before: the robot was stopping then, and
+    nobody could know how near the end was. And of the first one after the controller was restarted, which holds
+    where an arm hangs, if none of its rows is there.
+    """
+    scene, ahead, newest, over, refused = run.scene, np.zeros(way.shape[1]), 0, np.inf, False
+    anchors = list(run.policy.anchors)
+    late = scene.from_joints.high + 2 / scene.joint_rate + scene.lag
+    for it in run.answers:
+        if not isinstance(it.answer, Message):
+            refused |= isinstance(it.answer, Refusal) and it.answer.reason == "deviation"
+            continue
+        met, chunk = run.met(it), it.chunk
+        behind, at = None, it.arrived_ns / SECOND
+        is_in_segment = low <= met < low + len(way)
+        if is_anchor := bool(anchors) and chunk.observed_ns >= anchors[0] * SECOND - 1:
+            at = anchors.pop(0)
+        if is_anchor or refused:
+            seen, refused = at, False
+            for disturbance in scene.disturbances:
+                if disturbance.kind in (DEAD, FREEZE) and disturbance.begin < at < disturbance.end + late:
+                    seen = disturbance.begin
+            seen = run.cycle(seen - scene.lag)
+            behind = way[seen - low] if low <= seen < low + len(way) else None
+        elif not chunk.stamp_ns and chunk.observed_ns < newest:
+            behind = scene.forward * chunk.position[-1]
+        elif over <= met:
+            holds = _ends_at_rest(chunk) | (np.ptp(chunk.position, axis=0) <= HELD_RAD)
+            behind = np.where(holds, (scene.forward * chunk.position).max(axis=0), np.inf)
+        elif restarted and is_in_segment:
+            behind = (scene.forward * chunk.position).max(axis=0)
+        restarted &= not is_in_segment
+        newest = max(newest, chunk.observed_ns)
+        lasts_ns = len(chunk.data) * chunk.dt * SECOND
+        over = run.cycle_at(chunk.end_ns) if chunk.stamp_ns else met + lasts_ns / run.period_ns
+        if behind is not None and is_in_segment:
+            stops = stopping_way(scene.forward * run.commands[:, met], bounds)
+            ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * stops)
+    return ahead
+
+
+def _ends_at_rest(chunk: Chunk) -> np.ndarray:
+    """Joints that a chunk leaves at rest, bool `[D]`."""
+    return np.ptp(chunk.position[-3:], axis=0) <= _STANDS_RAD
+
+
+def _spline(chunk: Chunk, position: np.ndarray, velocity: np.ndarray) -> Spline:
+    """The spline of a chunk from a state."""
+    rows = chunk.data if chunk.space == POSITION else position + (chunk.dt * chunk.data).cumsum(axis=0)
+    rows = np.vstack([position, rows])
+    last = np.zeros_like(velocity) if chunk.rests else (rows[-1] - rows[-2]) / chunk.dt
+    return Spline(chunk.dt, rows, velocity, last)
