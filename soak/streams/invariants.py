@@ -22,6 +22,8 @@ _KNOT_S = 1e-6
 """By how much a knot may be moved: those closer together become one."""
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
+_BRIDGED_S, _CATCHES_UP_S = 0.25, 0.5
+"""Longest time in which the controller comes to the first point; what a robot needs to get faster than its plan."""
 _SLOWED_S = 0.2
 """How long a joint that moves on and is told to hold may still slow down."""
 _PARTS = 10
@@ -159,16 +161,21 @@ class _Judge:
         if not all(self._feasible(answer.chunk) for answer in self.run.answers) or self.run.policy.anchors:
             return
         begin, end = self.run.cycle(sending.begin + sending.inference[1] + 2.0), self.run.cycle(sending.end - 0.02)
+        first = self.run.cycle(sending.begin + sending.inference[1] + _BRIDGED_S)
         if begin >= end:
             return
-        cycles = np.arange(begin, end)
+        cycles = np.arange(first, end)
         meant = self.run.policy.motion_at((self.run.begin_ns + (cycles + 1) * self.run.period_ns) / SECOND)
-        off = np.abs(self.run.commands[0, begin:end] - meant)
+        off = np.abs(self.run.commands[0, first:end] - meant)
+        # As far as it can have caught up at 1.5 times the plan's speed, some time after the first message.
+        closed = 0.5 * np.abs(np.diff(meant, axis=0)).cumsum(axis=0)
+        closed = np.pad(closed, ((1 + round(_CATCHES_UP_S / self.period), 0), (0, 0)))[: len(off)]
+        off[(closed < off[0]) | (cycles < begin)[:, None]] = 0.0
         a = self._meant().acceleration
         allowed = 2.5e-3 + a * form.dt**2 / 6  # a spline through rows is not what they are from
         if not scene.complete:  # a corner is rounded within the assumed jerk: from an acceleration to its opposite
             allowed = allowed + (2 * a) ** 3 / (24 * self.run.assumed.jerk**2)
-        self._below("follows", off, allowed, begin, "from the plan at this time")
+        self._below("follows", off, allowed, first, "from the plan at this time")
 
     def notices(self) -> None:
         """Where nothing is measured, or the robot does not follow, it does not go on."""

@@ -24,6 +24,7 @@ COMPILED = (
     "motion_through",
     "surely_keeps",
     "states_at",
+    "points",
     "shift",
     "quintics",
     "blend",
@@ -225,6 +226,17 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
         (coefficients, knots, knots),
     ):
         assert native.states_at(*wrong) is None
+    rules, time_ns = np.zeros(5), np.full(3, 7)
+    for wrong in (
+        (coefficients, knots, rules[:4], True, True, time_ns, out[:3]),
+        (coefficients, knots, rules, True, True, time_ns[:2], out[:3]),
+        (coefficients, knots, rules, True, True, time_ns.astype(np.int32), out[:3]),
+        (coefficients, knots, rules, True, True, time_ns, out),
+        (coefficients, knots, rules, True, True, time_ns, frozen[:3]),
+        (coefficients, knots[:2], rules, True, True, time_ns, out[:3]),
+    ):
+        assert native.points(*wrong) is None
+    assert (time_ns == 7).all()
     assert native.shift(frozen[0], 0.1) is None and native.shift(out[0], 1) is None
     assert native.united_knots(knots[:1], 1e-6) is None and native.united_knots(out, 1e-6) is None
     states = np.zeros((3, 3, 3))

@@ -98,6 +98,13 @@ def test_a_jump_of_velocity_is_found(run):
     assert jump.value == pytest.approx(50, rel=0.1) and jump.time == pytest.approx(1.5, abs=2e-3)
 
 
+@pytest.mark.parametrize(("share", "found"), [(0.5, False), (0.1, True)])
+def test_a_robot_is_where_its_plan_is_once_it_can_have_caught_up(run, share, found):
+    """That is 0.48 rad ahead at first; it is caught up with at half its speed, not at a tenth."""
+    run.commands[0, :, 0] -= np.clip(0.48 - share * run.commands[0, :, 0], 0, None)
+    assert ("follows" in names(failures(run))) == found
+
+
 def test_a_jump_of_acceleration_is_found(run):
     times = np.clip(np.arange(run.commands.shape[1]) / RATE - 1.5, 0, None)
     run.commands[:, :, 0] += 0.03 * np.array([times**2 / 2, times, times > 0])

@@ -52,6 +52,12 @@ the n pieces have a length.
 states_at: Callable[..., bool | None] = getattr(_native, "states_at", _nothing)
 """`states_at(coefficients, knots, times, out)`: `Motion.states_at`, written into `[orders, T, D]`."""
 
+points: Callable[..., bool | None] = getattr(_native, "points", _nothing)
+"""`points(coefficients, knots, rules, ends_pieces, rests, time_ns, out)`: `points.points_of`.
+
+Rules are its constants, float64 `[5]`; int64 `[N + 1]` and states `[3, N + 1, D]` are written.
+"""
+
 shift: Callable[..., bool | None] = getattr(_native, "shift", _nothing)
 """`shift(piece, by)`: `motion.shifted`, in place."""
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import native
 from .motion import Motion, shifted
 
 _NANOSECONDS = 1e9
@@ -19,6 +20,7 @@ _SHORTER = 0.9
 """Share of the next piece's length up to which a piece is shorter: equal steps differ by rounding."""
 _NO_TIME = 1e-14
 """Rounding of times, s, that has no visible effect."""
+_RULES = np.array([_NO_TIME, _SHORT_S, _SHORTER, _NOTHING, _ROUNDING])
 
 
 class Points(NamedTuple):
@@ -37,17 +39,20 @@ def points_of(motion: Motion) -> Points:
     Between them joint_trajectory_controller reproduces the motion, up to rounding, if its degree is at most 5 (3
     without accelerations). The last point has the state in which the last piece ends.
     """
-    time_ns = np.rint(motion.knots * _NANOSECONDS).astype(np.int64)
-    whole = time_ns * 1e-9
-    times = np.where(np.abs(whole - motion.knots) > _NO_TIME, whole, motion.knots)
-    state = motion.states_at(times, 3)
-    state[:, -1] = motion.end
-    if motion.with_accelerations and motion.degree > 1:
-        _end_short_pieces(motion, times, state)
-    rates = state[1:]
-    rates[np.abs(rates) < _NOTHING] = 0.0
-    if motion.ends_at_rest:
-        state[2, -1, np.abs(state[2, -1]) < _ROUNDING] = 0.0
+    time_ns, state = np.empty(len(motion.knots), np.int64), np.empty((3, len(motion.knots), motion.dof))
+    ends_pieces, rests = motion.with_accelerations and motion.degree > 1, motion.ends_at_rest
+    if not native.points(motion.coefficients, motion.knots, _RULES, ends_pieces, rests, time_ns, state):
+        time_ns[:] = np.rint(motion.knots * _NANOSECONDS)
+        whole = time_ns * 1e-9
+        times = np.where(np.abs(whole - motion.knots) > _NO_TIME, whole, motion.knots)
+        state[:] = motion.states_at(times, 3)
+        state[:, -1] = motion.end
+        if ends_pieces:
+            _end_short_pieces(motion, times, state)
+        rates = state[1:]
+        rates[np.abs(rates) < _NOTHING] = 0.0
+        if rests:
+            state[2, -1, np.abs(state[2, -1]) < _ROUNDING] = 0.0
     position, velocity, acceleration = state
     return Points(time_ns, position, velocity, acceleration if motion.with_accelerations else None)
 

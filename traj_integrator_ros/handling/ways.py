@@ -206,10 +206,10 @@ class Ways:
         """
         rest, earliest, _, own = left[:4]
         state, join_ns, stops, floating, bounds, executed = seam
-        brakes_at = None
+        brakes_at, raised = None, bounds.raised_to(own, _NOT_RINGING)
         if self._parameters.publish_end == END_STOP:
-            most = bounds.raised_to(own, _NOT_RINGING).with_positions_of(bounds)
-            whole = stopped_at_end(rest, most, self._parameters.publish_rest_tolerance, self._parameters.joint_names)
+            most, tolerance = raised.with_positions_of(bounds), self._parameters.publish_rest_tolerance
+            whole = stopped_at_end(rest, most, tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
         if stops.any():
@@ -227,13 +227,12 @@ class Ways:
         violation = find_motion_violation(_from(rest, earliest), self._limits, brakes_at) if judges else ""
         if violation and not lenient:
             return None, violation
-        bounds = bounds.raised_to(own, _NOT_RINGING)
         floating = floating & ~stops
         pace = _pace(executed, rest.end.position)
         result = join(
             state,
             rest,
-            bounds,
+            raised,
             self._joining,
             earliest=earliest,
             floating=floating,

@@ -1,6 +1,7 @@
 #include "points.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace traj_integrator::execution {
@@ -22,24 +23,60 @@ void end_of(const Pieces& motion, double* position, double* velocity, double* ac
   }
 }
 
-void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {
+namespace {
+
+// Position, velocity, acceleration and jerk, or the first of these orders, of a piece `t` seconds after its begin.
+void evaluate(const Pieces& motion, long piece, double t, long orders, double* out, long plane) {
+  const double* c = motion.at(piece);
+  const long dof = motion.dof;
+  for (long d = 0; d < dof; ++d) {
+    double p = 0, v = 0, a = 0, j = 0;  // Horner's rule for the value and three derivatives at once
+    for (long k = motion.size - 1; k >= 0; --k) {
+      j = j * t + a;
+      a = a * t + v;
+      v = v * t + p;
+      p = p * t + c[k * dof + d];
+    }
+    const double values[4] = {p, v, 2 * a, 6 * j};
+    for (long order = 0; order < orders; ++order) out[order * plane + d] = values[order];
+  }
+}
+
+void state_at(const Pieces& motion, double time, long orders, double* out, long plane) {
   const double* knots = motion.knots.times;
-  const long dof = motion.dof, last = motion.knots.count;
-  for (long i = 0; i < count; ++i) {
-    const bool over = !(times[i] < knots[last]);
-    const long piece = over ? last - 1 : std::max(std::upper_bound(knots, knots + last, times[i]) - knots - 1, 0L);
-    const double t = (over ? knots[last] : times[i]) - knots[piece];
-    const double* c = motion.at(piece);
+  const long last = motion.knots.count;
+  const bool over = !(time < knots[last]);
+  const long piece = over ? last - 1 : std::max(std::upper_bound(knots, knots + last, time) - knots - 1, 0L);
+  evaluate(motion, piece, (over ? knots[last] : time) - knots[piece], orders, out, plane);
+  for (long order = 1; over && order < orders; ++order) std::fill_n(out + order * plane, motion.dof, 0.0);
+}
+
+}  // namespace
+
+void states_at(const Pieces& motion, const double* times, long count, long orders, double* out) {
+  for (long i = 0; i < count; ++i) state_at(motion, times[i], orders, out + i * motion.dof, count * motion.dof);
+}
+
+void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, bool rests, long* time_ns, double* out) {
+  const long dof = motion.dof, last = motion.knots.count, plane = (last + 1) * dof;
+  for (long i = 0; i <= last; ++i) {
+    const double knot = motion.knots.times[i], whole_ns = std::nearbyint(knot * 1e9), whole = whole_ns * 1e-9;
+    const double time = std::abs(whole - knot) > rules.no_time ? whole : knot;
+    const double before = i > 0 ? motion.knots.step(i - 1) : HUGE_VAL;
+    double *state = out + i * dof, *velocity = state + plane, *acceleration = velocity + plane;
+    time_ns[i] = static_cast<long>(whole_ns);
+    if (i == last) {
+      end_of(motion, state, velocity, acceleration);
+      if (rests) std::fill_n(velocity, dof, 0.0);
+    } else if (ends_pieces && before < rules.brief && before < rules.shorter * motion.knots.step(i)) {
+      evaluate(motion, i - 1, time - motion.knots.times[i - 1], 3, state, plane);
+    } else {
+      state_at(motion, time, 3, state, plane);
+    }
+    const double still = i == last && rests ? rules.rounding : rules.nothing;
     for (long d = 0; d < dof; ++d) {
-      double p = 0, v = 0, a = 0, j = 0;  // Horner's rule for the value and three derivatives at once
-      for (long k = motion.size - 1; k >= 0; --k) {
-        j = j * t + a;
-        a = a * t + v;
-        v = v * t + p;
-        p = p * t + c[k * dof + d];
-      }
-      const double values[4] = {p, over ? 0 : v, over ? 0 : 2 * a, over ? 0 : 6 * j};
-      for (long order = 0; order < orders; ++order) out[(order * count + i) * dof + d] = values[order];
+      if (std::abs(velocity[d]) < rules.nothing) velocity[d] = 0;
+      if (std::abs(acceleration[d]) < still) acceleration[d] = 0;
     }
   }
 }

@@ -9,6 +9,15 @@ namespace traj_integrator::execution {
 // knot belongs to the piece that begins there; from the last one on the motion rests.
 void states_at(const Pieces& motion, const double* times, long count, long orders, double* out);
 
+// See the constants of `points.py`.
+struct PointRules {
+  double no_time, brief, shorter, nothing, rounding;
+};
+
+// Writes the nearest whole nanoseconds to the knots, and states there: out [3, knots.count + 1, dof]. With `ends_pieces`,
+// points after short pieces have the states in which these end.
+void points(const Pieces& motion, const PointRules& rules, bool ends_pieces, bool rests, long* time_ns, double* out);
+
 // Makes coefficients [size, dof] those of powers of the time since `by` later.
 void shift(double* coefficients, long size, long dof, double by);
 

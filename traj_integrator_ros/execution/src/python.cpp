@@ -31,7 +31,7 @@ class BorrowedArray {
   long size(int dim) const { return array_.shape[dim]; }
   long size() const { return array_.size(); }
   double* doubles() const { return array_.as<double>(); }
-  const long* longs() const { return array_.as<const long>(); }
+  long* longs() const { return array_.as<long>(); }
   const void* data() const { return array_.data; }
 
  private:
@@ -90,6 +90,20 @@ PyObject* py_states_at(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!out.take_doubles(args[3], 3, true) || out.size(0) > 4) Py_RETURN_NONE;
   if (out.size(1) != times.size(0) || out.size(2) != motion.dof) Py_RETURN_NONE;
   states_at(motion, times.doubles(), times.size(0), out.size(0), out.doubles());
+  Py_RETURN_TRUE;
+}
+
+// points(coefficients, knots, rules, ends_pieces, rests, time_ns, out) -> bool | None
+PyObject* py_points(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], rules, time_ns, out;
+  Pieces motion;
+  if (count != 7 || !take_motion(args[0], args[1], borrowed, motion) || !rules.take_doubles(args[2], 1)) Py_RETURN_NONE;
+  const long points_count = motion.knots.count + 1;
+  if (rules.size(0) != 5 || !time_ns.take(args[5], true) || time_ns.type() != 'l') Py_RETURN_NONE;
+  if (time_ns.size() != points_count || !out.take_doubles(args[6], 3, true) || out.size(0) != 3) Py_RETURN_NONE;
+  if (out.size(1) != points_count || out.size(2) != motion.dof) Py_RETURN_NONE;
+  const double* of = rules.doubles();
+  points(motion, {of[0], of[1], of[2], of[3], of[4]}, args[3] == Py_True, args[4] == Py_True, time_ns.longs(), out.doubles());
   Py_RETURN_TRUE;
 }
 
@@ -242,6 +256,7 @@ PyMethodDef methods[] = {
     {"united_knots", as_method(&py_united_knots), METH_FASTCALL, "The knots of several motions."},
     {"pieces_of_profile", as_method(&py_pieces_of_profile), METH_FASTCALL, "Pieces of a time-optimal profile."},
     {"states_at", as_method(&py_states_at), METH_FASTCALL, "Position, velocity, acceleration and jerk at times."},
+    {"points", as_method(&py_points), METH_FASTCALL, "The points of a motion."},
     {"shift", as_method(&py_shift), METH_FASTCALL, "A piece about another time, in place."},
     {"quintics", as_method(&py_quintics), METH_FASTCALL, "The quintics between states."},
     {"blend", as_method(&py_blend), METH_FASTCALL, "The quintics of a difference that fades."},
