@@ -51,7 +51,8 @@ class Case:
             **{f"start_{kind}": self.normal(pool, dof) for kind in STATE},
             **{f"goal_{kind}": self.normal(pool, dof) for kind in kinds},
         }
-        self.options = {"dt": 0.4 + 0.1 * (seed % 7), "control_map": kernel}
+        dt = 0.4 + 0.1 * (seed % 7)
+        self.options = {"dt": dt + 0.1 * torch.arange(batch)[:, None] if seed % 2 else dt, "control_map": kernel}
         if rows is not None and rows not in (1, batch):
             index = torch.randint(rows, (batch,), generator=generator)
             self.options["start_index"] = index
