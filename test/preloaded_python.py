@@ -45,7 +45,7 @@ def call(server):
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     forwarded = {{signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}}
     signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)
-    job = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ), ignored))
+    job = marshal.dumps((os.path.abspath(sys.argv[0]), sys.argv[1:], os.getcwd(), dict(os.environ), ignored))
     socket.send_fds(server, [len(job).to_bytes(8, "little")], [0, 1, 2])
     server.sendall(job)
     program = int.from_bytes(server.recv(8), "little")
@@ -220,7 +220,9 @@ def _end(code: int) -> NoReturn:
     os._exit(code & 0xFF)
 
 
-def _run(words: list[str], folder: str, environment: dict[str, str], no_interrupts: bool, files: list[int]) -> None:
+def _run(
+    command: str, words: list[str], folder: str, environment: dict[str, str], no_interrupts: bool, files: list[int]
+) -> None:
     """Be what `python` with these words would be."""
     import runpy
     import signal
@@ -233,6 +235,7 @@ def _run(words: list[str], folder: str, environment: dict[str, str], no_interrup
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.executable = command  # the programs that it starts are forked, too
     signal.signal(signal.SIGINT, signal.SIG_IGN if no_interrupts else signal.default_int_handler)
     if words[0] == "-u":
         del words[0]

@@ -84,6 +84,11 @@ def test_a_program_does_not_outlive_its_command() -> None:
         time.sleep(0.02)
 
 
+def test_what_a_program_starts_as_the_same_python_has_the_libraries_too() -> None:
+    code = "import sys; print('torch' in sys.modules)"
+    assert run("-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])").stdout == "True\n"
+
+
 def test_options_and_libraries_it_does_not_know_take_python_itself() -> None:
     assert run("-V").stdout.startswith("Python 3.")
     environment = {**os.environ, "OMP_NUM_THREADS": "3"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.ros
 ENDS_WITHIN = 100.0
 
 
-def demo(*arguments: object, python: str | None = None) -> list[str]:
-    return [python or preloaded_python(), "-m", "traj_integrator_ros.demo", *map(str, arguments)]
+def demo(*arguments: object) -> list[str]:
+    return [preloaded_python(), "-m", "traj_integrator_ros.demo", *map(str, arguments)]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -186,9 +186,16 @@ def until(condition, within: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(child) for child in found.split()]
+def node_of(out: Path) -> int:
+    """The process id of the command behind which the node of a demo runs, and with which it ends."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if b"--params-file" in words and any(word.startswith(bytes(out)) for word in words):
+                found.append(int(process.name))
+    (node,) = found
+    return node
 
 
 def is_running(pid: int) -> bool:
@@ -202,12 +209,10 @@ def is_running(pid: int) -> bool:
 def running(tmp_path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A demo in the middle of its traffic, and the process id of its node."""
     log = (tmp_path / "demo.log").open("w+")
-    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # where it crashes, the log says in which thread
-    command = demo("--out", tmp_path / "out", python=sys.executable)  # by whose process id its node is found
-    process = subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment)
+    process = subprocess.Popen(demo("--out", tmp_path / "out"), stdout=log, stderr=log, text=True)
     try:
         until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
-        (node,) = children(process.pid)
+        node = node_of(tmp_path / "out")
         time.sleep(1.0)
         yield process, node
     finally:
@@ -245,10 +250,11 @@ def test_external_node_may_be_killed_and_started_again(tmp_path):
     log = (tmp_path / "demo.log").open("w+")
     try:
         started.append(subprocess.Popen(command))
-        process = subprocess.Popen(demo("--external-node", "--out", out, *namespace), stdout=log, stderr=log)
+        options = ("--external-node", "--seconds", 5, "--out", out, *namespace)
+        process = subprocess.Popen(demo(*options), stdout=log, stderr=log)
         started.append(process)
         until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
-        time.sleep(2.0)
+        time.sleep(1.0)
         started[0].kill()
         started.append(subprocess.Popen(command))
         code = process.wait(ENDS_WITHIN)
