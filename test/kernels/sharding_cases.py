@@ -1,12 +1,14 @@
-"""One process of several that hold DTensors: runs every case, compares with the whole, and counts what is sent.
+"""Processes that hold DTensors: run every case, compare with the whole, and count what is sent.
 
-`python sharding_cases.py RANK RANKS FOLDER`; writes RANK.json into the folder: of each case how many collectives
+`python sharding_cases.py RANKS FOLDER`; each writes RANK.json into the folder: of each case how many collectives
 forward, backward and for the sums of gradients, or what went wrong.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -124,14 +126,33 @@ def differentiable(given: Inputs) -> Inputs:
     )
 
 
-def main(rank: int, ranks: int, folder: Path) -> None:
+def main(ranks: int, folder: Path) -> int:
+    """Import what takes seconds once, fork a process for each rank, and return how many have failed."""
     torch.set_num_threads(1)
     assert_nothing_is_loaded_before_it_is_needed()
+    importlib.import_module("torch.distributed.tensor.debug")
+
+    processes = []
+    for rank in range(ranks):
+        processes.append(os.fork())
+        if processes[-1] == 0:
+            code = 1
+            try:
+                run_rank(rank, ranks, folder)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+    return sum(os.waitpid(process, 0)[1] != 0 for process in processes)
+
+
+def run_rank(rank: int, ranks: int, folder: Path) -> None:
     import torch.distributed as dist
 
     store = dist.FileStore(str(folder / "store"), ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=30))
-    import sharding_checks  # only now, for it imports DTensor
+    import sharding_checks  # only now, for it makes meshes
 
     results: dict[str, object] = {}
     everything: dict[str, Callable[[], object]] = {name: getattr(sharding_checks, name) for name in CHECKS}
@@ -155,4 +176,4 @@ def assert_nothing_is_loaded_before_it_is_needed() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2])))

@@ -30,23 +30,11 @@ def results(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> dic
     folder = tmp_path_factory.mktemp("sharding")
     path = os.pathsep.join([str(project_root), os.environ.get("PYTHONPATH", "")])
     variables = {**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1"}
-    command = [sys.executable, str(HERE / "sharding_cases.py")]
-    logs = [(folder / f"{rank}.log").open("w+", encoding="utf-8") for rank in range(RANKS)]
-    processes = [
-        subprocess.Popen(
-            [*command, str(rank), str(RANKS), str(folder)], env=variables, stdout=log, stderr=subprocess.STDOUT
-        )
-        for rank, log in enumerate(logs)
-    ]
-    try:
-        codes = [process.wait(TIMEOUT_S) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-        for log in logs:
-            log.close()
-    assert codes == [0] * RANKS, "\n".join(Path(log.name).read_text(encoding="utf-8") for log in logs)
+    command = [sys.executable, str(HERE / "sharding_cases.py"), str(RANKS), str(folder)]
+    done = subprocess.run(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S
+    )
+    assert done.returncode == 0, done.stdout
     first, *others = (json.loads((folder / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(RANKS))
     for other in others:
         first |= {name: found for name, found in other.items() if isinstance(found, str)}
