@@ -3,7 +3,9 @@
 //   policy policy.pt2
 //
 // prints the positions, velocities, accelerations and jerks that it answers to two observations.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/sin.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <cstdio>
@@ -12,7 +14,7 @@ namespace {
 
 // Numbers that are easy to compute in any language: sin(first), sin(first + 1), ...
 at::Tensor sines(at::IntArrayRef shape, double first) {
-  const at::Tensor angles = at::arange(c10::multiply_integers(shape), at::kDouble) + first;
+  const at::Tensor angles = at::arange(first, first + c10::multiply_integers(shape), at::kDouble);
   return at::sin(angles).reshape(shape).to(at::kFloat);
 }
 
