@@ -161,6 +161,7 @@ def test_accumulated_gradient_has_memory_of_its_own(case, arguments):
     grad_buffer = torch.zeros_like(arguments.action)
     expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)[0]
     for count in (1, 2, 3):
+        grad_buffer.fill_(torch.nan)
         squares(case.apply(arguments, grad_buffer=grad_buffer)).backward()
         assert arguments.action.grad.data_ptr() != grad_buffer.data_ptr()
         assert_close(arguments.action.grad, count * expected)
