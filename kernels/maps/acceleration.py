@@ -61,7 +61,8 @@ def integrator_name(integrator: AccelerationIntegrator | str) -> str:
         ValueError: not the name of a scheme.
 
     """
-    name = integrator.value if isinstance(integrator, AccelerationIntegrator) else integrator
+    # `value` takes longer than everything else here.
+    name = integrator._value_ if isinstance(integrator, AccelerationIntegrator) else integrator
     if name not in _INTEGRATORS:
         raise ValueError(f"integrator: expected one of {', '.join(map(repr, _INTEGRATORS))}, got {integrator!r}")
     return name

@@ -6,8 +6,9 @@ what is wrong by name.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -23,7 +24,6 @@ from .launch import map_of
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _UNFIT = (*UNFIT, AttributeError)
-_MAKE = tuple.__new__
 
 
 class FastMap:
@@ -37,35 +37,14 @@ class FastMap:
         self.operator = operator
         self.scheme = form.scheme if form else tuple(scheme)
         self.truncates = True in scheme
-        self.starts = operator.starts
+        self.step = functools.partial(_C.step, self._route(_Step.apply))
+        """`step(action, start, start_index, goal, goal_index, dt, dt_per)`: the trajectory.
 
-    def step(
-        self,
-        action: Tensor,
-        start: tuple[Tensor | None, ...],
-        start_index: Tensor | None,
-        goal: tuple[Tensor | None, ...],
-        goal_index: Tensor | None,
-        dt: float | Tensor,
-        dt_per: str,
-    ) -> Trajectory | None:
-        """Return the trajectory; None, having done nothing, if anything is out of the ordinary."""
-        if start[0] is None:
-            return None
-        if goal and goal[0] is None:
-            if goal_index is not None or any(row is not None for row in goal):
-                return None
-            goal = ()
-        try:
-            if type(dt) is not float:
-                dt = _steps(dt, dt_per)
-            elif dt_per not in ("step", "trajectory"):
-                return None
-            call = self.kind, action, start, start_index, goal or None, goal_index, dt, None
-            outputs = _C.step(_Step.apply, self, call)
-            return None if outputs is None else _MAKE(Trajectory, outputs)  # _make takes longer
-        except _UNFIT:
-            return None
+        None, having done nothing, if anything is out of the ordinary.
+        """
+
+    def _route(self, apply: Callable[..., tuple[Tensor, ...]]) -> tuple[object, ...]:
+        return self, self.kind, apply, _steps, Trajectory
 
     def step_into(
         self,
@@ -93,11 +72,9 @@ class FastMap:
                 return None
             # A view that an earlier call returned has a graph, which is dropped here.
             memory = tuple(buffer.detach() if buffer.requires_grad else buffer for buffer in buffers)
-            call = self.kind, action, start, start_index, None, None, dt, memory
-            outputs = _C.step(_StepInto.apply, (self, gradient), call)
-            if outputs is None:
-                return None
-            return Trajectory._make(_views(memory) if outputs[0] is None else outputs)
+            call = action, start, start_index, None, None, dt, "step", memory, gradient
+            outputs = _C.step(self._route(_StepInto.apply), *call)
+            return outputs if outputs is None or outputs[0] is not None else Trajectory._make(_views(memory))
         except _UNFIT:
             return None
 
@@ -133,11 +110,11 @@ class _StepInto(_Step):
 
     @staticmethod
     def forward(ctx, bundle: tuple, action: Tensor, *rows: Tensor | None) -> tuple[Tensor, ...]:
-        (fast, gradient), call = bundle
-        _C.record(ctx, (fast, call), action, *rows)
+        _C.record(ctx, bundle)
+        memory, gradient = bundle[-2:]
         # The gradient is written to it, not computed from it: save_for_backward would treat the write as an error.
         ctx.buffer = None if gradient is None else (gradient, gradient._version, action.is_leaf)
-        return _views(call[-1])
+        return _views(memory)
 
     @staticmethod
     def backward(ctx, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:

@@ -43,7 +43,8 @@ def test_memory_is_reused_once_it_is_released() -> None:
     assert native.kept_bytes() == 0
     del first
     kept = native.kept_bytes()
-    assert kept == 4 * 500 * 32 * 7 * 4
+    needed = 4 * 500 * 32 * 7 * 4
+    assert needed <= kept < needed + 4 * 4600  # the head of each, and room to begin anywhere in a page
     second = step(value=2.0)
     assert pointers(second) == held and native.kept_bytes() == 0
     assert (second.position == 2).all()

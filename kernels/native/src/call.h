@@ -25,6 +25,7 @@ struct Call {
   EndArrays start, goal;
   Array dt;          // [1 or B, 1 or Ha], s
   Array outputs[4];  // [B, H, D]: position, velocity, acceleration, jerk
+  bool has_new_outputs = false;  // made for this call: they lie apart from everything else
 
   int64_t rows(int64_t actions) const {
     return spline != nullptr ? spline->rows(actions) : actions + row_of(map).extra_horizon;

@@ -93,7 +93,7 @@ inline int64_t kept_maps(int64_t dof) { return kMapDoubles<1> * (dof + kMostLane
 // Doubles of scratch memory that one thread needs.
 inline int64_t scratch_size(const SplineShape& spline, int64_t dof) {
   if (spline.degree != 0) return spline_scratch(spline);
-  return kOutputs * dof + kept_maps(dof) + kMostLanes * kMostBlockRows;
+  return kOutputs * dof + kept_maps(dof);
 }
 
 // The terms of a quadratic cost for one output; arrays of one trajectory, [H * D] each. Without any weight the output

@@ -38,21 +38,15 @@ PyObject* handed_over(Result* results, Py_ssize_t used, Py_ssize_t before = 0) {
 
 }  // namespace
 
-PyObject* forward_results(PyObject* const* args, Call& call) {
-  Arguments given;
-  if (!given.take_map(args[0], call) || !given.take(args[1], call.action) || !given.take_all(args[2], call.start.rows, 4) ||
-      !given.take(args[3], call.start.index) || !given.take_all(args[4], call.goal.rows, 4) ||
-      !given.take(args[5], call.goal.index) || !given.take_dt(args[6], call.dt) ||
-      (args[7] != Py_None && !given.take_outputs(args[7], call.outputs))) {
-    return unfit();
-  }
-  call.has_goal = args[4] != Py_None;
+PyObject* forward_results(Call& call) {
+  call.has_new_outputs = !call.outputs[0].given();
   Result results[4];
   const bool done = run(call.action.size(), [&](int threads) {
     expect_action(call.action);
     const auto& shape = call.action.shape;
-    for (int k = 0; args[7] == Py_None && k < 4; ++k) {
-      results[k].make(call.action.type, {shape[0], call.rows(shape[1]), shape[2]}, call.outputs[k]);
+    for (int k = 0; call.has_new_outputs && k < 4; ++k) {
+      results[k].make(call.action.type, {shape[0], call.rows(shape[1]), shape[2]}, call.outputs[k],
+                      {&call.action, &call.outputs[0], &call.outputs[1], &call.outputs[2]});
     }
     forward(call, threads);
   });
@@ -67,7 +61,8 @@ PyObject* vjp_results(Call& call, const int64_t (&sizes)[9], Py_ssize_t used, Py
       if (sizes[k] < 0) continue;
       const int64_t batch = like->shape[0], dof = like->shape[2];
       if (k == 0) {
-        results[k].make(like->type, {batch, sizes[k], dof}, call.action);
+        results[k].make(like->type, {batch, sizes[k], dof}, call.action,
+                        {&call.outputs[0], &call.outputs[1], &call.outputs[2], &call.outputs[3]});
       } else {
         results[k].make(like->type, {sizes[k], dof}, k < 5 ? call.start.rows[k - 1] : call.goal.rows[k - 5]);
       }
@@ -82,7 +77,15 @@ namespace {
 // forward(map, action, start, start_index, goal, goal_index, dt, outputs) -> outputs that were None, made here
 PyObject* py_forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Call call;
-  return count == 8 ? forward_results(args, call) : unfit();
+  Arguments given;
+  if (count != 8 || !given.take_map(args[0], call) || !given.take(args[1], call.action) ||
+      !given.take_all(args[2], call.start.rows, 4) || !given.take(args[3], call.start.index) ||
+      !given.take_all(args[4], call.goal.rows, 4) || !given.take(args[5], call.goal.index) ||
+      !given.take_dt(args[6], call.dt) || !given.take_outputs(args[7], call.outputs)) {
+    return unfit();
+  }
+  call.has_goal = args[4] != Py_None;
+  return forward_results(call);
 }
 
 // A result that is to be made, if the object is a number: the size that is not known otherwise.

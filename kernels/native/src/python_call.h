@@ -35,9 +35,10 @@ class Arguments {
     return true;
   }
 
-  // Four arrays, or one that has them one behind the other.
+  // Four arrays, one that has them one behind the other, or None.
   bool take_outputs(PyObject* objects, Array (&outputs)[4]) {
-    if (PyList_Check(objects) || PyTuple_Check(objects)) return take_all(objects, outputs, 4, true);
+    if (objects == Py_None) return true;
+    if (PyList_Check(objects) || PyTuple_Check(objects)) return take_all(objects, outputs, 4, true) && outputs[0].given();
     Array all;
     if (!take(objects, all, true) || all.dims != 4 || !all.is_real() || all.shape[0] != 4) return false;
     const int64_t bytes = all.size() / 4 * (all.type == 'd' ? sizeof(double) : sizeof(float));
@@ -122,8 +123,8 @@ bool run(int64_t elements, const Compute& compute) {
 // The functions below return new references, or null with a Python error: TypeError, ValueError or IndexError where arguments
 // do not fit, and nothing has been written.
 
-// A tuple of four: outputs that were made, None for those that were given. Takes the eight arguments of `forward`.
-PyObject* forward_results(PyObject* const* args, Call& call);
+// A tuple of four: the outputs, which are made unless the first is given, then None.
+PyObject* forward_results(Call& call);
 
 // A tuple of `used` of the gradients of action, four starts and four goals; made with as many rows as `sizes` says, None
 // where that is negative, after as many None as `before`.

@@ -84,18 +84,7 @@ bool is_ordinary() {
   return level.get() != nullptr && PyLong_AsLong(level.get()) < 0;
 }
 
-bool add_requires_grad(PyObject* object, bool& requires_grad) {
-  if (object == Py_None) return true;
-  if (PyTuple_Check(object)) {
-    for (Py_ssize_t k = 0; k < PyTuple_Size(object); ++k) {
-      if (!add_requires_grad(PyTuple_GetItem(object, k), requires_grad)) return false;
-    }
-    return true;
-  }
-  if (!is_tensor(object)) return false;
-  requires_grad = requires_grad || attribute(object, names.requires_grad).get() == Py_True;
-  return true;
-}
+bool requires_grad(PyObject* tensor) { return attribute(tensor, names.requires_grad).get() == Py_True; }
 
 bool is_grad_enabled() { return Object(PyObject_CallNoArgs(torch.is_grad_enabled)).get() == Py_True; }
 

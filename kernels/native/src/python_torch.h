@@ -45,8 +45,7 @@ Object readable(PyObject* tensor);
 
 // Whether nothing is active that has to see torch's operators: transforms, modes, tracing, forward mode.
 bool is_ordinary();
-// Adds whether a tensor, one of a tuple of them, or None requires grad. False: it is none of these.
-bool add_requires_grad(PyObject* object, bool& requires_grad);
+bool requires_grad(PyObject* tensor);
 bool is_grad_enabled();
 
 }  // namespace traj_integrator

@@ -1,44 +1,55 @@
 #include "results.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
 #include <new>
 
 #include "kept_memory.h"
 
 namespace traj_integrator {
+
 namespace {
 
-// Smaller results are allocated by the C library without a system call.
-constexpr size_t kLeastKeptBytes = 64 << 10;
+constexpr uintptr_t kAlignment = 64;  // for vectors
+// A load waits for stores in flight to the same place of another page: whole loops took up to a third longer.
+constexpr uintptr_t kPage = 4096, kApart = 256;
+constexpr size_t kLeastApartBytes = 64 << 10;
+
+bool is_apart(uintptr_t place, std::initializer_list<const Array*> beside) {
+  return std::all_of(beside.begin(), beside.end(), [place](const Array* other) {
+    return !other->given() || (place - reinterpret_cast<uintptr_t>(other->data) + kApart - 1) % kPage >= 2 * kApart - 1;
+  });
+}
 
 }  // namespace
 
+// The head of the memory of a result.
 struct Result::Owner {
   DLManagedTensor tensor;
   DLVersionedTensor versioned;
   int64_t shape[4], strides[4];
-  KeptBlock* block;  // null: the memory is behind this
+  size_t bytes;  // of the memory
 
   template <typename Form>
   static void release(Form* self) {
     Owner* const owner = static_cast<Owner*>(self->owner);
-    if (owner->block != nullptr) give_back(owner->block);
-    std::free(owner);
+    give_back(owner, owner->bytes);
   }
 };
 
-void Result::make(char type, std::initializer_list<int64_t> shape, Array& array) {
-  constexpr size_t kHead = (sizeof(Owner) + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+void Result::make(char type, std::initializer_list<int64_t> shape, Array& array, std::initializer_list<const Array*> beside) {
   array = {};
   array.type = type;
   for (const int64_t size : shape) array.shape[array.dims++] = size;
-  const size_t item = type == 'd' ? sizeof(double) : sizeof(float), bytes = static_cast<size_t>(array.size()) * item;
-  KeptBlock* const block = bytes < kLeastKeptBytes ? nullptr : take_block(bytes);
-  void* const memory = aligned_memory(kHead + (block == nullptr ? bytes : 0));
-  owner_ = new (memory) Owner{};
-  owner_->block = block;
-  array.data = block != nullptr ? block->data : static_cast<char*>(memory) + kHead;
+  const size_t item = type == 'd' ? sizeof(double) : sizeof(float);
+  const size_t size = static_cast<size_t>(array.size()) * item, room = size < kLeastApartBytes ? 0 : kPage;
+  const size_t bytes = sizeof(Owner) + kAlignment - 1 + room + size;
+  owner_ = new (take_memory(bytes)) Owner;
+  owner_->bytes = bytes;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(owner_ + 1) + kAlignment - 1) / kAlignment * kAlignment;
+  uintptr_t place = first;
+  while (place + kApart <= first + room && !is_apart(place, beside)) place += kApart;
+  array.data = reinterpret_cast<void*>(place);
   std::copy_n(array.shape, array.dims, owner_->shape);
   int64_t stride = 1;
   for (int dim = array.dims - 1; dim >= 0; stride *= array.shape[dim--]) owner_->strides[dim] = stride;

@@ -15,8 +15,9 @@ class Result {
   Result& operator=(const Result&) = delete;
   ~Result();
 
-  // `array` is the memory; throws std::bad_alloc. That of larger results is kept from earlier ones.
-  void make(char type, std::initializer_list<int64_t> shape, Array& array);
+  // `array` is the memory; throws std::bad_alloc. That of larger results is kept from earlier ones, and begins at another
+  // place of a page than arrays that the loops go through at the same time.
+  void make(char type, std::initializer_list<int64_t> shape, Array& array, std::initializer_list<const Array*> beside = {});
   bool is_made() const { return owner_ != nullptr; }
   // What `import_object`, or where there is none `from_dlpack`, makes of it, a new reference; null with a Python error.
   using Import = decltype(DLExchange::import_object);
