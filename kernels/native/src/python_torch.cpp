@@ -11,11 +11,23 @@ namespace {
 constexpr char kTypes[] = {'f', 'd', 'i', 'l'};
 
 struct Names {
-  PyObject *data_ptr, *shape, *dtype, *is_cpu, *is_contiguous, *is_neg, *resolve_neg, *contiguous, *requires_grad, *current_level;
+  PyObject *data_ptr, *shape, *dtype, *is_cpu, *is_contiguous, *resolve_neg, *contiguous, *current_level;
 } names{};
 
 Object attribute(PyObject* object, PyObject* name) { return Object(PyObject_GetAttr(object, name)); }
 Object called(PyObject* object, PyObject* name) { return Object(PyObject_CallMethodObjArgs(object, name, nullptr)); }
+
+// A method or attribute of every tensor, looked up once.
+struct OfTensors {
+  PyObject* descriptor;
+  descrgetfunc get;
+
+  explicit OfTensors(const char* name)
+      : descriptor(PyObject_GetAttrString(torch.tensor, name)),
+        get(reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get))) {}
+  Object of(PyObject* tensor) const { return Object(get(descriptor, tensor, reinterpret_cast<PyObject*>(Py_TYPE(tensor)))); }
+  Object called(PyObject* tensor) const { return Object(PyObject_CallFunctionObjArgs(descriptor, tensor, nullptr)); }
+};
 
 // By its Python attributes, which every torch has.
 bool read_attributes(PyObject* tensor, Array& array) {
@@ -65,7 +77,8 @@ bool is_tensor(PyObject* object) {
 // Tensors of transforms have no address.
 bool read_tensor(PyObject* tensor, Array& array) {
   array = {};
-  if (called(tensor, names.is_neg).get() != Py_False) return false;
+  static const OfTensors is_neg("is_neg");
+  if (is_neg.called(tensor).get() != Py_False) return false;
   const bool is_read = torch.describe != nullptr ? read_description(tensor, array) : read_attributes(tensor, array);
   return is_read && array.given() && (array.data != nullptr || array.size() == 0);
 }
@@ -84,7 +97,10 @@ bool is_ordinary() {
   return level.get() != nullptr && PyLong_AsLong(level.get()) < 0;
 }
 
-bool requires_grad(PyObject* tensor) { return attribute(tensor, names.requires_grad).get() == Py_True; }
+bool requires_grad(PyObject* tensor) {
+  static const OfTensors needed("requires_grad");
+  return needed.of(tensor).get() == Py_True;
+}
 
 bool is_grad_enabled() { return Object(PyObject_CallNoArgs(torch.is_grad_enabled)).get() == Py_True; }
 
@@ -104,7 +120,7 @@ PyObject* py_use(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (api->major == DLExchange::kMajor) torch.describe = api->describe, torch.import_object = api->import_object;
   }
   const auto name = [](const char* text) { return PyUnicode_InternFromString(text); };
-  names = {name("data_ptr"), name("shape"), name("dtype"), name("is_cpu"), name("is_contiguous"), name("is_neg"), name("resolve_neg"), name("contiguous"), name("requires_grad"), name("_current_level")};
+  names = {name("data_ptr"), name("shape"), name("dtype"), name("is_cpu"), name("is_contiguous"), name("resolve_neg"), name("contiguous"), name("_current_level")};
   Py_RETURN_NONE;
 }
 
