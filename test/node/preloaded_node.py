@@ -29,14 +29,18 @@ _NODE = ["-m", "traj_integrator_ros"]
 
 
 class PreloadedNode(NodeProcess):
-    """The integrator node; other programs that stand in for it are started as usual."""
+    """The integrator node, or a file with a program that stands in for it; code of `-c` is started as usual."""
 
     def start(self) -> None:
         """Start it again; the output of the run before is overwritten."""
         if self.command[1:3] == _NODE:
             self._process = Forked(self.command[3:], self.log, {**os.environ, **source_environment()})
-        else:
-            super().start()
+            return
+        if self.command[1].endswith(".py"):
+            from preloaded_python import preloaded_python  # in the process of the tests
+
+            self.command[0] = preloaded_python()
+        super().start()
 
 
 class Forked:

@@ -20,4 +20,5 @@ def is_permitted() -> bool:
 
 
 if __name__ == "__main__":
-    os.execvp("unshare", [*command("8m"), sys.executable, "-m", "traj_integrator_ros", *sys.argv[1:]])
+    python = f"{sys.prefix}/bin/python"  # whose node is in the same mount namespace, in all circumstances
+    os.execvp("unshare", [*command("8m"), python, "-m", "traj_integrator_ros", *sys.argv[1:]])
