@@ -112,20 +112,22 @@ def test_a_disk_too_small_is_said_before_the_work(
     assert re.search(r"--out: expected 0\.\d+ GB of free space in .*, got 0.00 GB", result.stderr)
 
 
-def test_results_never_replace_the_actions(tool: Tool, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    np.save(tmp_path / "out" / "position.npy", np.ones((4, 3, 2)))
-    result = tool("integrate", "out/position.npy", "--batch-file", "--out", "out")
-    assert result.returncode == 2 and "--out: expected another folder than that of FILE" in result.stderr
-    assert (np.load(tmp_path / "out" / "position.npy") == 1).all()
-
-
-def test_results_never_replace_the_rows_of_a_start(tool: Tool, tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
-    (tmp_path / "out").mkdir()
-    np.save(tmp_path / "out" / "velocity.npy", arrays["starts"])
-    result = tool("integrate", "actions.npy", "--batch-file", "--start-velocity", "out/velocity.npy", "--out", "out")
-    assert result.returncode == 2 and "another folder than that of --start-velocity" in result.stderr
-    np.testing.assert_array_equal(np.load(tmp_path / "out" / "velocity.npy"), arrays["starts"])
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (("out/position.npy",), "FILE"),
+        (("actions.npy", "--start-velocity", "out/velocity.npy"), "--start-velocity"),
+    ],
+)
+def test_results_never_replace_what_they_are_computed_from(
+    tool: Tool, tmp_path: Path, arrays: dict[str, np.ndarray], arguments: tuple[str, ...], given: str
+) -> None:
+    file = tmp_path / arguments[-1]
+    file.parent.mkdir()
+    np.save(file, values := arrays["actions" if given == "FILE" else "starts"])
+    result = tool("integrate", *arguments, "--batch-file", "--out", "out")
+    assert result.returncode == 2 and f"--out: expected another folder than that of {given}" in result.stderr
+    np.testing.assert_array_equal(np.load(file), values)
 
 
 def test_memory_stays_bounded_and_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
