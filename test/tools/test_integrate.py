@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 from pathlib import Path
@@ -17,6 +18,8 @@ from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.read_npz import read_npz
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from traj_integrator_ros.tools.integration_input import STATE, read_sequences, sequence_of_states
+from traj_integrator_ros.tools.integration_output import Integrated, write_archive
+from traj_integrator_ros.tools.integration_output import write_table as write_result
 from traj_integrator_ros.tools.trajectory_files import read_trajectories
 
 
@@ -242,6 +245,20 @@ def test_a_batch_of_actions_is_written_to_an_archive_a_bag_and_a_figure(tool: To
     assert len(states.time) == 15 and states.joint_names == ("joint_0", "joint_1")
 
 
+def test_an_archive_has_one_sequence_after_the_other_and_a_table_that_fails_leaves_nothing(
+    tmp_path: Path, quadratic: Samples
+) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 4, 2, 3, 2))
+    results = [Integrated(JOINTS, 0.1 * np.arange(3), *quantities) for quantities in values]
+    write_archive(tmp_path / "all.npz", results)
+    found = np.load(tmp_path / "all.npz")
+    for name, (first, second) in zip(QUANTITIES, values.swapaxes(0, 1), strict=True):
+        np.testing.assert_array_equal(found[name], [*first, *second])
+    with pytest.raises(ValueError, match="dimensions"):
+        write_result(tmp_path / "table.csv", dataclasses.replace(quadratic, velocity=quadratic.velocity[1:]))
+    assert not list(tmp_path.glob("table*"))
+
+
 def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_before(tmp_path: Path) -> None:
     rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="the rosbags library is not installed")
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
@@ -289,8 +306,6 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
 
 
 def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
-    import dataclasses
-
     without = dataclasses.replace(quadratic, acceleration=None, jerk=None)
     with pytest.raises(RecordingError, match="expected jerk of every joint, got position, velocity only"):
         sequence_of_states(without, "jerk")
