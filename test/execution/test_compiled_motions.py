@@ -116,7 +116,8 @@ def test_time_optimal_ways_and_stops_are_numpys(seed, velocity_only, speed):
 @given(st.integers(1, 6), st.integers(1, 7), st.integers(1, 9), st.booleans(), st.integers(0, 10**6))
 def test_states_points_and_the_quintics_between_them_are_numpys(numpys, pieces, degree, dof, ends_at_rest, seed):
     random = np.random.default_rng(seed)
-    knots = np.append(0, random.integers(1, 10**8, pieces).cumsum()) * 1e-9
+    whole_ns = random.integers(2, 10**8, pieces).cumsum()
+    knots = np.append(0.0, whole_ns + random.choice([0.0, 0.4, -0.4], pieces)) * 1e-9
     motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
     times = np.concatenate([knots, random.uniform(-0.1, 1.2, 9) * knots[-1]])
     close = {"rtol": 1e-12, "atol": 1e-12}
@@ -126,6 +127,7 @@ def test_states_points_and_the_quintics_between_them_are_numpys(numpys, pieces, 
         np.testing.assert_allclose(got, numpys(motion.states_at, times, orders), **close)
     for got, wanted in zip(points_of(motion), numpys(points_of, motion), strict=True):
         np.testing.assert_allclose(got, wanted, **close)
+    np.testing.assert_array_equal(points_of(motion).time_ns[1:], whole_ns)
     assert not ends_at_rest or not points_of(motion).velocity[-1].any()
     piece = motion.coefficients[0]
     np.testing.assert_array_equal(shifted(piece, 0.3), numpys(shifted, piece, 0.3))
