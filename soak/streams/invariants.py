@@ -18,8 +18,10 @@ SLACK = 1e-3
 STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
 """Defaults of the node: oldest joint state, and largest deviation of the robot from its command, rad."""
 _REST = 1e-6
-_KNOT_S = 1e-6
-"""By how much a knot may be moved: those closer together become one."""
+_KNOT_S = 1.4 * 2 * 1e-6
+"""Knots less than 1 us apart become one: a change of jerk by twice its limit is moved by that, and the longer piece
+beside it makes up for it, by 1.4 times as much at its end (3 s - 12 s^2 + 10 s^3, from its least value on).
+"""
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
 _BRIDGED_S, _CATCHES_UP_S = 0.25, 0.5
