@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.bounds import Bounds
+from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.fading import difference_that_fades
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, quintics, shifted
@@ -186,6 +187,17 @@ def test_a_motion_surely_keeps_what_numpy_says_it_keeps(pieces, degree, dof, sha
         patch.setattr(native, "surely_keeps", native._nothing)
         assert worst_violation(motion, limits) == violation
     assert ours is not None and not (ours and violation)
+
+
+@given(seed=st.integers(0, 10**6), pieces=st.integers(1, 9), dof=st.integers(1, 8), speed=st.sampled_from([0.0, 1, 9]))
+def test_extremes_within_pieces_are_numpys(numpys, seed, pieces, dof, speed):
+    """Where joints turn, and what is next to them."""
+    rng = np.random.default_rng(seed)
+    knots = np.append(0.0, rng.uniform(0.1, 1, pieces).cumsum())
+    states = rng.normal(size=(3, pieces + 1, dof)) * np.array([1.0, speed, 3 * speed])[:, None, None]
+    motion = Motion(knots, quintics(states, knots))
+    exact = numpys(extremes, motion)
+    np.testing.assert_allclose(extremes(motion), exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max())
 
 
 @given(seed=st.integers(0, 10**6), pieces=st.integers(1, 9), dof=st.integers(1, 8), span=st.floats(0.01, 2.0))
