@@ -394,6 +394,22 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
     assert jerk <= 60.0 / 3.9 and acceleration <= 10.0 and speed <= 2.0
 
 
+def test_a_robot_that_is_fast_away_from_its_last_command_is_not_met_far_from_where_it_is() -> None:
+    """Let go by a protective stop, it comes back to what the controller still holds: soon it is slower."""
+    limits = {"limits__velocity": [2.0] * 2, "limits__acceleration": [6.0] * 2, "limits__jerk": [180.0] * 2}
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, **limits)
+    node.execute(0.0)
+    node.published.drop()
+    rows = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
+    node.measure(-0.3, np.array([0.0, 1.5]))
+    with pytest.raises(Rejected, match=r"b moves at 1\.5, .* expected at most 0\.5: once it is slower") as refusal:
+        node.send(rows, dt=0.05)
+    assert refusal.value.reason is RejectionReason.DEVIATION
+    node.measure(-0.05, 0.0, now=NOW_S + 0.1)
+    trajectory = node.send(rows, dt=0.05, now=NOW_S + 0.1)
+    assert trajectory.motion.begin.position == pytest.approx([-0.05] * 2)
+
+
 def test_velocities_are_stopped_before_a_limit_where_they_lead_from_the_command_and_not_where_they_were_planned() -> (
     None
 ):

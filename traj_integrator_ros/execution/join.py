@@ -84,10 +84,7 @@ def join(
     if not pending.any():
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    # The first piece leads from the plan before, wherever that is: it does not show how fast the plan is.
-    caps, moves = _speed_caps(
-        _from(plan, max(earliest, float(plan.knots[1]))), lack, present, bounds, joining.catch_up, pace
-    )
+    caps, moves = _speed_caps(_speeds(plan, earliest, brakes_at), lack, present, bounds, joining.catch_up, pace)
     times = joining.fade_times
     longest = max(times, default=0.0)
     ends_at = np.zeros(plan.dof) if brakes_at is None else plan.state_at(brakes_at).velocity
@@ -124,7 +121,7 @@ def join(
 
 
 def _speed_caps(
-    plan: Motion,
+    speeds: np.ndarray,
     lack: np.ndarray,
     present: State,
     bounds: Bounds,
@@ -132,14 +129,31 @@ def _speed_caps(
     pace: np.ndarray | float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest speed of each joint while it joins, and whether its plan moves."""
-    least, most = extremes(plan)
-    own = np.maximum(most[1], -least[1])
+    own, of_brake = speeds
     a = 0.0 if present.acceleration is None else present.acceleration
     speed = peak_speed(present.velocity, a, bounds.jerk)
     closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
     moves = own > _SLOW
-    caps = np.maximum(np.where(moves, catch_up * own, pace), closing)
+    caps = np.maximum(np.where(moves, np.maximum(catch_up * own, of_brake), pace), closing)
     return np.minimum(caps, bounds.velocity), moves
+
+
+def _speeds(plan: Motion, earliest: float, brakes_at: float | None) -> np.ndarray:
+    """Largest speeds of a plan, and of its brake, which may be faster but says nothing about the plan, `[2, D]`.
+
+    The first piece leads from the plan before, wherever that is: it does not show how fast the plan is.
+    """
+    begin = max(earliest, float(plan.knots[1]))
+    if brakes_at is None or not begin < brakes_at < plan.duration:
+        parts = [_from(plan, begin), None]
+    else:
+        parts = [_from(plan.until(brakes_at), begin), plan.from_time(brakes_at)]
+    speeds = np.zeros((2, plan.dof))
+    for row, part in zip(speeds, parts, strict=True):
+        if part is not None:
+            least, most = extremes(part)
+            np.maximum(most[1], -least[1], out=row)
+    return speeds
 
 
 def _from(motion: Motion, time: float) -> Motion:

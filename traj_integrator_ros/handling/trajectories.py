@@ -39,6 +39,8 @@ _QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
 _QUINTIC_MOVING = 0.4
 """Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
 _BRIDGED_AGAIN = 8
+_FURTHEST_RAD = 0.5
+"""Furthest that a robot which something else moves is assumed to go on, rad or m."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
@@ -232,10 +234,27 @@ class TrajectoryMaker:
         if not velocity.any():
             motion = resting(position, _MOMENT_S)
         else:  # something else moves it: as if it went on until the controller is there, and then stopped
-            ahead = position + velocity * ((known_ns - now_ns) * _NANOSECOND_S)
+            further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
+            self._require_near(velocity, further)
             bounds = self.assumed.bounds
-            motion = fastest_stop(State(ahead, velocity), bounds.stopping, bounds.jerk)
+            motion = fastest_stop(State(position + further, velocity), bounds.stopping, bounds.jerk)
         return Present(Course(known_ns, motion), False, known_ns)
+
+    def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
+        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to what it is commanded.
+
+        Raises:
+            Rejected: deviation.
+
+        """
+        joint = int(np.abs(further).argmax())
+        if abs(further[joint]) > _FURTHEST_RAD:
+            raise Rejected(
+                RejectionReason.DEVIATION,
+                f"{self._parameters.joint_names[joint]} moves at {velocity[joint]:.3g}, and the node did not command "
+                f"it; the controller could meet it {abs(further[joint]):.3g} further, expected at most "
+                f"{_FURTHEST_RAD:g}: once it is slower",
+            )
 
     def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
         """Time in which the controller comes to where joints are then, s: enough for a quintic from where it may be.
