@@ -14,6 +14,7 @@ from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.join import Joining, join
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
+from traj_integrator_ros.execution.profiles import fastest_stop
 from traj_integrator_ros.execution.reaching import retreat
 from traj_integrator_ros.execution.spline import cubic_spline
 
@@ -257,6 +258,19 @@ def test_a_speed_that_nobody_can_help_does_not_lead_back():
     joined, _ = join(state, plan, own, JOINING)
     way = -joined.states_at(np.linspace(0, 1.0, 1000))[0, :, 0]
     assert (np.maximum.accumulate(way) - way).max() < 1e-4
+
+
+def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake():
+    """It ends while it gets faster, and can be stopped from a higher speed only."""
+    rows = np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128])[:, None]
+    plan = cubic_spline(np.full(12, 0.04), rows, np.full(1, 0.25))
+    brake = fastest_stop(plan.end, np.full(1, 8.0), np.full(1, 20.0))
+    own, of_brake = (np.abs(extremes(motion)[:, 1]).max() for motion in (plan, brake))
+    assert of_brake > 1.3 * own
+    state = State(np.array([-0.08]), np.zeros(1), np.zeros(1))
+    bounds_ = bounds(1, velocity=3.0, acceleration=20.0, jerk=400.0)
+    joined, _ = join(state, plan.then(brake), bounds_, JOINING, brakes_at=plan.duration)
+    assert np.abs(extremes(joined)[:, 1]).max() <= max(1.5 * own, of_brake) * (1 + 1e-6)
 
 
 def test_a_joint_that_still_gets_faster_while_it_catches_up_meets_its_plan_where_that_slows_down():
