@@ -162,9 +162,7 @@ def _track(profile: Profile, begin: JointState, duration: float, end: JointState
     return _ended_in(_pieces(spans, jerks, begin, None if np.isnan(duration) else duration), end, velocity_only)
 
 
-def _pieces(
-    spans: Sequence[float], jerks: Sequence[float], begin: JointState, duration: float | None
-) -> Track:
+def _pieces(spans: Sequence[float], jerks: Sequence[float], begin: JointState, duration: float | None) -> Track:
     p, v, a = begin
     knots, rows, time = [0.0], [], 0.0
     for place, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):

@@ -57,9 +57,7 @@ class Commands:
                 f"header.stamp: began {(now_ns - plan.origin_ns) * 1e-9:.3f} s ago, before the sequence in execution",
             )
 
-    def in_time(
-        self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None
-    ) -> ExecutableTrajectory | None:
+    def in_time(self, plan: Plan, now_ns: int, clock: Callable[[], int] | None = None) -> ExecutableTrajectory | None:
         """The trajectory of a plan, or None if it has to wait; then it replaces another one that waits.
 
         If it is due when it has been made, it is made once more; one that is slowed takes as long then, or longer.

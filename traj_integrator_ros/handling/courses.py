@@ -242,9 +242,7 @@ def _goes_back(rows: np.ndarray, before: State) -> bool:
     return bool((forward & (before.velocity * ahead >= 0) & (sign * ahead > RETREAT * own + RETREAT_RAD)).any())
 
 
-def _alone(
-    steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading
-) -> Iterator[tuple[Smoothed, Motion]]:
+def _alone(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Reading) -> Iterator[tuple[Smoothed, Motion]]:
     """Yield the spline through rows `[N + 1, dof]`, and smoother ones near those that are noisy, or near all.
 
     Those near all are left out where plans are slowed: a plan without noise keeps its path then.

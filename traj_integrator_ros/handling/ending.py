@@ -25,6 +25,7 @@ _DOUBLINGS, _HALVINGS = 8, 20
 _TURNED_WITHIN = 4.0
 """Times that it takes to take an acceleration back: the earliest that a joint leaves its plan in order not to turn."""
 
+
 def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_names: Sequence[str] = ()) -> Motion:
     """Bring a motion to rest after its end, each joint by itself and as fast as it may.
 
@@ -130,9 +131,7 @@ def _way_back(stop: Motion, forward: np.ndarray) -> np.ndarray:
     return np.maximum(forward * least, forward * most) - forward * stop.end.position
 
 
-def _stopped_early(
-    motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds, turning: np.ndarray
-) -> Motion:
+def _stopped_early(motion: Motion, whole: Motion, joints: np.ndarray, bounds: Bounds, turning: np.ndarray) -> Motion:
     """The motion in which some joints leave their plan as late as they can to stop within limits, and not back."""
     tracks: dict[int, Track] = {}
     for joint in joints.tolist():

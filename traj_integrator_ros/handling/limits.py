@@ -167,9 +167,7 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
     return LimitViolation(quantity, limits.joint_names[joint], int(row), int(step) + first, value, limit)
 
 
-def forward_rows(
-    acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
+def forward_rows(acceleration: np.ndarray, velocity: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Accelerations `[..., dof]`, above 0 where joints speed up; of a joint that rests, on the side with more room."""
     either = np.where(bounds[1] >= -bounds[0], 1.0, -1.0) * np.abs(acceleration)
     return np.where(velocity == 0, either, acceleration * np.sign(velocity))

@@ -34,9 +34,7 @@ class RobotLimits:
     moveit: FoundLimits | None = None
 
     @staticmethod
-    def configured(
-        given: NodeParameters, ask: Callable[[str], Mapping[str, object]] | None = None
-    ) -> RobotLimits:
+    def configured(given: NodeParameters, ask: Callable[[str], Mapping[str, object]] | None = None) -> RobotLimits:
         """Return the limits from the parameters, and from the files and the node that they name.
 
         Args:

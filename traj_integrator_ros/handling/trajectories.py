@@ -17,6 +17,7 @@ from ..execution.profiles import fastest_stop
 from ..execution.rows import Hold
 from ..execution.tracks import without_slivers
 from .assumed import assumed_limits
+from .beginning import Beginning
 from .courses import Course, courses_of, stops_of
 from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
@@ -28,26 +29,17 @@ from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import PathTimer, limits_lacking
 from .schedule import Schedule, schedule
-from .start_states import JointStates, MeasuredState
+from .start_states import JointStates
 from .time_grid import LONGEST_NS
 from .ways import Seam, Way, Ways
 
 _NANOSECOND_S = 1e-9
 _MOMENT_S = 1e-3
-_QUINTIC_PEAKS = (1.88, 5.78, 4 * 60.0)
-"""Largest velocity, acceleration and (four times the) jerk of a quintic between rests, over a way of 1 in 1 s."""
-_QUINTIC_MOVING = 0.4
-"""Share of the way that a joint goes during a quintic, by which it asks for less because it ends as fast as that."""
-_BRIDGED_AGAIN = 8
-_FURTHEST_RAD = 0.5
-"""Furthest that a robot which something else moves is assumed to go on, rad or m."""
 _AT_START_RAD = 0.01
 """Distance of a path's first row from the robot up to which that is its start; MoveIt's default, too."""
 _ALREADY_STOPPING_S = 5e-3
 _LATER = np.ones(1)
 _SAME_END_RAD = 1e-3
-_LONGEST_OUTLOOK_S = 0.5
-"""Longest time over which a measured velocity is used to bound how far the robot may have moved."""
 
 
 class TrajectoryMaker:
@@ -82,6 +74,7 @@ class TrajectoryMaker:
             parameters.limits_assumed_velocity,
             exceeded=parameters.limits_action == ACTION_WARN,
         )
+        self._beginning = Beginning(parameters, self.assumed.bounds, joint_states, published, self._refuse_or_warn)
         self._ways = Ways(parameters, limits, self.assumed.bounds)
         self._timer = PathTimer()
 
@@ -106,13 +99,13 @@ class TrajectoryMaker:
 
         """
         self._require_limits()
-        present = self._present(plan, now_ns)
+        present = self._beginning.present(plan, now_ns)
         if plan.untimed:
             return self._fastest_along(plan, present, now_ns)
         if present.follows and present.known_from_ns > now_ns:
             raise NotYet(present.known_from_ns)
         plan = self._complete(plan, present.course.motion.end.position)
-        self._check_start(plan, now_ns)
+        self._beginning.check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
         try:
             when = self._schedule(plan, join_ns, now_ns)
@@ -129,7 +122,7 @@ class TrajectoryMaker:
             join_ns = plan.origin_ns
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             way = self._way(plan, present, join_ns)
-            self._check_place(way, present, join_ns, now_ns)
+            self._beginning.check_place(way, present, join_ns, now_ns)
             return self._executable(plan, when, present, way, join_ns, now_ns)
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
@@ -139,7 +132,7 @@ class TrajectoryMaker:
             NotYet: it can be made only later.
 
         """
-        present = self._to_stop(now_ns)
+        present = self._beginning.to_stop(now_ns)
         if present is None:
             return None
         if present.follows and present.known_from_ns > now_ns:
@@ -159,9 +152,9 @@ class TrajectoryMaker:
         with suppress(Rejected, NotYet):
             present = self._published.present.at(now_ns)
             known += [] if present is None else [present.course.state_at(now_ns).position]
-        measured = self._measured(now_ns)
+        measured = self._beginning.measured(now_ns)
         known += [] if measured is None else [measured.position]
-        away = [np.nanmax(np.abs(self._turned(first, position) - position)) for position in known]
+        away = [np.nanmax(np.abs(self._beginning.turned(first, position) - position)) for position in known]
         return replace(plan, actions=plan.actions[1:]) if min(away, default=np.inf) <= _AT_START_RAD else plan
 
     def _fastest_along(self, plan: Plan, present: Present, now_ns: int) -> ExecutableTrajectory:
@@ -200,95 +193,13 @@ class TrajectoryMaker:
         if violation:
             self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
         way = Way(motion, Course(join_ns, motion), None)
-        self._check_place(way, present, join_ns, now_ns)
+        self._beginning.check_place(way, present, join_ns, now_ns)
         return self._executable(plan, Schedule(join_ns), present, way, join_ns, now_ns)
 
     def _refuse_or_warn(self, finding: Rejected) -> None:
         if self._parameters.limits_action != ACTION_WARN:
             raise finding
         self._warn(finding)
-
-    # What the controller does
-
-    def _present(self, plan: Plan, now_ns: int) -> Present:
-        """What the controller does from now on; where nobody knows, it is at the measured state a little later.
-
-        Raises:
-            Rejected: no_joint_state, state_too_old, clock_jumped_back or controller_unavailable.
-
-        """
-        present = self._published.present.at(now_ns)
-        if present is not None:
-            self._require_states(now_ns)
-            return present
-        try:
-            measured = self._joint_states.latest(now_ns, self._parameters.state_timeout)
-            position, velocity = measured.position, measured.velocity
-        except Rejected:
-            if plan.start is None or not all_finite(plan.start.position):
-                raise
-            position, velocity = plan.start.position, np.zeros_like(plan.start.position)
-        if np.abs(velocity).max() <= self._parameters.publish_rest_tolerance:
-            velocity = np.zeros_like(velocity)
-        known_ns = now_ns + round(self._bridge_time(position, velocity) * 1e9)
-        if not velocity.any():
-            motion = resting(position, _MOMENT_S)
-        else:  # something else moves it: as if it went on until the controller is there, and then stopped
-            further = velocity * ((known_ns - now_ns) * _NANOSECOND_S)
-            self._require_near(velocity, further)
-            bounds = self.assumed.bounds
-            motion = fastest_stop(State(position + further, velocity), bounds.stopping, bounds.jerk)
-        return Present(Course(known_ns, motion), False, known_ns)
-
-    def _require_near(self, velocity: np.ndarray, further: np.ndarray) -> None:
-        """Refuse to meet a robot far from where it is: it may as well stop, or only come back to what it is commanded.
-
-        Raises:
-            Rejected: deviation.
-
-        """
-        joint = int(np.abs(further).argmax())
-        if abs(further[joint]) > _FURTHEST_RAD:
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[joint]} moves at {velocity[joint]:.3g}, and the node did not command "
-                f"it; the controller could meet it {abs(further[joint]):.3g} further, expected at most "
-                f"{_FURTHEST_RAD:g}: once it is slower",
-            )
-
-    def _bridge_time(self, position: np.ndarray, velocity: np.ndarray) -> float:
-        """Time in which the controller comes to where joints are then, s: enough for a quintic from where it may be.
-
-        It begins with twice the acceleration, as if its last command were a cycle older, when the message is there.
-        """
-        time, left_at = self._parameters.publish_bridge_time, self._published.present.left_at
-        bounds, lead = self.assumed.bounds, self._parameters.publish_lead_time
-        if left_at is None:
-            return time
-        gap = np.abs(position - left_at)
-        for _ in range(_BRIDGED_AGAIN):  # until then, moving joints go on
-            way = gap + np.abs(velocity) * (time - _QUINTIC_MOVING * max(time - lead, 0.0))
-            parts = zip(_QUINTIC_PEAKS, (bounds.velocity, bounds.either, bounds.jerk), (1, 2, 3), strict=True)
-            needed = [float(((peak * way / bound) ** (1 / order)).max()) for peak, bound, order in parts]
-            time = max(time, max(needed) + lead)
-        return time
-
-    def _to_stop(self, now_ns: int) -> Present | None:
-        try:
-            return self._published.present.at(now_ns)
-        except Rejected:
-            reference = self._published.present.moving_reference()
-            if reference is None or self._published.present.is_silent(now_ns):
-                return None
-            stamp_ns, state = reference
-            bounds = self.assumed.bounds
-            motion = fastest_stop(state, bounds.stopping, bounds.jerk)
-            return Present(Course(stamp_ns, motion), False, now_ns)
-
-    def _require_states(self, now_ns: int) -> None:
-        """Refuse to go on where joint states were received, but are too old."""
-        if self._joint_states.age_s(now_ns) is not None or self._joint_states.jumped_back:
-            self._joint_states.latest(now_ns, self._parameters.state_timeout)
 
     def _require_limits(self) -> None:
         if self.assumed.lacking:
@@ -434,71 +345,6 @@ class TrajectoryMaker:
             )
         if (time_ns[1:] <= time_ns[:-1]).any():
             raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
-
-    # Where the robot is
-
-    def _check_place(self, way: Way, present: Present, join_ns: int, now_ns: int) -> None:
-        """Refuse to begin away from the robot, where its command is away from it.
-
-        Raises:
-            Rejected: deviation.
-
-        """
-        allowed = self._parameters.supervision_deviation
-        bridges = present.known_from_ns > now_ns  # from the measured state
-        if present.follows or bridges or allowed <= 0 or self._joint_states.age_s(now_ns) is None:
-            return
-        measured = self._measured(now_ns)
-        if measured is None:
-            return
-        gap = np.abs(
-            self._turned(measured.position, present.course.motion.begin.position) - present.course.motion.begin.position
-        )
-        if gap.max() <= allowed:
-            return
-        planned = way.course.state_at(max(join_ns, way.course.valid_from_ns)).position
-        apart = np.abs(self._turned(measured.position, planned) - planned)
-        joint = int(apart.argmax())
-        if apart[joint] > allowed:
-            raise Rejected(
-                RejectionReason.DEVIATION,
-                f"{self._parameters.joint_names[int(gap.argmax())]} is {gap.max():.4g} away from its command, and the "
-                f"plan of {self._parameters.joint_names[joint]} begins {apart[joint]:.4g} away from it; expected at "
-                f"most {allowed:g} (parameter supervision.deviation)",
-            )
-        self._published.guard.allow(gap)
-
-    def _turned(self, position: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """Positions, those of continuous joints turned next to others."""
-        turning = self._parameters.continuous
-        if not turning.any():
-            return position
-        return position + np.where(turning, 2 * np.pi * np.rint((near - position) / (2 * np.pi)), 0.0)
-
-    def _check_start(self, plan: Plan, now_ns: int) -> None:
-        tolerance = self._parameters.limits_start_deviation
-        measured = self._measured(now_ns)
-        if plan.start is None or measured is None or tolerance <= 0:
-            return
-        position = plan.start.position
-        until = ((plan.origin_ns or now_ns) - measured.stamp_ns) * _NANOSECOND_S
-        reach = np.abs(measured.velocity) * min(max(until, 0.0), _LONGEST_OUTLOOK_S)
-        beyond = np.abs(position - self._turned(measured.position, position)) - reach
-        joint = int(beyond.argmax())
-        if beyond[joint] > tolerance:
-            finding = Rejected(
-                RejectionReason.START_MISMATCH,
-                f"start.position of {self._parameters.joint_names[joint]}: expected within {tolerance:g} "
-                f"(parameter limits.start_deviation) of the measured {measured.position[joint]:.6g}, "
-                f"got {position[joint]:.6g}",
-            )
-            self._refuse_or_warn(finding)
-
-    def _measured(self, now_ns: int) -> MeasuredState | None:
-        try:
-            return self._joint_states.latest(now_ns, self._parameters.state_timeout)
-        except Rejected:
-            return None
 
 
 def _until(course: Course, begin_ns: int, end_ns: int) -> Motion:

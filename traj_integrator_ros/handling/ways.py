@@ -166,9 +166,7 @@ class Ways:
     def _slowed(self, left: _Left, seam: Seam) -> tuple[Way | None, str]:
         """A course joined as if it kept its limits, and then slowed; and what is wrong with it."""
         kept, raised = (replace(seam.bounds, most=most).raised_to(left.valid) for most in (seam.bounds.most, np.inf))
-        velocity, acceleration, jerk = (
-            _ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk)
-        )
+        velocity, acceleration, jerk = (_ROOM * part for part in (raised.velocity, raised.acceleration, raised.jerk))
         free = replace(raised, velocity=velocity, acceleration=acceleration, jerk=jerk, deceleration=None)
         free = free.with_positions_of(seam.bounds)
         way, violation = self._joined(left, seam._replace(bounds=free), judges=False)

@@ -421,9 +421,7 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     request = batch.request
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)
-    return serialize_batch(
-        columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories
-    )
+    return serialize_batch(columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories)
 
 
 def _counts_to_warm_up(parameters: NodeParameters) -> set[int]:

@@ -24,9 +24,7 @@ class StateInputs:
 
     """
 
-    def __init__(
-        self, entities: Entities, pipeline: Pipeline, accounts: Accounts, now_ns: Callable[[], int]
-    ) -> None:
+    def __init__(self, entities: Entities, pipeline: Pipeline, accounts: Accounts, now_ns: Callable[[], int]) -> None:
         self._entities, self._pipeline, self._accounts, self._now_ns = entities, pipeline, accounts, now_ns
         self._joint_states = JointStateReader()
         fields = entities.controller_state_fields

@@ -165,9 +165,7 @@ def _exceeded_in_rows(result: Integrated, robot: Robot) -> list[str]:
     return [line for row in rows for line in violations(row, robot.limits, units=robot.units)]
 
 
-def _integrate(
-    sequence: Sequence, request: ActionRequest, options: argparse.Namespace, engines: dict
-) -> Integrated:
+def _integrate(sequence: Sequence, request: ActionRequest, options: argparse.Namespace, engines: dict) -> Integrated:
     from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
 
     if differences_of(sequence, options):
@@ -212,9 +210,7 @@ def _differentiate(sequence: Sequence) -> Integrated:
     return Integrated(sequence.joint_names, recorded.time, *(values.numpy()[None] for values in trajectory))
 
 
-def _write(
-    sequences: list[Sequence], results: list[Integrated], robot: Robot, options: argparse.Namespace
-) -> None:
+def _write(sequences: list[Sequence], results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
     batch = len(results[0].position)
     if options.row >= batch:
         raise UserError(f"--row: expected less than {batch} (the batch), got {options.row}")
@@ -233,9 +229,7 @@ def _write(
 
         shown = drawn(results[0], options.row, str(options.file))
         title = _title(sequences[0], options)
-        draw_motion(
-            options.plot, shown, robot.limits, reference=sequences[0].recorded, title=title, units=robot.units
-        )
+        draw_motion(options.plot, shown, robot.limits, reference=sequences[0].recorded, title=title, units=robot.units)
 
 
 def _title(sequence: Sequence, options: argparse.Namespace) -> str:
