@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -40,9 +39,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     until = min(time, problem.plan.duration, problem.own_until)
     bounds = problem.bounds
     if until > 0:
-        more = bounds.raised_to(problem.plan.until(until), _OF_JERK).with_positions_of(bounds)
-        asked = more.jerk > _OF_JERK * bounds.jerk  # and not slowed, so that it uses what is assumed
-        bounds = replace(more, jerk=np.where(asked, more.jerk, bounds.jerk))
+        bounds = bounds.raised_to(problem.plan.until(until), _OF_JERK).with_positions_of(bounds)
 
     def added(knots: np.ndarray) -> np.ndarray:
         return difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)
