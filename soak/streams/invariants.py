@@ -24,6 +24,8 @@ beside it makes up for it, by 1.4 times as much at its end (3 s - 12 s^2 + 10 s^
 """
 _ASSUMED_STOP_S, _ASSUMED_RAMP_S = 0.2, 0.05
 """Where neither user nor node says what the robot can do: velocity / acceleration and acceleration / jerk."""
+_SHOWN_S = 0.2
+"""Least of a plan that must be left in order to come back to it: it is met where it is stopped otherwise."""
 _BRIDGED_S, _CATCHES_UP_S = 0.25, 0.5
 """Longest time in which the controller comes to the first point; what a robot needs to get faster than its plan."""
 _SLOWED_S = 0.2
@@ -157,7 +159,7 @@ class _Judge:
         """A plan that is there in time is executed, by the clock."""
         scene, sending = self.scene, self.scene.sending
         form = scene.form
-        needed = sending.inference[1] + 1.5 / sending.rate + scene.lead_time + 0.02
+        needed = sending.inference[1] + 1.5 / sending.rate + scene.lead_time + _SHOWN_S
         if not scene.perfect or form.space != POSITION or form.horizon * form.dt < needed:
             return
         if not all(self._feasible(answer.chunk) for answer in self.run.answers) or self.run.policy.anchors:
