@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from soak.streams.command import Task, judged
@@ -15,6 +17,21 @@ pytestmark = pytest.mark.slow
 SEEDS, GROUP = 50, 10
 WITH, WITHOUT = "with the controller's state", "without it"
 KINDS = {WITH: Kind(), WITHOUT: Kind(with_state=False, encoder=False, droop=False, restarts=False)}
+
+HARD = {"hard": True, "transport": (0.0005, 0.01), "lag": 0.04, "limits": "both", "demand": 1.0}
+"""As `python -m soak --random` draws them."""
+FAILED_ONCE = {WITH: (76429, 81140, 87456), WITHOUT: (76286, 84408, 84715)}
+"""A lost replacement, velocities after a plan that rang, the end of a plan that is all but reached; a joint that still
+gets faster, one that is let go, a plan with a fast brake.
+"""
+
+
+@pytest.mark.usefixtures("models")
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_that_failed_once_keep_all_invariants(kind: str) -> None:
+    tasks = [Task(seed, replace(KINDS[kind], **HARD), False, {}, FOLDER) for seed in FAILED_ONCE[kind]]
+    found = [str(failure) for task in tasks for failure in judged(task).failures]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.usefixtures("models")

@@ -189,7 +189,8 @@ def _ways_within(problem: Problem, joint: int, bounds: JointBounds) -> Iterator[
     for _ in range(_MOST_TRIES):
         at_last = rests and time >= latest
         if at_last:  # at rest it may be there before: not every longer time is possible
-            time = reach.least_duration(at(latest))
+            end = at(latest)  # where it all but is, the way would be too short for what rounding leaves
+            time = reach.least_duration(end, _SHORTEST_S) or reach.least_duration(end)
         time = np.ceil(time * 1e9) * 1e-9
         if at_last or reach.reach(at(time), time):
             way = reach.track(at(latest if at_last else time), time)
