@@ -250,11 +250,10 @@ def test_external_node_may_be_killed_and_started_again(tmp_path):
     log = (tmp_path / "demo.log").open("w+")
     try:
         started.append(subprocess.Popen(command))
-        options = ("--external-node", "--seconds", 5, "--out", out, *namespace)
-        process = subprocess.Popen(demo(*options), stdout=log, stderr=log)
+        process = subprocess.Popen(demo("--external-node", "--out", out, *namespace), stdout=log, stderr=log)
         started.append(process)
         until(lambda: "Playing" in (tmp_path / "demo.log").read_text() or process.poll() is not None)
-        time.sleep(1.0)
+        time.sleep(2.0)
         started[0].kill()
         started.append(subprocess.Popen(command))
         code = process.wait(ENDS_WITHIN)
