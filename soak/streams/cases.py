@@ -10,17 +10,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .core import ActionFields, Message, Positions, Refusal
+from .checks import beyond, ends_at, moves, never_refused, reaches_speed, refused_between, retreats, stays, taken
+from .core import ActionFields, Positions
 from .invariants import failures
 from .model import Models
+from .plain_scenes import FIRST_S, LIMITS, MEANT, along, quiet, replace_speed, streaming, streaming_velocity
 from .plans import Bounds, Course, Way
-from .policies import POSITION, VELOCITY, ConstantVelocity, Form, TimeIndexed
-from .scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Link, Scene, Sending
+from .policies import POSITION, VELOCITY, Form
+from .scenes import DEAD, FREEZE, RESTART, Disturbance, Scene
 from .simulation import SECOND, STOP, Run, Step, simulate
 
-FIRST_S = BEGIN_S + 0.3
-LIMITS = Bounds(np.array([2.0]), np.array([10.0]), np.array([200.0]))
-MEANT = Bounds(np.array([1.0]), np.array([4.0]), np.array([60.0]))
 _DEVIATION = 0.05
 """Default of supervision.deviation, rad."""
 
@@ -323,138 +322,5 @@ def short_rest() -> Case:
     return Case("a plan that rests soon", scene, (Step(at, make),), lambda run: never_refused(run, at))
 
 
-# Scenes
-
-
-def quiet(end: float, *, complete: bool = True) -> Scene:
-    """One joint at rest at 0, a link of 2 to 3 ms, and no policy."""
-    form = Form(POSITION, 0.02, 1, stamped=False)
-    sending = Sending(10.0, 0.0, (0.001, 0.002), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + end)
-    link = Link(0.002, 0.003)
-    return Scene(
-        seed=0, bounds=LIMITS, position_min=np.array([-5.0]), position_max=np.array([5.0]), complete=complete,
-        start=np.zeros(1), lag=0.0, droop=np.zeros(1), noise=0.0, quantization=0.0, disturbances=(), to_controller=link,
-        from_joints=link, from_controller=link, joint_rate=500, state_rate=250, state_is_next=False, hard=True,
-        from_desired=False, lead_time=0.02, sending=sending, form=form,
-        policy=lambda chance: ConstantVelocity(form, np.ones(1), chance, np.zeros(1), [(0.0, np.inf)]),
-    )  # fmt: skip
-
-
-def streaming(
-    course: Course, form: Form, *, rate: float, seconds: float, inference: float = 0.005, pause=None
-) -> Scene:
-    """A policy that follows a course."""
-    sending = Sending(rate, 0.0, (inference, inference + 0.001), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + seconds)
-    pauses = [pause] if pause else []
-
-    def anew(now: float, measured: np.ndarray) -> Course:
-        state = np.array([measured[0], measured[1], np.zeros(1)])
-        left = course.states(np.array([1e6]))[0, 0] - course.states(np.array([FIRST_S]))[0, 0]
-        return Course([Way(now, state, measured[0] + left, _of_course(course))])
-
-    def policy(chance: np.random.Generator) -> TimeIndexed:
-        return TimeIndexed(form, np.ones(1), chance, course, anew, 0.15, pauses)
-
-    return replace(quiet(0.1), sending=sending, form=form, policy=policy)
-
-
-def along(speed: float, seconds: float, *, form: Form | None = None, pause=None) -> Scene:
-    """A policy that goes on at one speed once it has got there; 20 Hz."""
-    bounds = replace_speed(speed)
-    far = speed * seconds * 1.5
-    course = Course([Way(FIRST_S, np.zeros((3, 1)), np.array([far]), bounds)])
-    return streaming(course, form or Form(POSITION, 0.02, 40, True), rate=20, seconds=seconds, pause=pause)
-
-
-def streaming_velocity(
-    speed: float, seconds: float, *, horizon: int = 10, rate: float = 50, pauses: int = 0, form: Form | None = None
-) -> Scene:
-    """Velocities from a teleoperator, all the same; with pauses of 0.3 s in between."""
-    form = form or Form(VELOCITY, 0.02, horizon, stamped=False)
-    sending = Sending(rate, 0.0, (0.001, 0.002), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + seconds)
-    begins = [FIRST_S + k * seconds / pauses for k in range(1, pauses)]
-    gaps = [(begin, begin + 0.3) for begin in begins]
-
-    def policy(chance: np.random.Generator) -> ConstantVelocity:
-        return ConstantVelocity(form, np.ones(1), chance, np.array([speed]), gaps)
-
-    return replace(quiet(0.1), sending=sending, form=form, policy=policy)
-
-
-def replace_speed(speed: float) -> Bounds:
-    """The bounds of a plan with this speed."""
-    return Bounds(np.array([speed]), MEANT.acceleration, MEANT.jerk)
-
-
-def _of_course(course: Course) -> Bounds:
-    fastest = np.abs(course.states(np.linspace(FIRST_S, course.end, 200))[1]).max(axis=0)
-    return replace_speed(float(fastest.max()))
-
-
 def _limits(complete: bool) -> str:
     return "all limits" if complete else "limits of a URDF"
-
-
-# What must hold
-
-
-def taken(run: Run) -> bool:
-    """Whether the script's messages were executed."""
-    return any(isinstance(answer, Message) for _, answer in run.scripted)
-
-
-def ends_at(run: Run, position: float, tolerance: float = 1e-5) -> list[str]:
-    """The robot ends there."""
-    end = run.commands[0, -1, 0]
-    return [] if abs(end - position) <= tolerance else [f"expected the end at {position:g} rad, got {end:.6f}"]
-
-
-def beyond(run: Run, position: float) -> list[str]:
-    """It never goes further."""
-    most = run.commands[0, :, 0].max()
-    return [] if most <= position else [f"expected at most {position:g} rad, got {most:.4f}"]
-
-
-def stays(run: Run, tolerance: float = 1e-6) -> list[str]:
-    """It does not move."""
-    way = np.ptp(run.commands[0, ~run.off])
-    return [] if way <= tolerance else [f"expected no motion, got {way:.6f} rad"]
-
-
-def retreats(run: Run, tolerance: float) -> list[str]:
-    """It does not go back."""
-    way = run.commands[0, ~run.off, 0]
-    back = (np.maximum.accumulate(way) - way).max()
-    return [] if back <= tolerance else [f"expected no way back, got {back:.6f} rad"]
-
-
-def never_refused(run: Run, since: float = 0.0) -> list[str]:
-    """Everything sent from a time on is answered by a message."""
-    answers = [(it.arrived_ns, it.answer) for it in run.answers] + [(at, answer) for at, answer in run.scripted]
-    refused = [answer for at, answer in answers if isinstance(answer, Refusal) and at >= since * SECOND]
-    return [f"{len(refused)} refused: {refused[0].reason}: {refused[0].message}"[:200]] if refused else []
-
-
-def refused_between(run: Run, begin: float, end: float) -> bool:
-    """Whether all chunks that arrive in an interval are refused."""
-    answers = [it.answer for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
-    return bool(answers) and all(isinstance(answer, Refusal) for answer in answers)
-
-
-def reaches_speed(run: Run, speed: float, time: float) -> list[str]:
-    """It is as fast as it should be at a time."""
-    got = run.commands[1, run.cycle(time), 0]
-    if abs(got - speed) <= 0.1 * speed:
-        return []
-    return [f"expected {speed:g} rad/s at {time - BEGIN_S:.2f} s, got {got:.3f}"]
-
-
-def moves(run: Run, begin: float, end: float) -> list[str]:
-    """It moves as its plan does, at least half as far."""
-    low, high = run.cycle(begin), run.cycle(end)
-    way = abs(run.commands[0, high, 0] - run.commands[0, low, 0])
-    plans = [it.chunk.position[0, 0] for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
-    meant = float(np.ptp(plans)) if plans else 0.0
-    if meant and way >= meant / 2:
-        return []
-    return [f"expected to move on by {meant:.3f} rad from {begin - BEGIN_S:.2f} s on, got {way:.3f}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import traceback
@@ -23,7 +24,7 @@ from .model import FOLDER, ModelsAbsent, load_models
 from .scenes import Kind, Scene, random_scene
 from .simulation import Run, simulate
 
-EXIT_FAILED, EXIT_IMPOSSIBLE = 1, 2
+EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 1, 2, 130
 _PLAIN_EVERY = 25
 """One seed of so many is judged by the controller's model itself, cycle by cycle."""
 
@@ -63,15 +64,22 @@ def main(arguments: list[str]) -> int:
     tasks = [Task(seed, kind, options.plain or not seed % _PLAIN_EVERY, parameters, options.models) for seed in seeds]
     command = _reproduction(options)
     began, failed, counts, done = time.monotonic(), 0, Counter(), []
-    for verdict in _verdicts(tasks, options.workers):
-        done.append(verdict)
-        failed += bool(verdict.failures)
-        counts.update({failure.invariant for failure in verdict.failures})
-        for failure in verdict.failures:
-            print(f"FAILED {failure}  {command} --seed {failure.seed}", flush=True)
-    if options.seed is not None:
+    interrupted = False
+    try:
+        for verdict in _verdicts(tasks, options.workers):
+            done.append(verdict)
+            failed += bool(verdict.failures)
+            counts.update({failure.invariant for failure in verdict.failures})
+            for failure in verdict.failures:
+                print(f"FAILED {failure}  {command} --seed {failure.seed}", flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
+    if options.seed is not None and done:
         _describe(tasks[0])
     _summarize(done, failed, counts, time.monotonic() - began)
+    if interrupted:
+        print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
+        return EXIT_INTERRUPTED
     return EXIT_FAILED if failed else 0
 
 
@@ -107,7 +115,7 @@ def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:
     if workers == 1 or len(tasks) == 1:
         yield from map(judged, tasks)
         return
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
+    with multiprocessing.get_context("fork").Pool(workers, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         yield from pool.imap(judged, tasks, chunksize=4)
 
 

@@ -32,6 +32,7 @@ def takes_the_fast_path(output: torch.Tensor) -> bool:
 @SIGNATURE
 def test_derivatives_match_finite_differences(kernel):
     """By gradcheck, in its batched and mixed modes, too: test_operators_derivatives.py has every map and shape."""
+
     def step(*inputs):
         return tuple(kernel.step(*inputs, dt=0.5))
 

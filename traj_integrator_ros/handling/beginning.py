@@ -60,7 +60,7 @@ class Beginning:
         """What the controller does from now on; where nobody knows, it is at the measured state a little later.
 
         Raises:
-            Rejected: no_joint_state, state_too_old, clock_jumped_back or controller_unavailable.
+            Rejected: no_joint_state, state_too_old, clock_jumped_back, controller_unavailable or deviation.
 
         """
         present = self._published.present.at(now_ns)

@@ -155,7 +155,6 @@ PyObject* py_record(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return Py_NewRef(outputs);
 }
 
-
 // backward(ctx, upstream, into) -> the gradients that `apply` returns; that of the action goes into `into`, if it is not None
 //
 // None, and nothing is done, if they are differentiated again, or something is not ordinary.

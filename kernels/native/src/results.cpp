@@ -7,7 +7,6 @@
 #include "kept_memory.h"
 
 namespace traj_integrator {
-
 namespace {
 
 constexpr uintptr_t kAlignment = 64;  // for vectors
