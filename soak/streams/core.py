@@ -31,6 +31,8 @@ class Message(NamedTuple):
     position: np.ndarray
     velocity: np.ndarray | None
     acceleration: np.ndarray | None
+    slowed: bool = False
+    """Whether its plan was slowed to limits, given or assumed."""
 
 
 class Refusal(NamedTuple):
@@ -154,7 +156,7 @@ class NodeCore:
         if made is None:
             return None
         self._published.record(made, done_ns)
-        return Message(made.stamp_ns, *made.points)
+        return Message(made.stamp_ns, *made.points, slowed=made.delay > 0)
 
 
 def pipeline_of(

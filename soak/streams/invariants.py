@@ -34,6 +34,8 @@ _PARTS = 10
 """Of a step of held jerks, at whose ends the states that it leads to are judged."""
 _FASTER, _MORE, _MORE_JERK = 1.3, 1.2, 1.5
 """Of what a plan asks for: the node's spline through its rows may begin and end otherwise than ours."""
+_PASSING = 1.25
+"""Of an assumed jerk that a slowed plan uses: it may pass into the next one with more."""
 
 
 @dataclass(frozen=True)
@@ -324,10 +326,27 @@ def bounds_of(run: Run) -> Bounds:
     if assumed is None:
         acceleration = velocity / _ASSUMED_STOP_S
         assumed = Bounds(velocity, acceleration, acceleration / _ASSUMED_RAMP_S)
-    for answer in run.answers:
-        if not isinstance(answer.answer, Refusal):  # without an answer, it is executed later
-            assumed = assumed.at_least(answer.chunk.peaks.times(1.0, _MORE, _MORE_JERK))
-    return Bounds(velocity, assumed.acceleration, assumed.jerk)
+    chunks = [it.chunk for it in run.answers if not isinstance(it.answer, Refusal)]  # None: executed later
+    asked = assumed
+    for chunk in chunks:
+        asked = asked.at_least(chunk.peaks.times(1.0, _MORE, _MORE_JERK))
+    if any(isinstance(it.answer, Message) and it.answer.slowed for it in run.answers):
+        asked = asked.at_least(assumed.times(1.0, 1.0, _PASSING))
+    if scene.form.space == JERK:
+        asked = asked._replace(acceleration=np.maximum(asked.acceleration, _MORE * _held(chunks, assumed.acceleration)))
+    return Bounds(velocity, asked.acceleration, asked.jerk)
+
+
+def _held(chunks: list[Chunk], braking: np.ndarray) -> np.ndarray:
+    """Largest accelerations to which held jerks lead, a chunk's from the one before, or a brake after it `[D]`."""
+    largest, begun = np.zeros_like(braking), np.zeros_like(braking)
+    before, led = None, np.zeros((1, len(braking)))
+    for chunk in chunks:
+        into = 0 if before is None else max(round((chunk.observed_ns - before.observed_ns) / SECOND / chunk.dt), 0)
+        first, begun = (led[into], begun) if into < len(led) else (np.zeros_like(braking), braking)
+        before, led = chunk, first + np.vstack([np.zeros_like(first), chunk.dt * chunk.data.cumsum(axis=0)])
+        largest = np.maximum(largest, begun + np.abs(led).max(axis=0))
+    return largest
 
 
 def _segments(off: np.ndarray) -> list[tuple[int, int]]:

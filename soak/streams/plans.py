@@ -176,8 +176,10 @@ def retreat(positions: np.ndarray) -> np.ndarray:
     return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
 
 
-def stopping_way(state: np.ndarray, bounds: Bounds) -> np.ndarray:
-    """How far forward joints go, at most, until they come to rest as fast as they may, from a state `[3, D]`."""
+def stopping_way(state: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
+    """How far forward joints go, at most, and how long, s, until they come to rest from a state `[3, D]`, as fast as
+    they may.
+    """
     dof = state.shape[1]
     inputs = ruckig.InputParameter(dof)
     inputs.control_interface = ruckig.ControlInterface.Velocity
@@ -187,7 +189,8 @@ def stopping_way(state: np.ndarray, bounds: Bounds) -> np.ndarray:
     inputs.max_velocity, inputs.max_acceleration, inputs.max_jerk = (part.tolist() for part in bounds)
     trajectory = ruckig.Trajectory(dof)
     ruckig.Ruckig(dof).calculate(inputs, trajectory)
-    return np.array([extrema.max for extrema in trajectory.position_extrema])
+    way = np.array([extrema.max for extrema in trajectory.position_extrema])
+    return way, np.array(trajectory.independent_min_durations)
 
 
 def _spline_velocities(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:

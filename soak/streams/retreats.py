@@ -12,7 +12,8 @@ from .simulation import SECOND, Run
 
 HELD_RAD = 1e-3
 """A joint whose rows differ by less is told to hold."""
-_STANDS_RAD = 1e-9
+_RESTS = 0.01
+"""Default of the node: speed at which a plan ends at rest, rad/s."""
 
 
 def measured_off(run: Run) -> np.ndarray:
@@ -59,9 +60,9 @@ def begun_behind(run: Run, bounds: Bounds, way: np.ndarray, low: int, restarted:
     Of one that was begun anew from what was measured, by the policy or, after a deviation, by the node; which is
     older where the robot stood still or its states had ended; until it is there, the robot goes on. Of one without
     a stamp, which nobody can tell from the newest, that comes after a newer one and ends before the robot can stop.
-    Of one that ends at rest, or hardly moves, after one that was over before: the robot was stopping then, and
-    nobody could know how near the end was. And of the first one after the controller was restarted, which holds
-    where an arm hangs, if none of its rows is there.
+    Of one that ends at rest, or hardly moves, after one that was over before, or shorter than a stop: the robot was
+    stopping then, and nobody could know how near the end was. And of the first one after the controller was restarted,
+    which holds where an arm hangs, if none of its rows is there.
     """
     scene, ahead, newest, over, refused = run.scene, np.zeros(way.shape[1]), 0, np.inf, False
     anchors = list(run.policy.anchors)
@@ -93,15 +94,19 @@ def begun_behind(run: Run, bounds: Bounds, way: np.ndarray, low: int, restarted:
         newest = max(newest, chunk.observed_ns)
         lasts_ns = len(chunk.data) * chunk.dt * SECOND
         over = run.cycle_at(chunk.end_ns) if chunk.stamp_ns else met + lasts_ns / run.period_ns
-        if behind is not None and is_in_segment:
-            stops = stopping_way(scene.forward * run.commands[:, met], bounds)
+        if not is_in_segment:
+            continue
+        stops, stops_s = stopping_way(scene.forward * run.commands[:, met], bounds)
+        if behind is not None:
             ahead = np.maximum(ahead, way[met - low] - behind + 1.5 * stops)
+        if over - met < stops_s.max() * SECOND / run.period_ns:  # it began to stop at once
+            over = met
     return ahead
 
 
 def _ends_at_rest(chunk: Chunk) -> np.ndarray:
     """Joints that a chunk leaves at rest, bool `[D]`."""
-    return np.ptp(chunk.position[-3:], axis=0) <= _STANDS_RAD
+    return np.abs(chunk.position[-1] - chunk.position[-2]) < _RESTS * chunk.dt
 
 
 def _spline(chunk: Chunk, position: np.ndarray, velocity: np.ndarray) -> Spline:

@@ -44,6 +44,13 @@ def test_rows_that_are_over_must_lie_on_the_previous_plan_or_the_rows_are_read_a
     np.testing.assert_allclose([course.state_at(time).position[0] for time in times], LINE[2:29] + off, atol=1e-6)
 
 
+def test_rows_that_hold_a_position_do_not_continue_a_plan_in_motion():
+    """A spline from 0.5 rad/s to rows 8 mrad ahead would pass them by 0.6 mrad, and swing there."""
+    course = read(np.full(10, 0.008))[0]
+    assert course.valid_from_ns == ORIGIN_NS + round(DT * 1e9)
+    np.testing.assert_array_equal(course.motion.states_at(np.linspace(0, 0.2, 50))[0], 0.008)
+
+
 def test_a_start_is_where_the_plan_begins():
     start = State(np.array([0.003]), np.array([0.4]), None)
     course = read(LINE, start=start)[0]
@@ -103,6 +110,7 @@ def test_velocities_after_a_brake_begin_with_their_own(braking):
     course = next(courses_of(plan, ORIGIN_NS, ORIGIN_NS, lambda _: before, READING, braking=braking))
     velocities = course.motion.states_at(np.linspace(0, 0.039, 40))[1]
     assert (np.abs(velocities - 0.3).max() < 1e-9) == braking
+    assert course.continues != braking
 
 
 def test_a_plan_that_turns_soon_continues_the_previous_plan_up_to_there():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from soak.streams.core import Message, NodeCore, Refusal
-from soak.streams.invariants import Failure, failures
+from soak.streams.invariants import Failure, bounds_of, failures
 from soak.streams.plans import Bounds, Course, Spline, Way, retreat, spline_peaks
 from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy, TimeIndexed
 from soak.streams.retreats import begun_otherwise
@@ -136,11 +136,19 @@ def test_a_retreat_is_found(retreating):
 
 
 @pytest.mark.parametrize(
-    ("over", "moves", "rests", "may"),
-    [(True, 5e-3, True, True), (True, 5e-4, False, True), (True, 5e-3, False, False), (False, 0.0, True, False)],
+    ("over", "short", "moves", "rests", "may"),
+    [
+        (True, False, 8e-3, True, True),
+        (True, False, 5e-4, False, True),
+        (True, False, 8e-3, False, False),
+        (False, False, 0.0, True, False),
+        (False, True, 0.0, True, True),
+    ],
 )
-def test_a_robot_goes_back_to_where_a_plan_all_but_rests_after_one_that_was_over(retreating, over, moves, rests, may):
-    """Only then nobody could know how near the end was."""
+def test_a_robot_goes_back_to_where_a_plan_rests_after_one_that_was_over_or_too_short(
+    retreating, over, short, moves, rests, may
+):
+    """Only then nobody could know how near the end was; one was too short in which the robot could not stop."""
     first, last = retreating.answers[0], retreating.answers[-1]
     last.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
     last.chunk.position[:] = GOAL - 4e-3 - np.linspace(moves, 0, len(last.chunk.position))[:, None]
@@ -149,6 +157,9 @@ def test_a_robot_goes_back_to_where_a_plan_all_but_rests_after_one_that_was_over
         last.chunk.position[-3:] = GOAL - 4e-3
     last.chunk.data[:] = last.chunk.position[1:]
     first.chunk.observed_ns += 0 if over else 3 * SECOND
+    if short:
+        first.arrived_ns, first.chunk.stamp_ns = retreating.begin_ns + round(1.3 * SECOND), 0
+        first.chunk.data = first.chunk.data[:1]
     retreating.answers[:] = [first, last]
     assert ("retreat" in names(failures(retreating))) != may
 
@@ -276,6 +287,28 @@ def test_where_limits_are_assumed_they_are_raised_to_what_the_plan_asks_for(run)
     for answer in run.answers:
         answer.chunk.peaks = MEANT.times(1.0, 0.1, 0.1)
     assert {"acceleration", "jerk"} <= names(failures(run))
+
+
+@pytest.mark.parametrize(("slowed", "found"), [(False, {"jerk"}), (True, set())])
+def test_slowed_plans_may_pass_into_one_another_with_a_quarter_more_than_an_assumed_jerk(run, slowed, found):
+    run.scene, run.assumed = dataclasses.replace(run.scene, complete=False), MEANT.times(1.0, 1.0, 0.85)
+    for answer in run.answers:
+        answer.chunk.peaks = MEANT.times(1.0, 1.0, 0.1)
+    run.answers[3].answer = run.answers[3].answer._replace(slowed=slowed)
+    assert names(failures(run)) == found
+
+
+@pytest.mark.parametrize(("late", "largest"), [(0.1, 0.3 * 1.2), (0.6, (0.4 + 0.2) * 1.2)])
+def test_held_jerks_lead_to_accelerations_from_those_before_or_from_a_brake(run, late, largest):
+    """0.2 s of 1 rad/s^3, twice; the second chunk begins after 0.1 s of the first, or in the brake after it."""
+    run.scene = dataclasses.replace(run.scene, complete=False, form=dataclasses.replace(run.scene.form, space=JERK))
+    run.assumed = Bounds(np.ones(2), np.full(2, 0.25 if late < 0.5 else 0.4), np.ones(2))
+    run.answers[:] = run.answers[:2]
+    first, second = (answer.chunk for answer in run.answers)
+    second.observed_ns = first.observed_ns + round(late * SECOND)
+    for chunk in (first, second):
+        chunk.dt, chunk.data, chunk.peaks = 0.02, np.full((10, 2), 1.0), Bounds(*np.zeros((3, 2)))
+    np.testing.assert_allclose(bounds_of(run).acceleration, largest)
 
 
 def test_a_speed_that_no_plan_asks_for_is_found_but_on_the_way_to_a_place_to_hold(run):

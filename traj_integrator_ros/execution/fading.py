@@ -38,8 +38,10 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
         return joined, *_nothing(problem)
     until = min(time, problem.plan.duration, problem.own_until)
     bounds = problem.bounds
-    if until > 0:
-        bounds = bounds.raised_to(problem.plan.until(until), _OF_JERK).with_positions_of(bounds)
+    if until > problem.earliest:  # before, it is not the plan's
+        own = problem.plan.until(until)
+        own = own.from_time(problem.earliest) if problem.earliest > 0 else own
+        bounds = bounds.raised_to(own, _OF_JERK).with_positions_of(bounds)
 
     def added(knots: np.ndarray) -> np.ndarray:
         return difference_that_fades(problem.executed, problem.plan, problem.lack, time, knots)

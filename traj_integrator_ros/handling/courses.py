@@ -59,6 +59,8 @@ class Course(NamedTuple):
     """s from its start; until then it shows what it asks for itself, not what its end makes of it."""
     brakes_at: float = np.inf
     """s from its start; from then on it is a brake, which says nothing about its plan."""
+    continues: bool = False
+    """Whether its first rows are led to from a state that its plan does not say: a spline swings there."""
 
     def state_at(self, time_ns: int) -> State:
         """State at a time; before the start, that of the start."""
@@ -141,7 +143,8 @@ def courses_of(
     if plan.start is not None or (
         _continues(plan, rows, origin_ns, at_ns, previous, reading.jerk) if absolute else not braking
     ):
-        yield Course(origin_ns, _through(plan.steps, rows, anchor, rests, reading))
+        through = _through(plan.steps, rows, anchor, rests, reading)
+        yield Course(origin_ns, through, continues=plan.start is None and not absolute)
     first_ns = origin_ns
     steps = plan.steps
     if absolute:
@@ -221,14 +224,18 @@ def _jerk_of(motion: Motion) -> np.ndarray:
 def _continues(
     plan: Plan, rows: np.ndarray, origin_ns: int, at_ns: int, previous: Callable[[int], State], jerk: np.ndarray
 ) -> bool:
-    """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it."""
+    """Whether positions continue the previous plan: none of them is over yet, or those that are over lie on it.
+
+    Rows that hold a position do not: a spline that came to them in motion would swing.
+    """
     over = int(plan.ends.searchsorted((at_ns - origin_ns) * 1e-9, side="right"))
     tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
     for row in range(over):
         state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))
         if (np.abs(rows[row] - state.position) > tolerance).any():
             return False
-    return over > 0 or not _goes_back(rows, previous(origin_ns))
+    holds = len(rows) > 1 and bool((rows == rows[0]).all())
+    return over > 0 or not (holds or _goes_back(rows, previous(origin_ns)))
 
 
 def _goes_back(rows: np.ndarray, before: State) -> bool:

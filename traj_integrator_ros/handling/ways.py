@@ -265,7 +265,7 @@ def _left_of(course: Course, join_ns: int) -> _Left:
     earliest = max(course.valid_from_ns - join_ns, 0) * _NANOSECOND_S
     into = (join_ns - course.start_ns) * _NANOSECOND_S
     begin, end, knots = earliest, rest.duration, course.motion.knots
-    if course.valid_from_ns:
+    if course.valid_from_ns or course.continues:
         begin = max(begin, knots[min(_SWINGS, len(knots) - 2)] - into)
     if not rest.ends_at_rest:
         end = knots[max(len(knots) - 1 - _SWINGS, 0)] - into
