@@ -30,6 +30,8 @@ _BRIDGED_S, _CATCHES_UP_S = 0.25, 0.5
 """Longest time in which the controller comes to the first point; what a robot needs to get faster than its plan."""
 _SLOWED_S = 0.2
 """How long a joint that moves on and is told to hold may still slow down."""
+_ROUNDED_RAD = 2e-3
+"""Most by which a corner may be rounded where a joint stands or turns."""
 _PARTS = 10
 """Of a step of held jerks, at whose ends the states that it leads to are judged."""
 _FASTER, _MORE, _MORE_JERK = 1.3, 1.2, 1.5
@@ -135,11 +137,23 @@ class _Judge:
             return
         own = np.max([answer.chunk.retreat for answer in self.run.answers], axis=0, initial=0.0)
         own = np.max([own, self.run.policy.retreat(), begun_otherwise(self.run)], axis=0)
+        stops = self.bounds if self.scene.complete else _assumed(self.run)  # raised only to what the plan uses then
         for low, high in self.segments:
             way = self.run.commands[0, low:high] * direction
-            behind = begun_behind(self.run, self.bounds, way, low, low > self.segments[0][0])
+            behind = begun_behind(self.run, stops, way, low, low > self.segments[0][0])
             back = np.maximum.accumulate(way, axis=0) - way
-            self._below("retreat", back, 1.5 * own + 2e-4 + measured_off(self.run) + behind, low)
+            self._below("retreat", back, 1.5 * own + 2e-4 + measured_off(self.run) + behind + self._rounded(), low)
+
+    def _rounded(self) -> np.ndarray:
+        """How far corners of a plan may lead in which a joint stands and that ask for more than an assumed jerk `[D]`.
+
+        An acceleration that changes in a step takes longer then: by the step^3 (asked^3 / assumed^2 - asked) / 24.
+        """
+        asked = self._meant().jerk
+        if self.scene.complete or asked is None:
+            return np.zeros(self.scene.dof)
+        longer = (np.maximum(asked / _assumed(self.run).jerk, 1.0) ** 2 - 1) * asked
+        return np.minimum(self.scene.form.dt**3 * longer / 24, _ROUNDED_RAD)
 
     def rest(self) -> None:
         """At the end the robot rests; where the last plan ends at rest, exactly there."""
@@ -180,7 +194,7 @@ class _Judge:
         a = self._meant().acceleration
         allowed = 2.5e-3 + a * form.dt**2 / 6  # a spline through rows is not what they are from
         if not scene.complete:  # a corner is rounded within the assumed jerk: from an acceleration to its opposite
-            allowed = allowed + (2 * a) ** 3 / (24 * self.run.assumed.jerk**2)
+            allowed = allowed + (2 * a) ** 3 / (24 * _assumed(self.run).jerk ** 2)
         self._below("follows", off, allowed, first, "from the plan at this time")
 
     def notices(self) -> None:
@@ -321,11 +335,7 @@ def bounds_of(run: Run) -> Bounds:
     scene = run.scene
     if scene.complete:
         return scene.bounds
-    velocity = scene.bounds.velocity
-    assumed = run.assumed
-    if assumed is None:
-        acceleration = velocity / _ASSUMED_STOP_S
-        assumed = Bounds(velocity, acceleration, acceleration / _ASSUMED_RAMP_S)
+    velocity, assumed = scene.bounds.velocity, _assumed(run)
     chunks = [it.chunk for it in run.answers if not isinstance(it.answer, Refusal)]  # None: executed later
     asked = assumed
     for chunk in chunks:
@@ -335,6 +345,13 @@ def bounds_of(run: Run) -> Bounds:
     if scene.form.space == JERK:
         asked = asked._replace(acceleration=np.maximum(asked.acceleration, _MORE * _held(chunks, assumed.acceleration)))
     return Bounds(velocity, asked.acceleration, asked.jerk)
+
+
+def _assumed(run: Run) -> Bounds:
+    """What the node assumes where no limits are given; if it does not say so, what a robot can do."""
+    velocity = run.scene.bounds.velocity
+    acceleration = velocity / _ASSUMED_STOP_S
+    return run.assumed or Bounds(velocity, acceleration, acceleration / _ASSUMED_RAMP_S)
 
 
 def _held(chunks: list[Chunk], braking: np.ndarray) -> np.ndarray:

@@ -135,6 +135,18 @@ def test_a_retreat_is_found(retreating):
     assert failures(run) == []
 
 
+@pytest.mark.parametrize(("complete", "dt", "rounded"), [(False, 0.01, 1.25e-4), (False, 0.1, 2e-3), (True, 0.01, 0)])
+def test_corners_are_rounded_only_where_they_ask_for_more_than_an_assumed_jerk(retreating, complete, dt, rounded):
+    """Of 200 rad/s^3, where 50 are assumed: by dt^3 (200^3 / 50^2 - 200) / 24, and 2 mrad at most."""
+    form = dataclasses.replace(retreating.scene.form, dt=dt)
+    retreating.scene = dataclasses.replace(retreating.scene, complete=complete, form=form)
+    retreating.assumed = MEANT.times(1.0, 1.0, 2.5)
+    for answer in retreating.answers:
+        answer.chunk.peaks, answer.chunk.retreat = MEANT.times(1.0, 1.0, 10.0), np.zeros(2)
+    found = next(failure for failure in failures(retreating) if failure.invariant == "retreat")
+    assert found.limit == pytest.approx(2e-4 + rounded)
+
+
 @pytest.mark.parametrize(
     ("over", "short", "moves", "rests", "may"),
     [
