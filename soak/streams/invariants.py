@@ -9,14 +9,14 @@ import numpy as np
 from .core import Message, Refusal
 from .plans import Bounds
 from .policies import JERK, POSITION, VELOCITY, Chunk
-from .retreats import HELD_RAD, begun_behind, begun_otherwise, measured_off
+from .retreats import DEVIATION, HELD_RAD, begun_behind, begun_otherwise, measured_off
 from .scenes import BEGIN_S, DEAD, FREEZE
 from .simulation import SECOND, Answer, Run
 
 SLACK = 1e-3
 """Relative slack of limits."""
-STATE_TIMEOUT_S, DEVIATION = 0.5, 0.05
-"""Defaults of the node: oldest joint state, and largest deviation of the robot from its command, rad."""
+STATE_TIMEOUT_S = 0.5
+"""Default of the node: oldest joint state."""
 _REST = 1e-6
 _KNOT_S = 1.4 * 2 * 1e-6
 """Knots less than 1 us apart become one: a change of jerk by twice its limit is moved by that, and the longer piece

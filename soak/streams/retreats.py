@@ -10,6 +10,8 @@ from .policies import JERK, POSITION, VELOCITY, Chunk
 from .scenes import DEAD, FREEZE
 from .simulation import SECOND, Run
 
+DEVIATION = 0.05
+"""Default of the node: deviation of the robot from its command, rad, beyond which it begins where the robot is."""
 HELD_RAD = 1e-3
 """A joint whose rows differ by less is told to hold."""
 _RESTS = 0.01
@@ -76,12 +78,11 @@ def begun_behind(run: Run, bounds: Bounds, way: np.ndarray, low: int, restarted:
         is_in_segment = low <= met < low + len(way)
         if is_anchor := bool(anchors) and chunk.observed_ns >= anchors[0] * SECOND - 1:
             at = anchors.pop(0)
+        unseen = [d.begin for d in scene.disturbances if d.kind in (DEAD, FREEZE) and d.begin < at < d.end + late]
+        if unseen and is_in_segment:  # it may begin where the robot is without having refused anything before
+            refused |= bool((np.abs(it.answer.position[0] - run.commands[0, met]) > DEVIATION).any())
         if is_anchor or refused:
-            seen, refused = at, False
-            for disturbance in scene.disturbances:
-                if disturbance.kind in (DEAD, FREEZE) and disturbance.begin < at < disturbance.end + late:
-                    seen = disturbance.begin
-            seen = run.cycle(seen - scene.lag)
+            seen, refused = run.cycle((unseen or [at])[-1] - scene.lag), False
             behind = way[seen - low] if low <= seen < low + len(way) else None
         elif not chunk.stamp_ns and chunk.observed_ns < newest:
             behind = scene.forward * chunk.position[-1]

@@ -283,6 +283,18 @@ def test_a_motion_away_from_a_robot_that_stands_is_found(run):
     assert names(failures(run)) == {"unnoticed"}
 
 
+@pytest.mark.parametrize(("off", "may"), [(0.06, True), (0.04, False)])
+def test_a_message_that_begins_where_the_robot_stands_leads_back_to_it(retreating, off, may):
+    """It stands since 2.0 s; further from its command than the deviation that the node allows."""
+    frozen = Disturbance(FREEZE, BEGIN_S + 2.0, BEGIN_S + 3.6)
+    retreating.scene = dataclasses.replace(retreating.scene, disturbances=(frozen,))
+    taken = retreating.answers[-1]
+    taken.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
+    taken.answer = taken.answer._replace(position=np.array([GOAL - off] * 2))
+    retreating.answers[:] = [taken]
+    assert ("retreat" in names(failures(retreating))) != may
+
+
 def test_a_jump_by_a_restart_is_the_controllers_and_the_first_cycles_after_it_count(run):
     run.scene = dataclasses.replace(run.scene, disturbances=(Disturbance(RESTART, BEGIN_S + 1.0, BEGIN_S + 1.1),))
     run.off[cycle(1.0) : cycle(1.1)] = True
