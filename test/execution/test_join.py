@@ -231,6 +231,19 @@ def test_a_plan_of_which_other_rows_are_in_execution_is_joined_between_both(late
     assert beyond.max() < 1e-4 and (largest_jumps(joined) <= [1e-9, 1e-7, 2e-3]).all()
 
 
+def test_what_comes_before_a_plan_begins_does_not_show_how_much_it_asks_for():
+    """A line from 30 ms on, and 600 rad/s^3 before; jerk is only assumed."""
+    step, jerk = 0.03, 600.0
+    back = jerk / 6 * np.array([-(step**3), 3 * step**2, -3 * step, 1.0])
+    pieces = np.zeros((2, 4, 1))
+    pieces[0, :, 0], pieces[1, :2, 0] = back + np.array([0, 0.3, 0, 0]), [0.3 * step, 0.3]
+    plan = Motion(np.array([0.0, step, 2.0]), pieces)
+    executed = Motion(np.array([0.0, 2.0]), np.array([[[5e-4], [0.3]]]))
+    own = bounds(1, velocity=2.0, acceleration=20.0, jerk=150.0)
+    joined, _ = join(executed.begin, plan, own, Joining((0.05,), 1.5), earliest=step, executed=executed)
+    assert np.abs(extremes(joined)[:, 3]).max() <= 150.0 * (1 + 1e-6)
+
+
 def test_a_motion_in_execution_that_goes_elsewhere_is_left_at_once():
     plan = cubic_spline(np.full(20, 0.05), np.linspace(0, 0.5, 21)[:, None], np.full(1, 0.5))
     stopping = cubic_spline(np.full(4, 0.05), np.array([[0.0], [0.02], [0.03], [0.034], [0.034]]), np.full(1, 0.5))
