@@ -187,8 +187,9 @@ class _Judge:
         cycles = np.arange(first, end)
         meant = self.run.policy.motion_at((self.run.begin_ns + (cycles + 1) * self.run.period_ns) / SECOND)
         off = np.abs(self.run.commands[0, first:end] - meant)
-        # As far as it can have caught up at 1.5 times the plan's speed, some time after the first message.
-        closed = 0.5 * np.abs(np.diff(meant, axis=0)).cumsum(axis=0)
+        # As far as it can have caught up at 1.5 times the plan's speed, or its limit, a while after the first message.
+        moved = np.abs(np.diff(meant, axis=0))
+        closed = np.clip(self.bounds.velocity * self.period - moved, 0.0, 0.5 * moved).cumsum(axis=0)
         closed = np.pad(closed, ((1 + round(_CATCHES_UP_S / self.period), 0), (0, 0)))[: len(off)]
         off[(closed < off[0]) | (cycles < begin)[:, None]] = 0.0
         a = self._meant().acceleration
