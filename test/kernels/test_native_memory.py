@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import threading
@@ -23,6 +24,7 @@ LIMIT_BYTES = 64 * 2**20
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
+    gc.collect()  # what earlier tests left may give memory back at any time
     native.release_kept_memory()
     yield
     native.release_kept_memory()
