@@ -17,11 +17,9 @@ from .model import Models
 from .plain_scenes import FIRST_S, LIMITS, MEANT, along, quiet, replace_speed, streaming, streaming_velocity
 from .plans import Bounds, Course, Way
 from .policies import POSITION, VELOCITY, Form
+from .retreats import DEVIATION
 from .scenes import DEAD, FREEZE, RESTART, Disturbance, Scene
 from .simulation import SECOND, STOP, Run, Step, simulate
-
-_DEVIATION = 0.05
-"""Default of supervision.deviation, rad."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +198,7 @@ def protective_stop() -> Case:
     def check(run: Run) -> list[str]:
         stood = run.commands[0, run.cycle(at), 0]
         far = np.abs(run.commands[0, run.cycle(at) : run.cycle(end), 0] - stood).max()
-        limit = _DEVIATION + 0.02
+        limit = DEVIATION + 0.02
         found = [f"deviation: expected at most {limit:.3f} rad, got {far:.3f}"] if far > limit else []
         crept = np.ptp(run.commands[0, run.cycle(end - 1.5) : run.cycle(end), 0])
         found += [f"expected to hold while the robot stands, got {crept:.5f} rad"] if crept > 1e-3 else []
