@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,20 +23,7 @@ from traj_integrator_ros.execution.spline import cubic_spline
 from traj_integrator_ros.execution.tracks import Track, united
 
 pytestmark = pytest.mark.skipif(native._native is None, reason="the compiled steps of motions are not built")
-COMPILED = (
-    "motion_through",
-    "surely_keeps",
-    "states_at",
-    "points",
-    "shift",
-    "quintics",
-    "blend",
-    "retreats",
-    "united_knots",
-    "extremes",
-    "place",
-    "pieces_of_profile",
-)
+COMPILED = [name for name, value in vars(native).items() if isinstance(value, BuiltinFunctionType)]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +32,7 @@ def numpys():
 
     def run(function, *arguments, **named):
         with pytest.MonkeyPatch.context() as patch:
-            for name in (*COMPILED, "_all_finite"):
+            for name in COMPILED:
                 patch.setattr(native, name, native._nothing)
             return function(*arguments, **named)
 
@@ -102,7 +91,7 @@ def test_time_optimal_ways_and_stops_are_numpys(seed, velocity_only, speed):
     with pytest.MonkeyPatch.context() as patch:
         for compiled in (True, False):
             if not compiled:
-                patch.setattr(native, "pieces_of_profile", native._nothing)
+                patch.setattr(native, "pieces_of_profiles", native._nothing)
             reach = Reach(start, bounds, velocity_only=velocity_only)
             duration = reach.least_duration(target, 1.0)
             tracks = [] if duration is None else [reach.track(target, np.ceil(duration * 1e9) * 1e-9)]
@@ -147,6 +136,31 @@ def test_tracks_are_united_as_by_numpy(numpys, dof, most, longest, seed):
         knots = np.append(0.0, (random.integers(1, 1000, random.integers(1, most + 1)) * 1e-3 * longest).cumsum())
         tracks[joint] = Track(knots, random.normal(size=(len(knots) - 1, 6)))
     agree(united(tracks), numpys(united, tracks))
+    others = quintics(random.normal(size=(3, 4, dof)), np.arange(4) * 0.4 * longest)
+    for one in (others, others[:, :4].copy(), others[:, :, ::-1]):
+        rest = Motion(np.arange(4) * 0.4 * longest, one)
+        some = {joint: track for joint, track in tracks.items() if random.random() < 0.5}
+        agree(united(some, rest, ends_at_rest=False), numpys(united, some, rest, ends_at_rest=False))
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 6), st.integers(1, 7), st.integers(1, 9), st.booleans(), st.integers(0, 10**6))
+def test_parts_of_motions_and_one_after_another_are_numpys(numpys, pieces, degree, dof, ends_at_rest, seed):
+    random = np.random.default_rng(seed)
+    knots = np.append(0.0, random.uniform(0.01, 0.1, pieces).cumsum())
+    motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    times = [*knots[:-1], *(knots[1:-1] - 5e-7), *random.uniform(0, knots[-1], 5)]
+    for time in times:
+        agree(motion.from_time(time), numpys(motion.from_time, time))
+        np.testing.assert_allclose(motion.state_at(time), numpys(motion.state_at, time), **close)
+    for time in (-0.01, knots[-1], 2 * knots[-1]):
+        np.testing.assert_allclose(motion.state_at(time), numpys(motion.state_at, time), **close)
+    np.testing.assert_allclose(motion.end, numpys(lambda: motion.end), **close)
+    assert ends_at_rest == (not motion.end.velocity.any())
+    other = Motion(np.array([0.0, 0.3, 0.4]), random.normal(size=(2, 4, dof)))
+    for first, second in ((motion, other), (other, motion)):
+        agree(first.then(second), numpys(first.then, second))
 
 
 @settings(max_examples=100)
@@ -162,7 +176,7 @@ def test_retreats_are_numpys(numpys, seed, moves):
     none, forwards = np.zeros(9, bool), random.random(9) < 0.3
     lack = np.zeros((3, 9))
     problem = Problem(
-        plan, np.inf, None, present, present.acceleration, lack, bounds, high, forwards, ~none, 0.0, 0.2, np.zeros(9)
+        plan, np.inf, None, present, present.acceleration, lack, bounds, high, forwards, ~none, 0.0, 0.2, None
     )
     way = cubic_spline(np.diff(times[:4]), present.position + moves * random.normal(size=(4, 9)).cumsum(axis=0))
     for joints in (np.arange(9), np.array([4])):
@@ -238,8 +252,27 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
         (coefficients, knots, knots, frozen),
         (coefficients, None, knots, out),
         (coefficients, knots, knots),
+        (coefficients, knots, 0.1, out),
+        (coefficients, knots, 1, out[0]),
+        (coefficients, knots, 0.1, out[0, :, :2]),
     ):
         assert native.states_at(*wrong) is None
+    for wrong in ((coefficients, knots, out), (coefficients, knots, out[0, :2]), (coefficients, knots[:2], out[0])):
+        assert native.end(*wrong) is None
+    after, rest = np.full(3, 7.0), np.full((2, 4, 3), 7.0)
+    for wrong in (
+        (coefficients, knots, 0, 1e-6, after, rest),
+        (coefficients, knots, 0.1, 1e-6, after[:2], rest),
+        (coefficients, knots, 0.1, 1e-6, after, rest[:1]),
+    ):
+        assert native.from_time(*wrong) is None
+    for wrong in (
+        (coefficients, knots, coefficients, knots, after, rest),
+        (coefficients, knots, coefficients[:1], knots[:2], np.full(4, 7.0), np.full((3, 3, 3), 7.0)),
+        (coefficients, knots, np.zeros((1, 4, 2)), knots[:2], np.full(4, 7.0), np.full((3, 4, 3), 7.0)),
+    ):
+        assert native.then(*wrong) is None
+    assert (after == 7).all() and (rest == 7).all()
     rules, time_ns = np.zeros(5), np.full(3, 7)
     for wrong in (
         (coefficients, knots, rules[:4], True, True, time_ns, out[:3]),
@@ -252,7 +285,22 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
         assert native.points(*wrong) is None
     assert (time_ns == 7).all()
     assert native.shift(frozen[0], 0.1) is None and native.shift(out[0], 1) is None
-    assert native.united_knots(knots[:1], 1e-6) is None and native.united_knots(out, 1e-6) is None
+    one, into = Track(np.arange(3.0), np.zeros((2, 6))), np.full((5, 6, 1), 7.0)
+    for wrong in (
+        ({0: one}, None, None, 1, np.zeros(6), into),
+        ({0: one}, None, None, 1e-6, np.zeros(2), into[:1]),
+        ({0: one}, None, None, 1e-6, np.zeros(6), np.zeros((5, 6, 2))),
+        ({1: one}, None, None, 1e-6, np.zeros(6), into),
+        ({1 << 70: one}, None, None, 1e-6, np.zeros(6), into),
+        ({"0": one}, None, None, 1e-6, np.zeros(6), into),
+        ({0: [*one]}, None, None, 1e-6, np.zeros(6), into),
+        ({0: Track(one.knots[:2], one.coefficients)}, None, None, 1e-6, np.zeros(6), into),
+        ([(0, one)], None, None, 1e-6, np.zeros(6), into),
+        ({}, coefficients, knots, 1e-6, np.zeros(6), into),
+        ({}, None, None, 1e-6, np.zeros(6), into),
+    ):
+        assert native.united(*wrong) is None
+    assert (into == 7).all()
     states = np.zeros((3, 3, 3))
     for wrong in (
         (knots[1:], states, np.zeros((2, 6, 3))),
@@ -284,15 +332,19 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
     ):
         assert native.motion_through(*wrong) is None
     assert (into == 7).all()
-    spans, begin, coarse, fine = [0.1, 0.2], (0.0, 1.0, 0.0), np.full(3, 7.0), np.full((2, 6), 7.0)
+    spans, begin, coarse, fine = [0.1, 0.2], (0.0, 1.0, 0.0), np.full((1, 3), 7.0), np.full((1, 2, 6), 7.0)
     for wrong in (
-        (spans, spans[:1], begin, 0.3, begin, False, coarse, fine),
-        (spans, spans, begin[:2], 0.3, begin, False, coarse, fine),
-        (spans, spans, begin, 1, begin, False, coarse, fine),
-        (spans, np.zeros(2), begin, 0.3, begin, False, coarse, fine),
-        (spans, spans, begin, 0.3, begin, False, coarse[:2], fine),
-        ([], [], begin, 0.3, begin, False, coarse[:1], fine[:0]),
+        ([(spans, spans[:1], begin)], 0.3, begin, False, coarse, fine),
+        ([(spans, spans, begin[:2])], 0.3, begin, False, coarse, fine),
+        ([(spans, spans, begin)], 1, begin, False, coarse, fine),
+        ([(spans, np.zeros(2), begin)], 0.3, begin, False, coarse, fine),
+        ([(spans, spans, begin)], 0.3, begin, False, coarse[:, :2], fine),
+        ([([], [], begin)], 0.3, begin, False, coarse, fine),
+        ([[spans, spans, begin]], 0.3, begin, False, coarse, fine),
+        ([(spans, spans, begin)] * 2, 0.3, begin, False, coarse, fine),
+        (((spans, spans, begin),), 0.3, begin, False, coarse, fine),
+        ([([0.1] * 3, [0.1] * 3, begin)], 0.3, begin, False, coarse, fine),
     ):
-        assert native.pieces_of_profile(*wrong) is None
+        assert native.pieces_of_profiles(*wrong) is None
     assert (coarse == 7).all() and (fine == 7).all()
     assert native._all_finite(np.zeros(3, np.int64)) is None and native._all_finite([1.0]) is None

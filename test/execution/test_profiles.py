@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from execution_cases import largest_jumps
@@ -39,7 +37,7 @@ def test_a_stop_keeps_its_limits_everywhere_and_ends_at_rest():
         assert np.isfinite(reached).all()
         assert (reached[2] <= np.maximum(acceleration, np.abs(state.acceleration)) * (1 + 1e-6)).all()
         assert (reached[3] <= jerk * (1 + 1e-6)).all()
-        np.testing.assert_allclose(replace(motion, ends_at_rest=False).end[1:], 0, atol=1e-7)
+        np.testing.assert_allclose(motion._replace(ends_at_rest=False).end[1:], 0, atol=1e-7)
         assert motion.ends_at_rest
 
 

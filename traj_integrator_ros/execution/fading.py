@@ -34,7 +34,7 @@ def blended(joined: Motion, problem: Problem, joints: np.ndarray, time: float) -
     weights = _weights_of_samples(problem.longest, time)
     apart = np.abs(problem.apart[: len(weights)] * weights).max(axis=0)
     joints = joints & (apart <= np.minimum(np.abs(problem.lack[0]), _SAME_PLAN_RAD) + _NEAR_RAD) & ~problem.floats
-    if not joints.any():
+    if not np.count_nonzero(joints):
         return joined, *_nothing(problem)
     until = min(time, problem.plan.duration, problem.own_until)
     bounds = problem.bounds
@@ -71,7 +71,7 @@ def faded(
     if near:
         grown = _GROWS_BY_VELOCITY * np.abs(v) * time + _GROWS_BY_ACCELERATION * np.abs(a) * time**2
         joints = joints & (problem.floats | (grown <= np.abs(p) + _NEAR_RAD))
-        if not joints.any():
+        if not np.count_nonzero(joints):
             return joined, *_nothing(problem)
     fade = quintics(np.stack([[led, v, a], np.zeros((3, len(p)))], axis=1), np.array([0.0, time]))[0]
 
@@ -104,9 +104,9 @@ def _with(
     candidate[:, 0] += moved
     faded = Motion(longer.knots[: count + 1], candidate)
     done = joints & _keeps(faded, bounds, problem.caps)
-    if done.any() and 2 * leads > RETREAT_RAD:
+    if 2 * leads > RETREAT_RAD and np.count_nonzero(done):
         done &= retreats(faded, problem, np.arange(joined.dof)) <= 0
-    if not done.any():
+    if not np.count_nonzero(done):
         return joined, *_nothing(problem)
     np.copyto(longer.coefficients[:count], candidate, where=done)
     shift = np.where(done, moved, 0.0)

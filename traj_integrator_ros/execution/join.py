@@ -81,15 +81,14 @@ def join(
     beyond = np.abs(lack) > _SAME
     shift = np.zeros(plan.dof)
     pending = beyond.any(axis=0) | (earliest > 0)
-    if not pending.any():
+    if not np.count_nonzero(pending):
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
     caps, moves = _speed_caps(_speeds(plan, earliest, brakes_at), lack, present, bounds, joining.catch_up, pace)
     times = joining.fade_times
     longest = max(times, default=0.0)
-    ends_at = np.zeros(plan.dof) if brakes_at is None else plan.state_at(brakes_at).velocity
     problem = Problem(
-        plan, own_until, executed, present, a, lack, bounds, caps, floats, moves, earliest, longest, ends_at
+        plan, own_until, executed, present, a, lack, bounds, caps, floats, moves, earliest, longest, brakes_at
     )
     joined = plan
     if plan.with_accelerations:
@@ -102,13 +101,13 @@ def join(
         ):
             for time in spans:
                 left = joints & pending
-                if not left.any():
+                if not np.count_nonzero(left):
                     break
                 if time > 0 and time >= earliest:
                     joined, done, moved = fades(joined, problem, left, time)
                     shift += moved
                     pending = pending & ~done
-                    if not pending.any():
+                    if not np.count_nonzero(pending):
                         return joined, shift
     tracks: dict[int, Track] = {}
     for joint in np.flatnonzero(pending).tolist():

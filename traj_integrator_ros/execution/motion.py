@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +22,7 @@ class State(NamedTuple):
     """None: not known."""
 
 
-@dataclass(frozen=True)
-class Motion:
+class Motion(NamedTuple):
     """N polynomial pieces of D joints, continuous in position and velocity; the arrays must not be changed.
 
     Before its first knot it is extrapolated from its first piece; from its last knot on it rests at its last position.
@@ -66,16 +63,24 @@ class Motion:
         c = self.coefficients[0]
         return State(c[0], c[1], 2 * c[2] if len(c) > 2 else np.zeros(self.dof))
 
-    @cached_property
+    @property
     def end(self) -> State:
         """State in which the last piece ends: at rest only if `ends_at_rest`."""
-        piece = shifted(self.coefficients[-1], self.knots[-1] - self.knots[-2])
-        acceleration = 2 * piece[2] if self.degree > 1 else np.zeros(self.dof)
-        return State(piece[0], np.zeros(self.dof) if self.ends_at_rest else piece[1], acceleration)
+        state = np.zeros((3, self.dof))
+        if not native.end(self.coefficients, self.knots, state):
+            piece = shifted(self.coefficients[-1], self.knots[-1] - self.knots[-2])[:3]
+            state[: len(piece)] = piece
+            state[2] *= 2
+        if self.ends_at_rest:
+            state[1] = 0.0
+        return State(*state)
 
     def state_at(self, time: float) -> State:
         """State at a time, s; at a knot, that of the piece that begins there."""
-        return State(*self.states_at(np.array([time]), 3)[:, 0])
+        state = np.empty((3, self.dof))
+        if not native.states_at(self.coefficients, self.knots, float(time), state):
+            state = self.states_at(np.array([time]), 3)[:, 0]
+        return State(*state)
 
     def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
         """Position, velocity, acceleration and jerk, or the first of these orders, at times `[T]`, s: `[4, T, D]`."""
@@ -104,15 +109,18 @@ class Motion:
         """
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
+        knots, coefficients = np.empty(len(self.knots)), np.empty(self.coefficients.shape)
+        count = native.from_time(self.coefficients, self.knots, float(time), _SLIVER, knots, coefficients)
+        if count is not None:
+            return Motion(knots[: count + 1], coefficients[:count], self.with_accelerations, self.ends_at_rest)
         piece = bisect_right(self.knots, time) - 1
         if piece + 1 < len(self.coefficients):
             piece += bool(self.knots[piece + 1] - time < _SLIVER)
         knots = self.knots[piece:] - time
         into = -float(knots[0])
         knots[0] = 0.0
-        coefficients = self.coefficients[piece:]
+        coefficients = self.coefficients[piece:].copy()
         if into != 0:
-            coefficients = coefficients.copy()
             coefficients[0] = shifted(coefficients[0], into)
         return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
 
@@ -151,9 +159,11 @@ class Motion:
 
     def then(self, other: Motion) -> Motion:
         """One motion: this one, and `other` from its end on."""
-        degree = max(self.degree, other.degree)
-        knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
-        coefficients = np.concatenate([raised(part.coefficients, degree) for part in (self, other)])
+        degree, pieces = max(self.degree, other.degree), len(self.coefficients) + len(other.coefficients)
+        knots, coefficients = np.empty(pieces + 1), np.empty((pieces, degree + 1, self.dof))
+        if not native.then(self.coefficients, self.knots, other.coefficients, other.knots, knots, coefficients):
+            knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
+            coefficients = np.concatenate([raised(part.coefficients, degree) for part in (self, other)])
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
 
 

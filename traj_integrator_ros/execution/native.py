@@ -33,24 +33,37 @@ surely_keeps: Callable[..., bool | None] = getattr(_native, "surely_keeps", _not
 extremes: Callable[..., bool | None] = getattr(_native, "extremes", _nothing)
 """`extremes(coefficients, knots, out)`: `extremes.extremes`, written into `[2, 4, D]`."""
 
-place: Callable[..., bool | None] = getattr(_native, "place", _nothing)
-"""`place(coefficients, knots, columns, places, at, out)`: `tracks.place`; columns and places are int64 `[M]`."""
-
 retreats: Callable[..., bool | None] = getattr(_native, "retreats", _nothing)
 """`retreats(planned, moved, begin, stopping, shares, rules, out)`: `reaching.retreats` of `[T, M]`, into `[M]`."""
 
-united_knots: Callable[..., int | None] = getattr(_native, "united_knots", _nothing)
-"""`united_knots(times, gap)`: knots of `tracks.united`, in place of all of its motions; returns how many are left."""
+united: Callable[..., int | None] = getattr(_native, "united", _nothing)
+"""`united(tracks, coefficients, knots, gap, knots_out, out)`: `tracks.united`; returns how many pieces are written.
 
-pieces_of_profile: Callable[..., int | None] = getattr(_native, "pieces_of_profile", _nothing)
-"""`pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)`: `profiles._track`.
+Tracks by joint; the motion of the others may be None; written into as many knots as all of them have together, and
+`[N, 6, D]`.
+"""
 
-Lists of floats; duration NaN: their sum; knots `[n + 1]` and coefficients `[n, 6]` to be written. Returns how many of
-the n pieces have a length.
+pieces_of_profiles: Callable[..., list[int] | None] = getattr(_native, "pieces_of_profiles", _nothing)
+"""`pieces_of_profiles(profiles, duration, end, velocity_only, knots, coefficients)`: `profiles._tracks`.
+
+Profiles are a list of P tuples: lists of spans and jerks, and the state in which it begins; duration NaN: the sum of
+the spans; knots `[P, n + 1]` and coefficients `[P, n, 6]` to be written. Returns how many pieces have a length.
 """
 
 states_at: Callable[..., bool | None] = getattr(_native, "states_at", _nothing)
-"""`states_at(coefficients, knots, times, out)`: `Motion.states_at`, written into `[orders, T, D]`."""
+"""`states_at(coefficients, knots, times, out)`: `Motion.states_at`, written into `[orders, T, D]`.
+
+`Motion.state_at`, if the time is a number, into `[orders, D]`.
+"""
+
+end: Callable[..., bool | None] = getattr(_native, "end", _nothing)
+"""`end(coefficients, knots, out)`: position, velocity and acceleration in which the last piece ends, into `[3, D]`."""
+
+from_time: Callable[..., int | None] = getattr(_native, "from_time", _nothing)
+"""`from_time(coefficients, knots, time, sliver, knots_out, out)`: `Motion.from_time`; returns its number of pieces."""
+
+then: Callable[..., bool | None] = getattr(_native, "then", _nothing)
+"""`then(coefficients, knots, of_next, knots_of_next, knots_out, out)`: `Motion.then`."""
 
 points: Callable[..., bool | None] = getattr(_native, "points", _nothing)
 """`points(coefficients, knots, rules, ends_pieces, rests, time_ns, out)`: `points.points_of`.

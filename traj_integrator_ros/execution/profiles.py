@@ -71,7 +71,7 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
     request.max_velocity = [_NO_LIMIT] * dof
     request.max_acceleration = acceleration.tolist()
     slowest = np.maximum(np.abs(a) / _SHORTEST_STOP_S, np.abs(state.velocity) / _SHORTEST_STOP_S**2)
-    request.max_jerk = np.clip(slowest, _RAISE * jerk, jerk).tolist()
+    request.max_jerk = np.minimum(np.maximum(slowest, _RAISE * jerk), jerk).tolist()
     trajectory = RuckigTrajectory(dof)
     try:
         result = Ruckig(dof).calculate(request, trajectory)
@@ -79,9 +79,7 @@ def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> lis
         raise ValueError(f"state: expected one from which joints can stop: {error}") from None
     if result not in _DONE:
         raise ValueError("state: expected finite values from which joints can stop")
-    rest = JointState(0.0, 0.0, 0.0)
-    each = zip(trajectory.profiles[0], *begin, strict=True)
-    return [_track(profile, JointState(*of_joint), np.nan, rest, True) for profile, *of_joint in each]
+    return _tracks(trajectory.profiles[0], list(zip(*begin, strict=True)), np.nan, JointState(0.0, 0.0, 0.0), True)
 
 
 def fastest_stop(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> Motion:
@@ -142,27 +140,40 @@ class Reach:
 
     def track(self, target: JointState, duration: float) -> Track:
         """The last motion, which ends at `duration`, s, in `target` (only its velocities, if only they count)."""
-        profile = self._trajectory.profiles[0][0]
-        return _track(profile, self._start, float(duration), target, self._velocity_only)
+        (track,) = _tracks(self._trajectory.profiles[0], [self._start], float(duration), target, self._velocity_only)
+        return track
 
 
-def _track(profile: Profile, begin: JointState, duration: float, end: JointState, velocity_only: bool) -> Track:
-    """Cubic pieces of a profile, without those of no length, with knots at whole nanoseconds, as messages have them.
+def _tracks(
+    profiles: Sequence[Profile],
+    begins: Sequence[tuple[float, float, float]],
+    duration: float,
+    end: JointState,
+    velocity_only: bool,
+) -> list[Track]:
+    """Cubic pieces of profiles, without those of no length, with knots at whole nanoseconds, as messages have them.
 
-    The rounding of its end is removed by a quintic that grows over all of it. A duration of NaN is that of the profile.
+    The rounding of their ends is removed by quintics that grow over all of them. A duration of NaN is their own.
     """
-    brake = profile.brake
-    spans, jerks = profile.t, profile.j
-    if brake.duration > 0:
-        spans, jerks = [*brake.t, *spans], [*brake.j, *jerks]
-    knots, coefficients = np.empty(len(spans) + 1), np.empty((len(spans), DEGREE + 1))
-    count = native.pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients)
-    if count is not None:
-        return Track(knots[: count + 1], coefficients[:count])
-    return _ended_in(_pieces(spans, jerks, begin, None if np.isnan(duration) else duration), end, velocity_only)
+    parts = []
+    for profile, begin in zip(profiles, begins, strict=True):
+        brake, spans, jerks = profile.brake, profile.t, profile.j
+        if brake.duration > 0:
+            spans, jerks = [*brake.t, *spans], [*brake.j, *jerks]
+        parts.append((spans, jerks, begin))
+    most = max(len(spans) for spans, _, _ in parts)
+    knots, coefficients = np.empty((len(parts), most + 1)), np.empty((len(parts), most, DEGREE + 1))
+    counts = native.pieces_of_profiles(parts, duration, end, velocity_only, knots, coefficients)
+    if counts is not None:
+        each = zip(knots, coefficients, counts, strict=True)
+        return [Track(of_one[: count + 1], pieces[:count]) for of_one, pieces, count in each]
+    least = None if np.isnan(duration) else duration
+    return [_ended_in(_pieces(*part, least), end, velocity_only) for part in parts]
 
 
-def _pieces(spans: Sequence[float], jerks: Sequence[float], begin: JointState, duration: float | None) -> Track:
+def _pieces(
+    spans: Sequence[float], jerks: Sequence[float], begin: tuple[float, float, float], duration: float | None
+) -> Track:
     p, v, a = begin
     knots, rows, time = [0.0], [], 0.0
     for place, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):

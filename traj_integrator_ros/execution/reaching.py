@@ -74,8 +74,13 @@ class Problem:
     """s; the plan holds from this time on."""
     longest: float
     """s, within which a difference fades."""
-    ends_at: np.ndarray
-    """Velocity with which the plan ends before it is stopped; 0: it rests by itself, rad/s, `[D]`."""
+    brakes_at: float | None
+    """s; from then on the plan is being stopped; None: it rests by itself."""
+
+    @cached_property
+    def ends_at(self) -> np.ndarray:
+        """Velocity with which the plan ends before it is stopped; 0: it rests by itself, rad/s, `[D]`."""
+        return np.zeros(self.plan.dof) if self.brakes_at is None else self.plan.state_at(self.brakes_at).velocity
 
     @cached_property
     def stopping(self) -> np.ndarray:

@@ -29,7 +29,7 @@ class Track(NamedTuple):
 
 def track_of(motion: Motion, joint: int) -> Track:
     """One joint of a motion."""
-    return Track(motion.knots, raised(motion.coefficients, DEGREE)[:, :, joint])
+    return Track(motion.knots, np.ascontiguousarray(raised(motion.coefficients, DEGREE)[:, :, joint]))
 
 
 def united(
@@ -49,50 +49,36 @@ def united(
 
     """
     dof = len(tracks) if others is None else others.dof
-    knots = _united_knots([track.knots for track in tracks.values()] + ([] if others is None else [others.knots]))
-    coefficients = np.empty((len(knots) - 1, DEGREE + 1, dof))
-    joints = np.arange(dof)
-    for joint, track in tracks.items():
-        one = Motion(track.knots, track.coefficients[:, :, None])
-        place(one, joints[:1], joints[joint : joint + 1], knots, coefficients)
-    if others is not None:
-        rest = np.array([joint for joint in range(dof) if joint not in tracks], np.int64)
-        place(others, rest, rest, knots, coefficients)
+    most = sum(len(track.knots) for track in tracks.values()) + (0 if others is None else len(others.knots))
+    knots, coefficients = np.empty(most), np.empty((most - 1, DEGREE + 1, dof))
+    rest = (None, None) if others is None else (np.ascontiguousarray(others.coefficients), others.knots)
+    count = native.united(tracks, *rest, SHORTEST_GAP, knots, coefficients)
+    if count is not None:
+        knots, coefficients = knots[: count + 1], coefficients[:count]
+    else:
+        each = {joint: Motion(track.knots, track.coefficients[:, :, None]) for joint, track in tracks.items()}
+        knots = _united_knots([one.knots for one in each.values()] + ([] if others is None else [others.knots]))
+        found = ((each[joint], 0) if joint in each else (others, joint) for joint in range(dof))
+        coefficients = np.stack([_placed(*of_joint, knots) for of_joint in found], axis=2)
     return Motion(knots, coefficients, with_accelerations, ends_at_rest)
 
 
 def _united_knots(sources: Sequence[np.ndarray]) -> np.ndarray:
-    times = np.concatenate(sources)
-    count = native.united_knots(times, SHORTEST_GAP)
-    if count is not None:
-        return times[:count]
-    knots = np.rint(np.unique(times) * 1e9) * 1e-9
+    knots = np.rint(np.unique(np.concatenate(sources)) * 1e9) * 1e-9
     knots[-1] = max(knots[-1], SHORTEST_GAP)
     return spaced(knots)
 
 
-def place(motion: Motion, columns: np.ndarray, places: np.ndarray, knots: np.ndarray, out: np.ndarray) -> None:
-    """Write joints of a motion at other knots: each piece is the one in its middle, and rests after the end.
-
-    Args:
-        motion: of degree 5 at most.
-        columns: joints of the motion, `[M]`.
-        places: joints of `out`, `[M]`.
-        knots: `[N + 1]`, s.
-        out: coefficients `[N, 6, D]`.
-
-    """
-    source = np.ascontiguousarray(motion.coefficients)
-    if native.place(source, motion.knots, columns, places, knots, out):
-        return
+def _placed(motion: Motion, joint: int, knots: np.ndarray) -> np.ndarray:
+    """A joint at other knots, `[N, 6]`: each piece is the one in its middle, and rests after the end."""
     piece = np.searchsorted(motion.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
-    over = piece >= len(source)
-    piece = np.minimum(piece, len(source) - 1)
+    over = piece >= len(motion.coefficients)
+    piece = np.minimum(piece, len(motion.coefficients) - 1)
     at = np.where(over, motion.knots[-1], knots[:-1]) - motion.knots[piece]
-    shift = taylor_shift(at, DEGREE)
-    moved = shift @ raised(source, DEGREE)[:, :, columns][piece]
+    source = raised(motion.coefficients, DEGREE)[piece, :, joint]
+    moved = (taylor_shift(at, DEGREE) @ source[:, :, None])[:, :, 0]
     moved[over, 1:] = 0.0
-    out[:, :, places] = moved
+    return moved
 
 
 def spaced(knots: np.ndarray) -> np.ndarray:

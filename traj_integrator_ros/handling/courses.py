@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -79,10 +78,10 @@ class Course(NamedTuple):
             return resting(self.motion.end.position, _MOMENT_S)
         return self.motion.from_time(into)
 
-    def own_from(self, time_ns: int) -> Motion:
-        """What is left of the motion at a time, as far as it shows what it asks for."""
-        motion, left = self.rest_from(time_ns), self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
-        return motion.until(left) if _MOMENT_S < left < motion.duration else motion
+    def own_of(self, rest: Motion, time_ns: int) -> Motion:
+        """What is left of the motion at a time, as `rest_from` has it, as far as it shows what it asks for."""
+        left = self.own_until - max(time_ns - self.start_ns, 0) * 1e-9
+        return rest.until(left) if _MOMENT_S < left < rest.duration else rest
 
 
 class Reading(NamedTuple):
@@ -232,10 +231,14 @@ def _continues(
     tolerance = _AGREES * jerk * plan.steps[0] ** 3 + 1e-9
     for row in range(over):
         state = previous(origin_ns + round(float(plan.ends[row]) * 1e9))
-        if (np.abs(rows[row] - state.position) > tolerance).any():
+        if np.count_nonzero(np.abs(rows[row] - state.position) > tolerance):
             return False
-    holds = len(rows) > 1 and bool((rows == rows[0]).all())
-    return over > 0 or not (holds or _goes_back(rows, previous(origin_ns)))
+    return over > 0 or not (_holds(rows) or _goes_back(rows, previous(origin_ns)))
+
+
+def _holds(rows: np.ndarray) -> bool:
+    """Whether all rows are the same."""
+    return len(rows) > 1 and bool((rows == rows[0]).all())
 
 
 def _goes_back(rows: np.ndarray, before: State) -> bool:
@@ -287,7 +290,7 @@ def _begun_forward(steps: np.ndarray, rows: np.ndarray, rests: bool, reading: Re
     """
     spline = cubic_spline(steps, rows, ends_at_rest=rests)
     against = spline.begin.velocity * (rows[1] - rows[0]) < 0
-    if not against.any():
+    if not np.count_nonzero(against):
         return spline
     resting = cubic_spline(steps, rows, np.where(against, 0.0, spline.begin.velocity), ends_at_rest=rests)
     return _exchanged(spline, resting, against, reading)
@@ -299,7 +302,7 @@ def _ended_forward(motion: Motion, steps: np.ndarray, rows: np.ndarray, begin: S
     But not where that asks for too much jerk: where a plan turns.
     """
     against = motion.end.velocity * (rows[-1] - rows[-2]) < 0
-    if not against.any():
+    if not np.count_nonzero(against):
         return motion
     resting = cubic_spline(steps, rows, begin.velocity, ends_at_rest=True)
     if begin.acceleration is not None:
@@ -311,7 +314,7 @@ def _exchanged(motion: Motion, other: Motion, joints: np.ndarray, reading: Readi
     """A motion with some joints of another one, where they do not ask for too much jerk."""
     joints = joints & (_jerk_of(other) <= np.maximum(reading.jerk, _jerk_of(motion)))
     coefficients = np.where(joints, raised(other.coefficients, motion.degree), motion.coefficients)
-    return replace(motion, coefficients=coefficients)
+    return motion._replace(coefficients=coefficients)
 
 
 def _noisy(rows: np.ndarray) -> np.ndarray:

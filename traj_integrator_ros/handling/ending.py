@@ -68,22 +68,24 @@ def stopped_at_end(motion: Motion, bounds: Bounds, rest_tolerance: float, joint_
             f"end: {name} moves at {end.velocity[longest]:g}, and the brake within limits.acceleration and limits.jerk "
             f"takes {durations[longest]:g} s, expected at most {LONGEST_BRAKE_S:g} s",
         )
-    whole = _stopped(motion, tracks, bounds)
+    whole = _stopped(motion, end, tracks, bounds)
     harder = _not_faster(bounds, end)
     if harder is bounds or _keeps(whole, bounds).all():
         return whole
-    return _stopped(motion, stop_tracks(end, harder.stopping, harder.jerk), harder)
+    return _stopped(motion, end, stop_tracks(end, harder.stopping, harder.jerk), harder)
 
 
-def _stopped(motion: Motion, tracks: Sequence[Track], bounds: Bounds) -> Motion:
+def _stopped(motion: Motion, end: State, tracks: Sequence[Track], bounds: Bounds) -> Motion:
     """The motion and the stop of each joint; joints leave their plans earlier to stop within limits, and not back."""
-    end, stop = motion.end, united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
-    whole, beyond = motion.then(stop), ~_keeps(stop, bounds)
-    turning = np.where(beyond, 0.0, _turning(motion, stop, bounds))
+    stop = united(dict(enumerate(tracks)), with_accelerations=motion.with_accelerations)
+    whole, keeps, turning = motion.then(stop), _keeps(stop, bounds), _turning(motion, end, stop, bounds)
+    if keeps.all() and not np.count_nonzero(turning):
+        return whole
+    turning[~keeps] = 0.0
     inside = (end.position >= bounds.position_min) & (end.position <= bounds.position_max)
     inside &= np.abs(end.velocity) <= bounds.velocity  # a plan that is too fast itself is refused, not cut
-    early = (beyond & inside) | (turning != 0)
-    return _stopped_early(motion, whole, np.flatnonzero(early), bounds, turning) if early.any() else whole
+    early = np.flatnonzero((inside & ~keeps) | (turning != 0))
+    return _stopped_early(motion, whole, early, bounds, turning) if len(early) else whole
 
 
 def _not_faster(bounds: Bounds, end: State) -> Bounds:
@@ -105,16 +107,16 @@ def _keeps(stop: Motion, bounds: Bounds) -> np.ndarray:
     return ((least >= lows) & (most <= highs)).all(axis=0)
 
 
-def _turning(motion: Motion, stop: Motion, bounds: Bounds) -> np.ndarray:
+def _turning(motion: Motion, last: State, stop: Motion, bounds: Bounds) -> np.ndarray:
     """Where joints go (1, -1) whose stop would lead back, although their plans do not; 0 for the others, `[dof]`.
 
     Such a plan ends almost at rest, while it slows down: its acceleration cannot be taken back before the joint turns.
     """
-    _, velocity, acceleration = motion.end
-    end, forward = motion.end.position, -np.sign(acceleration)
+    end, velocity, acceleration = last
+    forward = -np.sign(acceleration)
     goes = (forward != 0) & (forward * (end - motion.coefficients[-1, 0]) >= 0)
     goes &= (velocity * acceleration > 0) | (acceleration**2 > 2 * bounds.jerk * np.abs(velocity))
-    if not goes.any():
+    if not np.count_nonzero(goes):
         return np.zeros(stop.dof)
     least, most = extremes(motion)[:, 0]
     own = np.maximum(forward * least, forward * most) - forward * end

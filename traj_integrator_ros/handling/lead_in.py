@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..execution.motion import Motion
@@ -33,12 +31,12 @@ def _as_cubics(motion: Motion) -> Motion:
     states = motion.states_at(np.minimum(knots, motion.duration * (1 - 1e-12)))
     end = motion.end
     states[0, -1], states[1, -1] = end.position, end.velocity
-    return replace(motion_of_points(Points(times, states[0], states[1], None)), ends_at_rest=motion.ends_at_rest)
+    return motion_of_points(Points(times, states[0], states[1], None))._replace(ends_at_rest=motion.ends_at_rest)
 
 
 def _with_jumps(motion: Motion) -> Motion:
     """A motion of held accelerations with accelerations in its points: where one jumps, it does so in a microsecond."""
-    points = points_of(replace(motion, with_accelerations=True))
+    points = points_of(motion._replace(with_accelerations=True))
     before = motion.states_at(np.nextafter(motion.knots[1:-1], 0.0))[2]
     jumps = (np.abs(points.acceleration[1:-1] - before) > _NO_JUMP).any(axis=1)
     has_room = np.diff(points.time_ns)[:-1] > 2 * _JUMP_NS  # a shorter piece has its acceleration change on all of it
@@ -47,4 +45,4 @@ def _with_jumps(motion: Motion) -> Motion:
     states = motion.states_at(early_ns * 1e-9)
     both = [np.insert(part, inner, states[order], axis=0) for order, part in enumerate(points[1:])]
     times = np.insert(points.time_ns, inner, early_ns)
-    return replace(motion_of_points(Points(times, *both)), ends_at_rest=motion.ends_at_rest)
+    return motion_of_points(Points(times, *both))._replace(ends_at_rest=motion.ends_at_rest)

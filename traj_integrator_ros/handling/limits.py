@@ -196,9 +196,9 @@ def find_motion_violation(
     found, step = worst_violation(motion, limits.of_motion), None
     if steps and limits.jerk is not None and not motion.with_accelerations:
         step = _step_beyond(motion, limits, brakes_at)
-    worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess, default=None)
-    if worst is None:
+    if found is None and step is None:
         return ""
+    worst = max((one for one in (found, step) if one is not None), key=lambda one: one.excess)
     place = f"in a step of acceleration at {worst.time:.3f} s" if worst is step else f"at {worst.time:.3f} s"
     if brakes_at is not None and worst.time > brakes_at:
         place += f", while braking from the end of the plan at {brakes_at:.3f} s"

@@ -139,7 +139,8 @@ class TrajectoryMaker:
             raise NotYet(present.known_from_ns)
         join_ns = self._join_ns(present, now_ns)
         state = present.course.state_at(join_ns)
-        bounds = self.assumed.bounds.raised_to(present.course.own_from(join_ns))
+        rest = present.course.rest_from(join_ns)
+        bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
         motion = fastest_stop(state, bounds.stopping, bounds.jerk)
         way = Way(motion, Course(join_ns, motion), None)
         return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
@@ -178,7 +179,7 @@ class TrajectoryMaker:
             join_ns += round(self._schedule(replace(plan, steps=_LATER), join_ns, now_ns).wait * 1e9)
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
-            braking = bounds.raised_to(present.course.own_from(join_ns))
+            braking = bounds.raised_to(present.course.own_of(rest, join_ns))
             stop = fastest_stop(present.course.state_at(join_ns), braking.stopping, braking.jerk)
             if stop.duration < rest.duration - _ALREADY_STOPPING_S:
                 raise NotYet(meanwhile=self.stop(now_ns))
@@ -236,7 +237,7 @@ class TrajectoryMaker:
         if plan.hold is Hold.POSITION and not all_finite(actions):
             actions = np.where(np.isnan(actions), position, actions)
         turning = self._parameters.continuous
-        if turning.any():
+        if np.count_nonzero(turning):
             begin = position if start is None else start.position
             turns = np.where(turning, 2 * np.pi * np.rint((position - begin) / (2 * np.pi)), 0.0)
             if start is not None:
@@ -269,15 +270,13 @@ class TrajectoryMaker:
 
         by_speed = plan.hold is Hold.VELOCITY and plan.start is None
         floating = np.full(len(state.position), by_speed and (not plan.origin_ns or self._published.is_delayed))
-        bounds = self.assumed.bounds
+        bounds, executed = self.assumed.bounds, present.course.rest_from(join_ns)
         if present.follows:  # what the motion in execution uses yet, the next one may use too, to slow down as it would
-            bounds = bounds.raised_to(present.course.own_from(join_ns)).with_positions_of(bounds)
+            bounds = bounds.raised_to(present.course.own_of(executed, join_ns)).with_positions_of(bounds)
         stops = stops_of(plan) | self._left_out(plan)
         braking = before(origin_ns).is_braking(origin_ns)
         read = partial(courses_of, plan, origin_ns, join_ns, previous, braking=braking)
-        way, finding = self._ways.way(
-            read, Seam(state, join_ns, stops, floating, bounds, present.course.rest_from(join_ns))
-        )
+        way, finding = self._ways.way(read, Seam(state, join_ns, stops, floating, bounds, executed))
         if way is None or finding:
             rejected = Rejected(RejectionReason.LIMITS, finding)
             if way is None:
@@ -343,7 +342,7 @@ class TrajectoryMaker:
                 RejectionReason.INVALID_TIMES,
                 f"dt: the trajectory comes to its end after {time_ns[-1] * _NANOSECOND_S:g} s, beyond 2^31 s",
             )
-        if (time_ns[1:] <= time_ns[:-1]).any():
+        if np.count_nonzero(time_ns[1:] <= time_ns[:-1]):
             raise Rejected(RejectionReason.INVALID_TIMES, "dt: expected steps of at least one nanosecond")
 
 

@@ -210,7 +210,7 @@ class Ways:
             whole = stopped_at_end(rest, most, tolerance, self._parameters.joint_names)
             brakes_at = rest.duration if whole.duration > rest.duration else None
             rest = whole
-        if stops.any():
+        if np.count_nonzero(stops):
             rest = _with_stops(rest, state, stops, bounds)
         own_until, delay = left.own_until, 0.0
         if slows and earliest < rest.duration:
@@ -251,7 +251,7 @@ class Ways:
         begun_ns = join_ns
         if 0 < left.into < left.whole.duration:  # a later plan may begin before this one was taken up
             kept, begun_ns = left.whole.until(left.into).then(rest), join_ns - round(left.into * 1e9)
-        kept = kept.moved(shift) if shift.any() else kept
+        kept = kept.moved(shift) if np.count_nonzero(shift) else kept
         braked = np.inf if brakes_at is None else brakes_at + (join_ns - begun_ns) * _NANOSECOND_S
         kept = Course(begun_ns, kept, join_ns + round(earliest * 1e9) if earliest else begun_ns, brakes_at=braked)
         return Way(joined, kept, brakes_at, own_until, delay), violation
@@ -290,7 +290,7 @@ def _led_to(motion: Motion, time: float) -> Motion:
 def _pace(executed: Motion, goal: np.ndarray) -> np.ndarray:
     """Speed, rad/s, `[dof]`, of joints that are already on their way to a goal; infinite of others."""
     same = np.abs(executed.end.position - goal) <= _SAME_END_RAD
-    if not same.any():
+    if not np.count_nonzero(same):
         return np.full(len(goal), np.inf)
     least, most = extremes(executed)
     return np.where(same, np.maximum(most[1], -least[1]), np.inf)

@@ -5,26 +5,25 @@
 
 namespace traj_integrator::execution {
 
-void place(const Pieces& motion, const Knots& knots, const long* columns, const long* places, long count, long dof,
-           double* out) {
-  const long last = motion.knots.count - 1;
-  const double end = motion.knots.times[last + 1];
-  long piece = 0;
-  for (long interval = 0; interval < knots.count; ++interval) {
-    const double begin = knots.times[interval], middle = (begin + knots.times[interval + 1]) / 2;
-    while (piece < last && motion.knots.times[piece + 1] <= middle) ++piece;
-    const bool over = middle >= end;
-    const double t = (over ? end : begin) - motion.knots.times[piece];
-    for (long k = 0; k < count; ++k) {
+void place(const std::vector<JointSource>& joints, const Knots& knots, double* out) {
+  const long dof = static_cast<long>(joints.size());
+  for (long joint = 0; joint < dof; ++joint) {
+    const auto& [motion, column] = joints[joint];
+    const long last = motion.knots.count - 1;
+    const double end = motion.knots.times[last + 1];
+    long piece = 0;
+    for (long interval = 0; interval < knots.count; ++interval) {
+      const double begin = knots.times[interval], middle = (begin + knots.times[interval + 1]) / 2;
+      while (piece < last && motion.knots.times[piece + 1] <= middle) ++piece;
+      const bool over = middle >= end;
+      const double t = (over ? end : begin) - motion.knots.times[piece];
       double c[kPlacedSize] = {};
-      for (long power = 0; power < motion.size; ++power) {
-        c[power] = motion.at(piece)[power * motion.dof + columns[k]];
-      }
+      for (long power = 0; power < motion.size; ++power) c[power] = motion.at(piece)[power * motion.dof + column];
       // Coefficients about another time: Horner's rule, once for each of them.
       for (long from = 0; from + 1 < motion.size; ++from) {
         for (long power = motion.size - 2; power >= from; --power) c[power] += t * c[power + 1];
       }
-      double* to = out + interval * kPlacedSize * dof + places[k];
+      double* to = out + interval * kPlacedSize * dof + joint;
       for (long power = 0; power < kPlacedSize; ++power) to[power * dof] = over && power > 0 ? 0.0 : c[power];
     }
   }

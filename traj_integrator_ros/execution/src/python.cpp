@@ -1,12 +1,14 @@
 // The module `_native`: functions on arrays borrowed from Python for one call, any objects with the buffer protocol.
 //
-// Each returns None, having written nothing, if an array has another shape or type: then numpy computes it.
+// Each returns None if an array has another shape or type: then numpy computes it.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "extremes.h"
 #include "limits.h"
+#include "parts.h"
 #include "place.h"
 #include "points.h"
 #include "profile.h"
@@ -86,10 +88,50 @@ PyObject* py_surely_keeps(PyObject*, PyObject* const* args, Py_ssize_t count) {
 PyObject* py_states_at(PyObject*, PyObject* const* args, Py_ssize_t count) {
   BorrowedArray borrowed[2], times, out;
   Pieces motion;
-  if (count != 4 || !take_motion(args[0], args[1], borrowed, motion) || !times.take_doubles(args[2], 1)) Py_RETURN_NONE;
-  if (!out.take_doubles(args[3], 3, true) || out.size(0) > 4) Py_RETURN_NONE;
-  if (out.size(1) != times.size(0) || out.size(2) != motion.dof) Py_RETURN_NONE;
-  states_at(motion, times.doubles(), times.size(0), out.size(0), out.doubles());
+  if (count != 4 || !take_motion(args[0], args[1], borrowed, motion)) Py_RETURN_NONE;
+  const bool one = PyFloat_Check(args[2]);
+  if (!one && !times.take_doubles(args[2], 1)) Py_RETURN_NONE;
+  if (!out.take_doubles(args[3], one ? 2 : 3, true) || out.size(0) > 4 || out.size(one ? 1 : 2) != motion.dof) Py_RETURN_NONE;
+  if (!one && out.size(1) != times.size(0)) Py_RETURN_NONE;
+  const double time = one ? PyFloat_AsDouble(args[2]) : 0;
+  states_at(motion, one ? &time : times.doubles(), one ? 1 : times.size(0), out.size(0), out.doubles());
+  Py_RETURN_TRUE;
+}
+
+// end(coefficients, knots, out) -> bool | None
+PyObject* py_end(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], out;
+  Pieces motion;
+  if (count != 3 || !take_motion(args[0], args[1], borrowed, motion)) Py_RETURN_NONE;
+  if (!out.take_doubles(args[2], 2, true) || out.size(0) != 3 || out.size(1) != motion.dof) Py_RETURN_NONE;
+  end_of(motion, out.doubles(), out.doubles() + motion.dof, out.doubles() + 2 * motion.dof);
+  Py_RETURN_TRUE;
+}
+
+// from_time(coefficients, knots, time, sliver, knots_out, out) -> count | None
+PyObject* py_from_time(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], knots, out;
+  Pieces motion;
+  if (count != 6 || !take_motion(args[0], args[1], borrowed, motion)) Py_RETURN_NONE;
+  if (!PyFloat_Check(args[2]) || !PyFloat_Check(args[3])) Py_RETURN_NONE;
+  if (!knots.take_doubles(args[4], 1, true) || !out.take_doubles(args[5], 3, true)) Py_RETURN_NONE;
+  if (knots.size(0) != motion.knots.count + 1 || out.size() != motion.knots.count * motion.size * motion.dof) Py_RETURN_NONE;
+  const double time = PyFloat_AsDouble(args[2]), sliver = PyFloat_AsDouble(args[3]);
+  return PyLong_FromLong(from_time(motion, time, sliver, knots.doubles(), out.doubles()));
+}
+
+// then(coefficients, knots, of_next, knots_of_next, knots_out, out) -> bool | None
+PyObject* py_then(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray borrowed[2], of_next[2], knots, out;
+  Pieces motion, next;
+  if (count != 6 || !take_motion(args[0], args[1], borrowed, motion) || !take_motion(args[2], args[3], of_next, next)) {
+    Py_RETURN_NONE;
+  }
+  if (!knots.take_doubles(args[4], 1, true) || !out.take_doubles(args[5], 3, true)) Py_RETURN_NONE;
+  const long pieces = motion.knots.count + next.knots.count;
+  if (knots.size(0) != pieces + 1 || out.size(0) != pieces || out.size(1) != std::max(motion.size, next.size)) Py_RETURN_NONE;
+  if (motion.dof != next.dof || out.size(2) != motion.dof) Py_RETURN_NONE;
+  then(motion, next, out.size(1), knots.doubles(), out.doubles());
   Py_RETURN_TRUE;
 }
 
@@ -153,23 +195,6 @@ PyObject* py_extremes(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
-// place(coefficients, knots, columns, places, at, out) -> bool | None
-PyObject* py_place(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  BorrowedArray borrowed[2], columns, places, at, out;
-  Pieces motion;
-  if (count != 6 || !take_motion(args[0], args[1], borrowed, motion) || motion.size > kPlacedSize) Py_RETURN_NONE;
-  if (!columns.take(args[2]) || !places.take(args[3]) || columns.type() != 'l' || places.type() != 'l') Py_RETURN_NONE;
-  if (!at.take_doubles(args[4], 1) || !out.take_doubles(args[5], 3, true) || out.size(1) != kPlacedSize) Py_RETURN_NONE;
-  const long chosen = columns.size(0), dof = out.size(2);
-  if (places.size(0) != chosen || at.size(0) != out.size(0) + 1) Py_RETURN_NONE;
-  const long *from = columns.longs(), *to = places.longs();
-  for (long k = 0; k < chosen; ++k) {
-    if (from[k] < 0 || from[k] >= motion.dof || to[k] < 0 || to[k] >= dof) Py_RETURN_NONE;
-  }
-  place(motion, {at.doubles(), out.size(0)}, from, to, chosen, dof, out.doubles());
-  Py_RETURN_TRUE;
-}
-
 // retreats(planned, moved, begin, stopping, shares, rules, out) -> bool | None
 PyObject* py_retreats(PyObject*, PyObject* const* args, Py_ssize_t count) {
   BorrowedArray planned, moved, begin, stopping, shares, rules, out;
@@ -186,11 +211,46 @@ PyObject* py_retreats(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
-// united_knots(times, gap) -> count | None
-PyObject* py_united_knots(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  BorrowedArray times;
-  if (count != 2 || !PyFloat_Check(args[1]) || !times.take_doubles(args[0], 1, true) || times.size(0) < 2) Py_RETURN_NONE;
-  return PyLong_FromLong(united_knots(times.doubles(), times.size(0), PyFloat_AsDouble(args[1])));
+// united(tracks, coefficients, knots, gap, knots_out, out) -> count | None
+PyObject* py_united(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  BorrowedArray of_others[2], times, out;
+  Pieces others{};
+  if (count != 6 || !PyDict_Check(args[0]) || !PyFloat_Check(args[3])) Py_RETURN_NONE;
+  if (!times.take_doubles(args[4], 1, true) || !out.take_doubles(args[5], 3, true)) Py_RETURN_NONE;
+  const long most = times.size(0), dof = out.size(2);
+  if (out.size(0) != most - 1 || out.size(1) != kPlacedSize) Py_RETURN_NONE;
+  const bool all = args[1] == Py_None;
+  if (!all && (!take_motion(args[1], args[2], of_others, others) || others.dof != dof || others.size > kPlacedSize)) {
+    Py_RETURN_NONE;
+  }
+  std::vector<JointSource> joints;
+  for (long joint = 0; joint < dof; ++joint) joints.push_back({others, joint});
+  std::vector<BorrowedArray> borrowed(2 * PyDict_Size(args[0]));
+  std::vector<Knots> sources;
+  if (!all) sources.push_back(others.knots);
+  Py_ssize_t at = 0;
+  PyObject *key, *track;
+  while (PyDict_Next(args[0], &at, &key, &track) != 0) {
+    BorrowedArray &knots = borrowed[2 * (sources.size() - !all)], &pieces = *(&knots + 1);
+    int beyond = 0;
+    const long joint = PyLong_Check(key) ? PyLong_AsLongAndOverflow(key, &beyond) : -1;
+    if (joint < 0 || joint >= dof || !PyTuple_Check(track) || PyTuple_Size(track) != 2) Py_RETURN_NONE;
+    if (!knots.take_doubles(PyTuple_GetItem(track, 0), 1) || !pieces.take_doubles(PyTuple_GetItem(track, 1), 2)) Py_RETURN_NONE;
+    if (pieces.size(0) < 1 || knots.size(0) != pieces.size(0) + 1 || pieces.size(1) != kPlacedSize) Py_RETURN_NONE;
+    sources.push_back({knots.doubles(), pieces.size(0)});
+    joints[joint] = {{pieces.doubles(), sources.back(), kPlacedSize, 1}, 0};
+  }
+  long size = 0;
+  for (const Knots& knots : sources) size += knots.count + 1;
+  if (size < 2 || size > most) Py_RETURN_NONE;
+  for (const JointSource& joint : joints) {
+    if (joint.motion.coefficients == nullptr) Py_RETURN_NONE;
+  }
+  double* end = times.doubles();
+  for (const Knots& knots : sources) end = std::copy_n(knots.times, knots.count + 1, end);
+  const long kept = united_knots(times.doubles(), end - times.doubles(), PyFloat_AsDouble(args[3])) - 1;
+  place(joints, {times.doubles(), kept}, out.doubles());
+  return PyLong_FromLong(kept);
 }
 
 // Takes a list or tuple of numbers.
@@ -206,21 +266,38 @@ bool take_numbers(PyObject* object, std::vector<double>& numbers) {
   return true;
 }
 
-// pieces_of_profile(spans, jerks, begin, duration, end, velocity_only, knots, coefficients) -> count | None
-PyObject* py_pieces_of_profile(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  std::vector<double> spans, jerks, begin, end;
-  if (count != 8 || !take_numbers(args[0], spans) || !take_numbers(args[1], jerks)) Py_RETURN_NONE;
-  if (!take_numbers(args[2], begin) || !take_numbers(args[4], end)) Py_RETURN_NONE;
-  if (begin.size() != 3 || end.size() != 3 || jerks.size() != spans.size() || !PyFloat_Check(args[3])) Py_RETURN_NONE;
+// pieces_of_profiles(profiles, duration, end, velocity_only, knots, coefficients) -> list of counts | None
+PyObject* py_pieces_of_profiles(PyObject*, PyObject* const* args, Py_ssize_t count) {
   BorrowedArray knots, coefficients;
-  if (!knots.take_doubles(args[6], 1, true) || !coefficients.take_doubles(args[7], 2, true)) Py_RETURN_NONE;
-  const long most = static_cast<long>(spans.size());
-  if (most < 1 || knots.size(0) != most + 1 || coefficients.size(0) != most || coefficients.size(1) != kPlacedSize) {
-    Py_RETURN_NONE;
+  std::vector<double> end;
+  if (count != 6 || !PyList_Check(args[0]) || !PyFloat_Check(args[1])) Py_RETURN_NONE;
+  if (!take_numbers(args[2], end) || end.size() != 3) Py_RETURN_NONE;
+  if (!knots.take_doubles(args[4], 2, true) || !coefficients.take_doubles(args[5], 3, true)) Py_RETURN_NONE;
+  const long profiles = PyList_Size(args[0]), most = coefficients.size(1);
+  if (knots.size(0) != profiles || knots.size(1) != most + 1) Py_RETURN_NONE;
+  if (coefficients.size(0) != profiles || coefficients.size(2) != kPlacedSize) Py_RETURN_NONE;
+  const ProfileEnd to{PyFloat_AsDouble(args[1]), {end[0], end[1], end[2]}, args[3] == Py_True};
+  std::vector<double> parts[3];  // spans, jerks, state at the begin
+  std::vector<long> counts;
+  for (long k = 0; k < profiles; ++k) {
+    PyObject* profile = PyList_GetItem(args[0], k);
+    if (!PyTuple_Check(profile) || PyTuple_Size(profile) != 3) Py_RETURN_NONE;
+    for (int part = 0; part < 3; ++part) {
+      parts[part].clear();
+      if (!take_numbers(PyTuple_GetItem(profile, part), parts[part])) Py_RETURN_NONE;
+    }
+    const auto& [spans, jerks, begin] = parts;
+    const long size = static_cast<long>(spans.size());
+    if (size < 1 || size > most || jerks.size() != spans.size() || begin.size() != 3) Py_RETURN_NONE;
+    counts.push_back(pieces_of_profile({spans.data(), jerks.data(), size, {begin[0], begin[1], begin[2]}}, to,
+                                       knots.doubles() + k * (most + 1), coefficients.doubles() + k * most * kPlacedSize));
   }
-  const Profile profile{spans.data(), jerks.data(), most, {begin[0], begin[1], begin[2]}};
-  const ProfileEnd to{PyFloat_AsDouble(args[3]), {end[0], end[1], end[2]}, args[5] == Py_True};
-  return PyLong_FromLong(pieces_of_profile(profile, to, knots.doubles(), coefficients.doubles()));
+  PyObject* result = PyList_New(profiles);
+  for (long k = 0; result != nullptr && k < profiles; ++k) {
+    PyObject* one = PyLong_FromLong(counts[k]);
+    if (one == nullptr || PyList_SetItem(result, k, one) != 0) Py_CLEAR(result);
+  }
+  return result;
 }
 
 // A number is finite if not all bits of its exponent are set.
@@ -251,11 +328,13 @@ PyMethodDef methods[] = {
     {"motion_through", as_method(&py_motion_through), METH_FASTCALL, "The motion through positions."},
     {"surely_keeps", as_method(&py_surely_keeps), METH_FASTCALL, "Whether a motion surely keeps bounds."},
     {"extremes", as_method(&py_extremes), METH_FASTCALL, "Least and greatest values of the derivatives."},
-    {"place", as_method(&py_place), METH_FASTCALL, "Pieces of a motion at other knots."},
     {"retreats", as_method(&py_retreats), METH_FASTCALL, "How far joints go back."},
-    {"united_knots", as_method(&py_united_knots), METH_FASTCALL, "The knots of several motions."},
-    {"pieces_of_profile", as_method(&py_pieces_of_profile), METH_FASTCALL, "Pieces of a time-optimal profile."},
+    {"united", as_method(&py_united), METH_FASTCALL, "Motions of single joints as one of all joints."},
+    {"pieces_of_profiles", as_method(&py_pieces_of_profiles), METH_FASTCALL, "Pieces of time-optimal profiles."},
     {"states_at", as_method(&py_states_at), METH_FASTCALL, "Position, velocity, acceleration and jerk at times."},
+    {"end", as_method(&py_end), METH_FASTCALL, "The state in which the last piece ends."},
+    {"from_time", as_method(&py_from_time), METH_FASTCALL, "The rest of a motion."},
+    {"then", as_method(&py_then), METH_FASTCALL, "One motion after another."},
     {"points", as_method(&py_points), METH_FASTCALL, "The points of a motion."},
     {"shift", as_method(&py_shift), METH_FASTCALL, "A piece about another time, in place."},
     {"quintics", as_method(&py_quintics), METH_FASTCALL, "The quintics between states."},
