@@ -22,6 +22,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+MODULES = {
+    "kernels/native": ["_loops"],
+    "kernels/retime": ["_native", "kernels/native/src/parallel.cpp"],
+    "traj_integrator_ros/execution": ["_native", "kernels/retime/src/certificate.cpp"],
+}
+"""Modules in C++ by the folder that has their `src/`: name, and what else they need (NATIVE_PARTS in setup.py)."""
 
 
 class Fault(NamedTuple):
@@ -64,24 +70,31 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def forget(objects: Path, changed: str) -> None:
-    """Remove what is compiled of a changed file of the C++ kernels."""
-    for old in objects.glob("loops_*.o" if changed.endswith(".inc") else f"{Path(changed).stem}.o"):
+def module_of(file: str) -> str | None:
+    """The folder of the module in C++ of which a file is a source."""
+    return next((room for room in MODULES if file.startswith(f"{room}/src/")), None)
+
+
+def forget(objects: Path, file: str) -> None:
+    """Remove what is compiled of a changed source: all of the module, where others include it."""
+    for old in objects.glob(f"{Path(file).stem}.o" if file.endswith(".cpp") else "*.o"):
         old.unlink()
 
 
-def compile_native(root: Path, objects: Path) -> None:
-    """Compile what is not compiled of the C++ kernels, as fast as can be."""
-    room = root / "kernels" / "native"
-    include = [f"-I{folder}" for folder in (room / "include", room / "src", sysconfig.get_path("include"))]
+def compile_native(root: Path, room: str, objects: Path) -> None:
+    """Compile what is not compiled of a module, as fast as can be."""
+    name, *others = MODULES[room]
+    kernels = root / "kernels" / "native"
+    include = [f"-I{folder}" for folder in (kernels / "include", kernels / "src", sysconfig.get_path("include"))]
     options = ["-O0", "-std=c++20", "-ffp-contract=off", "-fPIC", "-DPy_LIMITED_API=0x030A0000", *include]
-    targets = {source: objects / f"{source.stem}.o" for source in sorted((room / "src").glob("*.cpp"))}
+    sources = [*sorted((root / room / "src").glob("*.cpp")), *(root / other for other in others)]
+    targets = {source: objects / f"{source.stem}.o" for source in sources}
     missing = [source for source, target in targets.items() if not target.exists()]
     with ThreadPoolExecutor(2) as threads:
         commands = [["c++", *options, "-c", str(source), "-o", str(targets[source])] for source in missing]
         list(threads.map(lambda command: subprocess.run(command, check=True), commands))
     if missing:
-        module = room / "_loops.abi3.so"
+        module = root / room / f"{name}.abi3.so"
         module.unlink(missing_ok=True)  # a module that a process has open must not change
         subprocess.run(["c++", "-shared", "-pthread", *map(str, targets.values()), "-o", str(module)], check=True)
 
@@ -129,8 +142,9 @@ def main() -> int:
     noticed, passing = 0, set()
     with tempfile.TemporaryDirectory() as folder:
         root = copied(Path(folder) / "sources")
-        log, objects = Path(folder) / "log", Path(folder) / "objects"
-        objects.mkdir()
+        log, objects = Path(folder) / "log", {room: Path(folder) / "objects" / room for room in MODULES}
+        for place in objects.values():
+            place.mkdir(parents=True)
         for fault in chosen:
             tests = arguments.tests or fault.tests
             file = root / fault.file
@@ -138,10 +152,10 @@ def main() -> int:
             if text.count(fault.old) != 1:
                 print(f"STALE   {fault.file}: {fault.name}: its text is not there once", flush=True)
                 continue
-            native = fault.file.startswith("kernels/native/src/")
-            is_green = arguments.green or tuple(tests) in passing
-            if any(objects.iterdir()) and not (native and is_green):
-                compile_native(root, objects)
+            native, is_green = module_of(fault.file), arguments.green or tuple(tests) in passing
+            for room, place in objects.items():
+                if any(place.iterdir()) and not (native == room and is_green):
+                    compile_native(root, room, place)
             if not is_green:
                 if run(root, tests, log):
                     print(log.read_text()[-3000:], "they fail without a fault:", *tests, sep="\n", file=sys.stderr)
@@ -149,13 +163,13 @@ def main() -> int:
                 passing.add(tuple(tests))
             file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
             if native:
-                forget(objects, fault.file)
-                compile_native(root, objects)
+                forget(objects[native], fault.file)
+                compile_native(root, native, objects[native])
             begin = time.monotonic()
             code = run(root, tests, log)
             file.write_text(text, encoding="utf-8")
             if native:
-                forget(objects, fault.file)
+                forget(objects[native], fault.file)
             noticed += code != 0
             by = [line.split()[1] for line in log.read_text().splitlines() if line.startswith(("FAILED", "ERROR "))][:1]
             word = "noticed " if code else "MISSED  "

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from traj_integrator_ros.execution import native
 from traj_integrator_ros.execution.bounds import Bounds
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.extremes import extremes, surely_keeps
 from traj_integrator_ros.execution.fading import difference_that_fades
 from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, quintics, shifted
@@ -203,6 +203,18 @@ def test_a_motion_surely_keeps_what_numpy_says_it_keeps(pieces, degree, dof, sha
     assert ours is not None and not (ours and violation)
 
 
+@pytest.mark.parametrize("beyond", [-0.05, 0.05])
+def test_a_line_keeps_a_position_up_to_where_it_goes(numpys, beyond):
+    line = Motion(np.array([0.0, 0.5, 2.0]), np.array([[[0.3], [1.0]], [[0.8], [1.0]]]))
+    for motion, low, high in (
+        (line, -9.0, 2.3 - beyond),
+        (line._replace(coefficients=-line.coefficients), beyond - 2.3, 9.0),
+    ):
+        lows, highs = (np.array([[bound], [1.0], [1.0], [1.0]]) for bound in (low, high))
+        lows[1:] *= -1
+        assert surely_keeps(motion, lows, highs) == numpys(surely_keeps, motion, lows, highs) == (beyond < 0)
+
+
 @given(seed=st.integers(0, 10**6), pieces=st.integers(1, 9), dof=st.integers(1, 8), speed=st.sampled_from([0.0, 1, 9]))
 def test_extremes_within_pieces_are_numpys(numpys, seed, pieces, dof, speed):
     """Where joints turn, and what is next to them."""
@@ -210,8 +222,9 @@ def test_extremes_within_pieces_are_numpys(numpys, seed, pieces, dof, speed):
     knots = np.append(0.0, rng.uniform(0.1, 1, pieces).cumsum())
     states = rng.normal(size=(3, pieces + 1, dof)) * np.array([1.0, speed, 3 * speed])[:, None, None]
     motion = Motion(knots, quintics(states, knots))
-    exact = numpys(extremes, motion)
-    np.testing.assert_allclose(extremes(motion), exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max())
+    for one in (motion, Motion(knots, rng.normal(size=(pieces, 2, dof)))):  # lines go as far as their coefficients say
+        exact = numpys(extremes, one)
+        np.testing.assert_allclose(extremes(one), exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max())
 
 
 @given(seed=st.integers(0, 10**6), pieces=st.integers(1, 9), dof=st.integers(1, 8), span=st.floats(0.01, 2.0))
