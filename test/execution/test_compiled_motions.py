@@ -127,13 +127,17 @@ def test_states_points_and_the_quintics_between_them_are_numpys(numpys, pieces, 
 
 
 @settings(max_examples=50)
-@given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([1e-9, 1e-7, 1e-5, 1e-2]), st.integers(0, 10**6))
+@given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([1e-9, 1e-7, 1e-5, 1e-2, 1.0]), st.integers(0, 10**6))
 def test_tracks_are_united_as_by_numpy(numpys, dof, most, longest, seed):
     """Knots that are equal, nearer to each other than a microsecond, and further away."""
     random = np.random.default_rng(seed)
-    tracks = {}
+    tracks, times = {}, random.integers(1, 1000, (2, most)).cumsum(axis=1) * 1e-3 * longest
     for joint in range(dof):
-        knots = np.append(0.0, (random.integers(1, 1000, random.integers(1, most + 1)) * 1e-3 * longest).cumsum())
+        count = random.integers(1, most + 1)
+        knots = random.integers(1, 1000, count).cumsum() * 1e-3 * longest
+        if joint > 0 and longest > 1e-6:  # next to those of another joint
+            knots = times[0, :count] + random.integers(-2000, 2000, count) * 1e-9
+        knots = np.append(0.0, knots)
         tracks[joint] = Track(knots, random.normal(size=(len(knots) - 1, 6)))
     agree(united(tracks), numpys(united, tracks))
     others = quintics(random.normal(size=(3, 4, dof)), np.arange(4) * 0.4 * longest)
@@ -298,19 +302,20 @@ def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
         assert native.points(*wrong) is None
     assert (time_ns == 7).all()
     assert native.shift(frozen[0], 0.1) is None and native.shift(out[0], 1) is None
-    one, into = Track(np.arange(3.0), np.zeros((2, 6))), np.full((5, 6, 1), 7.0)
+    one, into = Track(np.arange(3.0), np.zeros((2, 6))), np.full((8, 6, 1), 7.0)
     for wrong in (
-        ({0: one}, None, None, 1, np.zeros(6), into),
-        ({0: one}, None, None, 1e-6, np.zeros(2), into[:1]),
-        ({0: one}, None, None, 1e-6, np.zeros(6), np.zeros((5, 6, 2))),
-        ({1: one}, None, None, 1e-6, np.zeros(6), into),
-        ({1 << 70: one}, None, None, 1e-6, np.zeros(6), into),
-        ({"0": one}, None, None, 1e-6, np.zeros(6), into),
-        ({0: [*one]}, None, None, 1e-6, np.zeros(6), into),
-        ({0: Track(one.knots[:2], one.coefficients)}, None, None, 1e-6, np.zeros(6), into),
-        ([(0, one)], None, None, 1e-6, np.zeros(6), into),
-        ({}, coefficients, knots, 1e-6, np.zeros(6), into),
-        ({}, None, None, 1e-6, np.zeros(6), into),
+        ({0: one}, None, None, 1, 0.01, np.zeros(9), into),
+        ({0: one}, None, None, 1e-6, 0.01, np.zeros(8), into[:7]),
+        ({0: one}, None, None, 1e-6, 1, np.zeros(9), into),
+        ({0: one}, None, None, 1e-6, 0.01, np.zeros(9), np.zeros((8, 6, 2))),
+        ({1: one}, None, None, 1e-6, 0.01, np.zeros(9), into),
+        ({1 << 70: one}, None, None, 1e-6, 0.01, np.zeros(9), into),
+        ({"0": one}, None, None, 1e-6, 0.01, np.zeros(9), into),
+        ({0: [*one]}, None, None, 1e-6, 0.01, np.zeros(9), into),
+        ({0: Track(one.knots[:2], one.coefficients)}, None, None, 1e-6, 0.01, np.zeros(9), into),
+        ([(0, one)], None, None, 1e-6, 0.01, np.zeros(9), into),
+        ({}, coefficients, knots, 1e-6, 0.01, np.zeros(9), into),
+        ({}, None, None, 1e-6, 0.01, np.zeros(9), into),
     ):
         assert native.united(*wrong) is None
     assert (into == 7).all()

@@ -286,6 +286,18 @@ def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake
     assert np.abs(extremes(joined)[:, 1]).max() <= max(1.5 * own, of_brake) * (1 + 1e-6)
 
 
+def test_a_plan_is_caught_up_with_by_the_speed_of_its_rows_not_of_a_spline_that_rings():
+    """It begins at rest before its first row, is faster than its rows for three steps, and would be so half again."""
+    dt, speed = 0.1, 0.3
+    plan = cubic_spline(np.full(6, dt), np.append(0.0, 0.04 + speed * dt * np.arange(6))[:, None], np.zeros(1))
+    plan = plan.from_time(0.05)
+    peak = np.abs(extremes(plan.from_time(0.05))[:, 1]).max()
+    assert peak > 1.5 * speed
+    state = State(plan.begin.position - 0.015, np.zeros(1), np.zeros(1))
+    joined, _ = join(state, plan, bounds(1, velocity=2.3, acceleration=7.7, jerk=1000.0), JOINING)
+    assert np.abs(extremes(joined)[:, 1]).max() <= np.abs(extremes(plan)[:, 1]).max() * (1 + 1e-6)
+
+
 def test_a_joint_that_still_gets_faster_while_it_catches_up_meets_its_plan_where_that_slows_down():
     """At the largest speed at which it may catch up: the rest of its acceleration takes it beyond that on every way."""
     rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))[:, None]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.points import motion_of_points, points_of
 from traj_integrator_ros.execution.tracks import Track, track_of, united, without_slivers
 
 
@@ -36,6 +38,21 @@ def test_joints_without_a_track_are_taken_from_the_motion():
     times = np.array([0.1, 0.29, 0.31, 0.7])
     np.testing.assert_allclose(both.states_at(times)[:, :, [0, 2]], motion.states_at(times)[:, :, [0, 2]], atol=1e-9)
     np.testing.assert_allclose(track_of(both, 1).coefficients[0], track.coefficients[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("stop", [0.008, 0.02, 0.5])
+@pytest.mark.parametrize("later", [4e-7, -4e-7])
+def test_a_controller_plays_long_pieces_beside_knots_that_became_one_as_they_are(stop, later):
+    """An acceleration jumps there, which points cannot say: the swing that they say instead is short."""
+    jerk = 1000.0
+    first = np.array([[0.0, jerk * stop**2 / 2, -jerk * stop / 2, jerk / 6, 0.0, 0.0]])
+    second = Track(np.array([0.0, stop + later, stop + later + 1.5]), np.zeros((2, 6)))
+    motion = united({0: Track(np.array([0.0, stop]), first), 1: second})
+    before = [stop - 0.01] * (stop > 0.03)
+    np.testing.assert_allclose(motion.knots, [0.0, *before, stop, stop + 0.01, stop + 1.5], atol=1e-6)
+    times = np.linspace(0.0, motion.duration, 50_000)
+    played = motion_of_points(points_of(motion))
+    assert np.abs(played.states_at(times)[0] - motion.states_at(times)[0]).max() < 5e-9
 
 
 def test_slivers_are_left_out_and_the_end_stays():

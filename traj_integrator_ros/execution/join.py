@@ -18,7 +18,7 @@ from .extremes import extremes
 from .fading import blended, faded
 from .motion import Motion, State
 from .reaching import Problem, floating_to, peak_speed, reaching
-from .tracks import Track, united
+from .tracks import SHORTEST_GAP, Track, united
 
 SAME = (1e-10, 1e-8, 1e-6)
 """rad, rad/s, rad/s^2: differences up to these are rounding, and nothing is done about them."""
@@ -84,7 +84,7 @@ def join(
     if not np.count_nonzero(pending):
         return plan, shift
     floats = np.zeros(plan.dof, bool) if floating is None else floating & beyond[1:].any(axis=0)
-    caps, moves = _speed_caps(_speeds(plan, earliest, brakes_at), lack, present, bounds, joining.catch_up, pace)
+    caps, moves = _speed_caps(_speeds(plan, earliest, brakes_at, floats), lack, present, bounds, joining.catch_up, pace)
     times = joining.fade_times
     longest = max(times, default=0.0)
     problem = Problem(
@@ -120,7 +120,7 @@ def join(
 
 
 def _speed_caps(
-    speeds: np.ndarray,
+    speeds: tuple[np.ndarray, np.ndarray],
     lack: np.ndarray,
     present: State,
     bounds: Bounds,
@@ -128,31 +128,33 @@ def _speed_caps(
     pace: np.ndarray | float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Largest speed of each joint while it joins, and whether its plan moves."""
-    own, of_brake = speeds
+    own, peak = speeds
     a = 0.0 if present.acceleration is None else present.acceleration
     speed = peak_speed(present.velocity, a, bounds.jerk)
     closing = np.maximum(np.abs(lack[0]) / _CLOSING_S + _SLOWEST * bounds.velocity, speed)
     moves = own > _SLOW
-    caps = np.maximum(np.where(moves, np.maximum(catch_up * own, of_brake), pace), closing)
+    caps = np.maximum(np.where(moves, np.maximum(catch_up * own, peak), pace), closing)
     return np.minimum(caps, bounds.velocity), moves
 
 
-def _speeds(plan: Motion, earliest: float, brakes_at: float | None) -> np.ndarray:
-    """Largest speeds of a plan, and of its brake, which may be faster but says nothing about the plan, `[2, D]`.
+def _speeds(
+    plan: Motion, earliest: float, brakes_at: float | None, floats: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest mean speed of a plan's pieces, `[D]`, and the largest speed of the plan and its brake.
 
-    The first piece leads from the plan before, wherever that is: it does not show how fast the plan is.
+    A spline that rings is faster than its plan, which is not to be caught up with at even more. Nor does the first
+    piece show how fast a plan of positions is: it leads from the plan before, wherever that is.
     """
-    begin = max(earliest, float(plan.knots[1]))
-    if brakes_at is None or not begin < brakes_at < plan.duration:
-        parts = [_from(plan, begin), None]
-    else:
-        parts = [_from(plan.until(brakes_at), begin), plan.from_time(brakes_at)]
-    speeds = np.zeros((2, plan.dof))
-    for row, part in zip(speeds, parts, strict=True):
-        if part is not None:
-            least, most = extremes(part)
-            np.maximum(most[1], -least[1], out=row)
-    return speeds
+    knots, begin = plan.knots, max(earliest, float(plan.knots[1]))
+    last = len(knots) - 1 if brakes_at is None else max(int(knots.searchsorted(brakes_at - SHORTEST_GAP)), 1)
+    rows = plan.coefficients[: last + 1, 0]
+    if last == len(plan.coefficients):
+        rows = np.vstack([rows, plan.end.position])
+    means = np.abs(rows[1:] - rows[:-1]) / (knots[1 : last + 1] - knots[:last])[:, None]
+    first = int(knots.searchsorted(begin - SHORTEST_GAP))
+    own = means[min(first, last - 1) :].max(axis=0)
+    least, most = extremes(_from(plan, begin))
+    return np.where(floats, means.max(axis=0), own), np.maximum(most[1], -least[1])
 
 
 def _from(motion: Motion, time: float) -> Motion:

@@ -37,10 +37,10 @@ retreats: Callable[..., bool | None] = getattr(_native, "retreats", _nothing)
 """`retreats(planned, moved, begin, stopping, shares, rules, out)`: `reaching.retreats` of `[T, M]`, into `[M]`."""
 
 united: Callable[..., int | None] = getattr(_native, "united", _nothing)
-"""`united(tracks, coefficients, knots, gap, knots_out, out)`: `tracks.united`; returns how many pieces are written.
+"""`united(tracks, coefficients, knots, gap, beside, knots_out, out)`: `tracks.united`; returns its number of pieces.
 
-Tracks by joint; the motion of the others may be None; written into as many knots as all of them have together, and
-`[N, 6, D]`.
+Tracks by joint; the motion of the others may be None; written into three times as many knots as all of them have
+together, and `[N, 6, D]`.
 """
 
 pieces_of_profiles: Callable[..., list[int] | None] = getattr(_native, "pieces_of_profiles", _nothing)

@@ -18,6 +18,12 @@ one, whole nanoseconds are too coarse for a profile.
 """
 
 
+_BESIDE = 1e-2
+"""s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
+jump of an acceleration there as a swing of 0.0173 times it and the square of the length, which then is nothing.
+"""
+
+
 class Track(NamedTuple):
     """The motion of one joint; at rest at its last position from its last knot on."""
 
@@ -49,10 +55,10 @@ def united(
 
     """
     dof = len(tracks) if others is None else others.dof
-    most = sum(len(track.knots) for track in tracks.values()) + (0 if others is None else len(others.knots))
+    most = 3 * (sum(len(track.knots) for track in tracks.values()) + (0 if others is None else len(others.knots)))
     knots, coefficients = np.empty(most), np.empty((most - 1, DEGREE + 1, dof))
     rest = (None, None) if others is None else (np.ascontiguousarray(others.coefficients), others.knots)
-    count = native.united(tracks, *rest, SHORTEST_GAP, knots, coefficients)
+    count = native.united(tracks, *rest, SHORTEST_GAP, _BESIDE, knots, coefficients)
     if count is not None:
         knots, coefficients = knots[: count + 1], coefficients[:count]
     else:
@@ -64,9 +70,21 @@ def united(
 
 
 def _united_knots(sources: Sequence[np.ndarray]) -> np.ndarray:
-    knots = np.rint(np.unique(np.concatenate(sources)) * 1e9) * 1e-9
-    knots[-1] = max(knots[-1], SHORTEST_GAP)
-    return spaced(knots)
+    times = np.rint(np.concatenate(sources) * 1e9) * 1e-9
+    knots = np.unique(np.append(times, max(times.max(), SHORTEST_GAP)))
+    kept = spaced(knots)
+    left_out = np.setdiff1d(knots, kept)
+    before = kept[kept.searchsorted(left_out) - 1]
+    became_one = np.append(
+        before[left_out - before < SHORTEST_GAP], kept[-1:][(kept[-1] - left_out < SHORTEST_GAP).any()]
+    )
+    more = []
+    for knot in np.unique(became_one):
+        at = int(kept.searchsorted(knot))
+        for other, beside in ((at - 1, knot - _BESIDE), (at + 1, knot + _BESIDE)):
+            if 0 <= other < len(kept) and abs(kept[other] - knot) > 3 * _BESIDE:
+                more.append(np.rint(beside * 1e9) * 1e-9)
+    return np.sort(np.append(kept, more))
 
 
 def _placed(motion: Motion, joint: int, knots: np.ndarray) -> np.ndarray:

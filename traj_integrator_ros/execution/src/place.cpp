@@ -29,16 +29,34 @@ void place(const std::vector<JointSource>& joints, const Knots& knots, double* o
   }
 }
 
-long united_knots(double* times, long count, double gap) {
+long united_knots(double* times, long count, double gap, double beside) {
+  const auto whole = [](double time) { return std::nearbyint(time * 1e9) * 1e-9; };
   std::sort(times, times + count);
-  for (long i = 0; i < count; ++i) times[i] = std::nearbyint(times[i] * 1e9) * 1e-9;
+  for (long i = 0; i < count; ++i) times[i] = whole(times[i]);
   const double last = std::max(times[count - 1], gap);
+  std::vector<long> became_one;  // each once, increasing
+  bool last_did = false;
   long kept = 1;
   for (long i = 1; i < count; ++i) {
-    if (times[i] - times[kept - 1] >= gap && last - times[i] >= gap) times[kept++] = times[i];
+    const double after = times[i] - times[kept - 1], before = last - times[i];
+    if (after >= gap && before >= gap) {
+      times[kept++] = times[i];
+      continue;
+    }
+    if (after > 0 && after < gap && before > 0 && (became_one.empty() || became_one.back() != kept - 1)) {
+      became_one.push_back(kept - 1);
+    }
+    last_did |= before > 0 && before < gap;
   }
   times[kept++] = last;
-  return kept;
+  if (last_did) became_one.push_back(kept - 1);
+  long more = kept;
+  for (long at : became_one) {
+    if (at > 0 && times[at] - times[at - 1] > 3 * beside) times[more++] = whole(times[at] - beside);
+    if (at + 1 < kept && times[at + 1] - times[at] > 3 * beside) times[more++] = whole(times[at] + beside);
+  }
+  std::sort(times, times + more);
+  return more;
 }
 
 }  // namespace traj_integrator::execution

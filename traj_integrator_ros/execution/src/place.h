@@ -20,7 +20,8 @@ struct JointSource {
 void place(const std::vector<JointSource>& joints, const Knots& knots, double* out);
 
 // The increasing times that several motions have as knots, at whole nanoseconds: sorts `times` [count] in place, without
-// those that come less than `gap` after another one, or before the last; returns how many are left.
-long united_knots(double* times, long count, double gap);
+// those that come less than `gap` after another one, or before the last. In long pieces, others follow those that became
+// one by `beside`. Returns how many there are then, at most three times as many.
+long united_knots(double* times, long count, double gap, double beside);
 
 }  // namespace traj_integrator::execution

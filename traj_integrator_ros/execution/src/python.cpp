@@ -211,12 +211,12 @@ PyObject* py_retreats(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_TRUE;
 }
 
-// united(tracks, coefficients, knots, gap, knots_out, out) -> count | None
+// united(tracks, coefficients, knots, gap, beside, knots_out, out) -> count | None
 PyObject* py_united(PyObject*, PyObject* const* args, Py_ssize_t count) {
   BorrowedArray of_others[2], times, out;
   Pieces others{};
-  if (count != 6 || !PyDict_Check(args[0]) || !PyFloat_Check(args[3])) Py_RETURN_NONE;
-  if (!times.take_doubles(args[4], 1, true) || !out.take_doubles(args[5], 3, true)) Py_RETURN_NONE;
+  if (count != 7 || !PyDict_Check(args[0]) || !PyFloat_Check(args[3]) || !PyFloat_Check(args[4])) Py_RETURN_NONE;
+  if (!times.take_doubles(args[5], 1, true) || !out.take_doubles(args[6], 3, true)) Py_RETURN_NONE;
   const long most = times.size(0), dof = out.size(2);
   if (out.size(0) != most - 1 || out.size(1) != kPlacedSize) Py_RETURN_NONE;
   const bool all = args[1] == Py_None;
@@ -242,13 +242,13 @@ PyObject* py_united(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   long size = 0;
   for (const Knots& knots : sources) size += knots.count + 1;
-  if (size < 2 || size > most) Py_RETURN_NONE;
+  if (size < 2 || 3 * size > most) Py_RETURN_NONE;
   for (const JointSource& joint : joints) {
     if (joint.motion.coefficients == nullptr) Py_RETURN_NONE;
   }
   double* end = times.doubles();
   for (const Knots& knots : sources) end = std::copy_n(knots.times, knots.count + 1, end);
-  const long kept = united_knots(times.doubles(), end - times.doubles(), PyFloat_AsDouble(args[3])) - 1;
+  const long kept = united_knots(times.doubles(), size, PyFloat_AsDouble(args[3]), PyFloat_AsDouble(args[4])) - 1;
   place(joints, {times.doubles(), kept}, out.doubles());
   return PyLong_FromLong(kept);
 }
