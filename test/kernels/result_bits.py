@@ -12,6 +12,7 @@ from torch import Tensor
 from traj_integrator_ros.execution import native as motions
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import motion_of_positions
+from traj_integrator_ros.execution.tracks import Track, united
 from traj_integrator_ros.kernels import SplineForm, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 
@@ -52,16 +53,18 @@ def main() -> None:
     rows = waypoints[0].numpy()
     motion = motion_of_positions(np.full(5, 0.1), rows[1:], State(rows[0], rows[1], rows[2]), fade_time=0.05)
     extremes, states = np.empty((2, 4, 7)), np.empty((3, len(motion.knots), 7))
-    pieces = np.zeros(3), np.zeros((2, 6))
+    profile, pieces = ([0.25, 0.5], [3.0, -1.0], (0.1, 0.2, 0.3)), (np.zeros((1, 3)), np.zeros((1, 2, 6)))
     bounds = np.full((4, 7), 1e4)
     print("motion", bits(motion.knots, motion.coefficients))
     made = (
         motions.extremes(motion.coefficients, motion.knots, extremes),
         motions.states_at(motion.coefficients, motion.knots, motion.knots, states),
-        motions.pieces_of_profile([0.25, 0.5], [3.0, -1.0], [0.1, 0.2, 0.3], float("nan"), [0.0] * 3, False, *pieces),
+        motions.pieces_of_profiles([profile], float("nan"), [0.0] * 3, False, *pieces),
         motions.surely_keeps(motion.coefficients, motion.knots, -bounds, bounds),
     )
     print("motions", made, bits(extremes, states, *pieces))
+    joined = united({1: Track(pieces[0][0], pieces[1][0])}, motion.from_time(0.13).then(motion.until(0.31)))
+    print("parts", joined.knots.tolist(), bits(joined.coefficients, *joined.end))
 
 
 if __name__ == "__main__":
