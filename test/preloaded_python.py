@@ -175,7 +175,8 @@ def _received(caller) -> tuple | None:
         return (*marshal.loads(data), files)
     for file in (0, 1, *files):
         os.close(file)
-    caller.sendall(program.to_bytes(8, "little"))
+    with contextlib.suppress(OSError):  # the caller may have been killed by now
+        caller.sendall(program.to_bytes(8, "little"))
     watched = os.pidfd_open(program)
     ready, _, _ = select.select([caller, watched], [], [])
     if watched not in ready:  # the caller was killed
