@@ -138,7 +138,7 @@ def test_a_chunk_that_the_robot_cannot_follow_is_refused(robot: StreamedRobot, l
     with robot.streaming():
         for _ in range(3):
             # Not older than those of the stream when it arrives.
-            message = robot.chunk(time.time_ns() + 100 * MILLISECOND_NS)
+            message = robot.chunk(time.time_ns() + 300 * MILLISECOND_NS)
             data = np.asarray(message.data).reshape(HORIZON, 3)
             data[::2, 0] += 0.02
             message.data = type(message.data)("f", data.ravel().tolist())
