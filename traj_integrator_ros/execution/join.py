@@ -39,7 +39,7 @@ class Joining:
     fade_times: Sequence[float]
     """s, tried in this order."""
     catch_up: float
-    """Largest speed while joining, relative to the plan's own largest."""
+    """Largest speed while joining, relative to the plan's largest from row to row."""
 
 
 def join(

@@ -16,8 +16,6 @@ SHORTEST_GAP = 1e-6
 """s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
 one, whole nanoseconds are too coarse for a profile.
 """
-
-
 _BESIDE = 1e-2
 """s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
 jump of an acceleration there as a swing of 0.0173 times it and the square of the length, which then is nothing.
@@ -46,6 +44,8 @@ def united(
     ends_at_rest: bool = True,
 ) -> Motion:
     """Return the motion of all joints, with a knot at the whole nanosecond next to each of theirs.
+
+    Knots within `SHORTEST_GAP` become one, and long pieces beside those are cut.
 
     Args:
         tracks: of some joints.
