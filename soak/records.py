@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from traj_integrator_ros.traffic.node_counts import NodeCounts
+from traj_integrator_ros.traffic.ledger import NodeCounts
 
 FAULTS_KEPT = 100
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from traj_integrator_ros.tools.progress import Progress
-from traj_integrator_ros.traffic.node_counts import NodeCounts
+from traj_integrator_ros.traffic.ledger import NodeCounts
 from traj_integrator_ros.traffic.node_process import NodeProcess, ProcessEnded
 from traj_integrator_ros.traffic.node_status import NodeStatus
 from traj_integrator_ros.traffic.participant import Participant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traj_integrator_ros.demo.commanded import Commanded, draw_commanded
+from traj_integrator_ros.demo.metrics import Commanded
 
 trajectory_msgs = pytest.importorskip("trajectory_msgs.msg", reason="trajectory_msgs cannot be imported")
 
@@ -44,10 +44,12 @@ def test_a_single_point_commands_no_motion():
 @pytest.mark.parametrize("accelerations", [True, False])
 def test_the_figure_shows_what_is_commanded_over_the_points(accelerations):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+    from traj_integrator_ros.demo.draw_trajectories import draw_commanded
+
     commanded = Commanded()
     commanded.add(from_to_rest(1.0, accelerations=accelerations))
     figure, panels = pyplot.subplots(2, 1)
-    draw_commanded(panels, commanded, ("C0", "C1"))
+    draw_commanded(panels, commanded)
     assert len(panels[0].lines[0].get_xdata()) == 1000
     assert len(panels[1].lines) == (2 if accelerations else 1)
     assert "rad/s²" in panels[0].get_title(loc="left")

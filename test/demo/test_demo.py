@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motions import sine_motion, write_csv
+from motion_tables import write_table
+from motions import sine_motion
 from preloaded_python import preloaded_python
 
 from traj_integrator_ros.motions.files import read_samples
@@ -132,7 +133,7 @@ def test_progress_and_summary_are_plain_lines_without_a_terminal(planned):
 def test_velocities_that_are_none_fail_the_demo(tmp_path):
     motion = sine_motion(200, 0.02, acceleration=False)
     motion.velocity[:] *= 57.3
-    result = run(write_csv(tmp_path / "degrees.csv", motion), "--seconds", 2, "--out", tmp_path / "out")
+    result = run(write_table(tmp_path / "degrees.csv", motion), "--seconds", 2, "--out", tmp_path / "out")
     assert result.returncode == 1
     assert "check units, joint order and stamps" in result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from motions import JOINTS, sine_motion, write_csv
+from motion_tables import write_table
+from motions import JOINTS, sine_motion
 
 from traj_integrator_ros.demo.motion import Motion
-from traj_integrator_ros.demo.recordings import (
-    EXACT_BOUND,
-    MEASURED_BOUND,
-    SET_POINT_BOUND,
-    load_recording,
-)
-from traj_integrator_ros.motions.samples import RecordingError
+from traj_integrator_ros.demo.recordings import load_recording
+from traj_integrator_ros.motions.samples import Nature, RecordingError
 
 
 def assert_same(loaded: Motion, motion: Motion, tolerance: float = 1e-12) -> None:
@@ -26,18 +22,18 @@ def assert_same(loaded: Motion, motion: Motion, tolerance: float = 1e-12) -> Non
 
 class TestCsv:
     def test_own_columns_come_back(self, tmp_path, sine):
-        loaded = load_recording(write_csv(tmp_path / "m.csv", sine, ("position", "velocity", "acceleration")))
+        loaded = load_recording(write_table(tmp_path / "m.csv", sine, ("position", "velocity", "acceleration")))
         assert_same(loaded, sine)
         np.testing.assert_allclose(loaded.acceleration, sine.acceleration)
-        assert loaded.velocity_bound == EXACT_BOUND
+        assert loaded.nature is Nature.EXACT
 
     def test_states_without_accelerations_count_as_measured(self, tmp_path, sine):
-        loaded = load_recording(write_csv(tmp_path / "m.csv", sine))
+        loaded = load_recording(write_table(tmp_path / "m.csv", sine))
         assert loaded.acceleration is None
-        assert loaded.velocity_bound == MEASURED_BOUND
+        assert loaded.nature is Nature.MEASURED
 
     def test_missing_velocities_are_those_of_the_positions_and_said_so(self, tmp_path, sine):
-        loaded = load_recording(write_csv(tmp_path / "m.csv", sine, ("position",)))
+        loaded = load_recording(write_table(tmp_path / "m.csv", sine, ("position",)))
         np.testing.assert_allclose(loaded.velocity[1:-1], sine.velocity[1:-1], atol=1e-3)
         assert "no velocities" in loaded.notes[0]
 
@@ -55,7 +51,7 @@ class TestCsv:
         np.testing.assert_allclose(loaded.position, motion.position)
         np.testing.assert_allclose(loaded.acceleration, motion.acceleration)
         np.testing.assert_allclose(loaded.time, motion.time, atol=1e-8)
-        assert loaded.velocity_bound == SET_POINT_BOUND
+        assert loaded.nature is Nature.SET_POINTS
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -96,7 +92,7 @@ class TestCsv:
     def test_numbers_that_are_no_motion_are_refused(self, tmp_path, sine, change, message):
         change(sine)
         with pytest.raises(RecordingError, match=message):
-            load_recording(write_csv(tmp_path / "m.csv", sine))
+            load_recording(write_table(tmp_path / "m.csv", sine))
 
 
 class TestBag:

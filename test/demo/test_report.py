@@ -13,6 +13,7 @@ from traj_integrator_ros.demo.goal_problem import Steering, closed_form, integra
 from traj_integrator_ros.demo.metrics import Measured, velocity_bounds
 from traj_integrator_ros.demo.windows import prepare
 from traj_integrator_ros.kernels import FiniteDifference, Trajectory
+from traj_integrator_ros.motions.samples import Nature
 from traj_integrator_ros.traffic.ledger import Balance
 
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
@@ -108,7 +109,7 @@ def test_not_finite_trajectories_fail_the_run(outcome):
 
 
 def test_spike_bound_is_tight_for_exact_motions_only(outcome):
-    recording = dataclasses.replace(outcome.recording, velocity_bound=0.02)
+    recording = dataclasses.replace(outcome.recording, nature=Nature.MEASURED)
     recorded = dataclasses.replace(outcome, prepared=dataclasses.replace(outcome.prepared, recording=recording))
     assert (outcome.start_up_limit("jerk"), recorded.start_up_limit("jerk")) == (1.05, 1.5)
 

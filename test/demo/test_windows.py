@@ -9,7 +9,6 @@ from motions import sine_motion
 
 from traj_integrator_ros.demo.cleaning import clean, plan_on
 from traj_integrator_ros.demo.metrics import (
-    Batch,
     Measured,
     inconsistency,
     own_start_up_acceleration,
@@ -31,13 +30,14 @@ from traj_integrator_ros.demo.windows import (
     kinds_under,
     paths_of,
 )
-from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, control_map
+from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory, control_map
+from traj_integrator_ros.motions.samples import Nature
 
 SCHEMES = list(FiniteDifference)
 KINDS = sorted({kind for scheme in SCHEMES for kind in kinds_under(scheme)}, key=lambda kind: kind.name)
 
 
-def integrate(window: Window, scheme: FiniteDifference, latest: np.ndarray | None = None) -> Batch:
+def integrate(window: Window, scheme: FiniteDifference, latest: np.ndarray | None = None) -> Trajectory:
     """What a node that does everything right would answer, in float64; `latest` is the joint state [2, dof]."""
     if window.start is not None:
         start = window.start
@@ -47,7 +47,7 @@ def integrate(window: Window, scheme: FiniteDifference, latest: np.ndarray | Non
     dt = torch.from_numpy(window.dt.astype(np.float64))
     step = control_map(window.kind.control_space, scheme, AccelerationIntegrator.ZOH).step
     result = step(torch.from_numpy(window.data).double(), *states, dt=dt if len(dt) > 1 else float(dt))
-    return Batch(*[output.numpy() for output in result])
+    return Trajectory(*[output.numpy() for output in result])
 
 
 def paths(motion: Motion) -> Paths:
@@ -79,7 +79,7 @@ def non_uniform(motion: Motion) -> Motion:
 def any_paths(request) -> Paths:
     if request.param == "uniform":
         return paths(sine_motion(300, 0.01))
-    return paths(dataclasses.replace(non_uniform(sine_motion(300, 0.01)), velocity_bound=0.02))
+    return paths(dataclasses.replace(non_uniform(sine_motion(300, 0.01)), nature=Nature.MEASURED))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -128,7 +128,7 @@ def test_exact_motion_is_in_bounds_and_a_wrong_velocity_is_not(any_paths):
         measured.add(window, result)
         limit = velocity_bounds(measured, any_paths.uniform.motion)[scheme].limit
         assert np.sqrt(np.mean(velocity_errors(window, result) ** 2)) < limit
-        wrong = dataclasses.replace(result, velocity=result.velocity * 1.1)
+        wrong = result._replace(velocity=result.velocity * 1.1)
         assert np.sqrt(np.mean(velocity_errors(window, wrong) ** 2)) > limit
 
 
@@ -147,10 +147,10 @@ def test_start_up_acceleration_sees_a_spike_in_any_row_at_the_first_points_only(
         window = cut_window(WindowKind(ControlSpace.POSITION, scheme=scheme), any_paths, 5, 4, np.random.default_rng(0))
         clean_result = integrate(window, scheme)
         assert start_up_acceleration(window, clean_result) < 1.05 * any_paths.largest_acceleration
-        for h in range(clean_result.horizon):
+        for h in range(clean_result.position.shape[1]):
             acceleration = clean_result.acceleration.copy()
             acceleration[2, h, 1] = -1e6
-            spiked = dataclasses.replace(clean_result, acceleration=acceleration)
+            spiked = clean_result._replace(acceleration=acceleration)
             assert (start_up_acceleration(window, spiked) == 1e6) == (h in rows)
 
 
@@ -161,7 +161,7 @@ def test_answers_count_under_the_scheme_they_came_with(any_paths):
         WindowKind(ControlSpace.POSITION, scheme=FiniteDifference.CENTRAL), any_paths, 5, 2, np.random.default_rng(0)
     )
     answer = integrate(central, FiniteDifference.CENTRAL)
-    assert scheme_of(window, answer.horizon) is FiniteDifference.CENTRAL
+    assert scheme_of(window, answer) is FiniteDifference.CENTRAL
     measured.add(window, answer)
     assert dict(measured.batches) == {"position/central": 1}
     assert measured.velocity["position/central"].rms < 0.01

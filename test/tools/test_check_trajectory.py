@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tool_runs import JOINTS, Tool, command, environment, wait_for_endpoint, write_table
+from motion_tables import write_table
+from tool_runs import JOINTS, Tool, command, environment, wait_for_endpoint
 
 from traj_integrator_ros.motions.samples import Samples
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from motion_tables import write_table
 from pipelines import SimulatedNode
-from tool_runs import JOINTS, Tool, write_table
+from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
 from traj_integrator_ros.motions.files import read_samples
@@ -297,12 +298,12 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
             writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
     own, measured, spline = read_sequences(tmp_path / "bag", "position", None, {})
     assert own.control_space == "acceleration" and own.actions.shape == (2, 3, 2)
-    np.testing.assert_allclose(own.start_position, [[5, 6]])
-    np.testing.assert_allclose(measured.start_position, [[1, 2]])
-    np.testing.assert_allclose(measured.start_velocity, [[0.1, 0.2]])
-    assert own.goal is None and (spline.control_space, spline.degree, spline.steps) == ("bspline", 4, 2)
-    np.testing.assert_allclose(spline.goal.velocity, [[0, 1], [2, 3]])
-    np.testing.assert_array_equal(spline.goal.index, [1, 0])
+    np.testing.assert_allclose(own.start["position"], [[5, 6]])
+    np.testing.assert_allclose(measured.start["position"], [[1, 2]])
+    np.testing.assert_allclose(measured.start["velocity"], [[0.1, 0.2]])
+    assert own.goal == {} and (spline.control_space, spline.degree, spline.steps) == ("bspline", 4, 2)
+    np.testing.assert_allclose(spline.goal["velocity"], [[0, 1], [2, 3]])
+    np.testing.assert_array_equal(spline.goal["index"], [1, 0])
 
 
 def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
@@ -310,7 +311,7 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
     with pytest.raises(RecordingError, match="expected jerk of every joint, got position, velocity only"):
         sequence_of_states(without, "jerk")
     derived = sequence_of_states(without, "position")
-    np.testing.assert_allclose(derived.start_acceleration, quadratic.acceleration[:1], atol=1e-9)
+    np.testing.assert_allclose(derived.start["acceleration"], quadratic.acceleration[:1], atol=1e-9)
     assert derived.note == "start acceleration by differences"
 
 

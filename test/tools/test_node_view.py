@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,9 +56,10 @@ def test_reasons_come_by_count_and_without_zeros(view: NodeView) -> None:
 
 def test_the_line_and_the_panel_tell_all_of_it(view: NodeView) -> None:
     console = pytest.importorskip("rich.console", reason="rich is not installed")
-    line = one_line(view, {"/joint_states": 1000.0})
+    view.topics["/joint_states"] = SimpleNamespace(per_second=lambda: 1000.0)
+    line = one_line(view)
     output = io.StringIO()
-    console.Console(file=output, width=140, force_terminal=False).print(panel(view, {"/joint_states": 1000.0}))
+    console.Console(file=output, width=140, force_terminal=False).print(panel(view))
     for text in (line, output.getvalue()):
         for part in (
             "/left/traj_integrator",
@@ -81,7 +83,7 @@ def test_bars_are_relative_to_the_largest() -> None:
 
 
 def test_values_not_yet_measured_have_no_unit_and_service_calls_are_shown(view: NodeView) -> None:
-    line = one_line(view, {})
+    line = one_line(view)
     assert "p99=1.250ms service_calls=7 service_p50=none service_p99=none state_age=0.021s" in line
     view.update({**STATUS, "state_age_s": "none"}, "active", 0, now=103.0)
-    assert "state_age=none rejected" in " ".join(one_line(view, {}).split())
+    assert "state_age=none rejected" in " ".join(one_line(view).split())

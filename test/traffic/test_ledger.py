@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traj_integrator_ros.traffic.ledger import Ledger
-from traj_integrator_ros.traffic.node_counts import NodeCounts, TotalCounts
+from traj_integrator_ros.traffic.ledger import Ledger, NodeCounts, TotalCounts
 
 
 def sent(count: int, answered: set[int], rejected: set[int] = frozenset()) -> Ledger[str]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..execution.extremes import extremes
 from ..kernels.types import ControlSpace, FiniteDifference
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.units import JointUnits
-from .commanded import draw_commanded
-from .metrics import Kept, scheme_of
+from ..tools.checker import field_array, motion_between
+from .metrics import CYCLE, Commanded, Kept, scheme_of
 from .motion import accelerations
 from .report import Outcome, robot_name
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLORS = {FiniteDifference.BACKWARD: BLUE, FiniteDifference.CENTRAL: ORANGE}
-CANDIDATES = 7
 AT_REST = 1e-3
 """Velocities of a joint within this share of the largest range of any joint look like rest, not like their noise."""
 
@@ -38,7 +38,7 @@ def draw_trajectories(outcome: Outcome, path: Path) -> None:
         if windows:
             _draw_start(above.subplots(3, 1, sharex=True), outcome, _closest_pair(windows))
         if outcome.measured.commanded.liveliest is not None:
-            draw_commanded(below.subplots(2, 1, sharex=True), outcome.measured.commanded, (BLUE, ORANGE))
+            draw_commanded(below.subplots(2, 1, sharex=True), outcome.measured.commanded)
 
 
 def _title(outcome: Outcome) -> str:
@@ -51,7 +51,7 @@ def _position_windows(kept: list[Kept]) -> dict[FiniteDifference, list[Kept]]:
     """Answered position windows by the scheme they were answered with, in the order of their starts."""
     found: dict[FiniteDifference, list[Kept]] = {}
     for item in kept:
-        scheme = scheme_of(item.window, item.batch.horizon)
+        scheme = scheme_of(item.window, item.batch)
         if scheme is not None and item.window.kind.control_space is ControlSpace.POSITION:
             found.setdefault(scheme, []).append(item)
     return {scheme: sorted(items, key=lambda item: item.window.first) for scheme, items in found.items()}
@@ -61,10 +61,10 @@ def _curve(item: Kept, quantity: str, row: int, joint: int) -> tuple[np.ndarray,
     """Times [s] in the motion and values of one row and joint, from the start state to the end or the held action."""
     window, values = item.window, getattr(item.batch, quantity)[row, :, joint]
     time = window.path.motion.time[window.first : window.first + window.horizon + 1]
-    if scheme_of(window, item.batch.horizon) is FiniteDifference.CENTRAL:
+    if scheme_of(window, item.batch) is FiniteDifference.CENTRAL:
         valid = window.horizon - 1
         return time[:valid], values[1 : 1 + valid]
-    time = time[: item.batch.horizon]
+    time = time[: item.batch.position.shape[1]]
     if quantity == "velocity":  # velocities of the previous step: at its middle, except for the start state
         time = np.concatenate([time[:1], (time[1:] + time[:-1]) / 2])
     return time, values
@@ -152,8 +152,8 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
     ):
         axes.plot(motion.time[shown], values[shown, joint], color=MOTION_GREY, linewidth=6, label="motion")
         for item in items:
-            scheme = scheme_of(item.window, item.batch.horizon)
-            for row in range(1, min(CANDIDATES + 1, len(item.batch.position))):
+            scheme = scheme_of(item.window, item.batch)
+            for row in range(1, len(item.batch.position)):
                 label = "perturbed candidates" if row == 1 and item is items[0] else None
                 axes.plot(
                     *_curve(item, quantity, row, joint), color=COLORS[scheme], linewidth=0.8, alpha=0.35, label=label
@@ -192,3 +192,28 @@ def _draw_acceleration_bound(axes: Axes, largest: float) -> None:
         ha="right",
         fontsize=10,
     )
+
+
+def draw_commanded(panels: np.ndarray, commanded: Commanded) -> None:
+    """Velocity and acceleration of the joint with most motion at 1 kHz, with the trajectory's points."""
+    trajectory = commanded.liveliest
+    motion = motion_between(trajectory)
+    times = np.arange(0.0, motion.duration, CYCLE)
+    states = motion.states_at(times)
+    joint = int(np.abs(states[2]).max(axis=0).argmax())
+    knots = [point.time_ns * 1e-9 for point in trajectory.points]
+    units = JointUnits().in_figures(trajectory.joint_names[joint])
+    fields = (("velocity", "velocities"), ("acceleration", "accelerations"))
+    for order, (axes, (quantity, field)) in enumerate(zip(panels, fields, strict=True), start=1):
+        axes.plot(knots[0] + times, states[order, :, joint], color=BLUE, linewidth=1.8, label="commanded, 1 kHz")
+        values = field_array(trajectory, field)
+        if values is not None:
+            axes.plot(knots, values[:, joint], "o", color=ORANGE, markersize=4, label="points of the message")
+        axes.set_ylabel(f"{quantity}\n[{units[order]}]")
+    panels[0].set_title(
+        f"{short_name(trajectory.joint_names[joint])}: commanded between the points, at most "
+        f"{np.abs(extremes(motion)[:, 2, joint]).max():.3g} {units[2]}",
+        loc="left",
+    )
+    panels[0].legend(loc="best", fontsize=10)
+    panels[-1].set_xlabel("time from the start of the trajectory [s]")

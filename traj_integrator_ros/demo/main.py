@@ -22,7 +22,7 @@ from ..tools.command_line import (
 )
 from ..tools.progress import make_progress
 from .motion import Motion, cut
-from .recordings import load_recording
+from .recordings import load_recording, write_motion, write_recordings
 
 # Torch and ROS are imported where they are needed, so that a faulty recording is reported at once.
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace, ros_arguments: list[str], begin: float) -> int:
     motion = _motion(options)
-    from .windows import prepare
+    from .windows import prepare, write_node_parameters
 
     prepared = prepare(motion)
     if options.write_node_params is not None:
-        _write_node_parameters(options, prepared, options.write_node_params)
+        write_node_parameters(prepared, options.batch, options.device, options.write_node_params)
         return 0
     if options.write_motion is not None:
         return _write_motion(motion, options.write_motion)
@@ -136,17 +136,7 @@ def _motion(options: argparse.Namespace) -> Motion:
     return cut(motion, min(MAX_SECONDS, options.seconds or MAX_SECONDS))
 
 
-def _write_node_parameters(options: argparse.Namespace, prepared: Prepared, path: Path) -> None:
-    from .node_parameters import node_parameters
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = node_parameters(prepared.recording, prepared.paths, options.batch, options.device)
-    path.write_text(text, encoding="utf-8")
-
-
 def _write_motion(motion: Motion, path: Path) -> int:
-    from .recording_files import write_motion
-
     try:
         write_motion(motion, path)
     except (RecordingError, UserError) as error:
@@ -159,8 +149,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
     from ..traffic.local_dds import stay_local
     from ..traffic.node_process import NodeProcess, ProcessEnded
     from ..wire.transport import prepare_transport
-    from .recording_files import write_recordings
-    from .windows import MAX_HORIZON
+    from .windows import MAX_HORIZON, write_node_parameters
 
     options.out.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, TRAJECTORIES, OPTIMIZER, GOAL):
@@ -188,7 +177,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
             if not options.external_node:
                 progress.stage("Starting the node")
                 parameters = options.out / "node_params.yaml"
-                _write_node_parameters(options, prepared, parameters)
+                write_node_parameters(prepared, options.batch, options.device, parameters)
                 node = NodeProcess(options.out, parameters)
             outcome = run_session(prepared, options.batch, play_at_least, ros_arguments, node, progress)
         except ProcessEnded as error:  # with the last lines of its log

@@ -1,18 +1,21 @@
-"""The demo's measurements of the trajectories received: velocity errors, start-up spikes. Knows no ROS."""
+"""The demo's measurements of the trajectories received: velocity errors, start-up spikes, a controller's commands."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..kernels.types import ControlSpace, FiniteDifference
+from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
+from ..tools.checker import PlannedTrajectory, field_array, motion_between, planned_trajectory
 from .cleaning import velocity_disagreement
-from .commanded import Commanded
 from .motion import Motion
 from .windows import StartFrom, Window
+
+if TYPE_CHECKING:
+    from trajectory_msgs.msg import JointTrajectory
 
 CENTRAL_EXTRA = 4
 """A trajectory by central differences has this many points more than its sequence has actions."""
@@ -22,26 +25,9 @@ BOUND_OVER_CONSISTENCY = 1.2
 """A bound is at least this many times the recording's own inconsistency."""
 MAX_DISAGREEMENT = 0.25
 """Largest inconsistency, as a share of its RMS velocity, with which a recording can be used to test integration."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A trajectory batch as received: [batch, horizon, dof] each, in rad, rad/s, rad/s², rad/s³."""
-
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
-
-    @property
-    def horizon(self) -> int:
-        """Number of points."""
-        return self.position.shape[1]
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether every number is finite."""
-        return all(bool(np.isfinite(a).all()) for a in (self.position, self.velocity, self.acceleration, self.jerk))
+CYCLE = 0.001
+"""Of a controller, s."""
+COMMANDED = {"velocity": "rad_s", "acceleration": "rad_s2", "jerk": "rad_s3"}
 
 
 @dataclass(frozen=True)
@@ -49,22 +35,23 @@ class Kept:
     """An answered window kept for the figures, with its first candidates."""
 
     window: Window
-    batch: Batch
+    batch: Trajectory
 
 
-def scheme_of(window: Window, horizon: int) -> FiniteDifference | None:
+def scheme_of(window: Window, batch: Trajectory) -> FiniteDifference | None:
     """The scheme that a position window was answered with, by its number of points; None for other control spaces."""
     if window.kind.control_space is not ControlSpace.POSITION:
         return None
-    return FiniteDifference.CENTRAL if horizon == window.horizon + CENTRAL_EXTRA else FiniteDifference.BACKWARD
+    is_central = batch.position.shape[1] == window.horizon + CENTRAL_EXTRA
+    return FiniteDifference.CENTRAL if is_central else FiniteDifference.BACKWARD
 
 
-def start_row(window: Window, horizon: int) -> int:
+def start_row(window: Window, batch: Trajectory) -> int:
     """The output row that is the start state: 0, for central differences 1 (row 0 is the ghost before it)."""
-    return 1 if scheme_of(window, horizon) is FiniteDifference.CENTRAL else 0
+    return 1 if scheme_of(window, batch) is FiniteDifference.CENTRAL else 0
 
 
-def velocity_errors(window: Window, batch: Batch) -> np.ndarray:
+def velocity_errors(window: Window, batch: Trajectory) -> np.ndarray:
     """Velocity of row 0 minus the motion's own, [points, dof] in rad/s.
 
     Backward differences and velocity control: against the mean of the velocities at both ends of the step. Central
@@ -73,11 +60,11 @@ def velocity_errors(window: Window, batch: Batch) -> np.ndarray:
     came last.
     """
     own, got = window.velocity, batch.velocity[0].astype(np.float64)
-    if scheme_of(window, batch.horizon) is FiniteDifference.CENTRAL:
+    if scheme_of(window, batch) is FiniteDifference.CENTRAL:
         # Output h is centred on sample h - 1 and depends on two samples after it; samples after the horizon are held.
         valid = window.horizon - 1
         return got[1 : 1 + valid] - own[:valid]
-    points = batch.horizon - 1
+    points = batch.position.shape[1] - 1
     if window.kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
         return got[1:] - (own[:points] + own[1 : points + 1]) / 2
     if window.kind.start_from is StartFrom.JOINT_STATES:
@@ -128,14 +115,47 @@ def own_start_up_acceleration(window: Window) -> float:
     return float(np.abs(accelerations).max())
 
 
-def start_up_acceleration(window: Window, batch: Batch) -> float:
+def start_up_acceleration(window: Window, batch: Trajectory) -> float:
     """Largest |acceleration| [rad/s²] over all rows of a batch at the first three points after its start.
 
     For central differences the point at the start is included: it is computed from the same ghost points.
     """
     first = 1
-    last = 4 + start_row(window, batch.horizon)
+    last = 4 + start_row(window, batch)
     return float(np.abs(batch.acceleration[:, first:last]).max())
+
+
+class Commanded:
+    """Takes joint trajectories one by one and keeps the largest values of any joint, with their trajectory."""
+
+    def __init__(self) -> None:
+        self.peaks = dict.fromkeys(COMMANDED, 0.0)
+        self.at_points = {"velocity": 0.0, "acceleration": 0.0}
+        self.liveliest: PlannedTrajectory | None = None
+
+    def add(self, message: JointTrajectory) -> None:
+        """Sample the controller's interpolation of a message; a message with a single point moves nothing."""
+        trajectory = planned_trajectory(message)
+        motion = motion_between(trajectory)
+        if motion is None:
+            return
+        states = np.abs(motion.states_at(np.arange(0.0, motion.duration, CYCLE)))
+        largest = states.max(axis=(1, 2))
+        if largest[2] > self.peaks["acceleration"]:
+            self.liveliest = trajectory
+        for order, name in enumerate(COMMANDED, start=1):
+            self.peaks[name] = max(self.peaks[name], float(largest[order]))
+        for name, of_points in (("velocity", "velocities"), ("acceleration", "accelerations")):
+            values = field_array(trajectory, of_points)
+            if values is not None:
+                self.at_points[name] = max(self.at_points[name], float(np.abs(values).max()))
+
+    def as_json(self) -> dict[str, dict[str, float]]:
+        """For the report: largest values at 1 kHz, and at the points."""
+        return {
+            "at_1_khz": {f"{name}_{unit}": self.peaks[name] for name, unit in COMMANDED.items()},
+            "at_points": {f"{name}_{COMMANDED[name]}": value for name, value in self.at_points.items()},
+        }
 
 
 @dataclass
@@ -176,26 +196,22 @@ class Measured:
     """Rows of the largest batch."""
     commanded: Commanded = field(default_factory=Commanded)
 
-    def add(self, window: Window, batch: Batch) -> None:
+    def add(self, window: Window, batch: Trajectory) -> None:
         """Measure one answer. Positions count under the scheme that they were answered with."""
         name = window.kind.name
-        scheme = scheme_of(window, batch.horizon)
+        scheme = scheme_of(window, batch)
         if scheme is not None:
             name = f"position/{scheme.value}"
             self.disagreement[scheme].add(own_disagreement(window, scheme))
         self.batches[name] += 1
         self.candidates = max(self.candidates, window.batch)
-        if not batch.is_finite:
+        if not all(np.isfinite(values).all() for values in batch):
             self.not_finite += 1
             return
         self.velocity[name].add(velocity_errors(window, batch))
-        self.add_start_up(name, start_up_acceleration(window, batch))
+        self.start_up[name] = max(self.start_up[name], start_up_acceleration(window, batch))
         gain = CENTRAL_GAIN if scheme is FiniteDifference.CENTRAL else 1.0
         self.own_start_up[name] = max(self.own_start_up[name], gain * own_start_up_acceleration(window))
-
-    def add_start_up(self, name: str, accelerations: ArrayLike) -> None:
-        """Count in accelerations [rad/s²] of the first points after a start."""
-        self.start_up[name] = max(self.start_up[name], float(np.abs(accelerations).max(initial=0.0)))
 
 
 @dataclass(frozen=True)

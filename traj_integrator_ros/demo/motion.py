@@ -8,30 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..execution.points import Points, motion_of_points
+from ..motions.samples import Nature, Samples
 
+VELOCITY_BOUNDS = {Nature.MEASURED: 0.02, Nature.SET_POINTS: 0.005, Nature.EXACT: 0.003}
+"""RMS [rad/s] that integrated velocities may differ, at least, from those of a source."""
 UNIFORM_TOLERANCE = 0.01
 """Steps that differ from their mean by less than this share of it count as uniform."""
 
 
 @dataclass(frozen=True)
-class Motion:
-    """A motion of D joints at N samples.
-
-    Arrays are float64. `time` is [N] in s, strictly increasing, starting at 0; `position`, `velocity` and
-    `acceleration` are [N, D] in rad (m for a prismatic joint), rad/s and rad/s². `acceleration` is None if the
-    source has none. `repeated` is [N] bool: samples that repeat the one before although the robot moved (see
-    cleaning.find_repeated_frames). `velocity_bound` is what an integrated velocity may differ from this source's own
-    one at least, RMS, in rad/s.
+class Motion(Samples):
+    """Samples with velocities, without jerk. `repeated` is [N] bool: samples that repeat the one before although the
+    robot moved (see cleaning.find_repeated_frames).
     """
 
-    joint_names: tuple[str, ...]
-    time: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray | None
-    source: str
-    kind: str
-    velocity_bound: float
     repeated: np.ndarray
     notes: tuple[str, ...] = ()
 
@@ -41,14 +31,9 @@ class Motion:
         return len(self.time)
 
     @property
-    def dof(self) -> int:
-        """D."""
-        return len(self.joint_names)
-
-    @property
-    def duration(self) -> float:
-        """Time from the first to the last sample [s]."""
-        return float(self.time[-1] - self.time[0])
+    def velocity_bound(self) -> float:
+        """RMS [rad/s] that an integrated velocity may differ from this source's own one at least."""
+        return VELOCITY_BOUNDS[self.nature]
 
     @property
     def step(self) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..motions.samples import Nature
 from .motion import Motion
-from .recordings import EXACT_BOUND
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 VELOCITY_LIMIT = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
@@ -71,8 +71,9 @@ def planned_motion() -> Motion:
         position=samples[:, 0],
         velocity=samples[:, 1],
         acceleration=samples[:, 2],
+        jerk=None,
         source="planned on the spot with ruckig",
         kind="planned, jerk-limited, exact",
-        velocity_bound=EXACT_BOUND,
+        nature=Nature.EXACT,
         repeated=np.zeros(len(time), dtype=bool),
     )

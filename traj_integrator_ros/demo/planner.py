@@ -9,11 +9,10 @@ from collections.abc import Callable
 import numpy as np
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 
-from ..kernels.types import ControlSpace, FiniteDifference
+from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
 from ..tools.checker import Expectation
 from ..traffic.controller import Controller
 from ..traffic.messages import batch_arrays, sequence
@@ -21,7 +20,7 @@ from ..traffic.node_status import NodeStatus
 from ..traffic.participant import Participant
 from ..traffic.planner import Planner
 from ..traffic.player import MotionPlayer
-from .metrics import Batch, Kept, Measured, start_row
+from .metrics import Kept, Measured, start_row
 from .windows import Paths, StartFrom, Window, WindowKind, cut_window, kinds_under
 
 RATE = 20.0
@@ -33,6 +32,7 @@ BLOCKS = 8
 DRAIN_WITHIN_S = 2.0
 SET_WITHIN_S = 2.0
 RESTART_POLL_S = 0.25
+SHOWN_CANDIDATES = 8
 
 
 class DemoPlanner:
@@ -46,16 +46,16 @@ class DemoPlanner:
     """
 
     def __init__(self, participant: Participant, paths: Paths, batch: int) -> None:
+        self.measured = Measured()
         self.status = NodeStatus(participant)
         self.planner: Planner[Window] = Planner(participant, self._measure)
         self.controller = Controller(
             participant,
             lambda now_ns: Expectation(complete=True),
-            accept=self._on_joint_trajectory,
+            accept=self.measured.commanded.add,
             describe=lambda finding: f"{finding.rule.value}: {finding.what}",
         )
         self.ledger = self.planner.ledger
-        self.measured = Measured()
         self.restarts = 0
         self.refused_on_purpose = 0
         self.kept: list[Kept] = []
@@ -159,14 +159,15 @@ class DemoPlanner:
     def _measure(self, window: Window, message: TrajectoryBatch) -> str:
         """Measure an answer; returns its fault, or ""."""
         try:
-            batch = Batch(*batch_arrays(message))
+            batch = Trajectory(*batch_arrays(message))
         except ValueError:
             return "trajectory batch of wrong length"
         if batch.position.shape[0] != window.batch or list(message.joint_names) != list(window.path.motion.joint_names):
             return "trajectory batch of other joints or size"
         self.measured.add(window, batch)
-        row = start_row(window, batch.horizon)
-        self.kept.append(Kept(window, _first_rows(batch)))
+        row = start_row(window, batch)
+        # The first candidates, for the figures, so that the message itself can be freed.
+        self.kept.append(Kept(window, Trajectory(*(values[:SHOWN_CANDIDATES].copy() for values in batch))))
         return self._start_fault(window, batch.position[:, row])
 
     def _start_fault(self, window: Window, starts: np.ndarray) -> str:
@@ -174,9 +175,6 @@ class DemoPlanner:
             return "trajectory starts away from its sequence" if np.any(starts != window.start[0]) else ""
         known = self._player.has_published(starts[0]) and np.all(starts == starts[0])
         return "" if known else "trajectory starts from no joint state of ours"
-
-    def _on_joint_trajectory(self, message: JointTrajectory) -> None:
-        self.measured.commanded.add(message)
 
 
 def _message(window: Window) -> ActionSequence:
@@ -186,8 +184,3 @@ def _message(window: Window) -> ActionSequence:
     )
     names = window.path.motion.joint_names
     return sequence(window.data, dt=window.dt, control_space=window.kind.control_space, joint_names=names, **fields)
-
-
-def _first_rows(batch: Batch, rows: int = 8) -> Batch:
-    """The first candidates, for the figures, so that the message itself can be freed."""
-    return Batch(*[a[:rows].copy() for a in (batch.position, batch.velocity, batch.acceleration, batch.jerk)])

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from ..kernels.types import FiniteDifference
+from ..motions.samples import Nature
 from ..traffic.ledger import Balance, violations
 from .goal_problem import Steering
 from .metrics import BOUND_OVER_CONSISTENCY, Kept, Measured, VelocityBound
 from .motion import Motion
 from .optimizer import OptimizerResult
-from .recordings import EXACT_BOUND
 from .windows import Paths, Prepared
 
 OPTIMIZER_GAP = 1e-3
@@ -68,8 +68,7 @@ class Outcome:
         That of the kind of source, or BOUND_OVER_CONSISTENCY times what the sequences sent have themselves, where
         that is more: coarse samples, or velocities that disagree with positions, have more than the motion.
         """
-        is_exact = self.recording.velocity_bound <= EXACT_BOUND
-        least = START_UP_RATIO_EXACT if is_exact else START_UP_RATIO_RECORDED
+        least = START_UP_RATIO_EXACT if self.recording.nature is Nature.EXACT else START_UP_RATIO_RECORDED
         return max(least, BOUND_OVER_CONSISTENCY * self.measured.own_start_up[name] / self.paths.largest_acceleration)
 
     @property

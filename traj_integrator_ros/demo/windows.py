@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 
@@ -214,3 +215,33 @@ def prepare(recording: Motion) -> Prepared:
     cleaned = clean(recording)
     planned = plan_on(cleaned)
     return Prepared(recording, cleaned, planned, paths_of(cleaned, planned))
+
+
+def write_node_parameters(prepared: Prepared, batch: int, device: str, path: Path) -> None:
+    """The parameter file for the node: the motion's joints, its time step, shapes to warm up."""
+    motion, paths = prepared.recording, prepared.paths
+    longest = float(np.diff(motion.time).max())
+    moved = float(np.abs(np.diff(motion.position, axis=0)).max())
+    fastest = float(np.abs(motion.velocity).max())
+    horizons = sorted({paths.any_step.horizon, paths.uniform.horizon})
+    shapes = ", ".join(f'"{batch}x{horizon}"' for horizon in horizons)
+    names = ", ".join(f'"{name}"' for name in motion.joint_names)
+    text = f"""\
+# Written by the demo.
+/**:
+  ros__parameters:
+    joint_names: [{names}]
+    device: {device}
+    dt: {paths.uniform.motion.step:.9f}  # s
+    max_batch: {max(64, batch)}
+    max_horizon: {max(128, MAX_HORIZON)}
+    warmup: [{shapes}]
+    state_timeout: {max(5.0, 3 * longest):.3f}  # s; longer than a step and a pause of the PC
+    limits.start_deviation: {max(0.1, 2 * moved):.3f}  # rad; it moves up to {moved:.3f} rad in a step
+    limits.assumed_velocity: {max(1.0, 2 * fastest):.3f}  # rad/s; it moves at up to {fastest:.3f} rad/s
+    limits.action: warn  # the robot jumps where the motion starts over
+    supervision.deviation: 0.0  # rad; the robot plays its recording, whatever it is sent
+    diagnostics.period: 0.25  # s
+"""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

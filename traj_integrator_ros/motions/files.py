@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .read_bag import read_bag
+from .read_csv import read_csv
+from .read_npz import read_npz
+from .read_robot_trajectory import read_robot_trajectory
 from .samples import RecordingError, Samples
 
-BAG_SUFFIXES = (".db3", ".mcap")
-TABLE_SUFFIXES = (".csv", ".txt")
-ARRAY_SUFFIXES = (".npz",)
-YAML_SUFFIXES = (".yaml", ".yml")
+FORMATS = {
+    **dict.fromkeys((".db3", ".mcap"), "bag"),
+    **dict.fromkeys((".csv", ".txt"), "table"),
+    ".npz": "archive",
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+}
 
 
-def is_bag(path: Path) -> bool:
-    """Whether this is a rosbag2 recording: a folder, or a bare file of its storage."""
-    return path.is_dir() or path.suffix in BAG_SUFFIXES
+def format_of(path: Path) -> str:
+    """One of FORMATS; a folder is a bag. Raises RecordingError where there is nothing, or something else."""
+    if not path.exists():
+        raise RecordingError(f"{path}: no such file or folder")
+    found = "bag" if path.is_dir() else FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise RecordingError(f"{path}: expected a rosbag2 folder or a file ending in {', '.join(FORMATS)}")
+    return found
 
 
 def read_samples(path: Path, topic: str | None = None) -> Samples:
@@ -22,24 +33,7 @@ def read_samples(path: Path, topic: str | None = None) -> Samples:
 
     Raises RecordingError with one line that says what is wrong.
     """
-    if not path.exists():
-        raise RecordingError(f"{path}: no such file or folder")
-    if is_bag(path):
-        from .read_bag import read_bag
-
+    found = format_of(path)
+    if found == "bag":
         return read_bag(path, topic)
-    suffix = path.suffix.lower()
-    if suffix in TABLE_SUFFIXES:
-        from .read_csv import read_csv
-
-        return read_csv(path)
-    if suffix in ARRAY_SUFFIXES:
-        from .read_npz import read_npz
-
-        return read_npz(path)
-    if suffix in YAML_SUFFIXES:
-        from .read_robot_trajectory import read_robot_trajectory
-
-        return read_robot_trajectory(path)
-    known = ", ".join((*BAG_SUFFIXES, *TABLE_SUFFIXES, *ARRAY_SUFFIXES, *YAML_SUFFIXES))
-    raise RecordingError(f"{path}: expected a rosbag2 folder or a file ending in {known}")
+    return {"table": read_csv, "archive": read_npz, "yaml": read_robot_trajectory}[found](path)

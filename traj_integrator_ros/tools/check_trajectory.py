@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..execution.extremes import extremes
 from ..motions.units import JointUnits
 from .checker import (
     START_TOLERANCE,
@@ -31,8 +34,8 @@ from .command_line import (
     run_tool,
     split_ros_arguments,
 )
-from .commanded import peaks_of
 from .robot import Robot, add_robot_options, load_robot
+from .trajectory_files import read_trajectories
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
@@ -105,8 +108,6 @@ def _expectation(options: argparse.Namespace, robot: Robot) -> Expectation:
 
 
 def _check_file(options: argparse.Namespace) -> int:
-    from .trajectory_files import read_trajectories
-
     expectation = _expectation(options, load_robot(options.params, options.urdf))
     tally = _Tally(options.quiet)
     for trajectory in read_trajectories(options.file, options.topic):
@@ -196,11 +197,20 @@ class _Tally:
 
 
 def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
+    """The exact peaks of what a controller commands, for each kind of joint, and how far they are beyond the points."""
     motion = motion_between(trajectory)
     if motion is None:
         return ""
-    fields = (field_array(trajectory, field) for field in ("velocities", "accelerations"))
-    return f"; commanded at most {'; '.join(map(str, peaks_of(motion, *fields, trajectory.joint_names, units)))}"
+    commanded = np.abs(extremes(motion)).max(axis=0)
+    at_points = [field_array(trajectory, field) for field in ("velocities", "accelerations")]
+    told = []
+    for kind, joints in units.kinds(trajectory.joint_names).items():
+        parts = []
+        for unit, peak, points in zip(kind[1:], commanded[1:, joints].max(axis=1), [*at_points, None], strict=True):
+            planned = 0.0 if points is None else np.abs(points[:, joints]).max()
+            parts.append(f"{peak:.4g} {unit}" + (f" ({peak / planned:.2f} x the points')" if planned else ""))
+        told.append(", ".join(parts))
+    return f"; commanded at most {'; '.join(told)}"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ REST_VELOCITY = float(np.finfo(np.float32).eps)
 START_TOLERANCE = 0.1
 """Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
 _SECOND_NS = 1_000_000_000
-_FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
+FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
 
 
 class Rule(str, Enum):
@@ -148,7 +148,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
     malformed = _check_lengths(trajectory, expectation.complete)
     if malformed:
         return findings + malformed
-    for field in _FIELDS:
+    for field in FIELDS:
         values = field_array(trajectory, field)
         if values is not None:
             findings += _check_finite(trajectory.joint_names, field, values)
@@ -168,7 +168,7 @@ def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
     times = [point.time_ns for point in trajectory.points]
     if None in times or len(times) < 2 or (np.diff(times) <= 0).any():
         return None
-    position, velocity, acceleration = columns = [field_array(trajectory, field) for field in _FIELDS]
+    position, velocity, acceleration = columns = [field_array(trajectory, field) for field in FIELDS]
     if not all(np.isfinite(values).all() for values in columns if values is not None):
         return None
     return motion_of_points(
@@ -237,7 +237,7 @@ def _check_lengths(trajectory: PlannedTrajectory, complete: bool) -> list[Findin
     dof, findings = len(trajectory.joint_names), []
     first = trajectory.points[0]
     for k, point in enumerate(trajectory.points):
-        for field in _FIELDS:
+        for field in FIELDS:
             length = len(getattr(point, field))
             # Complete in every point or empty in all; positions are required, because controllers do not integrate.
             needed = field == "positions" or (complete and field == "velocities")
@@ -283,7 +283,7 @@ def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits, units: Joi
     """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
     findings, ordered = [], limits.of_joints(trajectory.joint_names)
     velocities = field_array(trajectory, "velocities")
-    for order, (field, quantity) in enumerate(_FIELDS.items()):
+    for order, (field, quantity) in enumerate(FIELDS.items()):
         values = field_array(trajectory, field)
         if values is None or len(values) < 2 or not np.isfinite(values).all():
             continue

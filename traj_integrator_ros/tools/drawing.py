@@ -1,4 +1,4 @@
-"""The figure of a motion: position, velocity, acceleration and jerk of every joint, with limits."""
+"""The figures of motions: the quantities of every joint with limits, and what was retimed as shares of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.limits import told_excess
+from ..execution.motion import Motion
+from ..execution.points import Points, motion_of_points
+from ..execution.spline import cubic_spline
 from ..handling.limits import JointLimits, excess
-from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name
+from ..motions.figures import BLUE, JOINT_COLORS, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.samples import QUANTITIES, Samples
 from ..motions.units import JointUnits
 
@@ -27,6 +30,10 @@ LEAST_SHARE = 1e-3
 """Of the largest range of any joint: what moves less is drawn smaller than its axis."""
 LEAST_SPANS = {"position": 1e-4, "velocity": 1e-4, "acceleration": 1e-3, "jerk": 1e-2}
 """rad, rad/s, rad/s², rad/s³: the same if all joints rest."""
+
+_PER_PIECE, _MOST_TIMES = 8, 20_000
+_LEAST_SHARE_SHOWN, _MOST_SHARE_SHOWN = 1.15, 2.5
+"""Times the limit that an axis reaches: what exceeds it more is cut off, and named."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,45 @@ def draw_motion(
         fig.align_ylabels(panels[:, 0])
 
 
+def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str = "") -> None:
+    """Draw a motion before and after as PNG (or whatever the suffix says).
+
+    Args:
+        path: of the figure.
+        before: the motion as it was given; without velocities, the spline through its positions.
+        after: the same path, retimed.
+        limits: velocity, acceleration and, if it was limited, jerk `[2 or 3, D]`.
+        title: of the figure.
+
+    """
+    shares = [_shares(_motion(samples), limits) for samples in (before, after)]
+    names = QUANTITIES[1 : 1 + len(limits)]
+    with figure(path, 9.0, 0.6 + 2.0 * (len(names) + 1)) as fig:
+        fig.suptitle(title or Path(before.source).name)
+        panels = fig.subplots(len(names) + 1, 1, sharex=True)
+        (times_before, of_before), (times, of_after) = shares
+        for axes, kind, grey, now in zip(panels, names, of_before, of_after, strict=False):
+            axes.axhspan(-1, 1, color="#EAF3E6", zorder=0)
+            axes.plot(times_before, grey, color=MOTION_GREY, linewidth=1.2)
+            for joint, name in enumerate(after.joint_names):
+                color = JOINT_COLORS[joint % len(JOINT_COLORS)]
+                axes.plot(times, now[:, joint], color=color, linewidth=1.4, label=short_name(name))
+            _framed(axes, np.abs(grey).max(), np.abs(now).max(), -1.0)
+            axes.set_title(f"{kind} / limit", loc="left")
+        panels[0].legend(loc="upper right", fontsize=8, ncols=4)
+        panels[-1].axhspan(0, 1, color="#EAF3E6", zorder=0)
+        largest = [np.abs(part).max(axis=(0, 2)) for part in (of_before, of_after)]
+        for (time, _), most, color, width, what in zip(
+            shares, largest, (MOTION_GREY, BLUE), (2.5, 1.6), ("before", "after"), strict=True
+        ):
+            panels[-1].plot(time, most, color=color, linewidth=width, label=f"{what}, {time[-1]:.3f} s")
+        _framed(panels[-1], largest[0].max(), largest[1].max(), 0.0)
+        panels[-1].set_title("greatest of them", loc="left")
+        panels[-1].legend(loc="upper right", fontsize=9)
+        panels[-1].set_xlabel("time from start [s]")
+        tight_time(panels[-1], 0.0, max(times_before[-1], times[-1]))
+
+
 def violations(
     samples: Samples, limits: JointLimits, joints: Sequence[str] | None = None, units: JointUnits | None = None
 ) -> list[str]:
@@ -157,3 +203,29 @@ def _draw_limits(axes: Axes, curve: Curve, index: int, limits: JointLimits, join
         symmetric = len(far) == 2 and far[0] == -far[1]
         text = "limit " + (f"±{far[1]:g}" if symmetric else ", ".join(f"{bound:g}" for bound in far))
         axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color="#555555")
+
+
+def _motion(samples: Samples) -> Motion:
+    """The motion that a controller plays between the points of samples."""
+    time = samples.time - samples.time[0]
+    if samples.velocity is None:
+        return cubic_spline(np.diff(time), samples.position, np.zeros(samples.position.shape[1]), ends_at_rest=True)
+    time_ns = np.rint(time * 1e9).astype(np.int64)
+    return motion_of_points(Points(time_ns, samples.position, samples.velocity, samples.acceleration))
+
+
+def _shares(motion: Motion, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times `[T]`, s, and shares of the limits `[2 or 3, T, D]`, the extremes between points among them."""
+    count = max(min(_PER_PIECE, _MOST_TIMES // len(motion.steps)), 1)
+    within = np.linspace(0.0, 1.0, count, endpoint=False)
+    times = np.append((motion.knots[:-1, None] + motion.steps[:, None] * within).ravel(), motion.duration * (1 - 1e-12))
+    return times, motion.states_at(times)[1 : 1 + len(limits)] / limits[:, None]
+
+
+def _framed(axes: Axes, before: float, after: float, low: float) -> None:
+    """Let an axis show what is within reach, and name what is not."""
+    high = min(max(_LEAST_SHARE_SHOWN, 1.05 * after, 1.05 * before), max(_MOST_SHARE_SHOWN, 1.05 * after))
+    axes.set_ylim(low * high if low else 0.0, high)
+    if before > high:
+        told = f"before: up to {before:.3g}"
+        axes.text(0.01, 0.95, told, transform=axes.transAxes, va="top", fontsize=9, color="#555555")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..execution.limits import Limits
 from ..motions.extras import require
-from ..motions.files import ARRAY_SUFFIXES, read_samples
+from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples
 from ..motions.units import JointUnits
 from .command_line import UserError, run_tool
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         return integrate_file(options)
     if options.out is None and options.plot is None:
         raise UserError("--out, --plot: expected at least one of them, got none")
-    if options.out is not None and options.out.suffix not in (".csv", *ARRAY_SUFFIXES, ""):
+    if options.out is not None and options.out.suffix not in (".csv", ".npz", ""):
         raise UserError(f"--out: expected .csv, .npz or a folder without a suffix for a bag, got {options.out}")
     if options.plot is not None and options.plot.suffix not in PICTURES:
         raise UserError(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
@@ -86,16 +86,16 @@ def _read(options: argparse.Namespace, units: JointUnits) -> tuple[list[Sequence
     whole = [
         completed(dataclasses.replace(sequence, **dt), options.control_space, goal, form) for sequence in sequences
     ]
-    return whole, _assumed(sequences, start, options)
+    return whole, _assumed(sequences, options)
 
 
-def _assumed(sequences: list[Sequence], start: dict[str, list[float]], options: argparse.Namespace) -> list[str]:
+def _assumed(sequences: list[Sequence], options: argparse.Namespace) -> list[str]:
     actions = [sequence for sequence in sequences if sequence.recorded is None]
     return assumed(
         options,
         space=any(not sequence.control_space for sequence in actions),
         dt=any(sequence.dt is None for sequence in actions),
-        start="position" not in start and any(sequence.start_is_assumed for sequence in actions),
+        start=any("position" not in sequence.start for sequence in actions),
     )
 
 
@@ -205,7 +205,7 @@ def _differentiate(sequence: Sequence) -> Integrated:
     from ..kernels import differentiate_positions
 
     recorded = sequence.recorded
-    arrays = (recorded.position, recorded.time, sequence.start_velocity[0], sequence.start_acceleration[0])
+    arrays = (recorded.position, recorded.time, *(sequence.start[name][0] for name in STATE[1:]))
     trajectory = differentiate_positions(*(torch.from_numpy(np.array(values)) for values in arrays))
     return Integrated(sequence.joint_names, recorded.time, *(values.numpy()[None] for values in trajectory))
 
@@ -217,7 +217,7 @@ def _write(sequences: list[Sequence], results: list[Integrated], robot: Robot, o
     chosen = results[0].samples(options.row, str(options.file))
     if options.out is not None and options.out.suffix == ".csv":
         write_table(options.out, chosen)
-    elif options.out is not None and options.out.suffix in ARRAY_SUFFIXES:
+    elif options.out is not None and options.out.suffix == ".npz":
         write_archive(options.out, results, sequences[0] if options.fit is not None else None)
     elif options.out is not None:
         source = str(options.file)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import factorial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, is_bag, read_samples
+from ..motions.files import format_of, read_samples
+from ..motions.read_bag import JOINT_STATE, open_bag
+from ..motions.read_csv import read_actions
+from ..motions.read_npz import joint_names, load_arrays, numbers
 from ..motions.samples import QUANTITIES, RecordingError, Samples
 
 ACTION_SEQUENCE = "traj_integrator_interfaces/msg/ActionSequence"
-JOINT_STATE = "sensor_msgs/msg/JointState"
 BSPLINE = "bspline"
 CONTROL_SPACES = (*QUANTITIES, BSPLINE)
 """Control spaces, in the order of ActionSequence's constants from 1 on."""
 STATE = ("position", "velocity", "acceleration")
-_END_ROWS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
 
@@ -31,50 +32,27 @@ starts with it begins with a jerk that the motion does not have."""
 
 
 @dataclass(frozen=True)
-class Goal:
-    """States in which trajectories end: rows [S, D] like those of the start, and `index` [B], the row of each."""
-
-    position: np.ndarray
-    velocity: np.ndarray | None = None
-    acceleration: np.ndarray | None = None
-    index: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
 class Sequence:
-    """A batch of action sequences: `actions` [B, Ha, D], `dt` [1], [Ha], [B, 1] or [B, Ha] in s, start rows [S, D].
+    """A batch of action sequences: `actions` [B, Ha, D] and `dt` [1], [Ha], [B, 1] or [B, Ha] in s.
 
     `control_space` is one of position, velocity, acceleration, jerk, bspline, or empty for the one in the options; the
-    same holds for `dt` None, `degree` and `steps` 0 and an empty `layout`. `recorded` is the motion from which the
-    actions were taken, if any, and `fitted` says how close control points come to it. `start_is_assumed`: no position
-    was given.
+    same holds for `dt` None, `degree` and `steps` 0 and an empty `layout`. `start` and `goal` have rows [S, D] by the
+    names of STATE, and `index` [B], the row of each; what is not given is not in them. `recorded` is the motion from
+    which the actions were taken, if any, and `fitted` says how close control points come to it.
     """
 
     joint_names: tuple[str, ...]
     control_space: str
     actions: np.ndarray
     dt: np.ndarray | None
-    start_position: np.ndarray
-    start_velocity: np.ndarray | None = None
-    start_acceleration: np.ndarray | None = None
-    start_index: np.ndarray | None = None
+    start: dict[str, np.ndarray]
+    goal: dict[str, np.ndarray] = field(default_factory=dict)
     recorded: Samples | None = None
     note: str = ""
-    goal: Goal | None = None
     degree: int = 0
     steps: int = 0
     layout: str = ""
     fitted: str = ""
-    start_is_assumed: bool = False
-
-    def numbers(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Actions, start and goal, if given, by name."""
-        for name in ("actions", *(f"start_{name}" for name in STATE)):
-            if getattr(self, name) is not None:
-                yield name, getattr(self, name)
-        for name in STATE if self.goal is not None else ():
-            if getattr(self.goal, name) is not None:
-                yield f"goal_{name}", getattr(self.goal, name)
 
 
 def read_sequences(
@@ -85,21 +63,14 @@ def read_sequences(
     A bag has ActionSequence messages or joint states; an archive has `actions` or a motion; a table has columns
     action_<joint> or a motion. `start` has position, velocity and acceleration [D] for sequences without a start.
     """
-    if path.exists() and is_bag(path):
-        found = list(_in_bag(path, topic, start))
-        if found:
-            return found
-    elif path.exists() and path.suffix.lower() in ARRAY_SUFFIXES:
-        from ..motions.read_npz import load_arrays
-
-        arrays = load_arrays(path)
-        if "actions" in arrays:
-            return [_of_arrays(path, arrays, start)]
-    elif path.exists() and path.suffix.lower() in TABLE_SUFFIXES:
-        from ..motions.read_csv import read_actions
-
-        if (actions := read_actions(path)) is not None:
-            return [_with_start(path, *actions, start)]
+    format_ = format_of(path)
+    if format_ == "bag" and (sequences := list(_in_bag(path, topic, start))):
+        return sequences
+    if format_ == "archive" and "actions" in (arrays := load_arrays(path)):
+        return [_of_arrays(path, arrays, start)]
+    if format_ == "table" and (found := read_actions(path)) is not None:
+        names, actions, dt = found
+        return [Sequence(names, "", actions[None], dt, _start_rows(path, start, len(names)))]
     return [sequence_of_states(read_samples(path, topic), control_space)]
 
 
@@ -118,7 +89,7 @@ def completed(
         if own and own != asked:
             raise RecordingError(f"--{name}: expected {own}, as in the file, got {asked}")
     sequence = dataclasses.replace(sequence, control_space=space, **form)
-    if goal and sequence.goal is None:
+    if goal and not sequence.goal:
         if "position" not in goal:
             raise RecordingError(f"--goal-position: expected with --goal-{next(iter(goal))}, got none")
         for name, values in goal.items():
@@ -126,7 +97,7 @@ def completed(
                 wanted = "actions" if sequence.recorded is not None else f"{len(sequence.joint_names)} numbers"
                 got = "a motion" if sequence.recorded is not None else len(values)
                 raise RecordingError(f"--goal-{name}: expected {wanted}, got {got}")
-        sequence = dataclasses.replace(sequence, goal=Goal(**{name: np.array([row]) for name, row in goal.items()}))
+        sequence = dataclasses.replace(sequence, goal={name: np.array([row]) for name, row in goal.items()})
     return sequence
 
 
@@ -146,24 +117,16 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
     actions = np.concatenate([values[1:], values[-1:]]) if ahead else values
     steps = np.diff(samples.time)
     uniform = np.all(np.abs(steps - steps.mean()) <= UNIFORM_TOLERANCE * steps.mean())
-    velocity, acceleration, note = _start_derivatives(samples)
+    lacking = [name for name in ("acceleration", "velocity") if getattr(samples, name) is None]
     return Sequence(
         samples.joint_names,
         control_space,
         actions[None],
         np.array([steps.mean()]) if uniform else np.concatenate([steps[:1], steps]),
-        samples.position[:1],
-        velocity,
-        acceleration,
+        dict(zip(STATE, (samples.position[:1], *derivatives_at(samples, 0)), strict=True)),
         recorded=samples,
-        note=note,
+        note=", ".join(f"start {name} by differences" for name in lacking),
     )
-
-
-def _start_derivatives(samples: Samples) -> tuple[np.ndarray, np.ndarray, str]:
-    """Velocity and acceleration [1, D] at the start, by differences if the recording has none, and a note about it."""
-    lacking = [name for name in ("acceleration", "velocity") if getattr(samples, name) is None]
-    return *derivatives_at(samples, 0), ", ".join(f"start {name} by differences" for name in lacking)
 
 
 def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -193,42 +156,30 @@ def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: in
     return factorial(order) * coefficients[order] / scale**order
 
 
-def _with_start(
-    path: Path,
-    joint_names: tuple[str, ...],
-    actions: np.ndarray,
-    dt: np.ndarray | None,
-    start: Mapping[str, list[float]],
-) -> Sequence:
-    dof = len(joint_names)
-    rows = {name: _start_row(path, name, values, dof) for name, values in start.items()}
-    position = rows.pop("position", np.zeros((1, dof)))
-    return Sequence(
-        joint_names, "", actions[None], dt, position, rows.get("velocity"), rows.get("acceleration"),
-        start_is_assumed="position" not in start,
-    )  # fmt: skip
-
-
-def _start_row(path: Path, name: str, values: list[float], dof: int) -> np.ndarray:
-    if len(values) != dof:
-        raise RecordingError(f"--start-{name}: expected {dof} numbers for the joints of {path}, got {len(values)}")
-    return np.array([values])
+def _start_rows(path: Path, start: Mapping[str, list[float]], dof: int) -> dict[str, np.ndarray]:
+    for name, values in start.items():
+        if len(values) != dof:
+            raise RecordingError(f"--start-{name}: expected {dof} numbers for the joints of {path}, got {len(values)}")
+    return {name: np.array([values]) for name, values in start.items()}
 
 
 def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str, list[float]]) -> Sequence:
-    from ..motions.read_npz import joint_names, numbers
-
     actions = numbers(path, "actions", arrays["actions"])
     actions = actions[None] if actions.ndim == 2 else actions
     if actions.ndim != 3 or actions.size == 0:
         raise RecordingError(f"{path}: expected actions of shape [Ha, D] or [B, Ha, D], got {list(actions.shape)}")
     dof = actions.shape[2]
-    given = {name: np.atleast_2d(numbers(path, name, arrays[name])) for name in _END_ROWS if name in arrays}
-    rows = {name: _start_row(path, name, values, dof) for name, values in start.items()}
-    rows |= {name: given[f"start_{name}"] for name in STATE if f"start_{name}" in given}
-    ends = {name: given[f"goal_{name}"] for name in STATE if f"goal_{name}" in given}
-    if ends and "position" not in ends:
-        raise RecordingError(f"{path}: expected goal_position with goal_{next(iter(ends))}, got none")
+    given = {
+        end: {
+            name: arrays[key] if name == "index" else np.atleast_2d(numbers(path, key, arrays[key]))
+            for name in (*STATE, "index")
+            if (key := f"{end}_{name}") in arrays
+        }
+        for end in ("start", "goal")
+    }
+    rates = [name for name in STATE if name in given["goal"]]
+    if rates and "position" not in rates:
+        raise RecordingError(f"{path}: expected goal_position with goal_{rates[0]}, got none")
     dt = np.atleast_1d(numbers(path, "dt", arrays["dt"])) if "dt" in arrays else None
     space = str(arrays["control_space"]) if "control_space" in arrays else ""
     if space not in ("", *CONTROL_SPACES):
@@ -238,12 +189,8 @@ def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str,
         space,
         actions,
         dt,
-        rows.get("position", np.zeros((1, dof))),
-        rows.get("velocity"),
-        rows.get("acceleration"),
-        arrays.get("start_index"),
-        goal=Goal(**ends, index=arrays.get("goal_index")) if ends else None,
-        start_is_assumed="position" not in rows,
+        _start_rows(path, start, dof) | given["start"],
+        given["goal"] if rates else {},
         degree=_whole(path, arrays, "degree"),
         steps=_whole(path, arrays, "steps"),
         layout=str(arrays.get("layout", "")),
@@ -259,8 +206,6 @@ def _whole(path: Path, arrays: Mapping[str, np.ndarray], name: str) -> int:
 
 def _in_bag(path: Path, topic: str | None, start: Mapping[str, list[float]]) -> Iterator[Sequence]:
     """The ActionSequence messages; those without a start begin at the joint state recorded last before them."""
-    from ..motions.read_bag import open_bag
-
     with open_bag(path) as reader:
         sequences = [c for c in reader.connections if c.msgtype == ACTION_SEQUENCE and topic in (None, c.topic)]
         if not sequences:
@@ -289,18 +234,20 @@ def _of_message(where: str, message: Any, state: Any, start: Mapping[str, list[f
     if message.control_space > len(CONTROL_SPACES):
         raise RecordingError(f"{where}: expected control_space 0 to {len(CONTROL_SPACES)}, got {message.control_space}")
     dt = np.asarray(message.dt)
-    sequence = Sequence(
-        names or tuple(f"joint_{i}" for i in range(dof)),
+    names = names or tuple(f"joint_{i}" for i in range(dof))
+    begin = _start_of(where, message.start, names, state, start)
+    if len(message.start_index):
+        begin["index"] = np.asarray(message.start_index)
+    return Sequence(
+        names,
         ("", *CONTROL_SPACES)[message.control_space],
         np.asarray(message.data, np.float64).reshape(batch, horizon, dof),
         dt.reshape(batch, horizon) if len(dt) == cells and batch > 1 else dt if len(dt) else None,
-        np.zeros((1, dof)),
-        start_index=np.asarray(message.start_index) if len(message.start_index) else None,
-        goal=_goal_of(where, message, dof),
+        begin,
+        _goal_of(where, message, dof),
         degree=int(getattr(message, "degree", 0)),
         steps=int(getattr(message, "steps", 0)),
     )
-    return dataclasses.replace(sequence, **_start_of(where, message.start, sequence.joint_names, state, start))
 
 
 def _start_of(
@@ -319,18 +266,18 @@ def _start_of(
         raise RecordingError(
             f"{where}: it has no start, and no joint state of its joints was recorded before it; give --start-position"
         )
-    return {f"start_{name}": values for name, values in _rows_of(where, "start", fields, dof).items()}
+    return _rows_of(where, "start", fields, dof)
 
 
-def _goal_of(where: str, message: Any, dof: int) -> Goal | None:
-    """The goal of a message; None if it has none, or was recorded before messages had goals."""
+def _goal_of(where: str, message: Any, dof: int) -> dict[str, np.ndarray]:
+    """The goal of a message; empty if it has none, or was recorded before messages had goals."""
     given = getattr(message, "goal", None)
     rows = _rows_of(where, "goal", {name: getattr(given, name, ()) for name in STATE}, dof)
-    if not rows:
-        return None
-    if "position" not in rows:
+    if rows and "position" not in rows:
         raise RecordingError(f"{where}: expected goal.position with goal.{next(iter(rows))}, got none")
-    return Goal(**rows, index=np.asarray(message.goal_index) if len(message.goal_index) else None)
+    if rows and len(message.goal_index):
+        rows["index"] = np.asarray(message.goal_index)
+    return rows
 
 
 def _rows_of(where: str, end: str, fields: Mapping[str, Any], dof: int) -> dict[str, np.ndarray]:

@@ -40,13 +40,12 @@ def request_of(
 
     Raises ValueError for what does not fit together.
     """
-    batch, horizon, _ = sequence.actions.shape
+    batch, horizon, dof = sequence.actions.shape
     steps = np.asarray(dt if sequence.dt is None else sequence.dt)
     steps = np.repeat(steps, horizon, axis=1) if steps.shape == (batch, 1) else steps
-    goal = sequence.goal
+    ends = {"start": {"position": np.zeros((1, dof)), **sequence.start}, "goal": sequence.goal}
     fields = {
-        **{f"start_{name}": getattr(sequence, f"start_{name}") for name in (*STATE, "index")},
-        **{f"goal_{name}": goal and getattr(goal, name) for name in (*STATE, "index")},
+        **{f"{end}_{name}": rows.get(name) for end, rows in ends.items() for name in (*STATE, "index")},
         "dt": steps,
         "data": sequence.actions,
     }

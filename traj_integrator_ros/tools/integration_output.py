@@ -71,8 +71,11 @@ def write_archive(path: Path, results: list[Integrated], fitted: Sequence | None
     times = [np.broadcast_to(one.time, one.position.shape[:2]) for one in results]
     time = np.concatenate(times)
     if fitted is not None:
-        arrays |= {name: getattr(fitted, name) for name in ("dt", "control_space", "degree", "steps", "layout")}
-        arrays |= dict(fitted.numbers())
+        arrays |= {
+            name: getattr(fitted, name) for name in ("actions", "dt", "control_space", "degree", "steps", "layout")
+        }
+        ends = {"start": fitted.start, "goal": fitted.goal}
+        arrays |= {f"{end}_{name}": values for end, rows in ends.items() for name, values in rows.items()}
     np.savez_compressed(
         path, joint_names=np.array(first.joint_names), time=time[0] if np.all(time == time[0]) else time, **arrays
     )
@@ -88,7 +91,25 @@ def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states
     from rosbags.typesys import Stores, get_typestore
 
     types = get_typestore(Stores.ROS2_HUMBLE)
-    messages = _Messages(types.types)
+
+    def message(name: str, /, **fields: object) -> object:
+        return types.types[name](**fields)
+
+    def header(stamp_ns: int) -> object:
+        stamp = message("builtin_interfaces/msg/Time", sec=stamp_ns // _NS, nanosec=stamp_ns % _NS)
+        return message("std_msgs/msg/Header", stamp=stamp, frame_id="")
+
+    def point(time_ns: int, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> object:
+        return message(
+            "trajectory_msgs/msg/JointTrajectoryPoint",
+            positions=position,
+            velocities=velocity,
+            accelerations=acceleration if accelerations else nothing,
+            effort=nothing,
+            time_from_start=message("builtin_interfaces/msg/Duration", sec=time_ns // _NS, nanosec=time_ns % _NS),
+        )
+
+    nothing = np.zeros(0)
     try:
         with Writer(path, version=9, storage_plugin=StoragePlugin.SQLITE3) as writer:
             states = writer.add_connection(STATES_TOPIC, "sensor_msgs/msg/JointState", typestore=types)
@@ -96,51 +117,18 @@ def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states
             plans = None if states_only else writer.add_connection(TRAJECTORIES_TOPIC, kind, typestore=types)
             begin = _NS
             for samples in motions:
+                names, times_ns = list(samples.joint_names), np.rint(samples.time * _NS).astype(int).tolist()
+                rows = [np.ascontiguousarray(values) for values in (samples.position, samples.velocity)]
                 if plans is not None:
-                    plan = messages.joint_trajectory(samples, accelerations)
-                    writer.write(plans, begin, types.serialize_cdr(plan, plans.msgtype))
-                for k, time in enumerate(np.rint(samples.time * _NS).astype(int).tolist()):
-                    state = messages.joint_state(samples, k, begin + time)
+                    points = [*map(point, times_ns, *rows, np.ascontiguousarray(samples.acceleration))]
+                    plan = message(kind, header=header(0), joint_names=names, points=points)
+                    writer.write(plans, begin, types.serialize_cdr(plan, kind))
+                for time, position, velocity in zip(times_ns, *rows, strict=True):
+                    state = message(
+                        states.msgtype, header=header(begin + time), name=names, position=position, velocity=velocity,
+                        effort=nothing,
+                    )  # fmt: skip
                     writer.write(states, begin + time, types.serialize_cdr(state, states.msgtype))
                 begin += round(samples.duration * _NS) + _NS
     except WriterError as error:
         raise UserError(f"--out: {error}") from None
-
-
-class _Messages:
-    """Messages of the rosbags library, whose types are made at run time."""
-
-    def __init__(self, types: dict[str, type]) -> None:
-        self._types = types
-
-    def joint_state(self, samples: Samples, k: int, stamp_ns: int) -> object:
-        return self._types["sensor_msgs/msg/JointState"](
-            header=self._header(stamp_ns),
-            name=list(samples.joint_names),
-            position=np.ascontiguousarray(samples.position[k]),
-            velocity=np.ascontiguousarray(samples.velocity[k]),
-            effort=np.zeros(0),
-        )
-
-    def joint_trajectory(self, samples: Samples, accelerations: bool) -> object:
-        point, duration = (
-            self._types[name]
-            for name in ("trajectory_msgs/msg/JointTrajectoryPoint", "builtin_interfaces/msg/Duration")
-        )
-        points = [
-            point(
-                positions=np.ascontiguousarray(samples.position[k]),
-                velocities=np.ascontiguousarray(samples.velocity[k]),
-                accelerations=np.ascontiguousarray(samples.acceleration[k]) if accelerations else np.zeros(0),
-                effort=np.zeros(0),
-                time_from_start=duration(sec=time // _NS, nanosec=time % _NS),
-            )
-            for k, time in enumerate(np.rint(samples.time * _NS).astype(int).tolist())
-        ]
-        return self._types["trajectory_msgs/msg/JointTrajectory"](
-            header=self._header(0), joint_names=list(samples.joint_names), points=points
-        )
-
-    def _header(self, stamp_ns: int) -> object:
-        stamp = self._types["builtin_interfaces/msg/Time"](sec=stamp_ns // _NS, nanosec=stamp_ns % _NS)
-        return self._types["std_msgs/msg/Header"](stamp=stamp, frame_id="")

@@ -12,7 +12,7 @@ from ..execution.motion import Motion
 from ..kernels import BsplineLayout, SplineForm, fit_bspline
 from ..motions.samples import RecordingError, Samples
 from ..motions.units import JointUnits
-from .integration_input import BSPLINE, Goal, Sequence, derivatives_at, sequence_of_states
+from .integration_input import BSPLINE, STATE, Sequence, derivatives_at, sequence_of_states
 from .integration_motion import motions_of, request_of
 
 
@@ -36,13 +36,10 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: Joi
     wanted = motion.states_at(np.linspace(0.0, samples.duration, segments * fine + 1))[0]
     wanted[-1] = samples.position[-1]
     goal = _passed(samples, motion, length, form)
-    start = (recorded.start_position, recorded.start_velocity, recorded.start_acceleration)
     control_points = fit_bspline(
         torch.from_numpy(wanted)[None],
-        *map(_tensor, start),
-        goal_position=_tensor(goal.position),
-        goal_velocity=_tensor(goal.velocity),
-        goal_acceleration=_tensor(goal.acceleration),
+        *(_tensor(recorded.start[name]) for name in STATE),
+        **{f"goal_{name}": _tensor(rows) for name, rows in goal.items()},
         dt=length / fine,
         degree=form.degree,
         steps=fine,
@@ -61,23 +58,16 @@ def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: Joi
     return dataclasses.replace(fitted, fitted=_told_residual(fitted, samples, units))
 
 
-def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> Goal:
+def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> dict[str, np.ndarray]:
     """The state at the spline's goal: that at the end, or a segment before it."""
     if form.layout is not BsplineLayout.CUROBO:
-        return Goal(samples.position[-1:], *derivatives_at(samples, -1))
+        return dict(zip(STATE, (samples.position[-1:], *derivatives_at(samples, -1)), strict=True))
     time = np.array([samples.duration - length])
-    position, *derived = motion.states_at(time)[:3]
-    recorded = (samples.velocity, samples.acceleration)
-    return Goal(
-        position, *(_between(samples.time, own, time, other) for own, other in zip(recorded, derived, strict=True))
-    )
-
-
-def _between(times: np.ndarray, recorded: np.ndarray | None, time: np.ndarray, derived: np.ndarray) -> np.ndarray:
-    """The recorded values at a time between two samples, or the derived ones if nothing was recorded."""
-    if recorded is None:
-        return derived
-    return np.stack([np.interp(time, times, column) for column in recorded.T], axis=1)
+    found = dict(zip(STATE, motion.states_at(time)[:3], strict=True))
+    for name in STATE[1:]:
+        if (recorded := getattr(samples, name)) is not None:  # between two samples
+            found[name] = np.stack([np.interp(time, samples.time, column) for column in recorded.T], axis=1)
+    return found
 
 
 def _told_residual(fitted: Sequence, samples: Samples, units: JointUnits) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..motions.extras import require
 from .command_line import ToolFailure, ToolParser, positive, run_tool, split_ros_arguments
-from .node_view import NodeView, is_integrator, one_line, panel
+from .node_view import RATE_WINDOW_S, NodeView, Rate, is_integrator, one_line, panel
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 NAME = "monitor"
 REFRESH_S = 0.25
-RATE_WINDOW_S = 2.0
 EXAMPLES = (
     (NAME, "all integrator nodes of this ROS domain, until Ctrl-C"),
     (f"{NAME} --node /left/traj_integrator", "one of them, and the rates of its topics"),
@@ -96,23 +94,19 @@ class _Watch:
         self.views: dict[str, NodeView] = {}
         self._session = session
         self._only = "/" + only.strip("/") if only else None
-        self._rates: dict[str, dict[str, _Rate]] = {}
         session.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
 
     def print_lines(self) -> None:
         """Print a line for each node."""
-        for name, view in self.views.items():
-            print(one_line(view, self._topic_rates(name)))
+        for view in self.views.values():
+            print(one_line(view))
         sys.stdout.flush()
 
     def group(self) -> Group:
         """All views for the terminal."""
         from rich.console import Group
 
-        return Group(*(panel(view, self._topic_rates(name)) for name, view in self.views.items()))
-
-    def _topic_rates(self, name: str) -> dict[str, float]:
-        return {topic: rate.per_second() for topic, rate in self._rates[name].items()}
+        return Group(*map(panel, self.views.values()))
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -120,14 +114,12 @@ class _Watch:
             name = status.name.partition(":")[0]
             if not is_integrator(values) or self._only not in (None, name):
                 continue
-            if name not in self.views:
-                self.views[name] = NodeView(name)
-                self._rates[name] = {}
-            self._listen(name, self._rates[name])
+            view = self.views.setdefault(name, NodeView(name))
+            self._listen(name, view.topics)
             level = status.level[0] if isinstance(status.level, bytes) else status.level
-            self.views[name].update(values, status.message, level)
+            view.update(values, status.message, level)
 
-    def _listen(self, name: str, rates: dict[str, _Rate]) -> None:
+    def _listen(self, name: str, rates: dict[str, Rate]) -> None:
         """Count messages on a node's topics, unread; called repeatedly, since topics are discovered gradually.
 
         Not trajectory_batch, which is published only while it has subscribers: watching must not cause work.
@@ -149,29 +141,8 @@ class _Watch:
         for message_type, found in ((JointState, inputs), (ActionSequence, inputs), (JointTrajectory, outputs)):
             wanted = f"{message_type.__module__.split('.')[0]}/msg/{message_type.__name__}"
             for topic in (topic for topic, types in found if wanted in types and topic not in rates):
-                rates[topic] = _Rate()
+                rates[topic] = Rate()
                 node.create_subscription(message_type, topic, rates[topic].count, qos, raw=True)
-
-
-class _Rate:
-    """Messages per second over the last moments."""
-
-    def __init__(self) -> None:
-        self._counts: list[tuple[float, int]] = [(time.monotonic(), 0)]
-        self._total = 0
-
-    def count(self, message: bytes) -> None:
-        """Count one."""
-        self._total += 1
-
-    def per_second(self) -> float:
-        """Return the rate over about RATE_WINDOW_S."""
-        now = time.monotonic()
-        self._counts.append((now, self._total))
-        while len(self._counts) > 2 and now - self._counts[1][0] > RATE_WINDOW_S:
-            self._counts.pop(0)
-        since, before = self._counts[0]
-        return (self._total - before) / max(now - since, 1e-3)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,30 @@ if TYPE_CHECKING:
 LEVELS = {0: ("OK", "green"), 1: ("WARN", "yellow"), 2: ("ERROR", "red"), 3: ("STALE", "magenta")}
 SILENT_AFTER_S = 5.0
 """A node that has been silent for this long is shown as gone."""
+RATE_WINDOW_S = 2.0
 HISTORY = 60
 BARS = "▁▂▃▄▅▆▇█"
+
+
+class Rate:
+    """Messages per second over the last moments."""
+
+    def __init__(self) -> None:
+        self._counts: list[tuple[float, int]] = [(time.monotonic(), 0)]
+        self._total = 0
+
+    def count(self, message: bytes) -> None:
+        """Count one."""
+        self._total += 1
+
+    def per_second(self) -> float:
+        """Return the rate over about RATE_WINDOW_S."""
+        now = time.monotonic()
+        self._counts.append((now, self._total))
+        while len(self._counts) > 2 and now - self._counts[1][0] > RATE_WINDOW_S:
+            self._counts.pop(0)
+        since, before = self._counts[0]
+        return (self._total - before) / max(now - since, 1e-3)
 
 
 @dataclass
@@ -30,6 +52,8 @@ class NodeView:
     received_at: float = 0.0
     rates: dict[str, float] = field(default_factory=dict)
     """Counts per second between the last two statuses."""
+    topics: dict[str, Rate] = field(default_factory=dict)
+    """What comes on its topics."""
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def update(self, values: Mapping[str, str], message: str, level: int, now: float | None = None) -> None:
@@ -62,11 +86,11 @@ def is_integrator(values: Mapping[str, str]) -> bool:
     return {"lifecycle_state", "backend", "sequences", "published"} <= values.keys()
 
 
-def one_line(view: NodeView, topics: Mapping[str, float]) -> str:
-    """The view as one line of plain text; `topics` are messages per second by name."""
+def one_line(view: NodeView) -> str:
+    """The view as one line of plain text."""
     values, level = view.values, LEVELS.get(view.level, ("?", ""))[0]
     why = f" ({view.message})" if view.level else ""
-    rates = " ".join(f"{topic}={rate:.0f}/s" for topic, rate in topics.items())
+    rates = " ".join(f"{topic}={rate.per_second():.0f}/s" for topic, rate in view.topics.items())
     rejected = " ".join(f"{reason}={n}" for reason, n in view.counts("rejected").items()) or "none"
     p50, p99, service_p50, service_p99 = (
         _measured(values[f"{kind}_latency_p{percent}_ms"], "ms")
@@ -81,8 +105,8 @@ def one_line(view: NodeView, topics: Mapping[str, float]) -> str:
     )
 
 
-def panel(view: NodeView, topics: Mapping[str, float]) -> Panel:
-    """The view as a panel for the terminal; `topics` are messages per second by name."""
+def panel(view: NodeView) -> Panel:
+    """The view as a panel for the terminal."""
     from rich.columns import Columns
     from rich.panel import Panel
     from rich.text import Text
@@ -92,7 +116,7 @@ def panel(view: NodeView, topics: Mapping[str, float]) -> Panel:
     if silent > SILENT_AFTER_S:
         label, color = f"silent for {silent:.0f} s", "red"
     title = Text.assemble((view.name, "bold"), "  ", (view.values["lifecycle_state"], "bold"), "  ", (label, color))
-    parts = [_node_table(view), _rate_table(view, topics), _reason_table(view)]
+    parts = [_node_table(view), _rate_table(view), _reason_table(view)]
     return Panel(
         Columns(parts, padding=(0, 4)), title=title, title_align="left", subtitle=view.message, border_style=color
     )
@@ -125,10 +149,10 @@ def _node_table(view: NodeView) -> Table:
     return table
 
 
-def _rate_table(view: NodeView, topics: Mapping[str, float]) -> Table:
+def _rate_table(view: NodeView) -> Table:
     table = _grid("rate", "1/s", "total")
-    for topic, rate in topics.items():
-        table.add_row(topic, f"{rate:.1f}", "")
+    for topic, rate in view.topics.items():
+        table.add_row(topic, f"{rate.per_second():.1f}", "")
     for key, label in (
         ("sequences", "received"),
         ("published", "answered"),

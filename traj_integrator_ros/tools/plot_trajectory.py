@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..motions.extras import require
-from ..motions.files import ARRAY_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
+from ..motions.files import format_of, read_samples
+from ..motions.read_npz import read_npz
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import planned_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool, split_ros_arguments
 from .robot import Robot, add_robot_options, load_robot
+from .trajectory_files import has_trajectories, read_trajectories, samples_of
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
@@ -88,17 +90,12 @@ def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
 
 def _from_file(options: argparse.Namespace) -> Samples:
     path: Path = options.file
-    if path.exists() and (is_bag(path) or path.suffix.lower() in YAML_SUFFIXES):
-        from .trajectory_files import has_trajectories, read_trajectories, samples_of
-
-        if has_trajectories(path, options.topic):
-            for number, trajectory in enumerate(read_trajectories(path, options.topic)):
-                if number == options.row:
-                    return samples_of(trajectory, str(path))
-            raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
-    if path.exists() and path.suffix.lower() in ARRAY_SUFFIXES:
-        from ..motions.read_npz import read_npz
-
+    if has_trajectories(path, options.topic):
+        for number, trajectory in enumerate(read_trajectories(path, options.topic)):
+            if number == options.row:
+                return samples_of(trajectory, str(path))
+        raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
+    if format_of(path) == "archive":
         return read_npz(path, options.row)
     return read_samples(path, options.topic)
 
@@ -121,8 +118,6 @@ def _from_topic(options: argparse.Namespace, ros_arguments: list[str], robot: Ro
         robot = robot.described(*session.robot_description())
     if kind == BATCH:
         return _of_batch(received[0], options.row, topic), robot
-    from .trajectory_files import samples_of
-
     return samples_of(planned_trajectory(received[0]), topic), robot
 
 

@@ -89,7 +89,7 @@ def _retime(options: argparse.Namespace) -> int:
     )
     write_table(options.out, timed)
     if options.plot is not None:
-        from .retime_picture import draw_retimed
+        from .drawing import draw_retimed
 
         bounds = [part.numpy() for part in (limits.velocity, limits.acceleration, limits.jerk)[: options.order]]
         draw_retimed(options.plot, samples, timed, np.array(bounds), f"{options.file.name}, retimed")

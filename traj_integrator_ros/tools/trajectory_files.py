@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..motions.extras import load_yaml
-from ..motions.files import ARRAY_SUFFIXES, TABLE_SUFFIXES, YAML_SUFFIXES, is_bag, read_samples
+from ..motions.files import format_of
+from ..motions.read_bag import open_bag
+from ..motions.read_csv import read_csv
+from ..motions.read_npz import read_npz_batch
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
-from .checker import PlannedTrajectory, Point, field_array, planned_trajectory
+from .checker import FIELDS, PlannedTrajectory, Point, field_array, planned_trajectory
 
 JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 _NS = 1_000_000_000
@@ -24,28 +27,21 @@ def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedT
     A bag has its JointTrajectory messages (of `topic`, or of the only such topic), YAML those that `ros2 topic echo`
     printed, a table is one trajectory, an archive one for each of its batch.
     """
-    if path.exists() and is_bag(path):
+    format_ = format_of(path)
+    if format_ == "bag":
         yield from _in_bag(path, topic)
-    elif path.exists() and path.suffix.lower() in YAML_SUFFIXES:
+    elif format_ == "yaml":
         yield from _in_yaml(path)
-    elif path.exists() and path.suffix.lower() in ARRAY_SUFFIXES:
-        from ..motions.read_npz import read_npz_batch
-
+    elif format_ == "archive":
         yield from map(_of_samples, read_npz_batch(path, as_is=True))
-    elif path.exists() and path.suffix.lower() in TABLE_SUFFIXES:
-        from ..motions.read_csv import read_csv
-
-        yield _of_samples(read_csv(path, as_is=True))
     else:
-        yield _of_samples(read_samples(path))
+        yield _of_samples(read_csv(path, as_is=True))
 
 
 def has_trajectories(path: Path, topic: str | None = None) -> bool:
-    """Whether a bag or YAML file has JointTrajectory messages (of `topic`). Raises RecordingError."""
-    if not is_bag(path):
-        return True
-    from ..motions.read_bag import open_bag
-
+    """Whether a file has JointTrajectory messages (of `topic`). Raises RecordingError."""
+    if (format_ := format_of(path)) != "bag":
+        return format_ == "yaml"
     with open_bag(path) as reader:
         return any(c.msgtype == JOINT_TRAJECTORY and topic in (None, c.topic) for c in reader.connections)
 
@@ -53,7 +49,7 @@ def has_trajectories(path: Path, topic: str | None = None) -> bool:
 def samples_of(trajectory: PlannedTrajectory, source: str) -> Samples:
     """A trajectory as samples. Raises RecordingError where its numbers are not finite, incomplete or out of order."""
     dof = len(trajectory.joint_names)
-    for field in ("positions", "velocities", "accelerations"):
+    for field in FIELDS:
         lengths = {len(getattr(point, field)) for point in trajectory.points}
         if lengths not in ({dof}, {0}) or (field == "positions" and lengths == {0}):
             raise RecordingError(f"{source}: expected {dof} {field} in every point, got {sorted(lengths)}")
@@ -62,31 +58,26 @@ def samples_of(trajectory: PlannedTrajectory, source: str) -> Samples:
         Path(source),
         trajectory.joint_names,
         np.array(times),
-        *(field_array(trajectory, field) for field in ("positions", "velocities", "accelerations")),
+        *(field_array(trajectory, field) for field in FIELDS),
         kind="joint trajectory",
         nature=Nature.SET_POINTS,
     )
 
 
 def _in_bag(path: Path, topic: str | None) -> Iterator[PlannedTrajectory]:
-    from ..motions.read_bag import open_bag
-
     with open_bag(path) as reader:
         found = sorted({c.topic for c in reader.connections if c.msgtype == JOINT_TRAJECTORY})
         if topic is None and len(found) > 1:
             raise RecordingError(f"{path}: several JointTrajectory topics, choose one by --topic: {', '.join(found)}")
         chosen = topic or (found[0] if found else None)
         if chosen not in found:
+            listed = ", ".join(sorted(f"{c.topic} ({c.msgtype})" for c in reader.connections)) or "no topic"
             raise RecordingError(
-                f"{path}: expected a JointTrajectory topic{f' {topic}' if topic else ''}, got {_listed(reader)}"
+                f"{path}: expected a JointTrajectory topic{f' {topic}' if topic else ''}, got {listed}"
             )
         connections = [c for c in reader.connections if c.topic == chosen]
         for connection, _, raw in reader.messages(connections=connections):
             yield planned_trajectory(reader.deserialize(raw, connection.msgtype))
-
-
-def _listed(reader: Any) -> str:
-    return ", ".join(sorted(f"{c.topic} ({c.msgtype})" for c in reader.connections)) or "no topic"
 
 
 def _in_yaml(path: Path) -> Iterator[PlannedTrajectory]:
@@ -104,9 +95,7 @@ def _of_yaml(message: dict[str, Any]) -> PlannedTrajectory:
     points = tuple(
         Point(
             _yaml_ns(point["time_from_start"]),
-            *([float(value) for value in point.get(field) or []] for field in ("positions", "velocities")),
-            [float(value) for value in point.get("accelerations") or []],
-            [float(value) for value in point.get("effort") or []],
+            *([float(value) for value in point.get(field) or []] for field in (*FIELDS, "effort")),
         )
         for point in message["points"]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diagnostic_msgs.msg import DiagnosticArray
 
-from .node_counts import NodeCounts, TotalCounts
+from .ledger import NodeCounts, TotalCounts
 from .participant import Participant
 
 _STABLE_FOR = 3

@@ -1,0 +1,20 @@
+"""Writes motions as tables that readers and tools are tested on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from traj_integrator_ros.motions.samples import Samples
+
+
+def write_table(path: Path, samples: Samples, quantities: tuple[str, ...] = ("position", "velocity")) -> Path:
+    """The quantities of a motion as a table in the project's own columns."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", *(f"{name}_{joint}" for name in quantities for joint in samples.joint_names)])
+        columns = [samples.time[:, None], *(getattr(samples, name) for name in quantities)]
+        writer.writerows(np.concatenate(columns, axis=1).tolist())
+    return path
