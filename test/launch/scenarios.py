@@ -6,7 +6,7 @@ test_processes.py without it, so that the two cannot drift apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,32 +75,6 @@ OTHER_ROBOTS = tuple(
     Scenario(robot, namespace=robot)
     for robot in sorted({file.stem for file in CONFIG.glob("*.yaml")} - {scenario.robot for scenario in SCENARIOS})
 )
-SIDE_BY_SIDE = (Scenario("ur5e", namespace="left"), Scenario("ur5e", namespace="right/arm"))
-
-
-@dataclass(frozen=True)
-class WrongFile:
-    """A parameter file that a node cannot run with; it is the only one that the node gets."""
-
-    text: str | None
-    """None for a file that does not exist."""
-    said: str
-    """By the node, in one line."""
-    ends: bool = True
-    """Whether the node ends, with exit code 2; else it stays up, unconfigured, so that parameters can be corrected."""
-
-
-_JOINTS = "/**:\n  ros__parameters:\n    joint_names: [a, b]\n"
-WRONG_FILES = {
-    "missing": WrongFile(None, "/nowhere/missing.yaml"),
-    "malformed": WrongFile("/**: [not, parameters", "parse"),
-    "wrong type": WrongFile(f"{_JOINTS}    dt: fast\n", "'dt'"),
-    "another node": WrongFile(
-        _JOINTS.replace("/**", "/integrator"), "configure failed: joint_names: expected the robot's joints", ends=False
-    ),
-}
-UNKNOWN_PARAMETER = (f"{_JOINTS}    state_time_out: 1.0\n", "parameter 'state_time_out' was given but does not exist")
-"""A parameter file with a mistake, and the node's message about it; the node runs nevertheless."""
 
 
 # Start-up -----------------------------------------------------------------------------------------------------------
@@ -172,56 +146,6 @@ def integrates_for_a_caller(client: RosClient, scenario: Scenario) -> None:
 
 MAIN_JOB = (answers_a_sequence_on_both_topics, integrates_for_a_caller)
 
-# Two nodes ----------------------------------------------------------------------------------------------------------
-
-
-def neighbours_do_not_hear_each_other(clients: Sequence[RosClient], scenarios: Sequence[Scenario]) -> None:
-    """Check two nodes, each with a client of its own in its namespace."""
-    for client in clients:
-        client.wait_until_active()
-        # The robot stands still, whatever is published for it, and does not say so again.
-        assert client.set_atomically(supervision__deviation=0.0, state_timeout=0.0) == (True, "")
-    states = [_Motion.of(scenario).position[0] + 0.1 * number for number, scenario in enumerate(scenarios)]
-    for client, state in zip(clients, states, strict=True):
-        _publish_until_answered(client, state)
-    for client, state in zip(clients, states, strict=True):
-        client.settle_state(state, np.zeros_like(state))
-    for client, state in zip(clients, states, strict=True):
-        answer = client.integrate(_still(state))
-        assert answer.success, answer.message
-        np.testing.assert_allclose(answer.trajectory.position[: len(state)], state, atol=1e-6)
-    before = [int(client.counts()["sequences"]) for client in clients]
-    for near, scenario, far in zip(clients, scenarios, reversed(clients), strict=True):
-        heard = len(far.batches)
-        answers_a_sequence_on_both_topics(near, scenario)
-        integrates_for_a_caller(near, scenario)
-        far.spin(0.2)
-        assert len(far.batches) == heard, "the far node answered, too"
-    assert [int(client.counts()["sequences"]) - count for client, count in zip(clients, before, strict=True)] == [1, 1]
-
-
-def _still(state: np.ndarray) -> ActionSequence:
-    """No acceleration for two steps, from the latest joint state on."""
-    return sequence(np.zeros((1, 2, len(state))), dt=[DT_S], control_space=ActionSequence.ACCELERATION)
-
-
-def _publish_until_answered(client: RosClient, state: np.ndarray) -> None:
-    """Publish a state and a sequence again and again, for what a node has not discovered yet is lost to it.
-
-    Returns once the last one is answered on both topics: nothing comes late, to be taken for something else.
-    """
-    message = _still(state)
-
-    def send() -> None:
-        client.publish_state(state, np.zeros_like(state))
-        client.publish_sequence(message)
-
-    with client.periodically(0.2, send):
-        client.wait_for(lambda: client.batches and client.trajectories, "both answers", START_TIMEOUT_S)
-    client.wait_for(lambda: client.batches[-1].header.stamp == message.header.stamp, "the last answer")
-    client.spin(0.5)
-
-
 # Recovery -----------------------------------------------------------------------------------------------------------
 
 
@@ -246,6 +170,11 @@ def traffic_recovers(client: RosClient, scenario: Scenario, kill: Callable[[], N
 
 
 # Helpers ------------------------------------------------------------------------------------------------------------
+
+
+def _still(state: np.ndarray) -> ActionSequence:
+    """No acceleration for two steps, from the latest joint state on."""
+    return sequence(np.zeros((1, 2, len(state))), dt=[DT_S], control_space=ActionSequence.ACCELERATION)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Sources that fall silent, planners that are too fast: each test with a node of its own."""
+"""Memory that runs out, planners side by side: each test with a node of its own."""
 
 from __future__ import annotations
 
@@ -14,25 +14,6 @@ from traj_integrator_interfaces.srv import ComputeGradient
 pytestmark = pytest.mark.ros
 DOF = 3
 WITH_START = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
-
-
-def test_without_a_joint_state_only_sequences_that_bring_a_start_are_answered(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node()
-    client = connect()
-    client.wait_until_active()
-    message = sequence(np.zeros((1, 2, DOF)))
-    assert client.integrate(message).message.startswith("no_joint_state: start")
-    assert client.integrate(WITH_START).success
-    assert_counted(client, lambda: client.sequences.publish(message), "no_joint_state")
-    # The gradient is linear: without data it depends on no state.
-    request = ComputeGradient.Request(actions=sequence(np.zeros((1, 2, DOF))), grad_position=floats(np.ones(6)))
-    request.actions.data = floats([])
-    assert client.compute_gradient(request).success
-    client.publish_state([0.0] * 2, names=["finger_1", "finger_2"])
-    assert client.integrate(message).message.startswith("no_joint_state")
-    assert client.counts()["rejected.joint_missing"] == "0", "a message about other joints is nothing wrong"
 
 
 def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(

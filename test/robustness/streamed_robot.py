@@ -46,8 +46,8 @@ class StreamedRobot:
         self.client = client
         limits = (np.full(3, limit) for limit in (VELOCITY, ACCELERATION))
         self.commanded = Commanded(np.zeros(3), tuple(client.joint_names), *limits, time.time_ns())
-        self.unguided = 0.0
-        """Velocity in joint states that is not commanded, rad/s."""
+        self.stuck: np.ndarray | None = None
+        """Where the joints stand still, whatever is commanded; None: they follow."""
         self._origin, self._begin_ns = np.zeros(3), 0
         client.subscribe(JointTrajectory, "~/joint_trajectory", self._execute)
 
@@ -85,6 +85,10 @@ class StreamedRobot:
         self.client.spin(HORIZON * DT_S + 0.5)
         self.client.wait_for(lambda: self.speed() == 0.0, "the robot at rest, rather than left in motion")
 
+    def position(self) -> np.ndarray:
+        """What is commanded now, rad."""
+        return self.commanded.at(time.time_ns()).position
+
     def speed(self) -> float:
         """Largest of the joints, rad/s."""
         return float(np.abs(self.commanded.at(time.time_ns()).velocity).max())
@@ -104,8 +108,10 @@ class StreamedRobot:
 
     def _publish_state(self) -> None:
         now_ns = time.time_ns()
-        state = self.commanded.at(now_ns)
-        self.client.publish_state(state.position.tolist(), (state.velocity + self.unguided).tolist(), stamp_ns=now_ns)
+        position, velocity, _ = self.commanded.at(now_ns)
+        if self.stuck is not None:
+            position, velocity = self.stuck, np.zeros(len(self.stuck))
+        self.client.publish_state(position.tolist(), velocity.tolist(), stamp_ns=now_ns)
 
     def _execute(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
         self.commanded.take(*scheduled_points(message), received_ns(info))

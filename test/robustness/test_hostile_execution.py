@@ -1,5 +1,4 @@
-"""Sequences that cannot be executed, sent into a running stream: refused for the right reason, and the stream
-continues.
+"""A stream that a robot executes: what cannot be executed is refused, and the node tells of the motion as it is.
 
 The robot executes all that is published; it must be left with nothing but a motion within limits, or a brake.
 """
@@ -13,15 +12,17 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from hostile_ledger import Ledger
 from node_fixtures import JOINTS
 from node_fixtures import PARAMETERS as NODE_PARAMETERS
 from preloaded_node import PreloadedNode
 from ros_client import RosClient, sequence
-from streamed_robot import DT_S, HORIZON, PARAMETERS, StreamedRobot
+from streamed_robot import DT_S, HORIZON, PARAMETERS, SECOND_NS, StreamedRobot
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_ros.traffic.messages import set_stamp
+from traj_integrator_interfaces.srv import Committed, Stop
+from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
@@ -146,31 +147,59 @@ def test_a_chunk_that_the_robot_cannot_follow_is_refused(robot: StreamedRobot, l
         robot.wait_until_moving()
 
 
-def test_limits_that_make_braking_impossible_refuse_every_end_in_motion(robot: StreamedRobot, ledger: Ledger) -> None:
-    """A motion that was published before those limits continues to its own brake."""
-    with robot.streaming():
-        pass
-    told = robot.client.set_atomically(limits__acceleration=[1e-4] * 3)
-    assert not told[0] and "limits.acceleration" in told[1], "from the largest velocities nothing could be braked"
-    with changed(robot, limits__velocity=[], limits__acceleration=[1e-4] * 3):
-        for space in (ActionSequence.POSITION, ActionSequence.VELOCITY, ActionSequence.JERK):
-            message = zeros(space)
-            drift = 0.1 * np.arange(1, HORIZON + 1)[:, None] * DT_S if space == ActionSequence.POSITION else 0.1
-            message.data = type(message.data)("f", (np.zeros((HORIZON, 3)) + drift).ravel().tolist())
-            refuse(robot, ledger, "brake_impossible", stamped(message, 0.0))
-        robot.wait_until_at_rest()
+# What the node tells of the motion in execution
 
 
-def test_a_brake_that_would_leave_the_position_limits_begins_earlier(robot: StreamedRobot) -> None:
-    """The chunk keeps them; it ends on the way out, 1 mrad before them."""
+def test_the_stop_service_says_how_long_and_how_far(robot: StreamedRobot) -> None:
+    client = robot.client
     with robot.streaming():
         pass
-    robot.wait_until_at_rest()
-    position = robot.commanded.at(time.time_ns()).position
-    drift = position + 0.3 * DT_S * np.arange(1, HORIZON + 1)[:, None]
-    highest = drift[-1] + 1e-3
-    with changed(robot, limits__position_min=[-9.0] * 3, limits__position_max=highest.tolist()):
-        robot.client.sequences.publish(stamped(sequence(drift[None], dt=[DT_S]), 0.0))
+    client.spin(0.2)  # the answer to the last chunk
+    client.trajectories.clear()
+    called_ns = time.time_ns()
+    answer = client.call(Stop, "stop", Stop.Request())
+    answered_ns = time.time_ns()
+    client.wait_for(lambda: client.trajectories, "the stop")
+    (stop,) = client.trajectories
+    first, last = stop.points[0], stop.points[-1]
+    assert answer.success and list(answer.joint_names) == client.joint_names
+    np.testing.assert_allclose(answer.distance, np.subtract(last.positions, first.positions), atol=1e-6)
+    assert np.abs(answer.distance).max() > 1e-3
+    end_ns = stamp_of(stop) + last.time_from_start.sec * SECOND_NS + last.time_from_start.nanosec
+    assert (end_ns - answered_ns) * 1e-9 - 1e-3 < answer.duration < (end_ns - called_ns) * 1e-9 + 1e-3
+
+
+def test_committed_rows_are_what_is_commanded_then(robot: StreamedRobot) -> None:
+    client, commanded = robot.client, []
+    with robot.streaming(), client.periodically(0.005, lambda: commanded.append((time.time_ns(), robot.position()))):
+        client.spin(0.8)
+    client.spin(0.2)  # the answer to the last chunk
+    stamp_ns, step_ns = time.time_ns() - 300 * MILLISECOND_NS, 20 * MILLISECOND_NS
+    request = Committed.Request(dt=step_ns * 1e-9, rows=30, rows_before=10)
+    request.stamp.sec, request.stamp.nanosec = divmod(stamp_ns, SECOND_NS)
+    answer = client.call(Committed, "committed", request)
+    assert answer.success and answer.executing, answer.message
+    rows, before, measured = (
+        np.reshape(getattr(answer, f"{kind}position"), (-1, 3)) for kind in ("", "commanded_", "measured_")
+    )
+    ahead_ns = stamp_ns + step_ns * np.arange(15, 30)
+    np.testing.assert_allclose(rows[15:], robot.commanded.states(ahead_ns)[0], atol=1e-4)
+    times_ns, positions = map(np.array, zip(*commanded, strict=True))
+    for column, past in enumerate(positions.T):
+        expected = np.interp(stamp_ns + step_ns * np.arange(-10, 0), times_ns, past)
+        np.testing.assert_allclose(before[:, column], expected, atol=1e-3)
+        np.testing.assert_allclose(measured[:, column], expected, atol=5e-3)
+    now_ns = answer.now.sec * SECOND_NS + answer.now.nanosec
+    assert answer.committed == int((now_ns + answer.lead * 1e9 - stamp_ns) / step_ns) + 1 and answer.lead >= 0.15
+
+
+def test_a_robot_that_stands_still_is_noticed_and_goes_on_when_it_rests(robot: StreamedRobot) -> None:
+    client = robot.client
+    with changed(robot, supervision__deviation=0.05), robot.streaming():
+        robot.stuck = robot.position()
+        client.wait_for(lambda: client.status().level == DiagnosticStatus.ERROR, "a deviation told")
+        told = client.statuses[-1].message
+        assert "joint_" in told and "deviation" in told
+        assert np.abs(robot.position() - robot.stuck).max() < 0.05 + 0.31 * 0.3 + 0.05, "the command runs not away"
+        robot.stuck = None
         robot.wait_until_moving()
-        robot.wait_until_at_rest()
-    assert (robot.commanded.at(time.time_ns()).position <= highest + 1e-5).all()

@@ -27,6 +27,7 @@ from hostile_cases import (
     good_report,
     good_sequence,
     plan,
+    spoiled,
     spoilt_report,
 )
 from hostile_messages import damaged, evaluation_requests, gradient_requests, plans, sequences, states
@@ -227,6 +228,9 @@ def test_without_a_joint_state_what_needs_one_is_refused(node: HostileNode) -> N
     with out_of_service(node):
         send_good_everywhere(node, refused("no_joint_state"))
         node.committed(Committed.Request(rows=1), refused("no_joint_state"))
+        # The gradient is linear: without data it depends on no state.
+        without_data = good_sequence(start_position=floats([]), data=floats([]))
+        node.compute_gradient(ComputeGradient.Request(actions=without_data, grad_position=spoiled(1.0)), ACCEPTED)
     node.settle()
 
 
