@@ -63,7 +63,7 @@ def joint_trajectory_out(horizon: int) -> Case:
     from trajectory_msgs.msg import JointTrajectory
 
     from traj_integrator_ros.execution.points import Points
-    from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
+    from traj_integrator_ros.wire.writers import JointTrajectoryWriter
 
     # The same times in every call, as sequences with one step length have; others cost about 1 us more.
     points = Points(np.arange(horizon) * 20_000_000, *random(3, horizon, DOF).astype(np.float64))
@@ -109,7 +109,7 @@ def trajectory_batch_out(batch: int) -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
 
     from traj_integrator_interfaces.msg import TrajectoryBatch
-    from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
+    from traj_integrator_ros.wire.writers import serialize_batch
 
     time = np.arange(HORIZON, dtype=np.float32)
     arrays = random(4, batch, HORIZON, DOF)
@@ -151,7 +151,7 @@ def action_sequence_in(batch: int) -> Case:
 
     from traj_integrator_interfaces.msg import ActionSequence
     from traj_integrator_ros.wire.messages import sequence_fields
-    from traj_integrator_ros.wire.received_messages import ActionSequenceReader
+    from traj_integrator_ros.wire.readers import ActionSequenceReader
 
     data = bytes(serialize_message(sequence(batch)))
     reader = ActionSequenceReader()
@@ -176,7 +176,7 @@ def joint_state_in() -> Case:
     from sensor_msgs.msg import JointState
 
     from traj_integrator_ros.handling.start_states import JointStates
-    from traj_integrator_ros.wire.received_messages import JointStateReader
+    from traj_integrator_ros.wire.readers import JointStateReader
 
     numbers = array("d", range(DOF))
     message = JointState(name=list(JOINTS), position=numbers, velocity=numbers, effort=numbers)
@@ -209,9 +209,8 @@ def callback(batch: int) -> Case:
 
     from traj_integrator_interfaces.msg import TrajectoryBatch
     from traj_integrator_ros.kernels import clique_step
-    from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
-    from traj_integrator_ros.wire.received_messages import ActionSequenceReader
-    from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
+    from traj_integrator_ros.wire.readers import ActionSequenceReader
+    from traj_integrator_ros.wire.writers import JointTrajectoryWriter, serialize_batch
 
     message = sequence(batch)
     data = bytes(serialize_message(message))

@@ -22,10 +22,10 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.wire import writers
 from traj_integrator_ros.wire.controller_state import ControllerStateReader
-from traj_integrator_ros.wire.joint_trajectory_cdr import JointTrajectoryWriter
-from traj_integrator_ros.wire.received_messages import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
-from traj_integrator_ros.wire.trajectory_batch_cdr import serialize_batch
+from traj_integrator_ros.wire.readers import ActionSequenceReader, JointStateReader, PositionTrajectoryReader
+from traj_integrator_ros.wire.writers import JointTrajectoryWriter, serialize_batch
 
 pytestmark = pytest.mark.ros
 SECOND = 10**9
@@ -98,14 +98,17 @@ def test_a_joint_trajectory_is_what_rclpy_makes_of_the_objects(
         assert_same_bytes(ours, built(joint_names, points, stamp), written(joint_names, points, stamp))
 
 
-def test_templates_are_kept_for_the_numbers_of_points_used_last() -> None:
+def test_trajectories_of_any_shapes_follow_each_other() -> None:
     writer = JointTrajectoryWriter(JOINTS)
-    for count in [*range(1, 200), *range(1, 20)]:
-        points = points_of(count, count, len(JOINTS))
+    for count, accelerations in ((1, True), (1, False), (7, False), (7, True), (7, True), (1, True)):
+        points = points_of(count, count, len(JOINTS), accelerations)
         assert deserialize_message(writer.serialize(points), JointTrajectory) == built(list(JOINTS), points, (0, 0))
-    kept = [count for count, with_accelerations in writer._templates if with_accelerations]
-    assert kept == [*range(155, 200), *range(1, 20)]
-    assert writer._size == sum(len(writer.serialize(points_of(0, count, len(JOINTS)))) for count in kept)
+
+
+def test_a_middleware_with_another_layout_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "_ENCODING", b"\0\0\0\0")  # the numbers are those of little-endian
+    with pytest.raises(RuntimeError):
+        JointTrajectoryWriter(JOINTS)
 
 
 @given(names, st.integers(0, 4), st.integers(0, 5), stamps, seeds)
@@ -302,8 +305,8 @@ def test_position_trajectories_are_read_as_rclpy_reads_them(
             writer.numbers("i", time.sec).numbers("I", time.nanosec)
     reader = PositionTrajectoryReader()
     for data in (bytes(serialize_message(message)), *(bytes(writer.data) for writer in writers)):
-        received, fields = reader.read(data, 9)
-        assert received == stamp and fields.count == count and fields.stamp_ns == stamp[0] * SECOND + stamp[1]
+        fields = reader.read(data, 9)
+        assert fields.count == count and fields.stamp_ns == stamp[0] * SECOND + stamp[1]
         assert fields.joint_names == tuple(joint_names)
         times = [point.time_from_start for point in message.points]
         assert fields.time_ns == [time.sec * SECOND + time.nanosec for time in times]
@@ -317,7 +320,7 @@ def test_position_trajectories_are_read_as_rclpy_reads_them(
 def test_points_beyond_the_most_are_counted_but_not_read() -> None:
     header = CdrWriter().header((0, 0)).strings(JOINTS)
     data = bytes(header.numbers("I", 400_000).data) + bytes(24 * 400_000)
-    fields = PositionTrajectoryReader().read(data, 399_999).fields
+    fields = PositionTrajectoryReader().read(data, 399_999)
     assert (fields.count, fields.time_ns, fields.positions) == (400_000, [], [])
     with pytest.raises(Rejected, match="size_out_of_range: points: expected 1 to 64"):
         plan_of_positions(fields, JOINTS, 64, 0)

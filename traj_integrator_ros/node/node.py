@@ -27,25 +27,17 @@ from ..handling.published import ExecutableTrajectory, PublishedMotion
 from ..handling.rejection import Rejected, RejectionReason
 from ..handling.results import IntegratedBatch
 from ..handling.robot_limits import FROM_TOPIC, RobotLimits
-from ..wire.joint_trajectory_cdr import JointTrajectoryWriter
-from ..wire.received_messages import (
-    ActionSequenceReader,
-    PositionTrajectoryReader,
-    Stamp,
-    nanoseconds,
-    stamp_of_message,
-)
+from ..wire.readers import ActionSequenceReader, PositionTrajectoryReader, Stamp, nanoseconds, stamp_of_message
 from ..wire.sequence_gaps import SequenceGaps
-from ..wire.trajectory_batch_cdr import serialize_batch
+from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import Accounts, LatencyRing, one_line
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
 from .diagnostics import Diagnostics, NodeStatus, SupervisionStatus
-from .entities import ROBOT_DESCRIPTION, Callbacks, Entities, create_diagnostics_publisher
+from .entities import ROBOT_DESCRIPTION, Entities, StateInputs, create_diagnostics_publisher
 from .namesakes import Namesakes
 from .planning_parameters import planning_parameters
 from .rclpy_features import answer_refused_transitions, introspection_state, nanoseconds_of
 from .services import Services
-from .states import StateInputs
 from .supervisor import Supervisor
 
 NODE_NAME = "traj_integrator"
@@ -116,23 +108,22 @@ class IntegratorNode(LifecycleNode):
                 accounts.let_through,
                 self._refuse_waiting,
             )
-            self._writer = JointTrajectoryWriter(parameters.joint_names, _counts_to_warm_up(parameters))
+            self._writer = JointTrajectoryWriter(parameters.joint_names)
             self._gaps.clear()
+            answers = self._answers
             self._entities = Entities(
                 self,
-                Callbacks(
-                    self._supervise,
-                    self._on_action_sequence,
-                    self._on_position_trajectory,
-                    self._answers.integrate,
-                    self._answers.compute_gradient,
-                    self._answers.evaluate,
-                    self._supervisor.stop,
-                    self._answers.committed,
-                    self._answers.retime,
-                    self._on_robot_description,
-                ),
-                description=parameters.limits_urdf == FROM_TOPIC,
+                self._supervise,
+                {"action_sequence": self._on_action_sequence, "position_trajectory": self._on_position_trajectory},
+                {
+                    "integrate": answers.integrate,
+                    "compute_gradient": answers.compute_gradient,
+                    "evaluate": answers.evaluate,
+                    "stop": self._supervisor.stop,
+                    "committed": answers.committed,
+                    "retime": answers.retime,
+                },
+                self._on_robot_description if parameters.limits_urdf == FROM_TOPIC else None,
             )
             self._states = StateInputs(self._entities, self._pipeline, accounts, self._now_ns)
             self._entities.introspect_services(parameters.service_introspection)
@@ -267,8 +258,8 @@ class IntegratorNode(LifecycleNode):
         with self._answering("position_trajectory", message, info):
             pipeline = self._accepting()
             now_ns = self._update()
-            received = self._position_reader.read(message, pipeline.parameters.max_horizon)
-            self._hand_over(pipeline.position_trajectory(received.fields, now_ns, self._now_ns))
+            fields = self._position_reader.read(message, pipeline.parameters.max_horizon)
+            self._hand_over(pipeline.position_trajectory(fields, now_ns, self._now_ns))
 
     @contextmanager
     def _answering(self, topic: str, message: bytes, info: Mapping[str, object]) -> Iterator[None]:
@@ -422,8 +413,3 @@ def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
     columns = request.columns
     trajectories = columns.out_of_node(batch.trajectories)
     return serialize_batch(columns.names, stamp, request.batch, request.output_horizon, batch.times, trajectories)
-
-
-def _counts_to_warm_up(parameters: NodeParameters) -> set[int]:
-    """Numbers of points of plans with the warmed-up shapes, which start on arrival and end at rest."""
-    return {horizon for _, horizon in parameters.warmup}

@@ -12,7 +12,7 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 from ..handling.background import in_background
 from ..handling.pipeline import Pipeline
 from ..wire import messages
-from ..wire.received_messages import nanoseconds
+from ..wire.readers import nanoseconds
 from .accounts import Accounts, LatencyRing
 from .entities import SUPERVISION_PERIOD_S
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .cdr_reader import CdrReader, RememberedNames
-from .received_messages import nanoseconds, stamp_of_header
+from .readers import CdrReader, RememberedNames, nanoseconds, stamp_of_header
 
 _POINT, _POINTS_OF_FRAMES = "trajectory_msgs/JointTrajectoryPoint", "trajectory_msgs/MultiDOFJointTrajectoryPoint"
 _HEADER, _NAMES, _NUMBER = "std_msgs/Header", "sequence<string>", "double"

@@ -18,7 +18,7 @@ from ..handling.requests import SequenceFields, UpstreamFields
 from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.retime_requests import RetimedBatch, RetimeFields
 from ..kernels import CostTerm
-from .received_messages import nanoseconds
+from .readers import nanoseconds
 
 _ROWS_OF_COMMITTED = tuple(
     f"{what}{quantity}" for what in ("", "commanded_", "measured_") for quantity in ("position", "velocity")
