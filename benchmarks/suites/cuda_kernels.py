@@ -159,8 +159,8 @@ def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) ->
 
     def contender(name: str, engine: TrajectoryIntegrator) -> Contender:
         def run() -> list[Tensor]:
-            found = [torch.as_tensor(values).clone() for values in engine.integrate(state, actions.numpy())]
-            return [*found, engine.vjp(state, given, actions=actions.numpy()).action]
+            found = [*torch.tensor(engine.integrate_array(state, actions.numpy()))]
+            return [*found, torch.from_numpy(engine.vjp_arrays(state, given, actions=actions.numpy()).action)]
 
         return Contender(name, run, is_close_to(*expected))
 

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from traj_integrator_ros.engine.call import Runner
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.integrator import (
+    Gradient,
+    IntegratorConfig,
+    StartState,
+    TrajectoryIntegrator,
+    UpstreamGradient,
+)
 from traj_integrator_ros.kernels import MAPS
 
 KINDS = ("position", "velocity", "acceleration")
@@ -74,11 +80,11 @@ class EngineCase:
         )
 
     def run(self, engine: TrajectoryIntegrator, *, want_dt: bool = False) -> list[Tensor]:
-        """Copies of the four outputs and of the gradients."""
+        """Copies of the four outputs and of the gradients, that of dt before the goal's."""
         given = self.arguments()
-        trajectory = [x.clone() for x in engine.integrate(**given)]
-        gradient = engine.vjp(given.pop("start"), self.upstream(), want_dt=want_dt, **given)
-        return [*trajectory, *(x.clone() for x in gradient if x is not None)]
+        outputs = torch.tensor(engine.integrate_array(**given))
+        gradient = engine.vjp_arrays(given.pop("start"), self.upstream(), want_dt=want_dt, **given)
+        return [*outputs, *tensors_of(gradient)]
 
     def leaves(self, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
         """The arguments of the public functions, which require grad, and the indices."""
@@ -104,6 +110,11 @@ class EngineCase:
         ]
         found = torch.autograd.grad(outputs, [*leaves.values()], upstream, allow_unused=True, materialize_grads=True)
         return [*(output.detach() for output in outputs), *found]
+
+
+def tensors_of(gradient: Gradient) -> list[Tensor]:
+    """Copies of the gradients that are there, that of dt before the goal's."""
+    return [torch.tensor(x) for x in gradient._replace(values=None) if x is not None]
 
 
 def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) -> None:

@@ -12,8 +12,8 @@ from traj_integrator_ros.engine import auto as engine_auto
 from traj_integrator_ros.engine import integrator as engine_integrator
 from traj_integrator_ros.engine.auto import AutoRunner
 from traj_integrator_ros.engine.call import Call
-from traj_integrator_ros.engine.direct import DirectRunner
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.runners import DirectRunner
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import Backend
 
@@ -57,7 +57,7 @@ def engine_of(runner: AutoRunner) -> TrajectoryIntegrator:
 
 
 def integrate(engine: TrajectoryIntegrator, batch: int) -> None:
-    engine.integrate(StartState(np.zeros((1, DOF))), np.zeros((batch, HORIZON, DOF), np.float32))
+    engine.integrate_array(StartState(np.zeros((1, DOF))), np.zeros((batch, HORIZON, DOF), np.float32))
 
 
 def test_each_size_is_computed_where_it_was_faster_and_the_trials_memory_is_freed():
@@ -101,8 +101,8 @@ def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
 
         loser.run = slowly
         engine = engine_of(runner)
-        outputs = [output.numpy().copy() for output in engine.integrate(start, actions)]
-        results.append([*outputs, engine.vjp(start, upstream, actions=actions).action.numpy().copy()])
+        outputs = engine.integrate_array(start, actions).copy()
+        results.append([outputs, engine.vjp_arrays(start, upstream, actions=actions).action.copy()])
         assert runner.is_for_cpu(4 * actions.size) is cpu_is_chosen
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)

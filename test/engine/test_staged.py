@@ -18,11 +18,11 @@ from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
-from traj_integrator_ros.engine.buffers import Buffers
-from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator
+from traj_integrator_ros.engine.runners import Buffers
 from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner, to_device
 from traj_integrator_ros.engine.types import is_out_of_memory
-from traj_integrator_ros.kernels import MAPS, Backend, ControlSpace
+from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 
 
@@ -136,7 +136,7 @@ def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
 
     def visit(name: str) -> None:
         horizon = 4 + "abc".index(name)
-        engine.integrate(StartState(np.zeros((1, 3))), np.zeros((5, horizon, 3), np.float32))
+        engine.integrate_array(StartState(np.zeros((1, 3))), np.zeros((5, horizon, 3), np.float32))
 
     visit("c")  # the memory for results grows once
     runner.kept.clear()
@@ -154,21 +154,8 @@ def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
     assert recorder.recorded == 3
 
 
-def test_a_call_that_occurs_once_is_not_recorded():
-    recorder = CallRecorder()
-    EngineCase().run(EngineCase().engine(staged(recorder)))
-    assert recorder.recorded == 0
-
-
-def test_warm_up_records():
-    recorder = CallRecorder()
-    engine = EngineCase().engine(staged(recorder))
-    engine.warm_up([(4, 8)])
-    assert recorder.recorded == 2
-
-
 @pytest.mark.parametrize("kernel", ["velocity", "clique_central"])
-def test_warm_up_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
+def test_warm_up_records_and_runs_the_kernels_for_every_choice_of_gradients_a_request_can_make(kernel, monkeypatch):
     seen, integrated = set(), set()
 
     def forward(kernel, given, *rest):
@@ -183,7 +170,9 @@ def test_warm_up_runs_the_kernels_for_every_choice_of_gradients_a_request_can_ma
     launch_forward, launch_vjp = engine_staged.launch_forward, engine_staged.launch_vjp
     monkeypatch.setattr(engine_staged, "launch_forward", forward)
     monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
-    EngineCase(kernel=kernel).engine(staged(CallRecorder())).warm_up([(4, 8)])
+    recorder = CallRecorder()
+    EngineCase(kernel=kernel).engine(staged(recorder)).warm_up([(4, 8)])
+    assert recorder.recorded == 2
     for has_steps in (False, True) if kernel == "velocity" else (False,):
         assert len({given for given, pool, steps in seen if steps is has_steps and not pool}) == 15
     assert any(pool for _, pool, _ in seen)
@@ -210,10 +199,11 @@ def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog
     assert "without CUDA graphs" in record.message and "stream is capturing" in record.message
 
 
-def test_large_calls_share_one_memory_and_are_not_recorded(monkeypatch):
-    monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", 1000)
+@pytest.mark.parametrize(("most_bytes", "max_graphs"), [(1000, 16), (1 << 20, 0)], ids=["large", "no graphs"])
+def test_large_calls_and_all_without_graphs_share_one_memory_and_are_not_recorded(most_bytes, max_graphs, monkeypatch):
+    monkeypatch.setattr(engine_staged, "MOST_RECORDED_BYTES", most_bytes)
     recorder = CallRecorder()
-    runner = staged(recorder)
+    runner = staged(recorder, max_graphs)
     case = EngineCase(batch=50)
     engine = case.engine(runner)
     for other in again(case):
@@ -236,7 +226,7 @@ def test_what_the_engine_takes_to_the_device_by_itself_arrives_in_the_right_type
     device = torch.device(device)
     values = {"actions": np.arange(6.0).reshape(2, 3), "start_index": np.array([1, 0]), "dt": np.array([[0.1]])}
     values |= {"none": None, "tensor": torch.arange(3, dtype=torch.float64)}
-    found = to_device(values, Buffers(device, torch.float32), device)
+    found = to_device(values, Buffers(device, torch.float32))
     assert found["none"] is None
     kinds = {"actions": torch.float32, "start_index": torch.int64, "dt": torch.float64, "tensor": torch.float32}
     for name, dtype in kinds.items():
@@ -245,68 +235,42 @@ def test_what_the_engine_takes_to_the_device_by_itself_arrives_in_the_right_type
         np.testing.assert_array_equal(got, np.asarray(values[name]).astype(got.dtype))
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("kernel", MAPS)
-def test_calls_on_a_device_give_what_the_cpu_gives(kernel):
-    for start in ("one row", "pool"):
-        case = EngineCase(kernel=kernel, start=start)
-        engine, on_cpu = case.engine(device="cuda"), case.engine()
-        for _ in range(3):  # eagerly, recorded, replayed
-            assert_same(case.run(engine), case.run(on_cpu), exact=False)
-
-
-def test_without_graphs_nothing_is_kept_but_the_shared_memory():
-    runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0, recorder=CallRecorder())
-    for _ in range(3):
-        assert_same(EngineCase().run(EngineCase().engine(runner)), EngineCase().run(EngineCase().engine()), exact=False)
-    assert not runner.kept
-
-
 @pytest.fixture
 def cuda() -> TrajectoryIntegrator:
-    return EngineCase(dof=7).engine(device="cuda", max_graphs=4)
-
-
-def call(engine: TrajectoryIntegrator, seed: int, batch: int = 8, space: ControlSpace = ControlSpace.POSITION) -> list:
-    random = np.random.default_rng(seed)
-    start = StartState(*random.standard_normal((3, 1, 7)).astype(np.float32))
-    actions = random.standard_normal((batch, 16, 7)).astype(np.float32)
-    outputs = engine.integrate(start, actions, control_space=space)
-    assert outputs.position.is_pinned() or engine.device.type == "cpu"
-    results = [x.clone() for x in outputs]
-    gradient = engine.vjp(start, UpstreamGradient(*results), actions=actions, control_space=space)
-    return [*results, *(x.clone() for x in gradient[:4])]
+    return EngineCase(dof=7).engine(device="cuda", max_graphs=4, max_batch=1 << 20)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("space", ControlSpace)
-def test_graphs_replay_with_new_inputs(cuda, space):
-    on_cpu = EngineCase(dof=7).engine()
-    for seed in range(4):
-        assert_same(call(cuda, seed, space=space), call(on_cpu, seed, space=space), exact=False)
-    assert [call.replay is not None for call in cuda._runner.kept.values()] == [True] * 2
+@pytest.mark.parametrize("kernel", MAPS)
+@pytest.mark.parametrize("start", ["one row", "pool"])
+def test_graphs_replay_with_new_inputs_and_give_what_the_cpu_gives(kernel, start):
+    case = EngineCase(kernel=kernel, start=start)
+    engine, on_cpu = case.engine(device="cuda"), case.engine()
+    for other in again(case):  # eagerly, recorded, replayed
+        assert_same(other.run(engine), other.run(on_cpu), exact=False)
+    assert [call.replay is not None for call in engine._runner.kept.values()] == [True] * 2
 
 
 @pytest.mark.gpu
 def test_nothing_is_allocated_on_the_device_in_the_steady_state(cuda):
     for seed in range(3):
-        call(cuda, seed)
+        EngineCase(dof=7, seed=seed).run(cuda)
     torch.cuda.synchronize()
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
     for seed in range(20):
-        call(cuda, seed)
+        EngineCase(dof=7, seed=seed).run(cuda)
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
 
 
 @pytest.mark.gpu
 def test_dropped_graphs_give_their_memory_back(cuda):
     on_cpu = EngineCase(dof=7).engine()
-    call(cuda, 0, batch=32)
+    EngineCase(dof=7, batch=32).run(cuda)
     used = []
     for _ in range(3):
         for batch in range(1, 12):
-            for seed in range(3):
-                assert_same(call(cuda, seed, batch), call(on_cpu, seed, batch), exact=False)
+            for case in again(EngineCase(dof=7, batch=batch)):
+                assert_same(case.run(cuda), case.run(on_cpu), exact=False)
         assert len(cuda._runner.kept) == 4
         gc.collect()
         torch.cuda.empty_cache()
@@ -315,14 +279,13 @@ def test_dropped_graphs_give_their_memory_back(cuda):
 
 
 @pytest.mark.gpu
-def test_a_batch_larger_than_the_device_is_done_in_parts():
-    engine = EngineCase(dof=7).engine(device="cuda", max_batch=1 << 20)
-    on_cpu = EngineCase(dof=7).engine(max_batch=1 << 20)
+def test_a_batch_larger_than_the_device_is_done_in_parts(cuda):
+    case = EngineCase(dof=7, batch=65_536, horizon=16)
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((64 << 20) / total)
     try:
-        got, wanted = call(engine, 0, batch=65_536), call(on_cpu, 0, batch=65_536)
+        got = case.run(cuda)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    for actual, expected in zip(got, wanted, strict=True):
+    for actual, expected in zip(got, case.run(case.engine(max_batch=1 << 20)), strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))

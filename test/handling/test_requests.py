@@ -106,18 +106,8 @@ def test_any_input_is_rejected_with_a_reason_or_is_one_that_the_engine_takes(
     assert 1 <= request.batch <= MAX_BATCH and 1 <= request.horizon <= MAX_HORIZON
     if request.actions is not None:
         start = request.start or StartState(np.zeros((1, DOF), np.float32))
-        space = request.control_map.control_space
-        result = ENGINE.integrate(
-            start,
-            request.actions,
-            request.dt,
-            control_space=space,
-            start_index=request.start_index,
-            goal=request.goal,
-            goal_index=request.goal_index,
-            spline=request.spline,
-        )
-        assert result.position.shape == (request.batch, request.output_horizon, DOF)
+        result = ENGINE.integrate_array(start, request.actions, request.dt, **request.map_and_rows)
+        assert result.shape == (4, request.batch, request.output_horizon, DOF)
 
 
 @given(st.permutations(NAMES))

@@ -280,10 +280,10 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
         actions = torch.randn(3, 5, 3, generator=generator)
         results = []
         for engine in (on_device, directly):
-            outputs = [x.clone() for x in engine.integrate(start, actions, 0.1, start_index=index)]
+            outputs = [*torch.tensor(engine.integrate_array(start, actions, 0.1, start_index=index))]
             upstream = UpstreamGradient(outputs[0], None, outputs[2], outputs[3])
-            gradient = engine.vjp(start, upstream, actions=actions, dt=0.1, start_index=index, want_dt=True)
-            results.append([*outputs, *(x.clone() for x in gradient if x is not None)])
+            gradient = engine.vjp_arrays(start, upstream, actions=actions, dt=0.1, start_index=index, want_dt=True)
+            results.append([*outputs, *(torch.tensor(x) for x in gradient if x is not None)])
         for actual, right in zip(*results, strict=True):
             assert float((actual.double() - right.double()).norm()) <= 5e-6 * float(right.double().norm())
 

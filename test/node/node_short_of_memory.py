@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from traj_integrator_ros.engine.buffers import Buffers
+from traj_integrator_ros.engine.runners import Buffers
 from traj_integrator_ros.node.main import main
 
 MOST_ELEMENTS = 10_000

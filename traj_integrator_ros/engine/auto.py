@@ -73,20 +73,19 @@ class AutoRunner:
 
     def _measured(self, call: Call) -> Crossover:
         if self.crossover is None:
-            trial, each = _Trial(call, self._allocate), numbers_of(call) // call.shape[0]
-            self.crossover = Crossover(self._first_won(each, trial.forward), self._first_won(each, trial.vjp))
+            self.crossover = Crossover(*(self._first_won(call, is_forward=forward) for forward in (True, False)))
             self.device.release()  # memory of the trials
         return self.crossover
 
-    def _first_won(self, each: int, make: Callable[[int], Call]) -> float:
+    def _first_won(self, like: Call, *, is_forward: bool) -> float:
         """Size from which on the device is faster: between the last it loses at and the first that it wins at."""
         lost = 0
         for batch in BATCHES:
-            numbers = batch * each
+            numbers = batch * numbers_of(like) // like.shape[0]
             if lost and numbers > MOST_NUMBERS:
                 break
             try:
-                call = make(batch)
+                call = self._trial(like, batch, is_forward=is_forward)
                 wins = self._time(self.device, call) < self._time(self.cpu, call)
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
@@ -107,35 +106,21 @@ class AutoRunner:
             times.append(self._clock() - begin)
         return statistics.median(times)
 
+    def _trial(self, like: Call, batch: int, *, is_forward: bool) -> Call:
+        """Like another call, but of `batch` trajectories that begin in one row."""
+        shape, row = (batch, *like.shape[1:]), (1, like.shape[2])
+        trial = Call(like.kernel, shape, like.dt[:1], Ends((), None, 1))
+        if is_forward:
+            inputs = {"actions": self._zeros(shape), "start": Ends((self._zeros(row), None, None), None, 1)}
+            results = [(4, *trial.output_shape)]
+        else:
+            inputs = {"upstream": (self._zeros(trial.output_shape),) * 4}
+            results = [shape, row, row, row]
+        return trial._replace(**inputs, results=tuple(map(self._allocate, results)))
 
-class _Trial(NamedTuple):
-    """Calls like another one that are measured."""
-
-    like: Call
-    allocate: Allocate
-
-    def forward(self, batch: int) -> Call:
-        row = self._zeros(1, self.like.shape[2])
-        out = self.allocate((4, *self._output(batch)))
-        return self._call(batch, Ends((row, None, None), None, 1), (out,), actions=self._zeros(*self._shape(batch)))
-
-    def vjp(self, batch: int) -> Call:
-        upstream = (self._zeros(*self._output(batch)),) * 4
-        results = [self.allocate(self._shape(batch)), *(self.allocate((1, self.like.shape[2])) for _ in range(3))]
-        return self._call(batch, Ends((), None, 1), tuple(results), upstream=upstream)
-
-    def _call(self, batch: int, start: Ends, results: tuple[Tensor, ...], **inputs: object) -> Call:
-        return Call(self.like.kernel, self._shape(batch), self.like.dt[:1], start, results=results, **inputs)
-
-    def _shape(self, batch: int) -> tuple[int, int, int]:
-        return (batch, *self.like.shape[1:])
-
-    def _output(self, batch: int) -> tuple[int, int, int]:
-        return batch, self.like.kernel.output_horizon(self.like.shape[1]), self.like.shape[2]
-
-    def _zeros(self, *shape: int) -> np.ndarray:
+    def _zeros(self, shape: tuple[int, ...]) -> np.ndarray:
         """Input in the dtype of the results, as it usually is."""
-        return np.zeros(shape, self.allocate((1,)).numpy().dtype)
+        return self._allocate(shape).zero_().numpy()
 
 
 def numbers_of(call: Call) -> int:

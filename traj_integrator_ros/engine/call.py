@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -9,14 +10,14 @@ import torch
 from torch import Tensor
 
 from ..kernels import ControlMap, ControlSpace, SplineForm, control_map
-from .buffers import Buffers
 from .types import Array, IntegratorConfig, StartState, UpstreamGradient
 
 # Number of step lengths, given as numbers, that are kept as arrays.
 _MOST_STEPS = 64
 # Number of control maps that are kept, because planners could request ever new forms of splines.
 _MOST_MAPS = 64
-_AT_REST = (None, None, None)
+STARTS = 3
+"""Kinds of start rows: position, velocity and acceleration."""
 
 
 class Ends(NamedTuple):
@@ -85,24 +86,28 @@ class Call(NamedTuple):
             named |= {f"{name}_{place}": array for place, array in enumerate(arrays)}
         return {**named, "start_index": self.start.index, "goal_index": self.goal.index, "dt": self.dt}
 
-    def part(self, begin: int, end: int, sums: tuple[tuple[Tensor, ...], ...] = ((), ())) -> Call:
-        """Return the call for some of the trajectories.
+    @property
+    def summed(self) -> range:
+        """Places of the results that are sums over trajectories: gradients of rows that several of them share."""
+        if self.upstream is None:
+            return range(0)
+        batch = self.shape[0]
+        first = 1 if self.start.are_shared(batch) else 1 + STARTS
+        return range(first, len(self.results) if self.goal.are_shared(batch) else min(1 + STARTS, len(self.results)))
 
-        `sums` is the memory for gradients of start and of goal rows that several trajectories share; () where each
-        trajectory has its own.
-        """
+    def part(self, begin: int, end: int) -> Call:
+        """Return the call for some of the trajectories; its sums have memory of their own."""
         batch, horizon, dof = self.shape
-        results: tuple[Tensor, ...] = ()
-        if self.results and self.upstream is None:
-            results = (self.results[0][:, begin:end],)
-        elif self.results:
-            action, *rows = self.results
-            results = (action[begin:end],)
-            for own, summed in ((rows[:3], sums[0]), (rows[3:], sums[1])):
-                results += summed or tuple(of_end[begin:end] for of_end in own)
+        if self.upstream is None:
+            results = tuple(outputs[:, begin:end] for outputs in self.results)
+        else:
+            results = tuple(
+                torch.empty_like(rows) if place in self.summed else rows[begin:end]
+                for place, rows in enumerate(self.results)
+            )
         return self._replace(
             shape=(end - begin, horizon, dof),
-            dt=part_of_dt(self.dt, begin, end),
+            dt=self.dt if self.dt.shape[0] == 1 else self.dt[begin:end],
             start=self.start.part(begin, end, batch),
             goal=self.goal.part(begin, end, batch),
             actions=None if self.actions is None else self.actions[begin:end],
@@ -115,11 +120,6 @@ class Call(NamedTuple):
         """Return the call with memory for its results."""
         return Call(*self[:-1], results)
 
-    def without_rows(self) -> Call:
-        """Return the call without start and goal rows, of which the vjp needs the numbers only."""
-        start, goal = Ends((), *self.start[1:]), Ends((), *self.goal[1:])
-        return Call(*self[:3], start, goal, *self[5:])
-
 
 class Runner(Protocol):
     """Computes on one device."""
@@ -131,13 +131,8 @@ class Runner(Protocol):
         """Free all memory on the device."""
 
 
-def part_of_dt(dt: np.ndarray, begin: int, end: int) -> np.ndarray:
-    """Return the step lengths of a part of the trajectories."""
-    return dt if dt.shape[0] == 1 else dt[begin:end]
-
-
 class CheckedCalls:
-    """Checks arguments and finds the control map; maps and step lengths are made once.
+    """Checks arguments and finds the control map; maps are made once.
 
     Args:
         config: of the engine.
@@ -146,21 +141,13 @@ class CheckedCalls:
 
     def __init__(self, config: IntegratorConfig) -> None:
         self._config = config
-        self._maps: dict[tuple[ControlSpace | None, SplineForm | None], ControlMap] = {}
-        self._steps: dict[float, np.ndarray] = {}
+        self.control_map = lru_cache(_MOST_MAPS)(self._make_map)
 
-    def control_map(self, control_space: ControlSpace | None, spline: SplineForm | None) -> ControlMap:
-        """See `TrajectoryIntegrator.control_map`."""
-        known = self._maps.get((control_space, spline))
-        if known is None:
-            config = self._config
-            space = config.control_space if control_space is None else control_space
-            form = config.spline() if spline is None else spline
-            known = control_map(space, config.finite_difference, config.acceleration_integrator, *form.scheme)
-            if len(self._maps) >= _MOST_MAPS:
-                self._maps.clear()
-            self._maps[control_space, spline] = known
-        return known
+    def _make_map(self, control_space: ControlSpace | None, spline: SplineForm | None) -> ControlMap:
+        config = self._config
+        space = config.control_space if control_space is None else control_space
+        form = config.spline() if spline is None else spline
+        return control_map(space, config.finite_difference, config.acceleration_integrator, *form.scheme)
 
     def checked(
         self,
@@ -179,28 +166,29 @@ class CheckedCalls:
 
         """
         start, start_rows, start_index, goal, goal_index, goal_rows = ends
-        kernel = self._maps.get((control_space, spline)) or self.control_map(control_space, spline)
+        kernel = self.control_map(control_space, spline)
         shape = batch, horizon, _ = *check_actions(shape, self._config), self._config.dof
         count = start_rows if start is None else check_start(start, self._config.dof)
         index = check_start_index(start_index, count, batch)
         step = self.step_lengths(dt, batch, horizon, kernel)
         of_goal = check_goal(kernel, goal, goal_index, goal_rows, shape)
-        of_start = Ends(_AT_REST if start is None else start.rows, index, count)
+        if actions is None:  # the vjp needs the numbers of rows only
+            return Call(kernel, shape, step, Ends((), index, count), Ends((), *of_goal[1:]), None, upstream)
+        of_start = Ends(() if start is None else start.rows, index, count)
         return Call(kernel, shape, step, of_start, of_goal, actions, upstream)
 
     def step_lengths(self, dt: float | Array | None, batch: int, horizon: int, kernel: ControlMap) -> np.ndarray:
-        """Step lengths, s, `[1 or B, 1 or Ha]`, float64; those given as numbers are checked and converted once."""
+        """Step lengths, s, `[1 or B, 1 or Ha]`, float64."""
         if dt is None:
             dt = self._config.dt
-        if type(dt) is not float:
-            return check_dt(dt, batch, horizon, one_for=kernel.operator.one_dt_for)
-        step = self._steps.get(dt)
-        if step is None:
-            step = check_dt(dt, batch, horizon)
-            if len(self._steps) >= _MOST_STEPS:
-                self._steps.clear()
-            self._steps[dt] = step
-        return step
+        if type(dt) is float:
+            return _one_step(dt)
+        return check_dt(dt, batch, horizon, one_for=kernel.operator.one_dt_for)
+
+
+@lru_cache(_MOST_STEPS)
+def _one_step(dt: float) -> np.ndarray:
+    return check_dt(dt, 1, 1)
 
 
 def check_actions(shape: tuple[int, ...], config: IntegratorConfig) -> tuple[int, int]:
@@ -331,9 +319,8 @@ def check_upstream(upstream: UpstreamGradient, shape: tuple[int, int, int]) -> b
 # Goals in position control, which take the place of one of the actions.
 
 
-def with_goal_in_actions(call: Call, buffers: Buffers) -> Call:
-    """Return a call without goal, whose actions are a copy, on the host, with the goal in place of one of them."""
-    copy = buffers.view("output", "actions to the goal", call.shape)
+def with_goal_in_actions(call: Call, copy: Tensor) -> Call:
+    """Return a call without goal, whose actions are copied to `copy`, with the goal in place of one of them."""
     if isinstance(call.actions, np.ndarray):
         np.copyto(copy.numpy(), call.actions, casting="same_kind")
     else:

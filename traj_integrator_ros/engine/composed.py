@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ..kernels import CostTerm, QuadraticCost, dt_derivatives, limit_violations, quadratic_cost
 from ..kernels.types import End
-from .buffers import Buffers
 from .call import Call, Ends
-from .split import PartSizes
+from .runners import Buffers, PartSizes
 from .staged import to_device
 from .types import Array, Evaluation, Wanted
 
@@ -20,9 +19,9 @@ _STATE = ("position", "velocity", "acceleration")
 
 
 def composed_evaluation(
-    call: Call, cost: QuadraticCost, wanted: Wanted, device: torch.device, buffers: Buffers, sizes: PartSizes
+    call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers, sizes: PartSizes
 ) -> Evaluation:
-    """Compute costs and gradients on a device, in parts if the whole does not fit; the arrays are new.
+    """Compute costs and gradients on the device of `buffers`, in parts if the whole does not fit; the arrays are new.
 
     Raises:
         OutOfDeviceMemory: one trajectory does not fit.
@@ -52,7 +51,7 @@ def composed_evaluation(
         }
         weight = cost.duration_weight
         terms["duration_weight"] = weight[begin:end] if np.ndim(weight) else None
-        given = to_device({**variables, **indices, **terms}, buffers, device)
+        given = to_device({**variables, **indices, **terms}, buffers)
         variables = {name: None if given[name] is None else given[name].detach() for name in variables}
         asked = [name for name, value in variables.items() if value is not None and _is_wanted(name, wanted)]
         for name in asked:
@@ -84,11 +83,11 @@ def composed_evaluation(
             into = dt if dt.shape[0] == 1 else dt[begin:end]
             into += found["dt"]
 
-    sizes.run(("evaluate", kernel.name, call.shape[1]), batch, part)
+    sizes.in_parts(("evaluate", kernel.name, call.shape[1]), batch, part)
     return Evaluation(costs, action, start or None, goal or None, dt)
 
 
-def vjp_dt(call: Call, device: torch.device, buffers: Buffers, sizes: PartSizes) -> Tensor:
+def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
     """Return the gradient of dt, float64, `[1 or B, 1 or Ha]`, on the CPU; in parts if the whole does not fit.
 
     `call` has actions, rows and upstream gradients; `buffers` take them to the device.
@@ -97,7 +96,7 @@ def vjp_dt(call: Call, device: torch.device, buffers: Buffers, sizes: PartSizes)
     operator = call.kernel.operator
 
     def part(begin: int, end: int) -> None:
-        given = to_device(call.part(begin, end).inputs, buffers, device)
+        given = to_device(call.part(begin, end).inputs, buffers)
 
         def rows(name: str, count: int) -> list[Tensor | None]:
             return [given.get(f"{name}_{place}") for place in range(count)]
@@ -111,7 +110,7 @@ def vjp_dt(call: Call, device: torch.device, buffers: Buffers, sizes: PartSizes)
         part_of_total = total if total.shape[0] == 1 else total[begin:end]
         part_of_total += gradient.cpu()
 
-    sizes.run(("dt", *call.kind), call.shape[0], part)
+    sizes.in_parts(("dt", *call.kind), call.shape[0], part)
     return total
 
 

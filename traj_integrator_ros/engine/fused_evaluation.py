@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..kernels import QuadraticCost
 from ..kernels.call import fast_map
-from .buffers import Buffers
-from .call import Call, gradient_to_goal, replaces_action, with_goal_in_actions
+from .call import STARTS, Call, gradient_to_goal, replaces_action, with_goal_in_actions
+from .runners import Buffers, unfit
 from .types import Array, Evaluation, Wanted
 
 _NO_ENDS = (None,) * 8
-_KINDS = 3
-"""Kinds of rows of start or goal: position, velocity and acceleration."""
 
 
 def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers) -> Evaluation:
@@ -33,36 +28,34 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
     kernel, goal, shape = call.kernel, call.goal, call.shape
     batch, _, dof = shape
     replaces = replaces_action(call)
-    results = buffers.cached(
-        "output", "evaluation", shape, batch + math.prod(shape), lambda flat: _Results.of(flat, shape)
-    )
-    # The gradient of a goal position is taken from that of the actions.
-    action = results.action if wanted.action or (wanted.goal and replaces) else None
-    starts = _KINDS if wanted.start else 0
+    results = buffers.pieces("evaluation", ((batch,), shape))
+    costs, action = results.arrays
+    if not (wanted.action or (wanted.goal and replaces)):  # the gradient of a goal position is taken from this one
+        action = None
+    starts = STARTS if wanted.start else 0
     goals = len(kernel.goal) if wanted.goal and goal.count is not None and not replaces else 0
     ends, into = None, _NO_ENDS
     if starts or goals:
-        ends = buffers.view("output", "gradients of the ends", (2 * _KINDS, batch, dof), torch.float64).numpy()
-        into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[_KINDS : _KINDS + goals])))
-    given = _given(with_goal_in_actions(call, buffers) if replaces else call, cost)
+        ends = buffers.view("output", "gradients of the ends", (2 * STARTS, batch, dof), torch.float64).numpy()
+        into = (*_four(tuple(ends[:starts])), *_four(tuple(ends[STARTS : STARTS + goals])))
+    given = _given(with_goal_in_actions(call, buffers.actions_to_the_goal(shape)) if replaces else call, cost)
     number = fast_map(kernel.operator, *kernel.scheme).kind
-    done = native.quadratic_cost_into(number, *given, results.cost, action, into)
-    if not done and not native.quadratic_cost_into(number, *_contiguous(given), results.cost, action, into):
-        shapes = [None if rows is None else list(rows.shape) for rows in call.inputs.values()]
-        raise ValueError(f"arrays: expected real numbers in shapes that belong together, got {shapes}")
+    done = native.quadratic_cost_into(number, *given, costs, action, into)
+    if not done and not native.quadratic_cost_into(number, *_contiguous(given), costs, action, into):
+        raise ValueError(unfit(call))
     if cost.duration_weight is not None:
         with np.errstate(over="ignore"):  # as in the loops, what is too large becomes infinite
-            results.cost[:] += cost.duration_weight * kernel.duration(call.dt, shape[1])
-    of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[_KINDS : _KINDS + goals]) if goals else None
+            costs += cost.duration_weight * kernel.duration(call.dt, shape[1])
+    of_goal = tuple(_summed(rows, goal.index, goal.count) for rows in ends[STARTS : STARTS + goals]) if goals else None
     if replaces and wanted.goal:
         row = torch.empty(goal.count, dof, dtype=buffers.dtype)
-        gradient_to_goal(results.action_tensor, row, goal.index, kernel.goal_place)
+        gradient_to_goal(results.tensors[1], row, goal.index, kernel.goal_place)
         of_goal = (row.numpy(),)
     elif replaces and wanted.action:
         action[:, kernel.goal_place] = 0
     return Evaluation(
-        results.cost,
-        results.action if wanted.action else None,
+        costs,
+        action if wanted.action else None,
         tuple(_summed(rows, call.start.index, call.start.count) for rows in ends[:starts]) if starts else None,
         of_goal,
         None,
@@ -74,19 +67,6 @@ def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
     terms = tuple(part for term in cost.outputs for part in term)
     ends = (_four(call.start.rows), call.start.index, _four(call.goal.rows), call.goal.index)
     return (*ends, call.actions, call.dt, terms)
-
-
-class _Results(NamedTuple):
-    """`[B]` and `[B, Ha, dof]`."""
-
-    cost: np.ndarray
-    action: np.ndarray | None
-    action_tensor: Tensor | None
-
-    @classmethod
-    def of(cls, flat: Tensor, shape: tuple[int, ...]) -> _Results:
-        action = flat[shape[0] :].view(shape)
-        return cls(flat[: shape[0]].numpy(), action.numpy(), action)
 
 
 def _summed(rows: np.ndarray, index: np.ndarray | None, count: int) -> np.ndarray:

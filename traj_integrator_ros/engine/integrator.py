@@ -1,21 +1,20 @@
 """The engine: action sequences to trajectories, and upstream gradients back, on one device with buffers of its own.
 
-Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are on the CPU, as tensors or as numpy arrays.
+Knows nothing of ROS. Inputs are numpy arrays or torch tensors, results are numpy arrays.
 After the first calls of a kind nothing is allocated any more, except for the gradient of dt. On the CPU the C++ kernels
 read their inputs in place; on CUDA each kind of call is one graph (`engine.staged`). Batches that do not fit on the
-device are computed in parts (`engine.split`).
+device are computed in parts (`engine.runners`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..kernels import (
     Backend,
@@ -23,15 +22,13 @@ from ..kernels import (
     ControlSpace,
     QuadraticCost,
     SplineForm,
-    Trajectory,
     backend_info,
     default_backend,
 )
-from . import split
 from .auto import AutoRunner, Crossover, numbers_of
-from .buffers import Buffers, Results, gradient_memory, gradient_size, trajectory_memory
 from .call import (
     NO_ENDS,
+    STARTS,
     Call,
     CheckedCalls,
     Runner,
@@ -41,17 +38,14 @@ from .call import (
     with_goal_in_actions,
 )
 from .composed import composed_evaluation, vjp_dt
-from .direct import DirectRunner
 from .fused_evaluation import fused_evaluation
-from .signatures import same_arguments_as
+from .runners import Buffers, DirectRunner, PartSizes, Pieces
 from .staged import StagedRunner
 from .types import (
     DTYPES,
-    USUALLY_WANTED,
     Array,
     Evaluation,
     Gradient,
-    GradientArrays,
     IntegratorConfig,
     OutOfDeviceMemory,
     StartState,
@@ -60,24 +54,10 @@ from .types import (
     is_out_of_memory,
     resolve_device,
 )
-from .warm_up import call_every_kind
-
-__all__ = [
-    "Evaluation",
-    "Gradient",
-    "GradientArrays",
-    "IntegratorConfig",
-    "OutOfDeviceMemory",
-    "StartState",
-    "TrajectoryIntegrator",
-    "UpstreamGradient",
-    "Wanted",
-    "resolve_device",
-]
-
 
 _SAME_MEMORY = ("device", "dtype", "max_graphs")
 """Fields of the configuration that memory depends on."""
+_USUALLY_WANTED = Wanted()
 
 
 class TrajectoryIntegrator:
@@ -102,7 +82,7 @@ class TrajectoryIntegrator:
         self._buffers = Buffers(self.device, self.dtype)
         self._inputs = Buffers(self.device, self.dtype)  # of what the runner does not do
         self._runner = self._make_runner() if runner is None else runner
-        self._sizes = split.PartSizes(str(self.device), partial(_free, self._runner, self._inputs))
+        self._sizes = PartSizes(str(self.device), self._runner, self._inputs)
         self._calls = CheckedCalls(config)
 
     @property
@@ -179,15 +159,10 @@ class TrajectoryIntegrator:
         ends = (start, 1, start_index, goal, goal_index, None)
         call = self._calls.checked(actions.shape, dt, control_space, spline, ends, actions)
         if replaces_action(call):
-            call = with_goal_in_actions(call, self._buffers)
-        results = self._results("trajectory", (4, *call.output_shape), trajectory_memory)
-        split.run(call.into(results.tensors), self._runner, self._sizes)
-        return results.arrays
-
-    @same_arguments_as(integrate_array)
-    def integrate(self, *arguments: object, **named: object) -> Trajectory:
-        """Integrate as `integrate_array` does, into four CPU tensors `[B, H, dof]`."""
-        return Trajectory(*torch.from_numpy(self.integrate_array(*arguments, **named)).unbind())
+            call = with_goal_in_actions(call, self._buffers.actions_to_the_goal(call.shape))
+        results = self._results("trajectory", ((4, *call.output_shape),))
+        self._sizes.run(call.into(results.tensors), self._runner)
+        return results.arrays[0]
 
     def vjp_arrays(
         self,
@@ -206,26 +181,20 @@ class TrajectoryIntegrator:
         goal_rows: int | None = None,
         spline: SplineForm | None = None,
         want_dt: bool = False,
-    ) -> GradientArrays:
+    ) -> Gradient:
         """Compute the vector-Jacobian product of `integrate_array`: upstream gradients to those of its arguments.
 
         The maps are linear in actions and start state, so both are needed for the gradient of dt only; without actions,
         `batch` and `action_horizon` give the shape, without start, `start_rows` does.
 
-        Args:
-            start: as for `integrate_array`; None for rest.
+        Args (those of `integrate_array` apart):
+            start: may be None, for rest.
             upstream: gradient with respect to each output, `[B, H, dof]` or None.
             actions: `[B, Ha, dof]`; required by `want_dt`.
             batch: B, where `actions` is None.
             action_horizon: Ha, where `actions` is None.
-            dt: as for `integrate_array`.
-            control_space: as for `integrate_array`.
-            start_index: as for `integrate_array`.
             start_rows: S, where `start` is None.
-            goal: as for `integrate_array`.
-            goal_index: as for `integrate_array`.
             goal_rows: rows of the goal where `goal` is None; None: there is no goal.
-            spline: as for `integrate_array`.
             want_dt: also return the gradient of dt, for which each call allocates memory.
 
         Returns:
@@ -247,15 +216,10 @@ class TrajectoryIntegrator:
         found = self._vjp(call, is_zero=is_zero)
         if not want_dt:
             return found
-        return found._replace(dt=np.zeros(np.shape(dt)) if is_zero else self._vjp_dt(call, actions, np.shape(dt)))
-
-    @same_arguments_as(vjp_arrays)
-    def vjp(self, *arguments: object, **named: object) -> Gradient:
-        """Compute what `vjp_arrays` does, as CPU tensors."""
-        found = self.vjp_arrays(*arguments, **named)._asdict()
-        return Gradient(
-            **{name: None if found[name] is None else torch.from_numpy(found[name]) for name in Gradient._fields}
-        )
+        if is_zero:
+            return found._replace(dt=np.zeros(np.shape(dt)))
+        call = self._calls.checked(shape, dt, control_space, spline, ends, actions, tuple(upstream))
+        return found._replace(dt=self._vjp_dt(call).reshape(np.shape(dt)))
 
     def evaluate(
         self,
@@ -269,21 +233,13 @@ class TrajectoryIntegrator:
         goal: StartState | None = None,
         goal_index: Array | None = None,
         spline: SplineForm | None = None,
-        wanted: Wanted = USUALLY_WANTED,
+        wanted: Wanted = _USUALLY_WANTED,
     ) -> Evaluation:
         """Return the costs of trajectories, and gradients of the sum of the costs; no trajectory is kept.
 
-        Args:
-            start: as for `integrate_array`, like all arguments whose shape is not given here.
-            actions: `[B, Ha, dof]`.
+        Args (those of `integrate_array` apart):
             cost: as for `kernels.quadratic_cost`, with arrays; limit_weight, lower and upper are given together, and
                 duration_weight is a number or an array `[B]`.
-            dt: step lengths, s.
-            control_space: None for the configured one.
-            start_index: `[B]` integers.
-            goal: goal rows.
-            goal_index: `[B]` integers.
-            spline: the form of B-splines.
             wanted: which gradients.
 
         Returns:
@@ -296,13 +252,13 @@ class TrajectoryIntegrator:
         """
         ends = (start, 1, start_index, goal, goal_index, None)
         call = self._calls.checked(actions.shape, dt, control_space, spline, ends, actions)
-        runner, device = self._runner, self.device
+        runner = self._runner
         if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(call)):
-            runner, device = runner.cpu, torch.device("cpu")
+            runner = runner.cpu
         try:
             if isinstance(runner, DirectRunner) and not wanted.dt:
                 return fused_evaluation(call, cost, wanted, self._buffers)
-            return composed_evaluation(call, cost, wanted, device, self._inputs, self._sizes)
+            return composed_evaluation(call, cost, wanted, self._inputs, self._sizes)
         except (MemoryError, RuntimeError) as error:
             raise self._host_is_full(error) from error
 
@@ -346,52 +302,40 @@ class TrajectoryIntegrator:
         for batch, horizon in shapes:
             start = StartState(np.zeros((1, self.config.dof), np.float32))
             actions = np.zeros((batch, horizon, self.config.dof), np.float32)
-            self._compile(actions)
+            runner = self._runner.device if isinstance(self._runner, AutoRunner) else self._runner
+            if isinstance(runner, StagedRunner):
+                _call_every_kind(TrajectoryIntegrator(self.config, runner), actions)
             for _ in range(2):  # a kind of call is recorded when it occurs for the second time
-                trajectory = self.integrate(start, actions)
-                self.vjp(start, UpstreamGradient(trajectory.position), actions=actions)
+                trajectory = self.integrate_array(start, actions)
+                self.vjp_arrays(start, UpstreamGradient(trajectory[0]), actions=actions)
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
-        self._buffers.clear()
-        _free(self._runner, self._inputs)
-        self._sizes.forget()
+        self._buffers.release()
+        self._sizes.release()
 
-    def _compile(self, actions: np.ndarray) -> None:
-        """Let the runner that compiles at first use, if there is one, do calls of every kind."""
-        configured = self._runner
-        self._runner = configured.device if isinstance(configured, AutoRunner) else configured
-        try:
-            if isinstance(self._runner, StagedRunner):
-                call_every_kind(self, actions)
-        finally:
-            self._runner = configured
-
-    def _vjp(self, call: Call, *, is_zero: bool) -> GradientArrays:
+    def _vjp(self, call: Call, *, is_zero: bool) -> Gradient:
         """The gradients but that of dt, in memory that the next call overwrites."""
-        goals = 0 if call.goal.count is None else len(call.kernel.goal)
-        sizes = (call.start.count, *call.shape, call.goal.count or 0, goals)
-        results = self._results("gradient", sizes, gradient_memory)
+        dof, goals = call.shape[2], 0 if call.goal.count is None else len(call.kernel.goal)
+        shapes = call.shape, *((call.start.count, dof),) * STARTS, *((call.goal.count, dof),) * goals
+        results = self._results("gradient", shapes)
         if is_zero:
-            results.arrays.values.fill(0)
-            return results.arrays
-        linear = call.without_rows()
-        if not replaces_action(call):
-            split.run(linear.into(results.tensors), self._runner, self._sizes)
-            return results.arrays
-        *kept, goal = results.tensors
-        split.run(linear._replace(goal=NO_ENDS, results=tuple(kept)), self._runner, self._sizes)
-        gradient_to_goal(kept[0], goal, call.goal.index, call.kernel.goal_place)
-        return results.arrays
+            results.whole.fill(0)
+        elif replaces_action(call):
+            *kept, goal = results.tensors
+            self._sizes.run(call._replace(goal=NO_ENDS, results=tuple(kept)), self._runner)
+            gradient_to_goal(kept[0], goal, call.goal.index, call.kernel.goal_place)
+        else:
+            self._sizes.run(call.into(results.tensors), self._runner)
+        return Gradient(*results.arrays[: 1 + STARTS], None, results.whole, *results.arrays[1 + STARTS :])
 
-    def _vjp_dt(self, call: Call, actions: Array, shape: tuple[int, ...]) -> np.ndarray:
-        """The gradient of dt, in the shape in which dt was given."""
+    def _vjp_dt(self, call: Call) -> np.ndarray:
+        """The gradient of dt, `[1 or B, 1 or Ha]`."""
         if call.goal.count is not None and not call.goal.rows:
             raise ValueError("goal: the gradient of dt needs it, got None")
-        call = call._replace(actions=actions)
         if replaces_action(call):
-            call = with_goal_in_actions(call, self._buffers)
-        return vjp_dt(call, self.device, self._inputs, self._sizes).reshape(shape).numpy()
+            call = with_goal_in_actions(call, self._buffers.actions_to_the_goal(call.shape))
+        return vjp_dt(call, self._inputs, self._sizes).numpy()
 
     def _make_runner(self) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
@@ -399,13 +343,13 @@ class TrajectoryIntegrator:
         staged = StagedRunner(self.device, self.dtype, self.config.max_graphs)
         if self.config.device != "auto" or default_backend(torch.device("cpu")) is not Backend.NATIVE:
             return staged
-        return AutoRunner(DirectRunner(self.dtype), staged, partial(_pinned, self.dtype, self.device.type == "cuda"))
+        allocate = partial(torch.empty, dtype=self.dtype, pin_memory=self.device.type == "cuda")
+        return AutoRunner(DirectRunner(self.dtype), staged, allocate)
 
-    def _results(self, name: str, shape: tuple[int, ...], make: Callable[..., Results]) -> Results:
-        """Host memory for the results of a call, as tensors and as arrays."""
-        size = math.prod(shape) if name == "trajectory" else gradient_size(shape)
+    def _results(self, name: str, shapes: tuple[tuple[int, ...], ...]) -> Pieces:
+        """Host memory for the results of a call."""
         try:
-            return self._buffers.cached("output", name, shape, size, partial(make, shape))
+            return self._buffers.pieces(name, shapes)
         except (MemoryError, RuntimeError) as error:
             raise self._host_is_full(error) from error
 
@@ -413,17 +357,22 @@ class TrajectoryIntegrator:
         """The error to raise: itself, unless the host has no memory left for results."""
         if isinstance(error, OutOfDeviceMemory) or not is_out_of_memory(error):
             return error
-        self._buffers.clear()
+        self._buffers.release()
         return OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}")
 
 
-# Functions, not methods: what holds a method of the engine would keep its memory until the garbage collector runs.
-
-
-def _free(runner: Runner, inputs: Buffers) -> None:
-    runner.release()
-    inputs.clear()
-
-
-def _pinned(dtype: torch.dtype, pin: bool, shape: tuple[int, ...]) -> Tensor:
-    return torch.empty(shape, dtype=dtype, pin_memory=pin)
+def _call_every_kind(engine: TrajectoryIntegrator, actions: np.ndarray) -> None:
+    """Make a call of each kind that runs other machine code, of the configured map; actions are `[B, Ha, dof]`."""
+    batch, horizon, dof = actions.shape
+    gradient, row = np.zeros((batch, engine.output_horizon(horizon), dof), np.float32), np.zeros((1, dof), np.float32)
+    *given, all_given = list(itertools.product((None, gradient), repeat=4))[1:]
+    starts = [StartState(row, *others) for others in itertools.product((None, row), repeat=2)]
+    index = np.zeros(batch, np.int64)
+    for dt in [None] if engine.control_map().uniform_dt_only else [None, np.full(horizon, engine.config.dt)]:
+        for subset in given:
+            engine.vjp_arrays(None, UpstreamGradient(*subset), actions=actions, dt=dt)
+        # The kernel for the gradient of dt is the same for all choices.
+        engine.vjp_arrays(starts[-1], UpstreamGradient(*all_given), actions=actions, dt=dt, want_dt=True)
+        for start, start_index in itertools.product(starts, (None, index)):
+            engine.integrate_array(start, actions, dt, start_index=start_index)
+    engine.vjp_arrays(None, UpstreamGradient(*all_given), actions=actions, start_index=index, start_rows=2)

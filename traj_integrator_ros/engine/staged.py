@@ -10,7 +10,6 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,8 +17,8 @@ from torch import Tensor
 
 from ..kernels import Backend, ControlMap, default_backend
 from ..kernels.backends import launcher
-from .buffers import Buffers, fitting
-from .call import Call
+from .call import STARTS, Call
+from .runners import Buffers
 from .types import Array, is_out_of_memory
 
 # Calls that move more bytes than this run eagerly in common memory: their launches take little time compared with the
@@ -28,7 +27,6 @@ MOST_RECORDED_BYTES = 32 << 20
 # Dtypes of the inputs that do not have the engine's dtype.
 _DTYPES = {"start_index": torch.int64, "goal_index": torch.int64, "dt": torch.float64}
 _ALIGNMENT = 64
-_STARTS = 3
 
 Replay = Callable[[], None]
 Places = dict[str, tuple[int, tuple[int, ...], torch.dtype]]
@@ -37,25 +35,18 @@ Places = dict[str, tuple[int, tuple[int, ...], torch.dtype]]
 logger = logging.getLogger(__name__)
 
 
-class Recorder(Protocol):
-    """Records work so that it can be repeated on the same memory at a lower cost."""
-
-    def record(self, run: Callable[[], None]) -> Replay:
-        """Record `run` without doing its work. Raises RuntimeError if it cannot be recorded."""
-
-
 class CudaRecorder:
-    """Captures the kernels and copies that `run` launches in a CUDA graph.
-
-    Kernels must be compiled beforehand: `run` must have run once.
-    """
+    """Captures kernels and copies in CUDA graphs, which repeat them on the same memory at a lower cost."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device)
 
     def record(self, run: Callable[[], None]) -> Replay:
-        """Capture `run`; memory that it allocates belongs to the graph and is freed with it."""
+        """Capture what `run` launches, which must have run once before; RuntimeError if that cannot be captured.
+
+        Memory that it allocates belongs to the graph and is freed with it.
+        """
         graph = torch.cuda.CUDAGraph()
         # Other threads may continue with operations that are forbidden in a capture.
         capture = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
@@ -78,13 +69,12 @@ class StagedRunner:
     """
 
     def __init__(
-        self, device: torch.device, dtype: torch.dtype, max_graphs: int, recorder: Recorder | None = None
+        self, device: torch.device, dtype: torch.dtype, max_graphs: int, recorder: CudaRecorder | None = None
     ) -> None:
         self._device, self._dtype, self._max_graphs = device, dtype, max_graphs
         if recorder is None and device.type == "cuda" and max_graphs > 0:
             recorder = CudaRecorder(device)
         self._recorder = recorder if max_graphs > 0 else None
-        self._records = self._recorder is not None
         self._buffers = Buffers(device, dtype)
         self.kept: OrderedDict[Hashable, _StagedCall] = OrderedDict()
         """Kinds of calls with memory of their own, the one used last at the end."""
@@ -94,7 +84,8 @@ class StagedRunner:
         inputs = call.inputs
         moved = _places(inputs, self._dtype)[1] + sum(result.nbytes for result in call.results)
         with torch.no_grad():
-            if self._records and moved <= MOST_RECORDED_BYTES and all(x.is_contiguous() for x in call.results):
+            is_recorded = self._recorder is not None and moved <= MOST_RECORDED_BYTES
+            if is_recorded and all(result.is_contiguous() for result in call.results):
                 staged = self._kept(call, inputs)
             else:
                 staged = _StagedCall(call, inputs, self._buffers)
@@ -105,7 +96,7 @@ class StagedRunner:
 
     def release(self) -> None:
         """Free all memory on the device, including that of the graphs."""
-        self._buffers.clear()
+        self._buffers.release()
         self.kept.clear()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
@@ -120,13 +111,14 @@ class StagedRunner:
             staged = self.kept[key] = _StagedCall(call, inputs, Buffers(self._device, self._dtype))
             return staged
         self.kept.move_to_end(key)
-        if staged.replay is None and self._recorder is not None:
+        if staged.replay is None:
             try:
                 staged.replay = self._recorder.record(staged.enqueue)
             except RuntimeError as error:
                 if is_out_of_memory(error):
                     raise
                 self._recorder = None
+                self.kept.clear()
                 reason = str(error).splitlines()[0]
                 logger.warning("the engine continues without CUDA graphs, since one could not be captured: %s", reason)
         return staged
@@ -182,7 +174,7 @@ def launch_forward(kernel: ControlMap, given: Mapping[str, Tensor | None], out: 
 def launch_vjp(kernel: ControlMap, given: Mapping[str, Tensor | None], into: Sequence[Tensor]) -> None:
     """Compute the vjp of upstream gradients into those of the actions, of three start rows and of the goal rows."""
     operator, (action, *ends) = kernel.operator, into
-    start, goal = ends[:_STARTS], ends[_STARTS:]
+    start, goal = ends[:STARTS], ends[STARTS:]
     launch = launcher(operator.name, "vjp", None, action.device.type)
     needs = [True, *(i < len(start) for i in range(operator.starts))]
     indices = [given["start_index"]]
@@ -232,7 +224,8 @@ class PackedInputs:
     def __init__(self, values: Mapping[str, Array | None], buffers: Buffers) -> None:
         places, size = _places(values, buffers.dtype)
         self._on_host = buffers.view("output", "inputs", (size,), torch.uint8)
-        self._on_device = buffers.view("input", "inputs", (size,), torch.uint8)
+        is_on_host = buffers.device.type == "cpu"
+        self._on_device = self._on_host if is_on_host else buffers.view("input", "inputs", (size,), torch.uint8)
         self.device = {name: _view(self._on_device, places.get(name)) for name in values}
         self._host = {name: _view(self._on_host, place) for name, place in places.items()}
         self._arrays = {name: tensor.numpy() for name, tensor in self._host.items()}
@@ -278,14 +271,8 @@ class PackedResults:
             host.copy_(result, non_blocking=True)
 
 
-def to_device(values: Mapping[str, Array | None], buffers: Buffers, device: torch.device) -> dict[str, Tensor | None]:
-    """Return inputs as tensors on a device, in the memory of `buffers`: valid until it is called again."""
-    if device.type == "cpu":
-        kinds = {name: _DTYPES.get(name, buffers.dtype) for name in values}
-        return {
-            name: None if value is None else fitting(buffers, name, value, kinds[name])
-            for name, value in values.items()
-        }
+def to_device(values: Mapping[str, Array | None], buffers: Buffers) -> dict[str, Tensor | None]:
+    """Return inputs as tensors on the device, in the memory of `buffers`: valid until it is called again."""
     inputs = PackedInputs(values, buffers)
     inputs.fill(values)
     inputs.upload()

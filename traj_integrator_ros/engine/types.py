@@ -94,30 +94,17 @@ class UpstreamGradient(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """Gradient of a cost with respect to the inputs of `integrate`, on the CPU."""
+    """Gradient of a cost with respect to the inputs of `integrate_array`."""
 
-    action: Tensor  # [B, Ha, dof]
-    start_position: Tensor  # [S, dof]
-    start_velocity: Tensor
-    start_acceleration: Tensor
-    dt: Tensor | None  # in the shape in which dt was given; None unless wanted
-    goal_position: Tensor | None = None  # [G, dof]; None without a goal
-    goal_velocity: Tensor | None = None  # also None if the map takes a goal position only
-    goal_acceleration: Tensor | None = None
-
-
-class GradientArrays(NamedTuple):
-    """The same as numpy arrays."""
-
-    action: np.ndarray
-    start_position: np.ndarray
+    action: np.ndarray  # [B, Ha, dof]
+    start_position: np.ndarray  # [S, dof]
     start_velocity: np.ndarray
     start_acceleration: np.ndarray
-    dt: np.ndarray | None
+    dt: np.ndarray | None  # in the shape in which dt was given; None unless wanted
     values: np.ndarray
     """All gradients except that of dt as one flat array, of which the others are views."""
-    goal_position: np.ndarray | None = None
-    goal_velocity: np.ndarray | None = None
+    goal_position: np.ndarray | None = None  # [G, dof]; None without a goal
+    goal_velocity: np.ndarray | None = None  # also None if the map takes a goal position only
     goal_acceleration: np.ndarray | None = None
 
 
@@ -128,9 +115,6 @@ class Wanted(NamedTuple):
     start: bool = False
     goal: bool = False
     dt: bool = False
-
-
-USUALLY_WANTED = Wanted()
 
 
 class Evaluation(NamedTuple):

@@ -183,9 +183,9 @@ def _integrate(sequence: Sequence, request: ActionRequest, options: argparse.Nam
         )
         engines[shape] = TrajectoryIntegrator(config)
     engine, space = engines[shape], request.control_map.control_space
-    trajectory = engine.integrate(request.start, request.actions, request.dt, **request.map_and_rows)
+    trajectory = engine.integrate_array(request.start, request.actions, request.dt, **request.map_and_rows)
     time_s = engine.time_from_start(request.dt, *shape[:2], space, request.spline)
-    result = Integrated(sequence.joint_names, time_s, *(values.numpy().astype(np.float64) for values in trajectory))
+    result = Integrated(sequence.joint_names, time_s, *trajectory.astype(np.float64))
     _require_finite(result)
     return result
 

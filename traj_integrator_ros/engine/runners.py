@@ -1,0 +1,233 @@
+"""How calls run: memory that is reused, the C++ loops of the CPU, and parts of what does not fit on the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..kernels.call import fast_map
+from .call import STARTS, Call, Runner
+from .types import Array, OutOfDeviceMemory, is_out_of_memory
+
+# Number of views that are kept, so that a call of a known shape creates none.
+_MOST_VIEWS = 256
+
+Kept = TypeVar("Kept")
+
+
+class Pieces(NamedTuple):
+    """Memory on the host, in pieces that lie one after the other."""
+
+    tensors: tuple[Tensor, ...]
+    arrays: tuple[np.ndarray, ...]
+    """The same memory."""
+    whole: np.ndarray
+    """All of it, flat."""
+
+
+class Buffers:
+    """Flat storage by side and name, grown to the largest size seen and viewed in the shape of each call.
+
+    The side "input" is on the device; "output" is on the host, in pinned memory if the device is CUDA. Where no memory
+    is left, a RuntimeError is raised (see `is_out_of_memory`).
+    """
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device = device
+        self.dtype = dtype
+        self._storage: dict[tuple[str, str], Tensor] = {}
+        self._views: dict[tuple[object, ...], object] = {}
+
+    def view(self, side: str, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
+        """Return the memory of `name` as a contiguous tensor of `shape`, in the engine's dtype or `dtype`."""
+        key = side, name, shape, dtype
+        known = self._views.get(key)
+        if known is not None:
+            return known
+        return self._keep(key, self._flat(side, name, math.prod(shape), dtype or self.dtype).view(shape))
+
+    def pieces(self, name: str, shapes: tuple[tuple[int, ...], ...]) -> Pieces:
+        """Return the memory of `name` on the host in pieces of these shapes, in the engine's dtype."""
+        key = name, shapes
+        known = self._views.get(key)
+        if known is not None:
+            return known
+        sizes = [math.prod(shape) for shape in shapes]
+        flat = self._flat("output", name, sum(sizes), self.dtype)
+        tensors = tuple(piece.view(shape) for piece, shape in zip(flat.split(sizes), shapes, strict=True))
+        return self._keep(key, Pieces(tensors, tuple(tensor.numpy() for tensor in tensors), flat.numpy()))
+
+    def actions_to_the_goal(self, shape: tuple[int, ...]) -> Tensor:
+        """Return memory on the host for actions of which the goal replaces some."""
+        return self.view("output", "actions to the goal", shape)
+
+    def fitting(self, name: str, value: Array | None) -> Tensor | None:
+        """Copy an array to the device, in the engine's dtype; a tensor on the CPU that fits stays itself."""
+        if isinstance(value, np.ndarray):
+            target = self.view("input", name, value.shape)
+            np.copyto(target.numpy(), value, casting="same_kind")
+            return target
+        if value is None:
+            return None
+        if value.dtype == self.dtype and value.is_contiguous() and value.device.type == "cpu":
+            return value.detach()
+        return self.view("input", name, tuple(value.shape)).copy_(value.detach())
+
+    def release(self) -> None:
+        """Let go of all memory."""
+        self._views.clear()
+        self._storage.clear()
+
+    def _flat(self, side: str, name: str, size: int, dtype: torch.dtype) -> Tensor:
+        held = self._storage.get((side, name))
+        if held is None or held.dtype != dtype or held.numel() < size:
+            del held  # free the old memory before the new memory is allocated
+            self._views.clear()
+            self._storage.pop((side, name), None)
+            self._storage[side, name] = held = self._allocate(side, size, dtype)
+        return held[:size]
+
+    def _keep(self, key: tuple[object, ...], view: Kept) -> Kept:
+        if len(self._views) >= _MOST_VIEWS:
+            self._views.clear()
+        self._views[key] = view
+        return view
+
+    def _allocate(self, side: str, size: int, dtype: torch.dtype) -> Tensor:
+        if side == "input":
+            return torch.empty(size, dtype=dtype, device=self.device)
+        return torch.empty(size, dtype=dtype, pin_memory=self.device.type == "cuda")
+
+
+class DirectRunner:
+    """The runner of the CPU: the C++ loops read the caller's arrays and write the results, without copies.
+
+    Only arrays with another dtype, or not contiguous, are converted.
+
+    Raises:
+        ImportError: there is no C++ extension.
+
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        from ..kernels import native
+
+        self._step_into, self._vjp_into = native.step_into, native.vjp_into
+        self._buffers = Buffers(torch.device("cpu"), dtype)
+
+    def run(self, call: Call) -> None:
+        """Compute a call."""
+        kind = fast_map(call.kernel.operator, *call.kernel.scheme).kind
+        has_goal = bool(call.kernel.operator.goals) and call.goal.count is not None
+        if call.upstream is None:
+            self._forward(kind, has_goal, call)
+        else:
+            self._vjp(kind, has_goal, call)
+
+    def release(self) -> None:
+        """Free the memory for converted inputs."""
+        self._buffers.release()
+
+    def _forward(self, kind: object, has_goal: bool, call: Call) -> None:
+        (out,) = call.results
+        start, goal = call.start, call.goal
+        goal_rows = goal.rows if has_goal else None
+        if self._step_into(kind, call.actions, start.rows, start.index, goal_rows, goal.index, call.dt, out):
+            return
+        action, start_rows = self._buffers.fitting("actions", call.actions), self._all_fitting("start", start.rows)
+        goal_rows = self._all_fitting("goal", goal.rows) if has_goal else None
+        result = out if out.is_contiguous() else self._buffers.view("input", "out", tuple(out.shape))
+        dt = np.ascontiguousarray(call.dt)
+        if not self._step_into(kind, action, start_rows, start.index, goal_rows, goal.index, dt, result):
+            raise ValueError(unfit(call))
+        if result is not out:
+            out.copy_(result)
+
+    def _vjp(self, kind: object, has_goal: bool, call: Call) -> None:
+        action, *rows = call.results
+        into = (False, action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) if has_goal else None)
+        indices = call.start.index, call.goal.index
+        if self._vjp_into(kind, call.upstream, *indices, call.dt, *into):
+            return
+        upstream = self._all_fitting("upstream", call.upstream)
+        if not self._vjp_into(kind, upstream, *indices, np.ascontiguousarray(call.dt), *into):
+            raise ValueError(unfit(call))
+
+    def _all_fitting(self, name: str, values: tuple[Array | None, ...]) -> tuple[Tensor | None, ...]:
+        return tuple(self._buffers.fitting(f"{name}_{place}", value) for place, value in enumerate(values))
+
+
+def unfit(call: Call) -> str:
+    """Words for a call whose arrays the C++ loops do not take."""
+    given = ", ".join(f"{name} {list(np.shape(value))}" for name, value in call.inputs.items() if value is not None)
+    return f"arrays: expected real numbers in shapes that belong together, got {given}"
+
+
+class PartSizes:
+    """How many trajectories of a kind fit on the device, learned from failures, and the loop over such parts.
+
+    Args:
+        device: its name, for the error.
+        holders: all that have memory on the device.
+
+    """
+
+    def __init__(self, device: str, *holders: Runner | Buffers) -> None:
+        self._device = device
+        self._holders = holders
+        self._fitting: dict[object, int] = {}
+
+    def run(self, call: Call, runner: Runner) -> None:
+        """Compute a call, in parts if the whole does not fit; gradients of shared rows are summed in float64."""
+        batch = call.shape[0]
+        sums: dict[int, Tensor] = {}
+
+        def part(begin: int, end: int) -> None:
+            if end - begin == batch:
+                return runner.run(call)
+            some = call.part(begin, end)
+            runner.run(some)
+            for place in call.summed:
+                sums[place] = some.results[place].double() + sums.get(place, 0.0)
+
+        self.in_parts(call.kind, batch, part)
+        for place, total in sums.items():
+            call.results[place].copy_(total)
+
+    def in_parts(self, kind: object, batch: int, part: Callable[[int, int], None]) -> None:
+        """Call `part(begin, end)` until all of `batch` is done, with halves of what did not fit.
+
+        Raises:
+            OutOfDeviceMemory: not even one trajectory fits.
+
+        """
+        size = min(self._fitting.get(kind, batch), batch)
+        begin = 0
+        while begin < batch:
+            end = min(begin + size, batch)
+            try:
+                part(begin, end)
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._free()
+                if end - begin == 1:
+                    message = f"out of memory on {self._device}: {str(error).splitlines()[0]}"
+                    raise OutOfDeviceMemory(message) from error
+                size = self._fitting[kind] = (end - begin) // 2
+                continue
+            begin = end
+
+    def release(self) -> None:
+        """Free all memory on the device, and try whole batches again."""
+        self._free()
+        self._fitting.clear()
+
+    def _free(self) -> None:
+        for holder in self._holders:
+            holder.release()
