@@ -254,115 +254,85 @@ def test_what_is_not_finite_is_found_wherever_it_is(dtype, bad):
             assert not native.all_finite(wrong) and not native.all_finite(wrong.reshape(1, -1))
 
 
-def test_arrays_of_another_kind_or_shape_are_left_to_numpy():
-    motion = Motion(np.arange(3) * 0.1, np.zeros((2, 4, 3)))
-    coefficients, knots, out = motion.coefficients, motion.knots, np.full((4, 3, 3), 7.0)
-    bounds = np.full((4, 3), 1.0)
-    frozen = out.copy()
-    frozen.flags.writeable = False
-    for wrong in (
-        (coefficients.astype(np.float32), knots, knots, out),
-        (coefficients[:, ::2], knots, knots, out),
-        (coefficients, knots[:-1], knots, out),
-        (coefficients, knots, knots[:2], out),
-        (coefficients, knots, knots, np.repeat(out, 2, axis=0)),
-        (coefficients, knots, knots, frozen),
-        (coefficients, None, knots, out),
-        (coefficients, knots, knots),
-        (coefficients, knots, 0.1, out),
-        (coefficients, knots, 1, out[0]),
-        (coefficients, knots, 0.1, out[0, :, :2]),
-    ):
-        assert native.states_at(*wrong) is None
-    for wrong in ((coefficients, knots, out), (coefficients, knots, out[0, :2]), (coefficients, knots[:2], out[0])):
-        assert native.end(*wrong) is None
-    after, rest = np.full(3, 7.0), np.full((2, 4, 3), 7.0)
-    for wrong in (
-        (coefficients, knots, 0, 1e-6, after, rest),
-        (coefficients, knots, 0.1, 1e-6, after[:2], rest),
-        (coefficients, knots, 0.1, 1e-6, after, rest[:1]),
-    ):
-        assert native.from_time(*wrong) is None
-    for wrong in (
-        (coefficients, knots, coefficients, knots, after, rest),
-        (coefficients, knots, coefficients[:1], knots[:2], np.full(4, 7.0), np.full((3, 3, 3), 7.0)),
-        (coefficients, knots, np.zeros((1, 4, 2)), knots[:2], np.full(4, 7.0), np.full((3, 4, 3), 7.0)),
-    ):
-        assert native.then(*wrong) is None
-    assert (after == 7).all() and (rest == 7).all()
-    rules, time_ns = np.zeros(5), np.full(3, 7)
-    for wrong in (
-        (coefficients, knots, rules[:4], True, True, time_ns, out[:3]),
-        (coefficients, knots, rules, True, True, time_ns[:2], out[:3]),
-        (coefficients, knots, rules, True, True, time_ns.astype(np.int32), out[:3]),
-        (coefficients, knots, rules, True, True, time_ns, out),
-        (coefficients, knots, rules, True, True, time_ns, frozen[:3]),
-        (coefficients, knots[:2], rules, True, True, time_ns, out[:3]),
-    ):
-        assert native.points(*wrong) is None
-    assert (time_ns == 7).all()
-    assert native.shift(frozen[0], 0.1) is None and native.shift(out[0], 1) is None
-    one, into = Track(np.arange(3.0), np.zeros((2, 6))), np.full((8, 6, 1), 7.0)
-    for wrong in (
-        ({0: one}, None, None, 1, 0.01, np.zeros(9), into),
-        ({0: one}, None, None, 1e-6, 0.01, np.zeros(8), into[:7]),
-        ({0: one}, None, None, 1e-6, 1, np.zeros(9), into),
-        ({0: one}, None, None, 1e-6, 0.01, np.zeros(9), np.zeros((8, 6, 2))),
-        ({1: one}, None, None, 1e-6, 0.01, np.zeros(9), into),
-        ({1 << 70: one}, None, None, 1e-6, 0.01, np.zeros(9), into),
-        ({"0": one}, None, None, 1e-6, 0.01, np.zeros(9), into),
-        ({0: [*one]}, None, None, 1e-6, 0.01, np.zeros(9), into),
-        ({0: Track(one.knots[:2], one.coefficients)}, None, None, 1e-6, 0.01, np.zeros(9), into),
-        ([(0, one)], None, None, 1e-6, 0.01, np.zeros(9), into),
-        ({}, coefficients, knots, 1e-6, 0.01, np.zeros(9), into),
-        ({}, None, None, 1e-6, 0.01, np.zeros(9), into),
-    ):
-        assert native.united(*wrong) is None
-    assert (into == 7).all()
-    states = np.zeros((3, 3, 3))
-    for wrong in (
-        (knots[1:], states, np.zeros((2, 6, 3))),
-        (knots, states[:2], np.zeros((2, 6, 3))),
-        (knots, states, np.zeros((2, 5, 3))),
-        (knots[:1], states[:, :1], np.zeros((0, 6, 3))),
-    ):
-        assert native.quintics(*wrong) is None
-    plan, lack, pieces = (coefficients, knots), states[0], np.full((2, 6, 3), 7.0)
-    for wrong in (
-        (*plan, *plan, lack[:2], 0.2, knots, pieces),
-        (*plan, coefficients[..., :2].copy(), knots, lack, 0.2, knots, pieces),
-        (*plan, *plan, lack, 1, knots, pieces),
-        (*plan, *plan, lack, 0.2, knots[:2], pieces),
-        (*plan, *plan, lack, 0.2, knots, frozen),
-    ):
-        assert native.blend(*wrong) is None
-    assert (pieces == 7).all()
-    assert (out == 7).all() and (frozen == 7).all()
-    for wrong in ((coefficients, knots, -bounds, bounds[:3]), (np.zeros((2, 17, 3)), knots, -bounds, bounds)):
-        assert native.surely_keeps(*wrong) is None
-    rows, velocity, into = np.zeros((3, 3)), np.zeros(3), np.full((2, 4, 3), 7.0)
-    for wrong in (
-        (knots, rows[:2], velocity, None, False, 0.0, into),
-        (knots, rows, velocity[:2], None, False, 0.0, into),
-        (knots, rows, velocity, None, True, 0.2, into),
-        (knots, rows, velocity, velocity, False, 0.2, into),
-        (knots[:1], rows[:1], velocity, None, False, 0.0, into[:0]),
-    ):
-        assert native.motion_through(*wrong) is None
-    assert (into == 7).all()
-    spans, begin, coarse, fine = [0.1, 0.2], (0.0, 1.0, 0.0), np.full((1, 3), 7.0), np.full((1, 2, 6), 7.0)
-    for wrong in (
-        ([(spans, spans[:1], begin)], 0.3, begin, False, coarse, fine),
-        ([(spans, spans, begin[:2])], 0.3, begin, False, coarse, fine),
-        ([(spans, spans, begin)], 1, begin, False, coarse, fine),
-        ([(spans, np.zeros(2), begin)], 0.3, begin, False, coarse, fine),
-        ([(spans, spans, begin)], 0.3, begin, False, coarse[:, :2], fine),
-        ([([], [], begin)], 0.3, begin, False, coarse, fine),
-        ([[spans, spans, begin]], 0.3, begin, False, coarse, fine),
-        ([(spans, spans, begin)] * 2, 0.3, begin, False, coarse, fine),
-        (((spans, spans, begin),), 0.3, begin, False, coarse, fine),
-        ([([0.1] * 3, [0.1] * 3, begin)], 0.3, begin, False, coarse, fine),
-    ):
-        assert native.pieces_of_profiles(*wrong) is None
-    assert (coarse == 7).all() and (fine == 7).all()
+COEFFICIENTS, KNOTS, TIMES = np.zeros((2, 4, 3)), np.arange(3) * 0.1, np.array([0.05, 0.1])
+ROWS, ROW = np.zeros((3, 3)), np.zeros(3)
+SPANS, BEGIN = [0.1, 0.2], (0.0, 1.0, 0.0)
+ONE = Track(np.arange(3.0), np.zeros((2, 6)))
+
+
+def sevens(*shape: int, dtype: type = float) -> np.ndarray:
+    """An array to be written, which shows where it has been."""
+    return np.full(shape, 7, dtype)
+
+
+CALLS = {
+    "states_at": (COEFFICIENTS, KNOTS, TIMES, sevens(4, 2, 3)),
+    "state_at": (COEFFICIENTS, KNOTS, 0.1, sevens(4, 3)),
+    "end": (COEFFICIENTS, KNOTS, sevens(3, 3)),
+    "from_time": (COEFFICIENTS, KNOTS, 0.05, 1e-6, sevens(3), sevens(2, 4, 3)),
+    "then": (COEFFICIENTS, KNOTS, COEFFICIENTS[:1], KNOTS[:2], sevens(4), sevens(3, 4, 3)),
+    "points": (COEFFICIENTS, KNOTS, np.full(5, 1e-6), True, True, sevens(3, dtype=int), sevens(3, 3, 3)),
+    "united": ({0: ONE}, None, None, 1e-6, 0.01, sevens(9), sevens(8, 6, 1)),
+    "united with others": ({0: ONE}, COEFFICIENTS, KNOTS, 1e-6, 0.01, sevens(18), sevens(17, 6, 3)),
+    "quintics": (KNOTS, np.zeros((3, 3, 3)), sevens(2, 6, 3)),
+    "blend": (COEFFICIENTS, KNOTS, COEFFICIENTS, KNOTS, ROWS, 0.2, KNOTS, sevens(2, 6, 3)),
+    "surely_keeps": (COEFFICIENTS, KNOTS, np.full((4, 3), -1.0), np.full((4, 3), 1.0)),
+    "motion_through": (KNOTS, ROWS, ROW, None, False, 0, sevens(2, 4, 3)),
+    "motion_through with a fade": (KNOTS, ROWS, ROW, ROW, False, 1, sevens(2, 6, 3)),
+    "pieces_of_profiles": ([(SPANS, SPANS, BEGIN)], 0.3, BEGIN, False, sevens(1, 3), sevens(1, 2, 6)),
+}
+"""One that suits of each compiled function."""
+
+
+def unfit(value: object) -> list[object]:
+    """What is no such argument, though it is like it: arrays of another kind or shape, and integers for floats."""
+    if not isinstance(value, np.ndarray):
+        return [int(value)] if isinstance(value, float) else []
+    apart, like = np.repeat(value, 2, axis=-1)[..., ::2], [value.astype(value.dtype.str[:-1] + "4"), value.tolist()]
+    if is_written(value):
+        return [apart, *like, frozen(value), *(np.repeat(value, 2, axis) for axis in {0, value.ndim - 1})]
+    return [apart, *like, *(np.delete(value, 0, axis) for axis in {0, value.ndim - 1})]
+
+
+def frozen(value: np.ndarray) -> np.ndarray:
+    copy = value.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def is_written(value: object) -> bool:
+    return isinstance(value, np.ndarray) and bool((value == 7).all())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arrays_of_another_kind_or_shape_are_left_to_numpy(name):
+    function, suits = getattr(native, name.split(" ")[0].replace("state_at", "states_at")), CALLS[name]
+    for place, value in enumerate(suits):
+        for wrong in unfit(value):
+            given = [np.array(other) if isinstance(other, np.ndarray) else other for other in suits]
+            given[place] = wrong
+            assert function(*given) is None, (place, wrong)
+            assert all(is_written(x) for x, y in zip(given, suits, strict=True) if is_written(y) and x is not wrong)
+    assert function(*suits[:-1]) is None
+    assert function(*(np.array(value) if isinstance(value, np.ndarray) else value for value in suits)) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        *(("united", tracks) for tracks in ({1: ONE}, {1 << 70: ONE}, {"0": ONE}, {0: [*ONE]}, [(0, ONE)], {})),
+        ("united", {0: Track(KNOTS[:2], ONE.coefficients)}),
+        *(("pieces_of_profiles", [profile]) for profile in ([SPANS, SPANS, BEGIN], (SPANS, SPANS[:1], BEGIN))),
+        *(("pieces_of_profiles", [(SPANS, wrong, BEGIN)]) for wrong in (np.zeros(2), SPANS * 2)),
+        *(("pieces_of_profiles", [profile]) for profile in ((SPANS, SPANS, BEGIN[:2]), ([], [], BEGIN))),
+        ("pieces_of_profiles", [(SPANS, SPANS, BEGIN)] * 2),
+        ("pieces_of_profiles", ((SPANS, SPANS, BEGIN),)),
+        ("surely_keeps", np.zeros((2, 17, 3))),
+    ],
+)
+def test_tracks_and_profiles_of_another_kind_are_left_to_numpy(name, first):
+    rest = CALLS[name][1:]
+    assert getattr(native, name)(first, *rest) is None
+    assert all(is_written(value) for value in rest[-2:]) or name == "surely_keeps"
+    assert native.shift(frozen(ROWS), 0.1) is None and native.shift(ROWS.copy(), 1) is None
     assert native._all_finite(np.zeros(3, np.int64)) is None and native._all_finite([1.0]) is None

@@ -44,13 +44,6 @@ def test_the_motion_passes_through_all_rows_and_the_one_the_last_action_leads_to
     np.testing.assert_array_equal(motion.state_at(0.0).velocity, start.velocity)
 
 
-def test_only_the_accelerations_of_a_jerk_hold_are_points():
-    start = State(np.zeros(1), np.zeros(1), np.ones(1))
-    ones, steps = np.ones((3, 1)), np.ones(3)
-    assert motion_of_actions(Hold.JERK, steps, ones, start).with_accelerations
-    assert not motion_of_actions(Hold.ACCELERATION, steps, ones, start).with_accelerations
-
-
 def test_steps_of_actions_are_those_that_lead_to_their_rows():
     np.testing.assert_array_equal(action_steps(0.1, 3), [0.1, 0.1, 0.1])
     np.testing.assert_array_equal(action_steps(np.array([0.1, 0.2, 0.3]), 3), [0.2, 0.3, 0.3])

@@ -7,7 +7,6 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.execution.extremes import extremes
-from traj_integrator_ros.execution.fade import settle, taken_up
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import motion_of_positions
 from traj_integrator_ros.execution.spline import cubic_spline, rests_at_end
@@ -51,31 +50,10 @@ def test_an_open_start_has_no_jerk_in_its_first_piece():
     np.testing.assert_allclose(cubic_spline(np.ones(1), np.array([[1.0], [3.0]])).state_at(0.5), [[2], [2], [0]])
 
 
-def test_uniform_steps_cost_no_accuracy_against_uneven_ones():
-    random = np.random.default_rng(3)
-    positions, velocity = random.normal(size=(65, 7)), random.normal(size=7)
-    even = np.full(64, 0.02)
-    uneven = even.copy()
-    uneven[-1] += 1e-15
-    one, other = (cubic_spline(steps, positions, velocity) for steps in (even, uneven))
-    np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=1e-8, atol=1e-8)
-
-
 def test_what_counts_as_rest_at_the_end():
     positions = np.array([[0.0, 0.0], [1.0, 1.0], [1.0001, 1.0]])
     assert rests_at_end(positions, 0.02, 0.01)
     assert not rests_at_end(positions, 0.005, 0.01)
-
-
-@pytest.mark.parametrize("row", [1, 2, 3, 4, 12, 31])
-def test_a_step_overshoots_by_at_most_15_percent_and_is_gone_after_6_rows(row):
-    positions = np.where(np.arange(33) >= row, 1.0, 0.0)[:, None]
-    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
-    motion = motion_of_positions(np.full(32, 0.02), positions[1:], start, rest_tolerance=0.01)
-    (low,), (high,) = extremes(motion)[:, 0]
-    assert -0.15 <= low and high <= 1.15
-    after = motion.states_at(np.linspace(min(row + 6, 32) * 0.02, motion.duration, 100))[0]
-    np.testing.assert_allclose(after, 1, atol=1e-3)
 
 
 def test_a_step_in_velocity_overshoots_its_positions_by_at_most_15_percent_of_a_row():
@@ -104,23 +82,6 @@ def test_noise_comes_out_no_larger_than_a_c2_cubic_spline_makes_it():
         assert ours[-1] <= np.abs(extremes(spline)[:, 2]).max() * 1.001
         scipys.append(np.abs(CubicSpline(times, positions, bc_type=((1, velocity), "not-a-knot"))(times, 2)).max())
     assert np.mean(ours) <= np.mean(scipys)
-
-
-@pytest.mark.parametrize("step", [0.02, 1 / 30, 0.001])
-@pytest.mark.parametrize("rests", [True, False])
-def test_steps_of_one_length_make_the_motion_that_fades_and_spline_make_of_any(step, rests):
-    random = np.random.default_rng(3)
-    for _ in range(50):  # velocities whose product with the step is rounded among them
-        rows, start = random.normal(size=(11, 4)), State(*random.normal(size=(3, 4)))
-        rows[0], rows[-1] = start.position, rows[-2] if rests else rows[-1]
-        motion = motion_of_positions(np.full(10, step), rows[1:], start)
-        steps = np.full(10, step)
-        expected = taken_up(cubic_spline(steps, rows, start.velocity, ends_at_rest=rests), start.acceleration, 0.2)
-        expected = settle(expected, 0.2) if rests else expected
-        scale = step ** np.arange(6)[:, None]
-        np.testing.assert_allclose(motion.coefficients * scale, expected.coefficients * scale, atol=1e-12)
-        np.testing.assert_array_equal(motion.begin.velocity, start.velocity)
-        np.testing.assert_array_equal(motion.begin.position, start.position)
 
 
 def test_an_acceleration_fades_alike_for_any_rounding_of_the_other_joints():

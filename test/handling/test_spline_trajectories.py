@@ -90,15 +90,3 @@ def test_a_spline_replaces_a_running_motion_without_a_seam() -> None:
     begin = second.start_ns * 1e-9
     np.testing.assert_allclose(at(second, begin), at(first, begin), atol=1e-6)
     np.testing.assert_allclose(second.motion.end.position, GOAL["goal_position"], atol=1e-6)
-
-
-@pytest.mark.parametrize("degree", [3, 4, 5])
-def test_a_controller_plays_an_optimized_spline_with_its_own_peaks(degree: int) -> None:
-    node = SimulatedNode(start_from="previous", publish__lead_time=0.0)
-    trajectory = node.send_from(START, control_points(16), space=ControlSpace.BSPLINE, dt=0.02, degree=degree, **GOAL)
-    time = np.arange(0, trajectory.motion.duration, 0.001)
-    acceleration = motion_of_points(trajectory.points).states_at(time)[2]  # as a controller interpolates them
-    _, _, meant, jerk = trajectory.motion.states_at(time)
-    assert np.abs(acceleration).max() == pytest.approx(np.abs(meant).max(), rel=1e-3)
-    commanded_jerk = np.diff(acceleration, axis=0) * 1000
-    assert np.abs(commanded_jerk).max() <= 1.01 * np.abs(jerk).max()

@@ -7,28 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def ensemble_weights(count: int, decay: float, *, newest_first: bool = False) -> np.ndarray:
-    """Weights `[count]` of chunks from the oldest to the newest: exp(-decay i), normalized to a sum of 1.
-
-    Args:
-        count: number of chunks that cover the time.
-        decay: m of ACT, where i counts from the oldest, which has the largest weight. 0: equal weights.
-        newest_first: whether i counts from the newest instead.
-
-    """
-    weights = np.exp(-decay * np.arange(count))
-    weights /= weights.sum()
-    return weights[::-1] if newest_first else weights
-
-
 def ensemble(chunks: Sequence[np.ndarray], decay: float, *, newest_first: bool = False) -> np.ndarray:
-    """Average positions of chunks at the same times.
+    """Average positions of chunks at the same times, with weights exp(-decay i).
 
     Args:
         chunks: from the oldest to the newest, `[N, D]` each, NaN where a chunk does not cover the time; the newest
             covers all times.
-        decay: m, see `ensemble_weights`; i counts the chunks that cover the time.
-        newest_first: see `ensemble_weights`.
+        decay: m of ACT, where i counts the chunks that cover the time from the oldest; 0: equal weights.
+        newest_first: whether i counts from the newest instead.
 
     Returns:
         `[N, D]`.
