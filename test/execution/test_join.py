@@ -44,15 +44,43 @@ def away_from(plan: Motion, random: np.random.Generator, scale: float) -> State:
     return State(begin.position + 0.1 * scale * random.normal(size=2), velocity, 3 * scale * random.normal(size=2))
 
 
+def joined_to(
+    plan: Motion, state: tuple[object, ...], limits: tuple[float, ...] = (2.0, 10.0, 500.0),
+    joining: Joining = JOINING, **options: object,
+) -> Motion:  # fmt: skip
+    """Join a plan from a position, velocity and acceleration within limits of velocity to jerk, alike for all joints.
+
+    What of the state is not given is 0.
+    """
+    count = plan.coefficients.shape[2]
+    begin = State(*(np.broadcast_to(np.asarray(part, float), count).copy() for part in (*state, 0.0, 0.0)[:3]))
+    return join(begin, plan, bounds(count, *limits), joining, **options)[0]
+
+
+def spline(step: float, rows: object, *velocity: float, ends_at_rest: bool = False) -> Motion:
+    """Through rows of one joint, the same time apart."""
+    rows = np.asarray(rows, float)[:, None]
+    return cubic_spline(np.full(len(rows) - 1, step), rows, *map(np.atleast_1d, velocity), ends_at_rest=ends_at_rest)
+
+
+def leads_back(motion: Motion, until: float, side: float = 1.0) -> float:
+    """How far a motion, at most, leads back from where it has been."""
+    way = side * motion.states_at(np.linspace(0, until, 1000, endpoint=False))[0]
+    return float((np.maximum.accumulate(way) - way).max())
+
+
+def largest(motion: Motion, order: int) -> float:
+    """Of the absolute values of a derivative."""
+    return float(np.abs(extremes(motion)[:, order]).max())
+
+
 def test_a_joint_that_stands_does_not_race_to_the_first_row_of_a_plan_that_is_away_from_the_one_before():
     """The piece that leads there from the plan before is faster than the plan; that is nothing to be caught up with."""
     speed, dt = 0.134, 0.1
-    rows = np.append(0.0, 0.0232 + speed * dt * np.arange(20))[:, None] * np.ones(2)
-    plan = cubic_spline(np.full(20, dt), rows, np.full(2, speed))
-    own = np.abs(extremes(plan.from_time(dt))[:, 1]).max()
-    assert own < 0.22 < 0.26 < np.abs(extremes(plan)[:, 1]).max()
-    joined, _ = join(State(np.full(2, -0.003), np.zeros(2), np.zeros(2)), plan, BOUNDS, JOINING)
-    assert np.abs(extremes(joined)[:, 1]).max() <= JOINING.catch_up * own * (1 + 1e-6)
+    plan = spline(dt, np.append(0.0, 0.0232 + speed * dt * np.arange(20)), speed)
+    own = largest(plan.from_time(dt), 1)
+    assert own < 0.22 < 0.26 < largest(plan, 1)
+    assert largest(joined_to(plan, (-0.003,)), 1) <= JOINING.catch_up * own * (1 + 1e-6)
 
 
 @settings(max_examples=60)
@@ -154,11 +182,9 @@ def test_floating_joints_reach_the_velocity_of_their_plan_and_shift_it():
 
 def test_a_plan_about_velocities_does_not_lead_back_because_it_rings():
     """A step of velocity for 0.1 s, whose spline rings by 3 mrad: it was shifted back by 31 mrad and led back by 8."""
-    rows = np.array([0.0, 0.0223, 0.0232, 0.0232, 0.0232])[:, None]
-    plan = cubic_spline(np.full(4, 0.1), rows, np.full(1, 0.0073), ends_at_rest=True)
+    plan = spline(0.1, [0.0, 0.0223, 0.0232, 0.0232, 0.0232], 0.0073, ends_at_rest=True)
     state = State(np.zeros(1), np.full(1, 0.0073), np.full(1, 0.22))
-    own = bounds(1, velocity=2.4, acceleration=14.0, jerk=330.0)
-    joined, shift = join(state, plan, own, JOINING, floating=np.ones(1, bool))
+    joined, shift = join(state, plan, bounds(1, 2.4, 14.0, 330.0), JOINING, floating=np.ones(1, bool))
     assert abs(shift[0]) < 0.01
     times = np.linspace(0, 0.5, 500)
     back, rings = (retreat(motion.states_at(times)[0]) for motion in (joined, plan))
@@ -166,8 +192,7 @@ def test_a_plan_about_velocities_does_not_lead_back_because_it_rings():
 
 
 def test_a_plan_that_cannot_be_reached_is_none():
-    step = cubic_spline(np.full(2, 0.01), np.array([[0.0], [0.015], [0.03]]), np.full(1, 1.5))
-    assert join(State(np.ones(1), np.zeros(1), np.zeros(1)), step, bounds(1), JOINING) is None
+    assert join(State(*np.eye(3, 1)), spline(0.01, [0.0, 0.015, 0.03], 1.5), bounds(1), JOINING) is None
 
 
 @pytest.mark.parametrize("fades", [(), (0.2, 0.1, 0.05)])
@@ -176,7 +201,7 @@ def test_plans_of_held_accelerations_are_joined_as_cubics(fades):
     coefficients = np.zeros((2, 3, 2))
     coefficients[0, 2], coefficients[1] = 0.5, [[0.125] * 2, [0.5] * 2, [-0.5] * 2]
     plan = Motion(knots, coefficients, with_accelerations=False, ends_at_rest=True)
-    joined, _ = join(State(np.full(2, 0.01), np.zeros(2), np.zeros(2)), plan, BOUNDS, Joining(fades, 1.5))
+    joined = joined_to(plan, (0.01,), joining=Joining(fades, 1.5))
     assert not joined.with_accelerations and (largest_jumps(joined)[:2] <= [1e-9, 1e-6]).all()
     np.testing.assert_allclose(joined.end.position, plan.end.position, atol=1e-9)
 
@@ -184,30 +209,24 @@ def test_plans_of_held_accelerations_are_joined_as_cubics(fades):
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_joint_that_comes_to_a_resting_plan_does_not_swing_beyond_it(side):
     """Almost at rest at its goal, its acceleration alone would lead it away by 0.5 mrad if it faded over 0.2 s."""
-    plan = resting(np.zeros(2), 0.5)
-    state = State(np.array([-7e-6 * side, 0.0]), np.array([0.004 * side, 0.0]), np.array([-1.0 * side, 0.0]))
-    joined, _ = join(state, plan, BOUNDS, JOINING)
-    least, most = extremes(joined)[:, 0, 0]
-    assert max(most, -least) < 6e-5
+    joined = joined_to(resting(np.zeros(2), 0.5), side * np.outer([-7e-6, 0.004, -1.0], [1.0, 0.0]))
+    assert np.abs(extremes(joined)[:, 0, 0]).max() < 6e-5
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_goal_is_reached_though_every_longer_way_to_it_leads_back(side):
     """Durations between the shortest and others are impossible while a joint slows down to its goal."""
-    own = bounds(1, velocity=2.6, acceleration=21.17, jerk=169.35)
-    state = State(*(np.array([side * value]) for value in (-2.0857394e-3, 0.1490859, -7.104309)))
-    joined, _ = join(state, resting(np.zeros(1), 0.0276), own, JOINING)
-    way = side * joined.states_at(np.linspace(0.0, joined.duration, 500))[0, :, 0]
-    assert (np.maximum.accumulate(way) - way).max() < 1e-5 and joined.duration < 0.06
+    state = side * np.array([-2.0857394e-3, 0.1490859, -7.104309])
+    joined = joined_to(resting(np.zeros(1), 0.0276), state, (2.6, 21.17, 169.35))
+    assert leads_back(joined, joined.duration, side) < 1e-5 and joined.duration < 0.06
 
 
 def test_a_resting_plan_is_reached_from_ahead_of_time_and_held_until_its_end():
     """What is joined at rest, before the plan itself is there, rests: the plan's own way there is not added."""
-    plan = cubic_spline(np.full(20, 0.02), np.linspace(0, 0.02, 21)[:, None] ** 2, np.zeros(1), ends_at_rest=True)
-    state = State(plan.end.position - 1e-3, np.array([0.1]), np.array([-6.0]))
-    own = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
-    joined, _ = join(state, plan, own, Joining((), 1.5))
-    assert worst_violation(joined, Limits(velocity=own.velocity, acceleration=own.acceleration, jerk=own.jerk)) is None
+    plan = spline(0.02, np.linspace(0, 0.02, 21) ** 2, 0.0, ends_at_rest=True)
+    joined = joined_to(plan, (plan.end.position - 1e-3, 0.1, -6.0), joining=Joining((), 1.5))
+    within = Limits(velocity=np.full(1, 2.0), acceleration=np.full(1, 10.0), jerk=np.full(1, 500.0))
+    assert worst_violation(joined, within) is None
     assert largest_jumps(joined).max() < 1e-6
     np.testing.assert_allclose(joined.end.position, plan.end.position, atol=1e-9)
 
@@ -215,7 +234,7 @@ def test_a_resting_plan_is_reached_from_ahead_of_time_and_held_until_its_end():
 def rows_of_a_corner(first: float, count: int = 12, step: float = 0.05) -> Motion:
     """The spline through rows of a plan that comes to rest at 0.3 s and at once goes on, as a planner samples it."""
     times = first + step * np.arange(count)
-    return cubic_spline(np.full(count - 1, step), 4.0 * np.sign(times - 0.3)[:, None] * (times[:, None] - 0.3) ** 2)
+    return spline(step, 4.0 * np.sign(times - 0.3) * (times - 0.3) ** 2)
 
 
 @pytest.mark.parametrize("late", [0.01, 0.025, 0.04])
@@ -223,8 +242,7 @@ def test_a_plan_of_which_other_rows_are_in_execution_is_joined_between_both(late
     """A difference that fades as a quintic would lead 3 to 6 mrad away, again with each message."""
     before = rows_of_a_corner(0.0).from_time(0.28 + late)
     plan = rows_of_a_corner(0.28 + late)
-    own = bounds(1, velocity=5.0, acceleration=20.0, jerk=400.0)
-    joined, _ = join(before.begin, plan, own, JOINING, executed=before)
+    joined = joined_to(plan, before.begin, (5.0, 20.0, 400.0), executed=before)
     times = np.linspace(0, 0.2, 400)
     both = np.stack([before.states_at(times)[0], plan.states_at(times)[0]])
     beyond = np.maximum(joined.states_at(times)[0] - both.max(axis=0), both.min(axis=0) - joined.states_at(times)[0])
@@ -239,125 +257,93 @@ def test_what_comes_before_a_plan_begins_does_not_show_how_much_it_asks_for():
     pieces[0, :, 0], pieces[1, :2, 0] = back + np.array([0, 0.3, 0, 0]), [0.3 * step, 0.3]
     plan = Motion(np.array([0.0, step, 2.0]), pieces)
     executed = Motion(np.array([0.0, 2.0]), np.array([[[5e-4], [0.3]]]))
-    own = bounds(1, velocity=2.0, acceleration=20.0, jerk=150.0)
-    joined, _ = join(executed.begin, plan, own, Joining((0.05,), 1.5), earliest=step, executed=executed)
-    assert np.abs(extremes(joined)[:, 3]).max() <= 150.0 * (1 + 1e-6)
+    options = {"joining": Joining((0.05,), 1.5), "earliest": step, "executed": executed}
+    assert largest(joined_to(plan, executed.begin, (2.0, 20.0, 150.0), **options), 3) <= 150.0 * (1 + 1e-6)
 
 
 def test_a_motion_in_execution_that_goes_elsewhere_is_left_at_once():
-    plan = cubic_spline(np.full(20, 0.05), np.linspace(0, 0.5, 21)[:, None], np.full(1, 0.5))
-    stopping = cubic_spline(np.full(4, 0.05), np.array([[0.0], [0.02], [0.03], [0.034], [0.034]]), np.full(1, 0.5))
-    own = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
-    state = stopping.begin._replace(velocity=np.full(1, 0.48))
-    joined = [join(state, plan, own, JOINING, executed=executed)[0] for executed in (stopping, None)]
+    plan, stopping = spline(0.05, np.linspace(0, 0.5, 21), 0.5), spline(0.05, [0.0, 0.02, 0.03, 0.034, 0.034], 0.5)
+    state = stopping.begin._replace(velocity=0.48)
+    joined = [joined_to(plan, state, executed=executed) for executed in (stopping, None)]
     times = np.linspace(0, 0.5, 100)
     np.testing.assert_array_equal(*(motion.states_at(times) for motion in joined))
 
 
 def test_a_difference_whose_fade_would_lead_far_away_fades_sooner():
-    plan = cubic_spline(np.full(20, 0.05), np.linspace(0, 0.5, 21)[:, None], np.full(1, 0.5))
-    state = State(plan.begin.position, plan.begin.velocity - 0.1, plan.begin.acceleration)
-    own = bounds(1, velocity=2.0, acceleration=20.0, jerk=2000.0)
-    joined, _ = join(state, plan, own, JOINING)
+    plan = spline(0.05, np.linspace(0, 0.5, 21), 0.5)
+    joined = joined_to(plan, plan.begin._replace(velocity=plan.begin.velocity - 0.1), (2.0, 20.0, 2000.0))
     times = np.linspace(0, 0.5, 500)
     assert np.abs(joined.states_at(times)[0] - plan.states_at(times)[0]).max() < 1e-3
 
 
 def test_a_speed_that_nobody_can_help_does_not_lead_back():
     """Ahead of its plan, and still getting faster: every way is faster than the plan, and some wait for it."""
-    plan = cubic_spline(np.full(48, 0.05), np.linspace(0, -0.56, 49)[:, None], np.full(1, -0.234))
-    state = State(np.array([-0.0455]), np.array([-0.3591]), np.array([-0.2558]))
-    own = bounds(1, velocity=1.0, acceleration=12.47, jerk=354.0)
-    joined, _ = join(state, plan, own, JOINING)
-    way = -joined.states_at(np.linspace(0, 1.0, 1000))[0, :, 0]
-    assert (np.maximum.accumulate(way) - way).max() < 1e-4
+    plan = spline(0.05, np.linspace(0, -0.56, 49), -0.234)
+    joined = joined_to(plan, (-0.0455, -0.3591, -0.2558), (1.0, 12.47, 354.0))
+    assert leads_back(joined, 1.0, -1.0) < 1e-4
 
 
 def test_a_plan_is_caught_up_with_by_its_own_speed_not_by_the_speed_of_its_brake():
     """It ends while it gets faster, and can be stopped from a higher speed only."""
-    rows = np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128])[:, None]
-    plan = cubic_spline(np.full(12, 0.04), rows, np.full(1, 0.25))
+    plan = spline(0.04, np.append(np.linspace(0.0, 0.1, 11), [0.112, 0.128]), 0.25)
     brake = fastest_stop(plan.end, np.full(1, 8.0), np.full(1, 20.0))
-    own, of_brake = (np.abs(extremes(motion)[:, 1]).max() for motion in (plan, brake))
+    own, of_brake = largest(plan, 1), largest(brake, 1)
     assert of_brake > 1.3 * own
-    state = State(np.array([-0.08]), np.zeros(1), np.zeros(1))
-    bounds_ = bounds(1, velocity=3.0, acceleration=20.0, jerk=400.0)
-    joined, _ = join(state, plan.then(brake), bounds_, JOINING, brakes_at=plan.duration)
-    assert np.abs(extremes(joined)[:, 1]).max() <= max(1.5 * own, of_brake) * (1 + 1e-6)
+    joined = joined_to(plan.then(brake), (-0.08,), (3.0, 20.0, 400.0), brakes_at=plan.duration)
+    assert largest(joined, 1) <= max(1.5 * own, of_brake) * (1 + 1e-6)
 
 
 def test_a_plan_is_caught_up_with_by_the_speed_of_its_rows_not_of_a_spline_that_rings():
     """It begins at rest before its first row, is faster than its rows for three steps, and would be so half again."""
     dt, speed = 0.1, 0.3
-    plan = cubic_spline(np.full(6, dt), np.append(0.0, 0.04 + speed * dt * np.arange(6))[:, None], np.zeros(1))
-    plan = plan.from_time(0.05)
-    peak = np.abs(extremes(plan.from_time(0.05))[:, 1]).max()
-    assert peak > 1.5 * speed
-    state = State(plan.begin.position - 0.015, np.zeros(1), np.zeros(1))
-    joined, _ = join(state, plan, bounds(1, velocity=2.3, acceleration=7.7, jerk=1000.0), JOINING)
-    assert np.abs(extremes(joined)[:, 1]).max() <= np.abs(extremes(plan)[:, 1]).max() * (1 + 1e-6)
+    plan = spline(dt, np.append(0.0, 0.04 + speed * dt * np.arange(6)), 0.0).from_time(0.05)
+    assert largest(plan.from_time(0.05), 1) > 1.5 * speed
+    joined = joined_to(plan, (plan.begin.position - 0.015,), (2.3, 7.7, 1000.0))
+    assert largest(joined, 1) <= largest(plan, 1) * (1 + 1e-6)
 
 
 def test_a_joint_that_still_gets_faster_while_it_catches_up_meets_its_plan_where_that_slows_down():
     """At the largest speed at which it may catch up: the rest of its acceleration takes it beyond that on every way."""
-    rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))[:, None]
-    plan = cubic_spline(np.full(34, 0.1), rows, np.full(1, 1.6), ends_at_rest=True)
-    own = bounds(1, velocity=2.7, acceleration=21.7, jerk=173.0)
-    state = State(np.array([-0.31]), np.array([2.45]), np.array([7.6]))
-    joined, _ = join(state, plan, own, JOINING)
+    rows = np.append([0.0, 0.13, 0.22, 0.265, 0.275], 0.275 + 0.0057 * np.arange(1, 31))
+    plan = spline(0.1, rows, 1.6, ends_at_rest=True)
+    joined = joined_to(plan, (-0.31, 2.45, 7.6), (2.7, 21.7, 173.0))
     times = np.linspace(0.6, 3.4, 500)
     assert np.abs(joined.states_at(times)[0] - plan.states_at(times)[0]).max() < 1e-6
-    assert np.abs(extremes(joined)[:, 1]).max() <= (2.45 + 7.6**2 / (2 * 173.0)) * (1 + 1e-4)
+    assert largest(joined, 1) <= (2.45 + 7.6**2 / (2 * 173.0)) * (1 + 1e-4)
 
 
 def test_where_every_way_leads_back_the_one_that_leads_back_least_is_taken():
     """A plan that goes forward, and ends 10 mrad behind a joint that goes forward: an old one, without a stamp."""
-    plan = cubic_spline(np.full(27, 0.01), np.linspace(-0.08, -0.01, 28)[:, None], np.full(1, 0.25), ends_at_rest=True)
-    state = State(np.zeros(1), np.full(1, 0.25), np.zeros(1))
-    joined, _ = join(state, plan, bounds(1, velocity=0.377, acceleration=15.77, jerk=715.0), JOINING)
-    assert extremes(joined)[0, 0, 0] > -0.011
+    plan = spline(0.01, np.linspace(-0.08, -0.01, 28), 0.25, ends_at_rest=True)
+    assert extremes(joined_to(plan, (0.0, 0.25), (0.377, 15.77, 715.0)))[0, 0, 0] > -0.011
 
 
 def test_a_joint_that_is_ahead_of_its_plan_waits_for_it():
     """The plan passes it near its end only: the joint neither goes back nor on to the end, and waits there."""
-    rows = 0.03 * np.linspace(0, 1.8, 37)[:, None] + 0.1 * np.clip(np.linspace(-1.3, 0.5, 37), 0, None)[:, None] ** 2
-    plan = cubic_spline(np.full(36, 0.05), rows, np.full(1, 0.03), ends_at_rest=True)
-    own = bounds(1, velocity=2.0, acceleration=13.7, jerk=236.0)
-    joined, _ = join(State(np.full(1, 0.055), np.zeros(1), np.zeros(1)), plan, own, JOINING)
-    way = joined.states_at(np.linspace(0, 1.6, 400))[0, :, 0]
-    assert (np.maximum.accumulate(way) - way).max() < 1e-4 and way[:350].max() < 0.058
+    rows = 0.03 * np.linspace(0, 1.8, 37) + 0.1 * np.clip(np.linspace(-1.3, 0.5, 37), 0, None) ** 2
+    joined = joined_to(spline(0.05, rows, 0.03, ends_at_rest=True), (0.055,), (2.0, 13.7, 236.0))
+    assert leads_back(joined, 1.6) < 1e-4 and joined.states_at(np.linspace(0, 1.4, 350))[0].max() < 0.058
 
 
 @pytest.mark.parametrize(("ahead", "waits"), [(0.003, True), (0.1, False)])
 def test_a_joint_waits_where_its_plan_ends_in_motion_a_little_behind_it(ahead, waits):
     """What stops the plan is no goal, and the plan's next rows will lead on; where they are far, it goes there."""
-    own = bounds(1, velocity=2.0, acceleration=10.0, jerk=500.0)
-    rows = cubic_spline(np.full(10, 0.02), 0.05 * 0.02 * np.arange(11)[:, None], np.full(1, 0.05))
-    plan = rows.then(cubic_spline(np.full(1, 0.02), np.array([[0.01], [0.0105]]), np.full(1, 0.05), ends_at_rest=True))
-    state = State(plan.end.position + ahead, np.zeros(1), np.zeros(1))
-    joined, _ = join(state, plan, own, JOINING, brakes_at=rows.duration)
-    end = state.position if waits else plan.end.position
-    np.testing.assert_allclose(joined.end.position, end, atol=1e-9)
+    rows = spline(0.02, 0.05 * 0.02 * np.arange(11), 0.05)
+    plan = rows.then(spline(0.02, [0.01, 0.0105], 0.05, ends_at_rest=True))
+    joined = joined_to(plan, (plan.end.position + ahead,), brakes_at=rows.duration)
+    np.testing.assert_allclose(joined.end.position, plan.end.position + ahead * waits, atol=1e-9)
 
 
 def test_a_floating_joint_that_almost_rests_does_not_go_back_to_where_velocities_of_0_were_planned():
     """Its plan floats: it is behind the joint by 13 mrad, which a fade over 0.2 s would lead back by half."""
-    plan = resting(np.full(1, 1.9405), 1.3)
-    state = State(np.full(1, 1.9533), np.full(1, 0.0151), np.full(1, -2.437))
-    own = bounds(1, velocity=2.9, acceleration=23.5, jerk=280.0)
-    joined, _ = join(state, plan, own, JOINING, floating=np.ones(1, bool))
-    assert extremes(joined)[0, 0, 0] > state.position[0] - 1e-4
+    state, floating = (1.9533, 0.0151, -2.437), np.ones(1, bool)
+    joined = joined_to(resting(np.full(1, 1.9405), 1.3), state, (2.9, 23.5, 280.0), floating=floating)
+    assert extremes(joined)[0, 0, 0] > state[0] - 1e-4
 
 
 def test_a_plan_that_rings_at_its_end_does_not_make_a_joint_swing():
     """The splines through rows of one plan 0.05 s apart, near its end: to the plan's own ring a way adds little."""
-    rows = np.array([-2.480, -2.4925, *[-2.492741] * 6])
-    plan = cubic_spline(np.full(7, 0.05), rows[:, None], np.full(1, -0.4), ends_at_rest=True).from_time(0.039)
-    begin = plan.begin
-    own = bounds(1, velocity=1.3, acceleration=10.4, jerk=144.4)
-    state = State(begin.position - 2e-4, begin.velocity + 4e-3, begin.acceleration + 1.07)
-    joined, _ = join(state, plan, own, JOINING)
-    way = -joined.states_at(np.linspace(0, 0.3, 600))[0, :, 0]
-    ring = -plan.states_at(np.linspace(0, 0.3, 600))[0, :, 0]
-    back, allowed = ((np.maximum.accumulate(it) - it).max() for it in (way, ring))
+    plan = spline(0.05, [-2.480, -2.4925, *[-2.492741] * 6], -0.4, ends_at_rest=True).from_time(0.039)
+    joined = joined_to(plan, np.add([part[0] for part in plan.begin], [-2e-4, 4e-3, 1.07]), (1.3, 10.4, 144.4))
+    back, allowed = (leads_back(motion, 0.3, -1.0) for motion in (joined, plan))
     assert allowed > 5e-4 and back < 2 * allowed
