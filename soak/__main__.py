@@ -11,7 +11,7 @@ import yaml
 
 from traj_integrator_ros.tools.command_line import positive
 from traj_integrator_ros.tools.progress import make_progress
-from traj_integrator_ros.tools.robot import load_limits
+from traj_integrator_ros.tools.robot import load_robot
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
 
 from .judge import LATE_SHARE, LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
@@ -42,7 +42,7 @@ def main() -> int:
 
     params_file = out / "node_params.yaml"
     params_file.write_text(_parameters(options.set, options.chunks), encoding="utf-8")
-    swing = Swing(load_limits(params_file))
+    swing = Swing(load_robot(params_file, None).limits)
     rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
     if options.chunks:  # have a rate of their own
         del rates["planner"]

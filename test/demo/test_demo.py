@@ -89,20 +89,19 @@ def test_planned_motion_passes_and_is_reported(planned):
         "jerk from joint_states",
     }
     assert report["versions"]["python"] and report["node"]["lifecycle_state"] == "active"
+    assert "\x1b" not in result.stdout, "no terminal"
+    for expected in ("Starting the node ...", "Playing and planning (4 s) ...", "sequences", "0 lost", "optimizer"):
+        assert expected in result.stdout
+    assert "Traceback" not in result.stderr and "FAILED" not in result.stderr
 
 
 @pytest.mark.slow
-def test_figures_are_drawn(planned):
+def test_figures_and_the_motion_for_the_tools_are_written(planned):
     _, out = planned
     for name in ("trajectories.png", "optimizer.png", "goal.png"):
         width, height = png_size(out / name)
         assert width >= 1500 and height >= 800
         assert (out / name).stat().st_size > 50_000, "hardly anything is drawn"
-
-
-@pytest.mark.slow
-def test_its_motion_is_written_for_the_tools(planned):
-    _, out = planned
     table, bag = read_samples(out / "motion.csv"), read_samples(out / "motion_bag")
     assert table.joint_names == bag.joint_names and len(table.time) == len(bag.time) > 1000
     np.testing.assert_allclose(bag.velocity, table.velocity)
@@ -118,15 +117,6 @@ def test_the_motion_alone_is_written_on_request(tmp_path):
     for path, told in ((bag, "--write-motion: "), (tmp_path / "m.npz", "expected .csv, or no suffix for a bag")):
         result = run("--seconds", 1, "--write-motion", path)
         assert result.returncode == 2 and told in result.stderr and result.stderr.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_progress_and_summary_are_plain_lines_without_a_terminal(planned):
-    result, _ = planned
-    assert "\x1b" not in result.stdout
-    for expected in ("Starting the node ...", "Playing and planning (4 s) ...", "sequences", "0 lost", "optimizer"):
-        assert expected in result.stdout
-    assert "Traceback" not in result.stderr and "FAILED" not in result.stderr
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_repeated_cleanup_and_configure_do_not_grow(managed_node: NodeProcess, m
         for _ in range(times):
             for transition in TRANSITIONS:
                 assert managed.change_state(transition)
-        return managed_node.resident_bytes()
+        return managed_node.memory_bytes("VmRSS")
 
     before = cycle(5)
     after = cycle(15)

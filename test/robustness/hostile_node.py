@@ -285,7 +285,7 @@ class HostileNode:
         )  # fmt: skip
         assert "internal_error" not in self.process.output, self.process.output
         if self.warm_bytes:
-            now = self.process.resident_bytes()
+            now = self.process.memory_bytes("VmRSS")
             self.ledger.memory[what] = (self.warm_bytes, now)
             assert now <= self.warm_bytes * TOLERATED_GROWTH, (self.warm_bytes, now)
 

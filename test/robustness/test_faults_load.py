@@ -147,7 +147,7 @@ def test_callers_that_are_killed_while_the_node_works_for_them(start_node: NodeF
         os.kill(process.pid, signal.SIGCONT)
         client.wait_for(lambda calls=calls: int(client.counts()["service_calls"]) > calls, "calls taken", 20.0)
         assert client.integrate(SMALL).success
-        held.append((open_files(process), process.resident_bytes()))
+        held.append((open_files(process), process.memory_bytes("VmRSS")))
     assert client.counts()["rejected.internal_error"] == "0", process.output
     (first_files, first_bytes), (last_files, last_bytes) = held[1], held[-1]
     assert last_files <= first_files + 12 and last_bytes < 1.05 * first_bytes, held

@@ -95,7 +95,7 @@ def send_huge(node: HostileNode) -> None:
 def test_huge_arrays_are_refused_and_take_no_more_memory_the_next_time(hostile_node: HostileNode) -> None:
     for _ in range(3):
         send_huge(hostile_node)
-    hostile_node.warm_bytes = hostile_node.process.resident_bytes()
+    hostile_node.warm_bytes = hostile_node.process.memory_bytes("VmRSS")
     send_huge(hostile_node)
     hostile_node.assert_in_good_health("huge arrays")
 

@@ -127,7 +127,7 @@ def test_every_row_of_the_table_is_refused_on_every_channel(node: HostileNode) -
     for request in ODD_COMMITTED:
         node.committed(request, judge_committed(request, NODE, time.time_ns()))
     # It has seen every kind of message now, so that its memory has its size.
-    node.warm_bytes = node.process.resident_bytes()
+    node.warm_bytes = node.process.memory_bytes("VmRSS")
 
 
 def test_each_refusal_in_a_burst_is_told_with_its_reason_and_stamp(node: HostileNode) -> None:
@@ -400,12 +400,12 @@ def test_damaged_bytes_on_controller_state(reported: HostileNode, data: st.DataO
 @pytest.mark.parametrize("claim", [2**31, 2**32 - 1])
 def test_claims_of_billions_of_elements_allocate_nothing(node: HostileNode, claim: int) -> None:
     """Every word of a message that may be a length says that it is one of billions."""
-    before = node.process.peak_bytes()
+    before = node.process.memory_bytes("VmHWM")
     data = serialized(good_sequence(joint_names=list(NODE.joint_names)))
     for at in range(12, len(data), 4):
         spoilt = data[:at] + claim.to_bytes(4, "little") + data[at + 4 :]
         node.sequence(spoilt, judge_bytes(spoilt, ActionSequence, lambda message: judge_motion(message, NODE)))
-    assert node.process.peak_bytes() < before + 50 * 2**20
+    assert node.process.memory_bytes("VmHWM") < before + 50 * 2**20
 
 
 @pytest.mark.parametrize("junk", [b"\xff\xfe\xfd\xfc", b"\xc3\x28\xa0\xa1", b"\xed\xa0\x80\x41", b"QQ\0Q"])

@@ -39,23 +39,6 @@ def test_acceptable_messages_of_topic_echo_end_with_0(tool: Tool, tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "finding"),
-    [
-        ("positions: [0.1, 0.0]", "positions: [.nan, 0.0]", "finite: positions of arm_a at point 1: expected a finite"),
-        ("velocities: [0.0, 0.0]", "velocities: [0.0, 0.2]", "rest: last velocity of arm_b at point 1: expected 0"),
-        ("sec: 1,", "sec: 0,", "times: time_from_start at point 1: expected more than 0 s, got 0 s"),
-        ("[arm_a, arm_b]", "[arm_a, hand]", "joints: joint_names of hand: expected joints of the controller"),
-    ],
-)
-def test_findings_end_with_1(tool: Tool, tmp_path: Path, old: str, new: str, finding: str) -> None:
-    assert old in GOOD
-    (tmp_path / "bad.yaml").write_text(GOOD.replace(old, new))
-    result = tool("check_trajectory", "bad.yaml", "--joints", "arm_a,arm_b")
-    assert result.returncode == 1
-    assert finding in result.stdout
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".npz"])
 @pytest.mark.parametrize(
     ("quantity", "value", "finding"),
@@ -99,35 +82,6 @@ def test_limits_of_a_parameter_file_count(tool: Tool, tmp_path: Path, table: Pat
     assert result.returncode == 1
     assert "limits: velocity of arm_a: expected at most 0.3 rad/s, got 0.5 (66.7 % too much) at 0.6 s" in result.stdout
     assert "arm_b" not in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["none.csv"], "none.csv: no such file or folder"),
-        (["motion.csv", "--params", "none.yaml"], "none.yaml: No such file"),
-        (["motion.csv", "--params", "motion.csv"], "motion.csv: expected a parameter file with joint_names"),
-        (["motion.csv", "--params", "wrong.yaml"], "limits.velocity: expected 0 or 2 values"),
-        (["motion.csv", "--joints", "a,,b"], "argument --joints: expected names with commas between them, got 'a,,b'"),
-        (["--start-tolerance", "-1"], "argument --start-tolerance: expected a number > 0, got '-1'"),
-        (["empty.yaml"], "empty.yaml: expected JointTrajectory messages"),
-        (["empty.csv"], "empty.csv: expected samples, got none"),
-        (["words.csv"], "words.csv: expected a number in column position_a, row 2, got 'one'"),
-        (["stamp.yaml"], "stamp.yaml: expected JointTrajectory messages"),
-        (["--nonsense"], "unrecognized arguments: --nonsense"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_2(
-    tool: Tool, tmp_path: Path, table: Path, arguments: list[str], words: str
-) -> None:
-    (tmp_path / "empty.yaml").write_text("")
-    (tmp_path / "empty.csv").write_text("time,position_a\n")
-    (tmp_path / "words.csv").write_text("time,position_a\n0,one\n")
-    (tmp_path / "stamp.yaml").write_text(GOOD.replace("{sec: 0, nanosec: 0}}\njoint", ".nan}\njoint"))
-    (tmp_path / "wrong.yaml").write_text(PARAMETERS.replace("[0.3, 1.0]", "[0.3]"))
-    result = tool("check_trajectory", *arguments)
-    assert result.returncode == 2 and result.stdout == ""
-    assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr
 
 
 @pytest.mark.ros

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tool_runs import ROOT, Tool, command, environment, wait_for_endpoint
 
@@ -62,6 +63,98 @@ def test_ctrl_c_ends_at_once_without_a_traceback(
     assert time.monotonic() - begin < 5.0
 
 
+PARAMETERS = "/**: {ros__parameters: {joint_names: [arm_a, arm_b], limits: {velocity: [%s]}}}"
+STAMP = "header: {stamp: .nan}\njoint_names: [a]\npoints: [{positions: [0.0], time_from_start: 0}]"
+
+
+@pytest.fixture
+def wrong_files(tmp_path: Path, table: Path) -> None:
+    """Files with a mistake in each, beside the motion and the parameters of its robot."""
+    texts = {
+        "empty.yaml": "",
+        "empty.csv": "time,position_a\n",
+        "words.csv": "time,position_a\n0,one\n",
+        "stamp.yaml": STAMP,
+        "robot.yaml": PARAMETERS % "0.3, 1.0",
+        "wrong.yaml": PARAMETERS % "0.3",
+        "actions.csv": "action_a\n1\n2\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
+    archives = {
+        "flat": {"actions": np.zeros(3)},
+        "nan": {"actions": np.full((3, 1), np.nan)},
+        "spline": {"actions": np.ones((2, 1)), "dt": [0.1, 0.2], "control_space": "bspline", "degree": 4},
+        "long": {"actions": np.zeros((3, 1)), "dt": 1e6},
+        "dt": {"actions": np.zeros((3, 1)), "dt": np.full(7, 0.1)},
+        "infinite": {"actions": np.full((3, 1), 1e308), "control_space": "acceleration", "dt": 1e4},
+    }
+    for name, arrays in archives.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+
+
+MISTAKES = {
+    "check_trajectory none.csv": "none.csv: no such file or folder",
+    "check_trajectory motion.csv --params none.yaml": "none.yaml: No such file",
+    "check_trajectory motion.csv --params motion.csv": "motion.csv: expected a parameter file with joint_names",
+    "check_trajectory motion.csv --params wrong.yaml": "limits.velocity: expected 0 or 2 values",
+    "check_trajectory motion.csv --joints a,,b": "--joints: expected names with commas between them, got 'a,,b'",
+    "check_trajectory --start-tolerance -1": "argument --start-tolerance: expected a number > 0, got '-1'",
+    "check_trajectory empty.yaml": "empty.yaml: expected JointTrajectory messages",
+    "check_trajectory empty.csv": "empty.csv: expected samples, got none",
+    "check_trajectory words.csv": "words.csv: expected a number in column position_a, row 2, got 'one'",
+    "check_trajectory stamp.yaml": "stamp.yaml: expected JointTrajectory messages",
+    "check_trajectory --nonsense": "unrecognized arguments: --nonsense",
+    "replay none.csv": "none.csv: no such file or folder",
+    "replay motion.csv --speed 0": "argument --speed: expected a number > 0, got '0'",
+    "plot_trajectory motion.csv --joints hand": "--joints: expected some of arm_a, arm_b, got hand",
+    "plot_trajectory motion.csv --out x.exe": "--out: expected a file ending in .png",
+    "integrate motion.csv": "--out, --plot: expected at least one of them",
+    "integrate motion.csv --out x.txt": "--out: expected .csv, .npz or a folder",
+    "integrate motion.csv --plot x.gif": "--plot: expected a file ending in .png",
+    "integrate motion.csv --out x.csv --row 1": "--row: expected less than 1 (the batch), got 1",
+    "integrate motion.csv --out x.csv --sequence 4": "--sequence: expected less than 1, got 4",
+    "integrate motion.csv --out x.csv --control-space jerk": "expected jerk of every joint, got position",
+    "integrate motion.csv --out x.csv --rows --device tpu": "device",
+    "integrate actions.csv --out x.csv --start-position 1,2": "--start-position: expected 1 numbers",
+    "integrate motion.csv --out x.csv --dtype float32": "--dtype: expected with --rows only",
+    "integrate bad.npz --out x.csv": "bad.npz: not an NPZ archive",
+    "integrate flat.npz --out x.csv": "expected actions of shape [Ha, D] or [B, Ha, D], got [3]",
+    "integrate dt.npz --out x.csv": "dt: expected 0, 1, 3 (horizon) or 3 (batch x horizon) values, got 7",
+    "integrate infinite.npz --out x.csv": "expected a finite trajectory",
+    "integrate infinite.npz --out x.csv --rows": "expected a finite trajectory",
+    "integrate nan.npz --out x.csv": "actions: expected finite numbers",
+    "integrate motion.csv --out x.csv --dt 1e6": "expected 1e-06 to 10000 s, as in the node, got '1e6'",
+    "integrate long.npz --out x.csv": "dt: expected more than 0 s (1e-06 to 10000), got 1e+06",
+    "integrate motion.csv --out x.csv --control-space bspline": "--fit N takes a motion as a B-spline",
+    "integrate motion.csv --out x.csv --fit 32": "--fit: expected 1 to 31 (the samples) control points, got 32",
+    "integrate motion.csv --out x.csv --fit 0": "--fit: expected at least 1, got 0",
+    "integrate motion.csv --out x.csv --fit 4 --dt 0.1": "--dt: expected without --fit",
+    "integrate motion.csv --out x.csv --fit 4 --goal-position 1,2": "--fit: expected without a goal",
+    "integrate motion.csv --out x.csv --goal-position 1,2": "--goal-position: expected actions, got a motion",
+    "integrate actions.csv --out x.csv --degree 4": "--degree: expected with --control-space bspline only",
+    "integrate actions.csv --out x.csv --goal-position 1,2": "--goal-position: expected 1 numbers, got 2",
+    "integrate actions.csv --out x.csv --goal-velocity 1": "--goal-position: expected with --goal-velocity",
+    "integrate spline.npz --out x.csv": "needs steps of one length, got 0.1 to 0.2 s",
+    "integrate spline.npz --out x.csv --dt 0.1 --degree 3": "--degree: expected 4, as in the file",
+    "retime motion.csv --params robot.yaml --out x.csv --duration 3": "--duration: expected with --fastest",
+    "retime motion.csv --params robot.yaml --out x.npz": "--out: expected a file ending in .csv, got x.npz",
+    "retime motion.csv --velocity 1 --out x.csv": (
+        "--acceleration: expected a limit of arm_a, arm_b, from --params, --urdf or this option"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2(tool: Tool, wrong_files: None, line: str) -> None:
+    name, *arguments = line.split()
+    result = tool(name, *arguments, *(["--quiet"] if name == "integrate" else []))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert MISTAKES[line] in result.stderr and result.stderr.startswith(f"{name}: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+
+
 @pytest.mark.ros
 @pytest.mark.parametrize(
     ("name", "arguments", "code", "words"),
@@ -70,14 +163,10 @@ def test_ctrl_c_ends_at_once_without_a_traceback(
         ("plot_trajectory", ("--timeout", "0.5", "--topic", "/nobody"), 1, "no publisher of /nobody"),
         ("plot_trajectory", ("--topic", "not a name"), 2, "topic: expected a valid name, got 'not a name'"),
         ("monitor", ("--timeout", "0.5"), 1, "nothing on /diagnostics within 0.5 s"),
-        ("replay", ("none.csv",), 2, "none.csv: no such file or folder"),
-        ("replay", ("motion.csv", "--speed", "0"), 2, "argument --speed: expected a number > 0, got '0'"),
         ("replay", ("motion.csv", "--ros-args", "-r", "x:"), 2, "--ros-args: "),
-        ("plot_trajectory", ("motion.csv", "--joints", "hand"), 2, "--joints: expected some of arm_a, arm_b, got hand"),
-        ("plot_trajectory", ("motion.csv", "--out", "x.exe"), 2, "--out: expected a file ending in .png"),
     ],
 )
-def test_what_is_missing_or_wrong_is_one_line(
+def test_what_is_missing_or_wrong_in_ros_is_one_line(
     tool: Tool, table: Path, name: str, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     result = tool(name, *arguments)

@@ -315,58 +315,6 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
     assert derived.note == "start acceleration by differences"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["motion.csv"], "--out, --plot: expected at least one of them"),
-        (["motion.csv", "--out", "x.txt"], "--out: expected .csv, .npz or a folder"),
-        (["motion.csv", "--plot", "x.gif"], "--plot: expected a file ending in .png"),
-        (["motion.csv", "--out", "x.csv", "--row", "1"], "--row: expected less than 1 (the batch), got 1"),
-        (["motion.csv", "--out", "x.csv", "--sequence", "4"], "--sequence: expected less than 1, got 4"),
-        (["motion.csv", "--out", "x.csv", "--control-space", "jerk"], "expected jerk of every joint, got position"),
-        (["motion.csv", "--out", "x.csv", "--rows", "--device", "tpu"], "device"),
-        (["actions.csv", "--out", "x.csv", "--start-position", "1,2"], "--start-position: expected 1 numbers"),
-        (["motion.csv", "--out", "x.csv", "--dtype", "float32"], "--dtype: expected with --rows only"),
-        (["bad.npz", "--out", "x.csv"], "bad.npz: not an NPZ archive"),
-        (["flat.npz", "--out", "x.csv"], "expected actions of shape [Ha, D] or [B, Ha, D], got [3]"),
-        (["dt.npz", "--out", "x.csv"], "dt: expected 0, 1, 3 (horizon) or 3 (batch x horizon) values, got 7"),
-        (["infinite.npz", "--out", "x.csv"], "expected a finite trajectory"),
-        (["infinite.npz", "--out", "x.csv", "--rows"], "expected a finite trajectory"),
-        (["nan.npz", "--out", "x.csv"], "actions: expected finite numbers"),
-        (["motion.csv", "--out", "x.csv", "--dt", "1e6"], "expected 1e-06 to 10000 s, as in the node, got '1e6'"),
-        (["long.npz", "--out", "x.csv"], "dt: expected more than 0 s (1e-06 to 10000), got 1e+06"),
-        (["motion.csv", "--out", "x.csv", "--control-space", "bspline"], "--fit N takes a motion as a B-spline"),
-        (
-            ["motion.csv", "--out", "x.csv", "--fit", "32"],
-            "--fit: expected 1 to 31 (the samples) control points, got 32",
-        ),
-        (["motion.csv", "--out", "x.csv", "--fit", "0"], "--fit: expected at least 1, got 0"),
-        (["motion.csv", "--out", "x.csv", "--fit", "4", "--dt", "0.1"], "--dt: expected without --fit"),
-        (["motion.csv", "--out", "x.csv", "--fit", "4", "--goal-position", "1,2"], "--fit: expected without a goal"),
-        (["motion.csv", "--out", "x.csv", "--goal-position", "1,2"], "--goal-position: expected actions, got a motion"),
-        (["actions.csv", "--out", "x.csv", "--degree", "4"], "--degree: expected with --control-space bspline only"),
-        (["actions.csv", "--out", "x.csv", "--goal-position", "1,2"], "--goal-position: expected 1 numbers, got 2"),
-        (["actions.csv", "--out", "x.csv", "--goal-velocity", "1"], "--goal-position: expected with --goal-velocity"),
-        (["spline.npz", "--out", "x.csv"], "needs steps of one length, got 0.1 to 0.2 s"),
-        (["spline.npz", "--out", "x.csv", "--dt", "0.1", "--degree", "3"], "--degree: expected 4, as in the file"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_2(
-    tool: Tool, tmp_path: Path, table: Path, arguments: list[str], words: str
-) -> None:
-    (tmp_path / "actions.csv").write_text("action_a\n1\n2\n")
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
-    np.savez(tmp_path / "flat.npz", actions=np.zeros(3))
-    np.savez(tmp_path / "nan.npz", actions=np.full((3, 1), np.nan))
-    np.savez(tmp_path / "spline.npz", actions=np.ones((2, 1)), dt=[0.1, 0.2], control_space="bspline", degree=4)
-    np.savez(tmp_path / "long.npz", actions=np.zeros((3, 1)), dt=1e6)
-    np.savez(tmp_path / "dt.npz", actions=np.zeros((3, 1)), dt=np.full(7, 0.1))
-    np.savez(tmp_path / "infinite.npz", actions=np.full((3, 1), 1e308), control_space="acceleration", dt=1e4)
-    result = tool("integrate", *arguments, "--quiet")
-    assert result.returncode == 2
-    assert words in result.stderr and result.stderr.count("\n") == 1, result.stderr
-
-
 def test_what_had_to_be_assumed_about_actions_is_said(tool: Tool, tmp_path: Path, table: Path) -> None:
     (tmp_path / "actions.csv").write_text("action_a\n0.5\n0.5\n")
     told = tool("integrate", "actions.csv", "--out", "out.csv")

@@ -93,18 +93,11 @@ def test_a_figure_shows_shares_of_the_limits_before_and_after(plan, robot, tmp_p
         assert len(panel.lines) == 4 and max(np.abs(line.get_ydata()).max() for line in panel.lines[2:]) <= 1.0005
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "told"),
-    [
-        (["--fastest", "--duration", "0.5"], 1, "--duration 0.5: the shortest duration is"),
-        (["--duration", "3"], 2, "--duration: expected with --fastest"),
-        (["--out", "motion.npz"], 2, "--out: expected a file ending in .csv, got motion.npz"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_a_line(plan, robot, tmp_path, capsys, options, code, told):
-    assert retime.main([str(plan), "--params", str(robot), "--out", str(tmp_path / "out.csv"), *options]) == code
+def test_a_duration_too_short_is_a_failure_that_names_the_shortest(plan, robot, tmp_path, capsys):
+    options = ["--params", str(robot), "--out", str(tmp_path / "out.csv"), "--fastest", "--duration", "0.5"]
+    assert retime.main([str(plan), *options]) == 1
     said = capsys.readouterr().err
-    assert told in said and said.count("\n") == 1
+    assert "--duration 0.5: the shortest duration is" in said and said.count("\n") == 1
 
 
 def test_ctrl_c_during_a_long_file_ends_with_a_line_and_leaves_no_output(robot, tmp_path):
@@ -120,8 +113,3 @@ def test_ctrl_c_during_a_long_file_ends_with_a_line_and_leaves_no_output(robot, 
     _, told = process.communicate(timeout=60)
     assert (process.returncode, told) == (130, "\nretime: interrupted\n")
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_a_missing_limit_is_named(plan, tmp_path, capsys):
-    assert retime.main([str(plan), "--velocity", "1", "--out", str(tmp_path / "out.csv")]) == 2
-    assert "--acceleration: expected a limit of a, b, from --params, --urdf or this option" in capsys.readouterr().err

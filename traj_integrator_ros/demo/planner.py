@@ -108,15 +108,12 @@ class DemoPlanner:
 
     def drain(self, within_s: float) -> None:
         """Wait until every sequence is answered, or for this time."""
-        deadline = time.monotonic() + within_s
-        while self.planner.in_flight(within_s) and time.monotonic() < deadline:
-            self._participant.spin_once(0.005)
+        self._participant.spin_until(lambda: not self.planner.in_flight(within_s), within_s)
 
     def wait_for_diagnostics(self, messages: int, within_s: float) -> None:
         """Wait for this number of further diagnostics messages, or for this time."""
-        wanted, deadline = self.status.messages + messages, time.monotonic() + within_s
-        while self.status.messages < wanted and time.monotonic() < deadline:
-            self._participant.spin_once(0.02)
+        wanted = self.status.messages + messages
+        self._participant.spin_until(lambda: self.status.messages >= wanted, within_s)
 
     def _switch(self, scheme: FiniteDifference) -> None:
         """Set the node's scheme of finite differences while nothing is in flight; a node that is away keeps its own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import textwrap
 import time
-from collections.abc import Callable
 
 from ..kernels.types import FiniteDifference
 from ..tools.command_line import ToolFailure
@@ -91,7 +90,7 @@ def _wait_for_node(
         player.announce()
         return status.knows_robot
 
-    if not _in_time(participant, connected, NODE_WITHIN_S):
+    if not participant.spin_until(connected, NODE_WITHIN_S):
         if not status.messages:
             raise ToolFailure(
                 f"no node {NODE_NAME} within {NODE_WITHIN_S:.0f} s: nothing on /diagnostics in this ROS domain"
@@ -99,19 +98,11 @@ def _wait_for_node(
         raise ToolFailure(
             f"the node {NODE_NAME} is not ready within {NODE_WITHIN_S:.0f} s; it says on /diagnostics: {status.message}"
         )
-    if not _in_time(participant, heard, STATE_WITHIN_S):
+    if not participant.spin_until(heard, STATE_WITHIN_S):
         raise ToolFailure(
             f"no joint state reached the node within {STATE_WITHIN_S:.0f} s; are its joints "
             f"{', '.join(prepared.recording.joint_names)}? It says: {status.message}"
         )
-
-
-def _in_time(participant: Participant, condition: Callable[[], bool], timeout_s: float) -> bool:
-    try:
-        participant.wait_for(condition, "", timeout_s)
-    except TimeoutError:
-        return False
-    return True
 
 
 def _play(player: MotionPlayer, planner: DemoPlanner, progress: Progress) -> None:

@@ -85,7 +85,8 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except OSError as error:
-        return _told(name, told_error(error), EXIT_FAILED)
+        where = f"{error.filename}: " if error.filename else ""  # and no error number
+        return _told(name, f"{where}{error.strerror or error}", EXIT_FAILED)
 
 
 def split_ros_arguments(arguments: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -132,12 +133,6 @@ def names(text: str) -> list[str]:
     if not all(found):
         raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
     return found
-
-
-def told_error(error: OSError) -> str:
-    """What went wrong, and with which file, without the error number."""
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
 
 
 def one_line(text: object) -> str:

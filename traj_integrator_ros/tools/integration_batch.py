@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -22,7 +21,7 @@ from ..motions.samples import QUANTITIES
 from .command_line import ToolFailure, UserError
 from .integration_input import BSPLINE, STATE
 from .integration_options import assumed
-from .progress import Progress, make_progress
+from .progress import make_progress
 
 if TYPE_CHECKING:
     from ..engine.integrator import StartState, TrajectoryIntegrator
@@ -34,19 +33,9 @@ SPARE_BYTES = 16 * 2**20
 """Bytes to leave free on the disk."""
 
 
-@dataclass(frozen=True)
-class ArrayFile:
-    """An NPY of `shape` and `dtype`, numbers from byte `offset` on, the last axis the fastest."""
-
-    path: Path
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    offset: int
-
-
 def integrate_file(options: argparse.Namespace) -> int:
     """Integrate the array that the options name; returns the exit code."""
-    actions = opened(options.file)
+    actions = _opened(options.file)
     rows = {end: _end(options, end, actions) for end in ("start", "goal")}
     engine, space, part = _engine(options, actions)
     out, fields = options.out, options.fields
@@ -60,7 +49,7 @@ def integrate_file(options: argparse.Namespace) -> int:
         with make_progress(quiet=options.quiet) as progress, _written(out, fields, shape, actions.dtype) as files:
             progress.stage("Integrating", float(batch), "trajectories")
             for done in _parts(engine, space, actions, rows, part, files, options.dt):
-                _tell(progress, done, batch, time.monotonic() - begin)
+                progress.update(float(done), f"{done / max(time.monotonic() - begin, 1e-9):.3g} trajectories/s")
     except KeyboardInterrupt:
         print(f"interrupted after {done} of {batch} trajectories: nothing was written to {out}", flush=True)
         raise
@@ -80,11 +69,11 @@ def integrate_file(options: argparse.Namespace) -> int:
     return 0
 
 
-def opened(path: Path) -> ArrayFile:
+def _opened(path: Path) -> np.memmap:
     """The array of a file, whose numbers are not read yet. Raises UserError if it does not fit."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-        shape, dtype, offset = found.shape, found.dtype, found.offset
+        shape, dtype = found.shape, found.dtype
     except (ValueError, AttributeError) as error:
         told = f"{path}: expected an NPY array, got something else ({error}): is it complete?"
         raise UserError(told) from None
@@ -94,10 +83,10 @@ def opened(path: Path) -> ArrayFile:
         raise UserError(f"{path}: expected float32 or float64 in this machine's byte order, got {dtype.str}")
     if len(shape) != 3 or 0 in shape:
         raise UserError(f"{path}: expected actions of shape [B, Ha, D], got {list(shape)}")
-    return ArrayFile(path, shape, dtype, offset)
+    return found
 
 
-def _engine(options: argparse.Namespace, actions: ArrayFile) -> tuple[TrajectoryIntegrator, ControlSpace, int]:
+def _engine(options: argparse.Namespace, actions: np.memmap) -> tuple[TrajectoryIntegrator, ControlSpace, int]:
     """The engine, the control space, and the number of trajectories in a part."""
     from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
     from ..kernels import ControlSpace
@@ -124,7 +113,7 @@ def _engine(options: argparse.Namespace, actions: ArrayFile) -> tuple[Trajectory
     return TrajectoryIntegrator(IntegratorConfig(**known, max_batch=part)), space, part
 
 
-def _end(options: argparse.Namespace, end: str, actions: ArrayFile) -> dict[str, np.ndarray]:
+def _end(options: argparse.Namespace, end: str, actions: np.memmap) -> dict[str, np.ndarray]:
     """Rows [1, D] or [B, D] of the start or the goal, mapped where they come from files."""
     batch, _, dof = actions.shape
     rows = {}
@@ -152,11 +141,11 @@ def _end(options: argparse.Namespace, end: str, actions: ArrayFile) -> dict[str,
     return rows
 
 
-def _check_place(options: argparse.Namespace, actions: ArrayFile, shape: tuple[int, ...]) -> None:
+def _check_place(options: argparse.Namespace, actions: np.memmap, shape: tuple[int, ...]) -> None:
     """Check, before the work, that results can be written there."""
     out, fields = options.out, options.fields
     rows = [f"{end}_{name}" for end in ("start", "goal") for name in STATE]
-    given = {"FILE": actions.path, **{f"--{name.replace('_', '-')}": getattr(options, name) for name in rows}}
+    given = {"FILE": options.file, **{f"--{name.replace('_', '-')}": getattr(options, name) for name in rows}}
     for target in (out / f"{name}.npy" for name in (*fields, "time")):
         for argument, path in given.items():
             if isinstance(path, Path) and target.exists() and target.samefile(path):
@@ -192,7 +181,7 @@ def _written(out: Path, fields: list[str], shape: tuple[int, ...], dtype: np.dty
 def _parts(
     engine: TrajectoryIntegrator,
     space: ControlSpace,
-    actions: ArrayFile,
+    actions: np.memmap,
     rows: dict[str, dict[str, np.ndarray]],
     part: int,
     files: dict[str, BinaryIO],
@@ -201,20 +190,22 @@ def _parts(
     """Integrate and write part after part; yields how many trajectories are done."""
     batch, action_horizon, dof = actions.shape
     # Copying into the file cache takes longer than integrating, so each quantity is written by a thread of its own.
-    with actions.path.open("rb", buffering=0) as source, ThreadPoolExecutor(len(files)) as writers:
+    with Path(actions.filename).open("rb", buffering=0) as source, ThreadPoolExecutor(len(files)) as writers:
         source.seek(actions.offset)
         for begin in range(0, batch, part):
             end = min(begin + part, batch)
             given = np.fromfile(source, actions.dtype, (end - begin) * action_horizon * dof)
             if given.size != (end - begin) * action_horizon * dof:
-                raise ToolFailure(f"{actions.path}: expected all of its {batch} trajectories, got the end of the file")
+                raise ToolFailure(
+                    f"{actions.filename}: expected all of its {batch} trajectories, got the end of the file"
+                )
             given = given.reshape(end - begin, action_horizon, dof)
             _check_finite("actions", given, begin)
             states = {name: _state(rows[name], begin, end, given) for name in rows}
             try:
                 results = engine.integrate_array(states["start"], given, dt, control_space=space, goal=states["goal"])
             except ValueError as error:
-                raise UserError(f"{actions.path}: {error}") from None
+                raise UserError(f"{actions.filename}: {error}") from None
             written = [writers.submit(results[QUANTITIES.index(name)].tofile, file) for name, file in files.items()]
             for one in written:
                 one.result()
@@ -244,7 +235,3 @@ def _check_finite(name: str, values: np.ndarray, begin: int) -> None:
     if wrong.any():
         row = begin + int(wrong.argmax())
         raise UserError(f"{name}: expected finite numbers, got NaN or infinity in trajectory {row}")
-
-
-def _tell(progress: Progress, done: int, batch: int, seconds: float) -> None:
-    progress.update(float(done), f"{done / max(seconds, 1e-9):.3g} trajectories/s")

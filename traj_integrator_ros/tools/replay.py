@@ -19,8 +19,6 @@ from .command_line import ToolParser, UserError, positive, run_tool, split_ros_a
 from .progress import Progress, make_progress
 
 if TYPE_CHECKING:
-    from sensor_msgs.msg import JointState
-
     from .ros_session import RosSession
 
 NAME = "replay"
@@ -71,14 +69,17 @@ def _replay(options: argparse.Namespace, ros_arguments: list[str]) -> int:
     from .ros_session import ros_session
 
     with ros_session(NAME, ros_arguments) as session, make_progress(quiet=options.quiet) as progress:
-        player = _Player(session, samples, options.speed)
+        late_s: list[float] = []
         try:
-            player.play(options.loop, progress)
+            _play(session, samples, options, progress, late_s)
         except KeyboardInterrupt:
             if not options.loop:
                 raise
     if not options.quiet:
-        print(f"{player.published} joint states published, {player.lateness()}")
+        late = "none late"
+        if late_s:
+            late = "late by {:.2f} ms (p50), {:.2f} ms (p99)".format(*(1e3 * np.percentile(late_s, (50, 99))))
+        print(f"{len(late_s)} joint states published, {late}")
     return 0
 
 
@@ -94,45 +95,31 @@ def due_samples(time_s: np.ndarray, passes: int | None) -> Iterator[tuple[int, i
             yield number, k, float(due)
 
 
-class _Player:
-    """Publishes samples when they are due."""
+def _play(
+    session: RosSession, samples: Samples, options: argparse.Namespace, progress: Progress, late_s: list[float]
+) -> None:
+    """Publish all samples, once or endlessly; `late_s` tells how late each was.
 
-    def __init__(self, session: RosSession, samples: Samples, speed: float) -> None:
-        from sensor_msgs.msg import JointState
+    Waits a moment first, so that subscribers are discovered.
+    """
+    from sensor_msgs.msg import JointState
 
-        self.published = 0
-        self._session, self._samples, self._speed = session, samples, speed
-        self._message_type = JointState
-        self._publisher = session.node.create_publisher(JointState, TOPIC, 10)
-        self._late_s: list[float] = []
-
-    def play(self, loop: bool, progress: Progress) -> None:
-        """Publish all samples, once or endlessly; waits a moment first, so that subscribers are discovered."""
-        self._session.spin_until(lambda: self._publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
-        time_s = self._samples.time / self._speed
-        stage = f"{self._samples.dof} joints on {self._session.resolve(TOPIC)}"
-        progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
-        for number, k, due in due_samples(time_s, None if loop else 1):
-            time.sleep(max(0.0, due - time.monotonic()))
-            self._late_s.append(time.monotonic() - due)
-            self._publisher.publish(self._message(k))
-            self.published += 1
-            progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
-
-    def lateness(self) -> str:
-        """How late samples were published, in words."""
-        if not self._late_s:
-            return "none late"
-        p50, p99 = 1e3 * np.percentile(self._late_s, (50, 99))
-        return f"late by {p50:.2f} ms (p50), {p99:.2f} ms (p99)"
-
-    def _message(self, k: int) -> JointState:
-        samples = self._samples
-        message = self._message_type(name=list(samples.joint_names), position=array("d", samples.position[k].tobytes()))
+    publisher = session.node.create_publisher(JointState, TOPIC, 10)
+    session.spin_until(lambda: publisher.get_subscription_count() > 0, SUBSCRIBER_WITHIN_S)
+    time_s = samples.time / options.speed
+    stage = f"{samples.dof} joints on {session.resolve(TOPIC)}"
+    loop = options.loop
+    progress.stage(f"{stage}, again and again" if loop else stage, None if loop else float(time_s[-1]))
+    for number, k, due in due_samples(time_s, None if loop else 1):
+        time.sleep(max(0.0, due - time.monotonic()))
+        late = time.monotonic() - due
+        message = JointState(name=list(samples.joint_names), position=array("d", samples.position[k].tobytes()))
         if samples.velocity is not None:
             message.velocity = array("d", samples.velocity[k].tobytes())
-        message.header.stamp = self._session.node.get_clock().now().to_msg()
-        return message
+        message.header.stamp = session.node.get_clock().now().to_msg()
+        publisher.publish(message)
+        late_s.append(late)
+        progress.update(float(time_s[k]), f"pass {number + 1}" if loop else "")
 
 
 if __name__ == "__main__":

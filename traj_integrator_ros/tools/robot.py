@@ -94,11 +94,6 @@ def load_robot(params: Path | None, urdf: Path | None) -> Robot:
         raise UserError(str(error).replace("limits.urdf: expected topic, none or", "--urdf: expected")) from None
 
 
-def load_limits(path: Path) -> JointLimits:
-    """Joint names and limits of a parameter file, and of the URDF file that it names. Raises UserError."""
-    return load_robot(path, None).limits
-
-
 def _of_parameters(path: Path, urdf: Path | None) -> Robot:
     from ..handling.found_limits import LimitsError
     from ..handling.parameter_table import SPECS

@@ -46,7 +46,12 @@ class Ledger(Generic[About]):
     def __init__(self) -> None:
         self._sent: dict[int, Sent[About]] = {}
         self._forgotten = 0
-        self._answered = self._unknown = self._open = 0
+        self.answered = 0
+        """How many were answered so far."""
+        self.open = 0
+        """How many answers are still expected."""
+        self.unknown_answers = 0
+        """Answers to no message of ours, or to one that was answered before."""
         self._latencies_s: list[float] = []
         self._restarts: list[float] = []
         self._lock = threading.Lock()
@@ -55,19 +60,19 @@ class Ledger(Generic[About]):
         """Record a message that is about to be sent; no answer is expected if it has to be rejected."""
         with self._lock:
             self._sent[stamp] = Sent(about, now_s, answer_expected)
-            self._open += answer_expected
+            self.open += answer_expected
 
     def answer(self, stamp: int, now_s: float) -> About | None:
         """Record an answer and return what it is about; None (and counted) if it is unknown or was answered before."""
         with self._lock:
             sent = self._sent.get(stamp)
             if sent is None or sent.latency_s is not None:
-                self._unknown += 1
+                self.unknown_answers += 1
                 return None
             sent.latency_s = now_s - sent.at_s
             self._latencies_s.append(sent.latency_s)
-            self._answered += 1
-            self._open -= sent.answer_expected
+            self.answered += 1
+            self.open -= sent.answer_expected
             return sent.about
 
     def restarted(self, now_s: float) -> None:
@@ -85,21 +90,6 @@ class Ledger(Generic[About]):
     def sent(self) -> int:
         """How many were sent so far."""
         return self._forgotten + len(self._sent)
-
-    @property
-    def answered(self) -> int:
-        """How many were answered so far."""
-        return self._answered
-
-    @property
-    def open(self) -> int:
-        """How many answers are still expected."""
-        return self._open
-
-    @property
-    def unknown_answers(self) -> int:
-        """Answers to no message of ours, or to one that was answered before."""
-        return self._unknown
 
     def latencies_s(self) -> list[float]:
         """Time from sending to the answer of everything answered, or answered since `forget_answered`."""

@@ -135,14 +135,6 @@ class PythonProcess:
                 return int(value.split()[0]) * 1024
         raise ProcessLookupError(f"process {self.pid} has ended")
 
-    def resident_bytes(self) -> int:
-        """Memory that it occupies."""
-        return self.memory_bytes("VmRSS")
-
-    def peak_bytes(self) -> int:
-        """Most memory that it has occupied at any time."""
-        return self.memory_bytes("VmHWM")
-
     def cpu_s(self) -> float:
         """Time that its threads have computed, s."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

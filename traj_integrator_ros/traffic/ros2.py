@@ -44,8 +44,17 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_USAGE
     os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")  # wrong types are told when a message is filled
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
+    work, *words = VERBS[verb]
+    parser = argparse.ArgumentParser(prog=f"ros2 {verb}")
+    for word in words:
+        if word.endswith("="):
+            parser.add_argument(word[:-1], type=float, default=1.0)
+        elif word.startswith("--"):
+            parser.add_argument(word, action="store_true")
+        else:
+            parser.add_argument(word.rstrip("?"), nargs="?" if word.endswith("?") else None)
     try:
-        return VERBS[verb](given[2:])
+        return work(parser.parse_args(given[2:]))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except (TimeoutError, _Wrong) as error:
@@ -64,20 +73,6 @@ def _run(tool: str, arguments: list[str]) -> int:
         print(f"ros2: no executable {tool!r} in {PACKAGE}", file=sys.stderr)
         return EXIT_USAGE
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
-
-
-def _options(
-    command: str, arguments: list[str], *names: str, flags: tuple[str, ...] = (), number: str = ""
-) -> argparse.Namespace:
-    """Parse positional arguments, `name?` being optional, flags, and an option with a number; all else is refused."""
-    parser = argparse.ArgumentParser(prog=f"ros2 {command}")
-    if number:
-        parser.add_argument(number, type=float, default=1.0)
-    for flag in flags:
-        parser.add_argument(flag, action="store_true")
-    for name in names:
-        parser.add_argument(name.rstrip("?"), nargs="?" if name.endswith("?") else None)
-    return parser.parse_args(arguments)
 
 
 @contextmanager
@@ -147,8 +142,7 @@ def _plain(message: object, longest: int | None = None) -> object:
     return message if isinstance(message, (str, int, float, bool)) else str(message)
 
 
-def _topic_pub(arguments: list[str]) -> int:
-    options = _options("topic pub", arguments, "topic", "type", "values", flags=("--once",), number="--rate")
+def _topic_pub(options: argparse.Namespace) -> int:
     message = _filled(_type(options.type, "msg")(), options.values)
     with _participant() as participant:
         publisher = participant.publisher(type(message), options.topic, 10)
@@ -162,8 +156,7 @@ def _topic_pub(arguments: list[str]) -> int:
     return 0
 
 
-def _topic_echo(arguments: list[str]) -> int:
-    options = _options("topic echo", arguments, "topic", "type?", flags=("--once", "--full-length"))
+def _topic_echo(options: argparse.Namespace) -> int:
     import yaml
 
     received: list[object] = []
@@ -182,8 +175,7 @@ def _topic_echo(arguments: list[str]) -> int:
                 return 0
 
 
-def _service_call(arguments: list[str]) -> int:
-    options = _options("service call", arguments, "service", "type", "values?")
+def _service_call(options: argparse.Namespace) -> int:
     kind = _type(options.type, "srv")
     request = _filled(kind.Request(), options.values or "{}")
     with _participant() as participant:
@@ -191,8 +183,7 @@ def _service_call(arguments: list[str]) -> int:
     return 0
 
 
-def _param_set(arguments: list[str]) -> int:
-    options = _options("param set", arguments, "node", "name", "value")
+def _param_set(options: argparse.Namespace) -> int:
     value = _values(options.value)
     with _participant(options.node) as participant:
         [(successful, reason)] = participant.set_parameters(**{options.name: value})
@@ -203,22 +194,19 @@ def _param_set(arguments: list[str]) -> int:
     return 0  # as ros2
 
 
-def _param_get(arguments: list[str]) -> int:
-    options = _options("param get", arguments, "node", "name")
+def _param_get(options: argparse.Namespace) -> int:
     with _participant(options.node) as participant:
         print(f"value is: {participant.parameter(options.name)}")
     return 0
 
 
-def _param_list(arguments: list[str]) -> int:
-    options = _options("param list", arguments, "node")
+def _param_list(options: argparse.Namespace) -> int:
     with _participant(options.node) as participant:
         print("\n".join(f"  {name}" for name in sorted(participant.parameter_names())))
     return 0
 
 
-def _param_describe(arguments: list[str]) -> int:
-    options = _options("param describe", arguments, "node", "name")
+def _param_describe(options: argparse.Namespace) -> int:
     with _participant(options.node) as participant:
         found = participant.descriptors([options.name])
     for name, descriptor in found.items():
@@ -229,8 +217,7 @@ def _param_describe(arguments: list[str]) -> int:
     return 0
 
 
-def _lifecycle_get(arguments: list[str]) -> int:
-    options = _options("lifecycle get", arguments, "node")
+def _lifecycle_get(options: argparse.Namespace) -> int:
     with _participant(options.node) as participant:
         label = participant.state()
         from lifecycle_msgs.msg import State
@@ -239,8 +226,7 @@ def _lifecycle_get(arguments: list[str]) -> int:
     return 0
 
 
-def _lifecycle_set(arguments: list[str]) -> int:
-    options = _options("lifecycle set", arguments, "node", "transition")
+def _lifecycle_set(options: argparse.Namespace) -> int:
     transitions = ("configure", "activate", "deactivate", "cleanup", "shutdown")
     if options.transition not in transitions:
         raise _Wrong(f"expected one of {', '.join(transitions)}, got {options.transition!r}")
@@ -251,16 +237,17 @@ def _lifecycle_set(arguments: list[str]) -> int:
 
 
 VERBS = {
-    "topic pub": _topic_pub,
-    "topic echo": _topic_echo,
-    "service call": _service_call,
-    "param get": _param_get,
-    "param set": _param_set,
-    "param list": _param_list,
-    "param describe": _param_describe,
-    "lifecycle get": _lifecycle_get,
-    "lifecycle set": _lifecycle_set,
+    "topic pub": (_topic_pub, "topic", "type", "values", "--once", "--rate="),
+    "topic echo": (_topic_echo, "topic", "type?", "--once", "--full-length"),
+    "service call": (_service_call, "service", "type", "values?"),
+    "param get": (_param_get, "node", "name"),
+    "param set": (_param_set, "node", "name", "value"),
+    "param list": (_param_list, "node"),
+    "param describe": (_param_describe, "node", "name"),
+    "lifecycle get": (_lifecycle_get, "node"),
+    "lifecycle set": (_lifecycle_set, "node", "transition"),
 }
+"""What does the work, and its arguments: `name?` is optional, --flag is a flag, --option= takes a number."""
 
 if __name__ == "__main__":
     sys.exit(main())
