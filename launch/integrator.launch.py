@@ -14,8 +14,7 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 
-from traj_integrator_ros.wire.fast_dds import profile_variable
-from traj_integrator_ros.wire.transport import LIMIT_VARIABLE
+from traj_integrator_ros.wire.transport import LIMIT_VARIABLE, profile_variable
 
 # Both in the source tree and in share/traj_integrator_ros, config/ is beside launch/.
 CONFIG = Path(__file__).parent.parent / "config"

@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from traj_integrator_ros.traffic.node_process import NodeProcess
-from traj_integrator_ros.wire.fast_dds import PROFILE_VARIABLES
-from traj_integrator_ros.wire.transport import prepare_transport
+from traj_integrator_ros.wire.transport import PROFILE_VARIABLES, prepare_transport
 
 SHAPE = (1000, 32, 7)
 JOINTS = [f"joint_{i}" for i in range(SHAPE[2])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 
 import numpy as np
@@ -29,86 +28,92 @@ def test_integrate_answers_what_the_topic_publishes(client: RosClient) -> None:
     assert response.trajectory == batch
 
 
-@pytest.mark.parametrize("space", list(ControlSpace))
-@pytest.mark.parametrize("scheme", ["backward", "central"])
-def test_the_gradient_is_that_of_autograd(client: RosClient, space: ControlSpace, scheme: str) -> None:
-    one_step = control_map(space, scheme).uniform_dt_only
+def leaves_of(message: ActionSequence) -> dict[str, torch.Tensor]:
+    """The message's own float32 numbers in float64, by the names of the kernels' arguments."""
+
+    def leaf(values: object, *shape: int) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(values, np.float64).reshape(shape)).requires_grad_()
+
+    ends = {
+        f"{end}_{part}": getattr(getattr(message, end), part)
+        for end in ("start", "goal")
+        for part in ("position", "velocity", "acceleration")
+    }
+    return {
+        "action": leaf(message.data, message.batch, message.horizon, DOF),
+        **{name: leaf(values, -1, DOF) for name, values in ends.items() if values},
+        "dt": leaf(message.dt, -1),
+    }
+
+
+def assert_gradients(response: object, expected: dict[str, torch.Tensor]) -> None:
+    for name, reference in expected.items():
+        value, reference = np.asarray(getattr(response, f"grad_{name}")), reference.numpy().reshape(-1)
+        assert value.size == reference.size, name
+        assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+
+
+@pytest.mark.parametrize(
+    ("space", "scheme"),
+    [(ControlSpace.POSITION, "central"), (ControlSpace.JERK, "backward"), (ControlSpace.BSPLINE, "backward")],
+)
+def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
+    client: RosClient, space: ControlSpace, scheme: str
+) -> None:
+    kernel = control_map(space, scheme)
+    rng = np.random.default_rng(space.value)
+    batch, horizon, rows, index = 4, 6, 2, [0, 1, 1, 0]
+    start = rng.normal(size=(3, rows, DOF))
+    request = ComputeGradient.Request()
+    request.actions = sequence(
+        rng.normal(size=(batch, horizon, DOF)), control_space=space.value, start_index=index,
+        dt=[0.1] if kernel.uniform_dt_only else rng.uniform(0.05, 0.1, size=horizon),
+        position=start[0], velocity=start[1], acceleration=start[2], joint_names=["joint_b", "joint_c", "joint_a"],
+    )  # fmt: skip
+    upstream = rng.normal(size=(4, batch, kernel.output_horizon(horizon), DOF)).astype(np.float32)
+    for name, values in zip(UPSTREAM, upstream, strict=True):
+        setattr(request, name, floats(values))
     client.set_parameters(finite_difference=scheme)
     try:
-        rng = np.random.default_rng(space.value)
-        batch, horizon, rows = 4, 6, 2
-        kernel = control_map(space, scheme)
-        dt = [0.1] if one_step else rng.uniform(0.05, 0.1, size=horizon)
-        start = rng.normal(size=(3, rows, DOF))
-        index = [0, 1, 1, 0]
-        request = ComputeGradient.Request()
-        request.actions = sequence(
-            rng.normal(size=(batch, horizon, DOF)), dt=dt, control_space=space.value, start_index=index,
-            position=start[0], velocity=start[1], acceleration=start[2],
-        )  # fmt: skip
-        shape = (batch, kernel.output_horizon(horizon), DOF)
-        upstream = [rng.normal(size=shape) for _ in UPSTREAM]
-        for name, values in zip(UPSTREAM, upstream, strict=True):
-            setattr(request, name, floats(values))
         response = client.compute_gradient(request)
-        assert response.success, response.message
-
-        def leaf(values: object, *size: int) -> torch.Tensor:
-            return torch.from_numpy(np.asarray(values, np.float32).astype(np.float64).reshape(size)).requires_grad_()
-
-        action = leaf(request.actions.data, batch, horizon, DOF)
-        leaves = [leaf(row, rows, DOF) for row in start]
-        step = leaf(dt, len(dt))
-        outputs = kernel.step(action, *leaves, dt=step, start_index=torch.tensor(index))
-        cost = sum((torch.from_numpy(g.astype(np.float32)) * o).sum() for g, o in zip(upstream, outputs, strict=True))
-        expected = torch.autograd.grad(cost, [action, *leaves, step])
     finally:
         client.set_parameters(finite_difference="backward")
-    names = ("grad_action", "grad_start_position", "grad_start_velocity", "grad_start_acceleration", "grad_dt")
-    for name, reference in zip(names, expected, strict=True):
-        value = np.asarray(getattr(response, name))
-        reference = reference.numpy().reshape(-1)
-        assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+    assert response.success, response.message
+    leaves = leaves_of(request.actions)
+    action, *starts, dt = leaves.values()
+    outputs = kernel.step(action, *starts, dt=dt, start_index=torch.tensor(index))
+    cost = sum((torch.from_numpy(g) * output).sum() for g, output in zip(upstream, outputs, strict=True))
+    assert_gradients(response, dict(zip(leaves, torch.autograd.grad(cost, list(leaves.values())), strict=True)))
 
 
 @pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE])
 def test_a_goal_is_reached_and_has_its_gradient(client: RosClient, space: ControlSpace) -> None:
     rng = np.random.default_rng(3)
     batch, horizon, index = 3, 5, [1, 0, 1]
-    parts = ("position", "velocity", "acceleration")[: 3 if space is ControlSpace.BSPLINE else 1]
     actions = sequence(
         rng.normal(size=(batch, horizon, DOF)), dt=[0.1], control_space=space.value, position=[0.1] * DOF
     )
-    goals = {part: rng.normal(size=(2, DOF)).astype(np.float32) for part in parts}
-    for part, values in goals.items():
-        setattr(actions.goal, part, floats(values))
-    actions.goal_index = array("I", index)
+    actions.goal.position, actions.goal_index = floats(rng.normal(size=(2, DOF))), array("I", index)
     form = {}
     if space is ControlSpace.BSPLINE:
+        actions.goal.velocity = floats(rng.normal(size=(2, DOF)))
         actions.degree, actions.steps = 5, 3
         form = {"bspline_degree": 5, "bspline_steps": 3}
     kernel = control_map(space, **form)
     response = client.integrate(actions)
     assert response.success, response.message
-    rows = kernel.output_horizon(horizon)
-    for part, values in goals.items():
-        last = table(getattr(response.trajectory, part), batch, DOF)[:, rows - 1]
-        np.testing.assert_allclose(last, values[index], atol=1e-4)
-
-    upstream = rng.normal(size=(batch, rows, DOF)).astype(np.float32)
-    request = ComputeGradient.Request(actions=actions, grad_velocity=floats(upstream))
-    answer = client.compute_gradient(request)
+    last = table(response.trajectory.position, batch, DOF)[:, kernel.output_horizon(horizon) - 1]
+    np.testing.assert_allclose(last, np.reshape(actions.goal.position, (2, DOF))[index], atol=1e-4)
+    upstream = rng.normal(size=(batch, kernel.output_horizon(horizon), DOF)).astype(np.float32)
+    answer = client.compute_gradient(ComputeGradient.Request(actions=actions, grad_velocity=floats(upstream)))
     assert answer.success, answer.message
-    leaves = [torch.from_numpy(values.astype(np.float64)).requires_grad_() for values in goals.values()]
-    action = torch.from_numpy(np.asarray(actions.data, np.float64).reshape(batch, horizon, DOF)).requires_grad_()
-    start = torch.full((1, DOF), float(np.float32(0.1)), dtype=torch.float64)
-    named = {f"goal_{part}": leaf for part, leaf in zip(parts, leaves, strict=True)}
-    outputs = kernel.step(action, start, dt=float(np.float32(0.1)), **named, goal_index=torch.tensor(index))
-    expected = torch.autograd.grad(outputs.velocity, [action, *leaves], torch.from_numpy(upstream).double())
-    fields = ("grad_action", *(f"grad_goal_{part}" for part in parts))
-    for name, reference in zip(fields, expected, strict=True):
-        value, reference = np.asarray(getattr(answer, name)), reference.numpy().reshape(-1)
-        assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+    leaves = leaves_of(actions)
+    goals = {name: leaf for name, leaf in leaves.items() if name.startswith("goal")}
+    outputs = kernel.step(
+        leaves["action"], leaves["start_position"], dt=leaves["dt"], **goals, goal_index=torch.tensor(index)
+    )
+    expected = torch.autograd.grad(outputs.velocity, list(leaves.values()), torch.from_numpy(upstream).double())
+    assert_gradients(answer, dict(zip(leaves, expected, strict=True)))
 
 
 def test_a_gradient_without_data_equals_the_one_with_data_but_for_dt(client: RosClient) -> None:
@@ -131,38 +136,18 @@ def test_no_upstream_gradient_gives_zeros(client: RosClient) -> None:
     assert np.asarray(response.grad_start_position).tolist() == [0.0] * DOF
 
 
-def test_gradients_are_in_the_order_of_the_callers_columns(client: RosClient) -> None:
-    order = ["joint_b", "joint_c", "joint_a"]
-    upstream = np.broadcast_to([1.0, 2.0, 3.0], (1, 3, DOF))
-    message = sequence(np.ones((1, 3, DOF)), joint_names=order, position=np.zeros(DOF))
-    response = client.compute_gradient(ComputeGradient.Request(actions=message, grad_position=floats(upstream)))
-    assert table(response.grad_action, 1, DOF)[0, 0].tolist() == [1.0, 2.0, 3.0]
-    assert np.asarray(response.grad_start_position).tolist() == [1.0, 2.0, 3.0]
-
-
-def test_violated_limits_refuse_integrate_with_the_numbers_where_they_are_to_reject(client: RosClient) -> None:
+def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient) -> None:
     message = sequence(np.full((2, 4, DOF), 2.0), control_space=ActionSequence.VELOCITY, position=np.zeros(DOF))
+    before = int(client.counts()["warned.limits_violated"])
     client.set_parameters(limits__velocity=[1.0, 3.0, 3.0])
     try:
         assert client.integrate(message).success
-        assert client.counts()["warned.limits_violated"] != "0"
-        client.set_parameters(limits__action="reject")
-        response = client.integrate(message)
-        assert not response.success
-        assert response.message == (
-            "limits_violated: velocity of joint_a exceeds its limit by 100 % at step 1 of trajectory 0 (2 of 1)"
-        )
-        before = int(client.counts()["rejected.limits_violated"])
-        client.trajectories.clear()
-        client.sequences.publish(message)
-        client.wait_for(lambda: int(client.counts()["rejected.limits_violated"]) == before + 1, "counted")
-        assert not client.trajectories
+        assert int(client.counts()["warned.limits_violated"]) == before + 1
     finally:
-        off = Parameter("limits.velocity", Parameter.Type.DOUBLE_ARRAY, [])
-        assert client.set_parameters(limits__velocity=off, limits__action="warn") == [(True, "")] * 2
+        client.set_parameters(limits__velocity=Parameter("limits.velocity", Parameter.Type.DOUBLE_ARRAY, []))
 
 
-@pytest.mark.parametrize("space", list(ControlSpace))
+@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.ACCELERATION, ControlSpace.BSPLINE])
 def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, space: ControlSpace) -> None:
     rng = np.random.default_rng(space.value)
     batch, horizon, rows = 4, 6, 2
@@ -185,26 +170,12 @@ def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, sp
     for output, fields in given.items():
         for name, values in fields.items():
             setattr(getattr(request.cost, output), name, floats(values))
-    goals = {}
     for part in kernel.goal:
-        goals[part] = rng.normal(size=(1, DOF))
-        setattr(request.actions.goal, part, floats(goals[part]))
-
-    def leaf(values: object) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(values, np.float32).astype(np.float64)).requires_grad_()
-
-    leaves = {
-        "action": leaf(np.asarray(request.actions.data).reshape(batch, horizon, DOF)),
-        **{
-            f"start_{part}": leaf(row)
-            for part, row in zip(("position", "velocity", "acceleration"), start, strict=True)
-        },
-        **{f"goal_{part}": leaf(values) for part, values in goals.items()},
-        "dt": leaf([0.1]),
-    }
+        setattr(request.actions.goal, part, floats(rng.normal(size=(1, DOF))))
+    leaves = leaves_of(request.actions)
     cost = QuadraticCost(
         **{
-            output: CostTerm(**{name: leaf(x).detach() for name, x in fields.items()})
+            output: CostTerm(**{name: torch.from_numpy(np.float64(np.float32(x))) for name, x in fields.items()})
             for output, fields in given.items()
         }
     )
@@ -218,13 +189,8 @@ def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, sp
         response = client.evaluate(request)
         assert response.success, response.message
         np.testing.assert_allclose(response.cost, wanted.detach().numpy(), rtol=1e-5)
-        for name, reference in gradients.items():
-            value = np.asarray(getattr(response, f"grad_{name}"))
-            if name.split("_")[0] not in wants:
-                assert value.size == 0, name
-                continue
-            reference = reference.numpy().reshape(-1)
-            assert np.linalg.norm(value - reference) <= 5e-6 * np.linalg.norm(reference), name
+        none = torch.empty(0)
+        assert_gradients(response, {n: g if n.split("_")[0] in wants else none for n, g in gradients.items()})
         whole = client.integrate(request.actions, fields=TrajectoryBatch.VELOCITY).trajectory
         some = response.trajectory
         assert (some.batch, some.horizon, some.joint_names) == (2, points, order)
@@ -244,65 +210,6 @@ def test_calls_in_a_row_are_each_answered_for_their_own_numbers(client: RosClien
         actions[:, -1] = 0.0  # reaches no row
         np.testing.assert_allclose(response.cost, np.square(actions).sum((1, 2)), rtol=1e-5)
         np.testing.assert_allclose(table(response.grad_action, shape[0], DOF), 2 * actions, rtol=1e-5)
-
-
-def test_evaluate_takes_the_limits_that_the_node_knows(client: RosClient) -> None:
-    request = Evaluate.Request(
-        actions=sequence(np.full((1, 4, DOF), 2.0), control_space=ActionSequence.VELOCITY, position=np.zeros(DOF))
-    )
-    request.cost.velocity.limit_weight = floats(np.ones(DOF))
-    refused = client.evaluate(request)
-    assert refused.message.startswith("invalid_cost: cost.velocity.lower: expected limits with limit_weight")
-    client.set_parameters(limits__velocity=[1.0, 3.0, 3.0])
-    try:
-        known = client.evaluate(request)
-        request.cost.velocity.lower = floats([-math.inf] * DOF)
-        request.cost.velocity.upper = floats([math.inf, 1.5, math.inf])
-        own = client.evaluate(request)
-    finally:
-        client.set_parameters(limits__velocity=Parameter("limits.velocity", Parameter.Type.DOUBLE_ARRAY, []))
-    assert np.asarray(known.cost).tolist() == [3.0], "three points at 2 rad/s exceed 1 rad/s"
-    assert np.asarray(own.cost).tolist() == [0.75]
-
-
-def test_evaluate_says_by_how_much_limits_are_exceeded(client: RosClient) -> None:
-    rng = np.random.default_rng(5)
-    batch, horizon, order = 3, 5, ["joint_b", "joint_c", "joint_a"]
-    space = ControlSpace.ACCELERATION
-    request = Evaluate.Request(want_limit_violations=True)
-    request.actions = sequence(
-        rng.normal(size=(batch, horizon, DOF)), dt=[0.1], control_space=space.value, joint_names=order,
-        position=rng.normal(size=DOF), velocity=rng.normal(size=DOF),
-    )  # fmt: skip
-    lower, upper = np.array([-math.inf, -0.1, -0.2]), np.array([math.inf, 0.1, math.inf])
-    request.cost.velocity.lower, request.cost.velocity.upper = floats(lower), floats(upper)
-    request.cost.duration_weight = floats([2.0])
-    client.set_parameters(limits__acceleration=[0.5, 0.6, 0.7])  # of joint_a, joint_b and joint_c
-    try:
-        everything = client.evaluate(request)
-        request.violation_fields = TrajectoryBatch.VELOCITY
-        of_velocity = client.evaluate(request)
-        request.violation_fields = TrajectoryBatch.VELOCITY | TrajectoryBatch.JERK
-        refused = client.evaluate(request)
-        request.want_limit_violations = False
-        request.cost.velocity.lower = request.cost.velocity.upper = floats([])
-        none = client.evaluate(request)
-        trajectory = client.integrate(request.actions).trajectory
-    finally:
-        client.set_parameters(limits__acceleration=Parameter("limits.acceleration", Parameter.Type.DOUBLE_ARRAY, []))
-    velocity, acceleration = (table(x, batch, DOF) for x in (trajectory.velocity, trajectory.acceleration))
-    of_acceleration = np.abs(acceleration) - np.array([0.6, 0.7, 0.5])
-    expected = np.maximum(velocity - upper, lower - velocity)
-    assert (expected[..., 1:] > 0).any() and (expected[..., 1:] < 0).any()
-    assert everything.success, everything.message
-    np.testing.assert_allclose(table(everything.violation_velocity, batch, DOF), expected, atol=1e-6)
-    np.testing.assert_allclose(table(everything.violation_acceleration, batch, DOF), of_acceleration, atol=1e-6)
-    assert not everything.violation_position and not everything.violation_jerk, "nobody gave limits of them"
-    np.testing.assert_allclose(everything.cost, 2.0 * 0.1 * (horizon - 1), rtol=1e-6)
-    assert everything.trajectory.batch == 0
-    assert of_velocity.violation_velocity == everything.violation_velocity and not of_velocity.violation_acceleration
-    assert refused.message.startswith("invalid_cost: cost.jerk.lower: expected limits, because violations"), refused
-    assert none.success and not none.violation_velocity and not none.violation_acceleration
 
 
 def test_evaluate_without_a_start_begins_at_the_joint_states(client: RosClient) -> None:

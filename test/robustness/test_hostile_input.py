@@ -1,4 +1,4 @@
-"""Bad input over DDS: every row of the interface's table on every channel, and some thousand generated messages.
+"""Bad input over DDS: every row of the interface's table on every channel, and many generated messages.
 
 Each bad message must be refused for the right reason and nothing else, each good one after it answered.
 """
@@ -6,8 +6,9 @@ Each bad message must be refused for the right reason and nothing else, each goo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -49,19 +50,11 @@ from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
 from ros_client import floats
 from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
-from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Stop
+from traj_integrator_interfaces.srv import Committed, ComputeGradient, Stop
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
-GENERATED = {
-    "action_sequence": 200, "position_trajectory": 200, "joint_states": 100, "integrate": 150, "compute_gradient": 150,
-    "evaluate": 150,
-}  # fmt: skip
-"""Generated messages by channel. With the table and the damaged bytes, more than 1,000 bad ones in all."""
-DAMAGED = 50
-"""Messages with damaged bytes, by topic."""
 BAD_AT_LEAST = 0.5
 
 
@@ -102,18 +95,10 @@ def test_every_row_of_the_table_is_refused_on_every_channel(node: HostileNode) -
     for reason, message in [*SEQUENCES.values(), ("non_finite_result", OVERFLOWING)]:
         verdict = must_be(reason, judge_sequence(message, NODE))
         node.sequence(message, verdict)
-        node.integrate(message, verdict)
-    gradients = [*GRADIENTS.values()]
-    for reason, message in SEQUENCES.values():
-        gradients.append((reason, ComputeGradient.Request(actions=message, grad_position=floats(np.ones(24)))))
-    for reason, request in gradients:
+        node.integrate(message, verdict, as_published=True)
+    for reason, request in GRADIENTS.values():
         node.compute_gradient(request, must_be(reason, judge_gradient(request, NODE)))
-    evaluations = [*EVALUATIONS.values()]
-    for reason, message in SEQUENCES.values():
-        request = good_evaluation()
-        request.actions = message
-        evaluations.append((reason, request))
-    for reason, request in evaluations:
+    for reason, request in EVALUATIONS.values():
         verdict = judge_evaluation(request, NODE)
         if reason == "non_finite_result":  # the oracle has no lower bound of a cost
             verdict = Verdict(verdict.faults, may_pass=False)
@@ -208,6 +193,7 @@ def send_good_motions(node: HostileNode, reason: str) -> None:
         node.sequence(good_sequence(), refused(reason))
         node.plan(good_plan(), refused(reason))
         node.integrate(good_sequence(), ACCEPTED)
+        node.integrate(good_sequence(), refused(reason, ""), as_published=True)
 
 
 def test_an_inactive_node_refuses_everything(node: HostileNode) -> None:
@@ -284,7 +270,8 @@ def test_what_exceeds_limits_is_refused_with_limits_action_reject(node: HostileN
             velocities[0, 1, column], positions[1:, column] = -6.0, (3.0, 6.0)
             message = good_sequence(data=floats(velocities), control_space=ActionSequence.VELOCITY)
             node.sequence(message, refused("limits_violated", "velocity"))
-            node.integrate(message, refused("limits_violated", "velocity"))
+            for as_published in (False, True):
+                node.integrate(message, refused("limits_violated", "velocity"), as_published=as_published)
             node.plan(plan([0.0, 0.5, 1.0], positions), refused("limits_violated"))
     with changed(node, limits__action="reject", limits__start_deviation=0.1):
         node.sequence(good_sequence(start_position=floats([0.0, 0.2, 0.0])), refused("start_mismatch"))
@@ -305,96 +292,87 @@ def test_a_batch_without_the_row_to_publish_is_refused_on_the_topic(node: Hostil
         node.integrate(message, ACCEPTED)
 
 
-# Generated messages
+# Generated messages, and damaged bytes, of which the middleware's own decoder decides what they are
 
 
-@pytest.fixture
-def mostly_bad(node: HostileNode, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Check how many messages of a test were bad."""
+class Channel(NamedTuple):
+    """What is sent, by which method, and what must become of it."""
+
+    send: Callable[[HostileNode, object, Verdict], None]
+    judge: Callable[[object, HostileNode], Verdict]
+    messages: Callable[[], st.SearchStrategy]
+    count: int
+
+
+CHANNELS = {
+    "action_sequence": Channel(HostileNode.sequence, lambda one, _: judge_motion(one, NODE), sequences, 200),
+    "position_trajectory": Channel(HostileNode.plan, lambda one, _: judge_plan(one, NODE, time.time_ns()), plans, 100),
+    "joint_states": Channel(
+        HostileNode.state, lambda one, node: judge_state(one, NODE, node.newest_stamp_ns), states, 60
+    ),
+    "integrate": Channel(HostileNode.integrate, lambda one, _: judge_sequence(one, NODE), sequences, 150),
+    "compute_gradient": Channel(
+        HostileNode.compute_gradient, lambda one, _: judge_gradient(one, NODE), gradient_requests, 150
+    ),
+    "evaluate": Channel(HostileNode.evaluate, lambda one, _: judge_evaluation(one, NODE), evaluation_requests, 150),
+}
+"""With the table and the damaged bytes, more than 1,000 bad messages in all."""
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_generated_messages(node: HostileNode, name: str) -> None:
+    send, judge, messages, count = CHANNELS[name]
     before = node.ledger.bad
-    yield
-    count = GENERATED[request.node.name.rpartition("_to_")[2]]
+
+    @given(message=messages())
+    @generated(count)
+    def send_them(message: object) -> None:
+        send(node, message, judge(message, node))
+
+    send_them()
     assert node.ledger.bad - before >= BAD_AT_LEAST * count
 
 
-@pytest.mark.usefixtures("mostly_bad")
-@given(message=sequences())
-@generated(GENERATED["action_sequence"])
-def test_generated_messages_to_action_sequence(node: HostileNode, message: ActionSequence) -> None:
-    node.sequence(message, judge_motion(message, NODE))
-
-
-@pytest.mark.usefixtures("mostly_bad")
-@given(message=sequences())
-@generated(GENERATED["integrate"])
-def test_generated_messages_to_integrate(node: HostileNode, message: ActionSequence) -> None:
-    node.integrate(message, judge_sequence(message, NODE))
-
-
-@pytest.mark.usefixtures("mostly_bad")
-@given(request_=gradient_requests())
-@generated(GENERATED["compute_gradient"])
-def test_generated_messages_to_compute_gradient(node: HostileNode, request_: ComputeGradient.Request) -> None:
-    node.compute_gradient(request_, judge_gradient(request_, NODE))
-
-
-@pytest.mark.usefixtures("mostly_bad")
-@given(request_=evaluation_requests())
-@generated(GENERATED["evaluate"])
-def test_generated_messages_to_evaluate(node: HostileNode, request_: Evaluate.Request) -> None:
-    node.evaluate(request_, judge_evaluation(request_, NODE))
-
-
-@pytest.mark.usefixtures("mostly_bad")
-@given(message=plans())
-@generated(GENERATED["position_trajectory"])
-def test_generated_messages_to_position_trajectory(node: HostileNode, message: JointTrajectory) -> None:
-    node.plan(message, judge_plan(message, NODE, time.time_ns()))
-
-
-@pytest.mark.usefixtures("mostly_bad")
-@given(message=states())
-@generated(GENERATED["joint_states"])
-def test_generated_messages_to_joint_states(node: HostileNode, message: JointState) -> None:
-    node.state(message, judge_state(message, NODE, node.newest_stamp_ns))
-
-
-# Damaged bytes: the result of the middleware's own decoder decides what they are
+def resting_state() -> JointState:
+    state = JointState(name=NODE.joint_names, position=np.zeros(NODE.dof), velocity=np.zeros(NODE.dof))
+    state.header.stamp.sec, state.header.stamp.nanosec = divmod(time.time_ns(), 10**9)
+    return state
 
 
 def serialized(message: object) -> bytes:
     return bytes(serialize_message(message))
 
 
-@given(data=damaged(serialized(good_sequence(joint_names=list(NODE.joint_names)))))
-@generated(DAMAGED)
-def test_damaged_bytes_on_action_sequence(node: HostileNode, data: bytes) -> None:
-    node.sequence(data, judge_bytes(data, ActionSequence, lambda message: judge_motion(message, NODE)))
+@pytest.mark.parametrize(
+    ("name", "make", "first_word", "count"),
+    [
+        ("action_sequence", lambda: good_sequence(joint_names=list(NODE.joint_names)), 1, 50),
+        ("position_trajectory", good_plan, 1, 50),
+        # The stamp stays as it is: one from the future would make all that follow look old.
+        ("joint_states", resting_state, 4, 25),
+    ],
+)
+def test_damaged_bytes(node: HostileNode, name: str, make: Callable[[], object], first_word: int, count: int) -> None:
+    send, judge, *_ = CHANNELS[name]
+    message = make()
+
+    @given(data=damaged(serialized(message), first_word))
+    @generated(count)
+    def send_them(data: bytes) -> None:
+        send(node, data, judge_bytes(data, type(message), lambda decoded: judge(decoded, node)))
+
+    send_them()
 
 
-@given(data=damaged(serialized(good_plan())))
-@generated(DAMAGED)
-def test_damaged_bytes_on_position_trajectory(node: HostileNode, data: bytes) -> None:
-    node.plan(data, judge_bytes(data, JointTrajectory, lambda message: judge_plan(message, NODE, time.time_ns())))
-
-
-@given(data=st.data())
-@generated(DAMAGED)
-def test_damaged_bytes_on_joint_states(node: HostileNode, data: st.DataObject) -> None:
-    state = JointState(name=NODE.joint_names, position=np.zeros(NODE.dof), velocity=np.zeros(NODE.dof))
-    state.header.stamp.sec, state.header.stamp.nanosec = divmod(time.time_ns(), 10**9)
-    # The stamp stays as it is: one from the future would make all that follow look old.
-    damage = data.draw(damaged(serialized(state), first_word=4))
-    newest = node.newest_stamp_ns
-    node.state(damage, judge_bytes(damage, JointState, lambda message: judge_state(message, NODE, newest)))
-
-
-@given(data=st.data())
-@generated(DAMAGED)
-def test_damaged_bytes_on_controller_state(reported: HostileNode, data: st.DataObject) -> None:
+def test_damaged_reports_of_the_controller(reported: HostileNode) -> None:
     kind = reported.report_type
-    damage = data.draw(damaged(serialized(good_report(kind)), first_word=4))
-    reported.report(damage, judge_bytes(damage, kind, lambda message: judge_report(message, NODE)))
+
+    @given(data=damaged(serialized(good_report(kind)), first_word=4))
+    @generated(25)
+    def send_them(data: bytes) -> None:
+        reported.report(data, judge_bytes(data, kind, lambda message: judge_report(message, NODE)))
+
+    send_them()
 
 
 @pytest.mark.parametrize("claim", [2**31, 2**32 - 1])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from traj_integrator_ros.wire.fast_dds import PROFILE_VARIABLES, profile_variable
+from traj_integrator_ros.wire.transport import PROFILE_VARIABLES, profile_variable
 
 pytestmark = pytest.mark.ros
 NODE = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")

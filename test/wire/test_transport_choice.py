@@ -9,36 +9,61 @@ from pathlib import Path
 import pytest
 
 from traj_integrator_ros.wire import transport
-from traj_integrator_ros.wire.fast_dds import PROFILE_VARIABLES
 from traj_integrator_ros.wire.transport import (
     DEFAULT_LIMIT_MIB,
     LIMIT_VARIABLE,
     MIB,
+    PROFILE_VARIABLES,
     choose_transport,
     prepare_transport,
     profile,
+    profile_variable,
     stays_local,
 )
 
+FAST_DDS_3, FAST_DDS_2 = PROFILE_VARIABLES
 LARGE = 4 * 5 * 1000 * 32 * 7
 MUCH = 1024 * MIB
 
 
-def test_a_segment_holds_two_of_the_largest_messages() -> None:
-    chosen = choose_transport(LARGE, {}, MUCH)
-    assert 2 * LARGE < chosen.segment_bytes <= 2 * LARGE + 2 * MIB and not chosen.is_short
-    assert chosen.reason == "shared memory of 10 MiB for messages of up to 4.48 MB"
+CHOICES = {
+    "two of the largest messages": (LARGE, {}, 1024, 10, "shared memory of 10 MiB for messages of up to 4.48 MB"),
+    "small messages": (4 * 5 * 32 * 32 * 7, {}, 1024, 0, "fit"),
+    "no more than by default": (20 * LARGE, {}, 1024, DEFAULT_LIMIT_MIB, ""),
+    "no more than the user says": (20 * LARGE, {LIMIT_VARIABLE: "3"}, 1024, 3, ""),
+    "more if the user says so": (20 * LARGE, {LIMIT_VARIABLE: "64"}, 1024, 64, ""),
+    "nothing if the user says so": (20 * LARGE, {LIMIT_VARIABLE: "0"}, 1024, 0, "is 0"),
+    **{
+        name: (LARGE, {name: "something"}, 1024, 0, name)
+        for name in (*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML")
+    },
+    **{
+        name: (LARGE, {"RMW_IMPLEMENTATION": name}, 1024, 0, name)
+        for name in ("rmw_cyclonedds_cpp", "rmw_zenoh_cpp", "rmw_connextdds")
+    },
+    "another name of Fast DDS": (LARGE, {"RMW_IMPLEMENTATION": "rmw_fastrtps_dynamic_cpp"}, 1024, 10, ""),
+    "all that is wanted is a quarter of what is free": (LARGE, {}, 48, 10, ""),
+    "a quarter of what is free": (LARGE, {}, 24, 6, ""),
+    "a quarter that is too little": (LARGE, {}, 16, 4, "SHORT"),
+    "very little": (LARGE, {}, 4, 1, "SHORT"),
+    "too little for anything": (LARGE, {}, 3, 0, "SHORT"),
+    "none at all": (LARGE, {}, None, 0, "go by UDP, which is slower: there is no /dev/shm"),
+    "a profile of the user that finds none": (LARGE, {PROFILE_VARIABLES[0]: "/my.xml"}, 8, 0, "SHORT"),
+}
+"""Largest message, environment, free MiB; the segment in MiB, and what the reason says."""
 
 
-def test_small_messages_leave_transports_as_they_are() -> None:
-    chosen = choose_transport(4 * 5 * 32 * 32 * 7, {}, MUCH)
-    assert chosen.segment_bytes == 0 and not chosen.is_short and "fit" in chosen.reason
+@pytest.mark.parametrize("name", CHOICES)
+def test_transports_fit_the_messages_what_the_user_chose_and_the_memory_that_is_free(name: str) -> None:
+    message_bytes, environment, free_mib, segment_mib, said = CHOICES[name]
+    chosen = choose_transport(message_bytes, environment, None if free_mib is None else free_mib * MIB)
+    assert (chosen.segment_bytes, chosen.is_short) == (segment_mib * MIB, said == "SHORT" or free_mib is None)
+    is_in = f"/dev/shm has {free_mib} MiB left" if said == "SHORT" else said
+    assert is_in in chosen.reason and ("--shm-size" in chosen.reason) is (said == "SHORT")
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("", DEFAULT_LIMIT_MIB), ("3", 3), ("64", 64), ("0", 0)])
-def test_memory_is_bounded(limit: str, expected: int) -> None:
-    chosen = choose_transport(20 * LARGE, {LIMIT_VARIABLE: limit}, MUCH)
-    assert chosen.segment_bytes == expected * MIB and not chosen.is_short, "a limit is the user's choice"
+def test_without_fast_dds_nothing_is_chosen() -> None:
+    assert choose_transport(LARGE, {}, MUCH, has_fast_dds=False).segment_bytes == 0
 
 
 @pytest.mark.parametrize("limit", ["-1", "16M", "1e3", " "])
@@ -47,48 +72,12 @@ def test_a_limit_that_is_not_a_number_is_reported(limit: str) -> None:
         choose_transport(LARGE, {LIMIT_VARIABLE: limit}, MUCH)
 
 
-@pytest.mark.parametrize("name", [*PROFILE_VARIABLES, "FASTDDS_BUILTIN_TRANSPORTS", "RMW_FASTRTPS_USE_QOS_FROM_XML"])
-def test_what_the_user_has_set_is_never_overridden(name: str) -> None:
-    chosen = choose_transport(LARGE, {name: "something"}, MUCH)
-    assert chosen.segment_bytes == 0 and name in chosen.reason and not chosen.is_short
-
-
 def test_a_file_that_fast_dds_reads_by_itself_counts_as_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert choose_transport(LARGE, {}, MUCH).segment_bytes > 0
     (tmp_path / "DEFAULT_FASTDDS_PROFILES.xml").touch()
     chosen = choose_transport(LARGE, {}, MUCH)
     assert chosen.segment_bytes == 0 and "DEFAULT_FASTDDS_PROFILES.xml" in chosen.reason
-
-
-@pytest.mark.parametrize("middleware", ["rmw_cyclonedds_cpp", "rmw_zenoh_cpp", "rmw_connextdds"])
-def test_another_middleware_is_left_alone(middleware: str) -> None:
-    chosen = choose_transport(LARGE, {"RMW_IMPLEMENTATION": middleware}, MUCH)
-    assert chosen.segment_bytes == 0 and middleware in chosen.reason and not chosen.is_short
-    assert choose_transport(LARGE, {}, MUCH, has_fast_dds=False).segment_bytes == 0
-    assert choose_transport(LARGE, {"RMW_IMPLEMENTATION": "rmw_fastrtps_dynamic_cpp"}, MUCH).segment_bytes > 0
-
-
-@pytest.mark.parametrize(
-    ("free_mib", "segment_mib", "is_short"),
-    [(64, 10, False), (48, 10, False), (24, 6, False), (16, 4, True), (4, 1, True)],
-)
-def test_a_process_takes_a_quarter_of_what_is_free(free_mib: int, segment_mib: int, is_short: bool) -> None:
-    chosen = choose_transport(LARGE, {}, free_mib * MIB)
-    assert (chosen.segment_bytes, chosen.is_short) == (segment_mib * MIB, is_short)
-    assert ("--shm-size" in chosen.reason) is is_short
-
-
-@pytest.mark.parametrize("free_bytes", [0, 3 * MIB, None])
-def test_without_shared_memory_messages_go_by_udp_and_it_says_so(free_bytes: int | None) -> None:
-    chosen = choose_transport(LARGE, {}, free_bytes)
-    assert chosen.segment_bytes == 0 and chosen.is_short
-    assert "/dev/shm" in chosen.reason and "UDP" in chosen.reason
-
-
-def test_a_profile_of_the_user_that_finds_no_memory_is_told() -> None:
-    chosen = choose_transport(LARGE, {PROFILE_VARIABLES[0]: "/my.xml"}, 8 * MIB)
-    assert chosen.is_short and "/dev/shm has 8 MiB left" in chosen.reason
 
 
 @pytest.mark.parametrize(("local", "name"), [(True, "fastdds_localhost"), (False, "fastdds_shared_memory")])
@@ -158,3 +147,38 @@ def test_a_choice_after_the_middleware_has_started_is_an_error(
     with pytest.raises(RuntimeError, match="expected a choice before the first node"):
         prepare_transport(1000, 32, 7)
     assert "fit" in prepare_transport(1, 32, 7).reason
+
+
+# The installed Fast DDS
+
+
+def prefix(folder: Path, library: str, lib: str = "lib") -> str:
+    (folder / lib).mkdir(parents=True)
+    (folder / lib / library).touch()
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"), [("libfastdds.so.3.2.2", FAST_DDS_3), ("libfastrtps.so.2.14.5", FAST_DDS_2)]
+)
+@pytest.mark.parametrize("lib", ["lib", "lib/x86_64-linux-gnu"])
+def test_the_library_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library, expected, lib) -> None:
+    monkeypatch.setenv("AMENT_PREFIX_PATH", prefix(tmp_path / "ros", library, lib))
+    monkeypatch.setenv("ROS_DISTRO", "a_name_says_nothing")
+    assert profile_variable() == expected
+
+
+def test_the_first_prefix_that_has_one_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overlay, ros = tmp_path / "overlay", prefix(tmp_path / "ros", "libfastrtps.so")
+    below = prefix(tmp_path / "below", "libfastdds.so")
+    overlay.mkdir()
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"{overlay}:{ros}:{below}")
+    assert profile_variable() == FAST_DDS_2
+
+
+def test_wheels_in_the_environment_of_python_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
+    monkeypatch.setattr("sys.prefix", prefix(tmp_path / "venv", "libfastrtps.so.2.14"))
+    assert profile_variable() == FAST_DDS_2
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    assert profile_variable() == FAST_DDS_3, "the newer one, where none is found"

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..wire.fast_dds import PROFILE_VARIABLES, profile_variable
+from ..wire.transport import PROFILE_VARIABLES, profile_variable
 
 PROFILE = "fastdds_localhost.xml"
 DOMAINS = range(1, 102)  # larger ids collide with the ports that Linux hands out to ordinary connections

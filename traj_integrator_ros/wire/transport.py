@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .fast_dds import PROFILE_VARIABLES, installed_profile_variable
-
+PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
+"""The variables that name a transport profile to Fast DDS 3 (Kilted and later) and to Fast DDS 2 (Humble, Jazzy)."""
+_LIBRARIES = ("libfastdds.so*", "libfastrtps.so*")
 LIMIT_VARIABLE = "TRAJ_INTEGRATOR_SHARED_MEMORY_MIB"
 """The variable for the most shared memory that one process takes, MiB; 0: transports stay as they are."""
 DEFAULT_LIMIT_MIB = 16
@@ -104,6 +106,25 @@ def choose_transport(
     if possible < min(wanted, message_bytes + MIB):
         return Transport(f"{reason}: {_shortage(free_bytes, 'a part of them')}", possible, is_short=True)
     return Transport(reason, possible)
+
+
+def profile_variable() -> str:
+    """The variable that names a transport profile to the installed Fast DDS, or if there is none, to Fast DDS 3."""
+    return installed_profile_variable() or PROFILE_VARIABLES[0]
+
+
+def installed_profile_variable() -> str | None:
+    """The same; None if there is no Fast DDS.
+
+    Fast DDS 3 renamed the variable, and its library: the first prefix of the environment that holds either library
+    decides. Setting both variables would cause a warning about the old name.
+    """
+    for prefix in [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]:
+        for variable, library in zip(PROFILE_VARIABLES, _LIBRARIES, strict=True):
+            # Debian's multiarch folders hold the libraries of some installations.
+            if any(Path(prefix).glob(f"lib/{library}")) or any(Path(prefix).glob(f"lib/*-linux-gnu/{library}")):
+                return variable
+    return None
 
 
 def stays_local(environment: Mapping[str, str]) -> bool:
