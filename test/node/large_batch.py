@@ -37,7 +37,8 @@ def main() -> int:
         os.environ["ROS_HOME"] = folder
         node = NodeProcess(Path(folder), PARAMETERS)
         chosen = prepare_transport(*SHAPE)
-        from ros_client import RosClient, sequence
+        from traj_integrator_ros.traffic.messages import sequence
+        from traj_integrator_ros.traffic.ros_client import RosClient
 
         client = RosClient(JOINTS)
         try:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from preloaded_node import PreloadedNode
-from ros_client import RosClient
 
 from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 JOINTS = ("joint_a", "joint_b", "joint_c")
 PARAMETERS = {

@@ -18,11 +18,11 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_client import sequence
 from std_msgs.msg import Int32
 
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.node.executor import LeanExecutor, create_executor
+from traj_integrator_ros.traffic.messages import sequence
 
 pytestmark = pytest.mark.ros
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
-from ros_client import sequence
+
+from traj_integrator_ros.traffic.messages import sequence
 
 pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))

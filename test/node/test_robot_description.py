@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from node_fixtures import JOINTS, ClientFactory, NodeFactory
-from ros_client import sequence
+
+from traj_integrator_ros.traffic.messages import sequence
 
 pytest.importorskip("rclpy", reason="rclpy cannot be imported")
 from rclpy.qos import DurabilityPolicy, QoSProfile

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from rclpy.parameter import Parameter
-from ros_client import RosClient, floats, sequence, table
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
+from traj_integrator_ros.traffic.messages import floats, sequence, table
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = pytest.mark.ros
 DOF = 3

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import small_shared_memory
 from node_fixtures import ClientFactory, NodeFactory
-from ros_client import sequence
 
 from traj_integrator_ros.node import shared_memory
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
+from traj_integrator_ros.traffic.messages import sequence
 
 pytestmark = pytest.mark.ros
 NAME = "fastdds_0123456789abcdef"

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
-from ros_client import sequence
 
+from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]

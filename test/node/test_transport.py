@@ -14,8 +14,8 @@ import pytest
 import small_shared_memory
 from large_batch import mapped_segments
 from node_fixtures import ClientFactory, NodeFactory
-from ros_client import sequence
 
+from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.wire.transport import DEFAULT_LIMIT_MIB, MIB
 
 pytestmark = pytest.mark.ros

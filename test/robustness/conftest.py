@@ -15,7 +15,7 @@ pytest.importorskip("hypothesis", reason="hypothesis cannot be imported")
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "node"))
 # Their assertions explain themselves as those of a test module do.
-pytest.register_assert_rewrite("hostile_node", "hostile_oracle", "ros_client")
+pytest.register_assert_rewrite("hostile_node", "hostile_oracle")
 
 from control_msgs_package import report_type  # noqa: E402
 from hostile_ledger import Ledger  # noqa: E402

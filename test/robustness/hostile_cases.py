@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 from builtin_interfaces.msg import Time
 from hostile_oracle import OUTPUTS, Settings
-from ros_client import floats, sequence
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_interfaces.msg import ActionSequence, CostTerm
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
+from traj_integrator_ros.traffic.messages import floats, sequence
 
 NODE = Settings(("joint_a", "joint_b", "joint_c"), max_batch=8, max_horizon=16, dt_s=0.02)
 SECOND_NS = 10**9

@@ -10,12 +10,12 @@ import numpy as np
 from hostile_cases import LONG, NODE, UGLY, plan
 from hostile_oracle import OUTPUTS, TERM_FIELDS
 from hypothesis import strategies as st
-from ros_client import floats
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate
+from traj_integrator_ros.traffic.messages import floats
 
 Draw = Callable[[st.SearchStrategy], object]
 FLOAT32_MAX = 3.4028235e38

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
-from ros_client import RosClient, sequence
 from trajectory_msgs.msg import JointTrajectory
 
 from soak.commanded import Commanded
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.tools.controller_model import scheduled_points
-from traj_integrator_ros.traffic.messages import set_stamp
+from traj_integrator_ros.traffic.messages import sequence, set_stamp
 from traj_integrator_ros.traffic.participant import received_ns
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 SECOND_NS = 10**9
 HORIZON, DT_S = 16, 0.05

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 from node_fixtures import ClientFactory, NodeFactory
-from ros_client import RosClient, sequence
 from rosgraph_msgs.msg import Clock
 from streamed_robot import DT_S, HORIZON, PARAMETERS, SECOND_NS, StreamedRobot
 
-from traj_integrator_ros.traffic.messages import set_stamp
+from traj_integrator_ros.traffic.messages import sequence, set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ def test_a_stream_that_ends_in_motion_and_resumes(robot: StreamedRobot) -> None:
 
 
 def test_joint_states_that_end_stop_the_stream(start_node: NodeFactory, connect: ClientFactory) -> None:
-    """Nobody knows any more whether the robot follows: it is braked, and sequences are rejected."""
+    """Nobody knows whether the robot follows: it is braked, and sequences are rejected until there are new ones."""
     start_node({**PARAMETERS, "state_timeout": 0.5})
     client = connect()
     client.wait_until_active()
@@ -57,6 +57,8 @@ def test_joint_states_that_end_stop_the_stream(start_node: NodeFactory, connect:
         joint_states.close()
         robot.wait_until_at_rest()
         assert int(client.counts()["rejected.state_too_old"]) > 0
+        with robot.measured():
+            robot.wait_until_moving()
     robot.assert_guided()
 
 

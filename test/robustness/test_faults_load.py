@@ -14,16 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from caller import connected_caller
 from hostile_ledger import Ledger
 from node_fixtures import NEXT_STATE, TRANSITIONS, ClientFactory, NodeFactory
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
-from robot_process import beside
-from ros_client import RosClient, sequence
 
 from traj_integrator_interfaces.srv import Integrate
 from traj_integrator_ros.node.entities import SEQUENCE_DEPTH
+from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 DOF = 3
@@ -138,7 +139,7 @@ def test_callers_that_are_killed_while_the_node_works_for_them(start_node: NodeF
     client.wait_until_active()
     held: list[tuple[int, int]] = []
     for _ in range(4):
-        with beside("caller", 3) as caller:
+        with connected_caller(3) as caller:
             calls = int(client.counts()["service_calls"])
             # Stopped, so that the calls are certainly not answered yet when the caller is killed.
             os.kill(process.pid, signal.SIGSTOP)

@@ -17,13 +17,13 @@ from hostile_ledger import Ledger
 from node_fixtures import JOINTS
 from node_fixtures import PARAMETERS as NODE_PARAMETERS
 from preloaded_node import PreloadedNode
-from ros_client import RosClient, sequence
 from streamed_robot import DT_S, HORIZON, PARAMETERS, SECOND_NS, StreamedRobot
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, Stop
-from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
+from traj_integrator_ros.traffic.messages import sequence, set_stamp, stamp_of
 from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 CHANNEL = "~/action_sequence"

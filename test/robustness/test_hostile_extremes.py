@@ -15,12 +15,13 @@ from hostile_cases import NODE, good_sequence, plan
 from hostile_node import ACTIONS, HostileNode
 from hostile_oracle import Verdict, judge_gradient, judge_motion, judge_plan, judge_sequence, judge_state
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_client import RosClient, floats
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import ComputeGradient
+from traj_integrator_ros.traffic.messages import floats
+from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 TOPIC = "/traj_integrator/action_sequence"

@@ -48,11 +48,11 @@ from hostile_oracle import (
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
-from ros_client import floats
 from sensor_msgs.msg import JointState
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Stop
+from traj_integrator_ros.traffic.messages import floats
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
 BAD_AT_LEAST = 0.5

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_fixtures import JOINTS, ClientFactory
 from rclpy.serialization import deserialize_message, serialize_message
-from ros_client import floats
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -22,6 +21,7 @@ from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.handling.position_trajectory import plan_of_positions
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.traffic.messages import floats
 from traj_integrator_ros.wire import writers
 from traj_integrator_ros.wire.controller_state import ControllerStateReader
 from traj_integrator_ros.wire.readers import ActionSequenceReader, JointStateReader, PositionTrajectoryReader

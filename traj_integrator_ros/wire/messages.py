@@ -90,7 +90,7 @@ def fill_committed(response: Committed.Response, found: committed.Committed, joi
     response.lead, response.committed, response.executing = found.lead, found.committed, found.executing
     response.joint_names = list(joint_names)
     for name in _ROWS_OF_COMMITTED:
-        setattr(response, name, array.array("d", np.ascontiguousarray(getattr(found, name), np.float64).tobytes()))
+        _put(response, name, getattr(found, name), "d")
 
 
 def retime_fields(request: Retime.Request) -> RetimeFields:
@@ -104,9 +104,7 @@ def fill_retime(response: Retime.Response, found: RetimedBatch) -> None:
     response.joint_names, response.reason = list(found.joint_names), found.reason
     response.unchanged = found.unchanged.tolist()
     for name, code in _RETIMED.items():
-        values = array.array(code)
-        values.frombytes(np.ascontiguousarray(getattr(found, name), code).reshape(-1).view(np.uint8))
-        setattr(response, name, values)
+        _put(response, name, getattr(found, name), code)
 
 
 def _cost_fields(cost: QuadraticCost) -> CostFields:
@@ -151,8 +149,8 @@ def fill_gradient(response: ComputeGradient.Response | Evaluate.Response, gradie
             _put(response, f"grad_{name}", values)
 
 
-def _put(message: object, field: str, values: np.ndarray) -> None:
-    """Set a float32 field to a copy of some values."""
-    numbers = array.array("f")
-    numbers.frombytes(np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint8))
+def _put(message: object, field: str, values: np.ndarray, code: str = "f") -> None:
+    """Set a field, of numbers with this type code, to a copy of some values."""
+    numbers = array.array(code)
+    numbers.frombytes(np.ascontiguousarray(values, code).reshape(-1).view(np.uint8))
     setattr(message, field, numbers)
