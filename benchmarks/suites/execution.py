@@ -13,8 +13,7 @@ from traj_integrator_ros.execution.limits import Limits, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import points_of
 from traj_integrator_ros.execution.profiles import fastest_stop
-from traj_integrator_ros.execution.rows import Hold, motion_of_actions
-from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.execution.rows import Hold, cubic_spline, motion_of_actions
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline

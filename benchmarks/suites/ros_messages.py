@@ -175,7 +175,7 @@ def joint_state_in() -> Case:
     from rclpy.serialization import deserialize_message, serialize_message
     from sensor_msgs.msg import JointState
 
-    from traj_integrator_ros.handling.start_states import JointStates
+    from traj_integrator_ros.handling.measured import JointStates
     from traj_integrator_ros.wire.readers import JointStateReader
 
     numbers = array("d", range(DOF))

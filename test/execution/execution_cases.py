@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.executed import motions
-from traj_integrator_ros.execution.bounds import Bounds
 from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.profiles import Bounds
 from traj_integrator_ros.execution.rows import Hold
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.demo.recordings import load_recording
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.rows import motion_of_positions
 

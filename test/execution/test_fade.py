@@ -8,9 +8,8 @@ from execution_cases import largest_jumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.extremes import extremes
-from traj_integrator_ros.execution.fade import settle, taken_up
-from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.rows import cubic_spline, settle, taken_up
 
 
 def a_plan(count: int = 32, dof: int = 3, step: float = 0.02):

@@ -10,13 +10,12 @@ from execution_cases import bounds, largest_jumps
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.extremes import extremes
 from traj_integrator_ros.execution.join import Joining, join
-from traj_integrator_ros.execution.limits import Limits, worst_violation
+from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, State, resting
 from traj_integrator_ros.execution.profiles import fastest_stop
 from traj_integrator_ros.execution.reaching import retreat
-from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.execution.rows import cubic_spline
 
 JOINING = Joining((0.2, 0.1, 0.05), 1.5)
 BOUNDS = bounds(2, velocity=2.0, acceleration=10.0, jerk=500.0)

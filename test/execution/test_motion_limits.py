@@ -7,9 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.extremes import bernstein, control_points_within, extremes, surely_within
-from traj_integrator_ros.execution.limits import Limits, worst_violation, worst_violations
+from traj_integrator_ros.execution import native, reference
+from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation, worst_violations
 from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.polynomials import bernstein
+
+QUICK = (native.surely_keeps, reference.surely_keeps)
 
 
 def a_motion(pieces: int, degree: int, dof: int, seed: int) -> Motion:
@@ -18,7 +21,7 @@ def a_motion(pieces: int, degree: int, dof: int, seed: int) -> Motion:
 
 
 @settings(max_examples=25)
-@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 2), st.integers(0, 10**6))
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 2), st.integers(0, 10**6))
 def test_extremes_are_those_of_a_fine_sample(pieces, degree, dof, seed):
     motion = a_motion(pieces, degree, dof, seed)
     fine = motion.states_at(np.linspace(0, motion.duration, 30_001)[:-1])
@@ -49,12 +52,12 @@ def test_control_points_within_bounds_are_those_of_every_derivative(pieces, degr
     control = [bernstein(motion.coefficients, motion.steps, order) for order in range(4)]
     lows, highs = (np.stack([reduce(part, axis=(0, 1)) for part in control]) for reduce in (np.min, np.max))
     slack = 1e-9 * (1 + np.abs(highs - lows))
-    assert control_points_within(motion, lows - slack, highs + slack)
+    assert reference.surely_keeps(motion.coefficients, motion.knots, lows - slack, highs + slack)
     for bounds, change in ((lows, 1e-6), (highs, -1e-6)):
         for place in zip(*np.nonzero(np.abs(bounds) > 1e-9), strict=True):
             tighter = [lows - slack, highs + slack]
             tighter[bounds is highs][place] = bounds[place] + change * max(1.0, abs(bounds[place]))
-            assert not control_points_within(motion, *tighter)
+            assert not reference.surely_keeps(motion.coefficients, motion.knots, *tighter)
 
 
 @settings(max_examples=40)
@@ -148,5 +151,6 @@ def test_the_quick_look_never_misses_a_violation():
         largest = np.maximum(-least, most)
         lows, highs = -largest * 0.999, largest * 0.999
         lows[0], highs[0] = least[0], most[0] - 1e-6
-        assert not surely_within(motion.coefficients, 0.3, lows, highs)
-    assert surely_within(motion.coefficients, 0.3, np.full((4, 2), -1e4), np.full((4, 2), 1e4))
+        assert not any(keeps(motion.coefficients, motion.knots, lows, highs) for keeps in QUICK)
+    most = np.full((4, 2), 1e4)
+    assert all(keeps(motion.coefficients, motion.knots, -most, most) for keeps in QUICK)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traj_integrator_ros.execution.extremes import extremes
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import State, Track, united
 from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
 from traj_integrator_ros.execution.profiles import fastest_stop
-from traj_integrator_ros.execution.rows import Hold, motion_of_actions, motion_of_positions
-from traj_integrator_ros.execution.spline import cubic_spline
-from traj_integrator_ros.execution.tracks import Track, united
+from traj_integrator_ros.execution.rows import Hold, cubic_spline, motion_of_actions, motion_of_positions
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:
@@ -109,3 +107,11 @@ def test_points_without_accelerations_are_those_of_a_hold():
     points = points_of(motion_of_actions(Hold.ACCELERATION, np.full(3, 0.1), np.ones((3, 1)), start))
     assert points.acceleration is None
     np.testing.assert_allclose(points.velocity[:, 0], [0, 0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+def test_points_may_have_any_layout(kinds):
+    rows = np.asfortranarray(np.random.default_rng(0).normal(size=(4, 3)))
+    parts = [rows] * kinds + [None] * (3 - kinds)
+    motion = motion_of_points(Points(np.arange(4) * 10**8, *parts))
+    np.testing.assert_allclose(motion.states_at(motion.knots[:-1])[0], rows[:-1])

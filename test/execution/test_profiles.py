@@ -8,10 +8,9 @@ from execution_cases import largest_jumps
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.extremes import extremes
-from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import Motion, State, united
 from traj_integrator_ros.execution.profiles import JointBounds, JointState, Reach, fastest_stop
-from traj_integrator_ros.execution.tracks import united
 
 
 def states(count: int):

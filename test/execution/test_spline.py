@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import motion_of_positions
-from traj_integrator_ros.execution.spline import cubic_spline, rests_at_end
+from traj_integrator_ros.execution.rows import cubic_spline, motion_of_positions, rests_at_end, settle, taken_up
 
 STEPS = {
     "uniform": lambda n: np.full(n, 0.02),

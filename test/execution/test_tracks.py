@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traj_integrator_ros.execution.motion import Motion
+from traj_integrator_ros.execution.motion import Motion, Track, track_of, united, without_slivers
 from traj_integrator_ros.execution.points import motion_of_points, points_of
-from traj_integrator_ros.execution.tracks import Track, track_of, united, without_slivers
 
 
 @given(st.integers(0, 2**32 - 1))

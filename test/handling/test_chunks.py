@@ -9,8 +9,7 @@ import pytest
 from pipelines import NOW_S, SimulatedNode, ns
 
 from traj_integrator_ros.execution.rows import Hold
-from traj_integrator_ros.handling.chunks import ChunkMemory, Weighing
-from traj_integrator_ros.handling.plan import Plan
+from traj_integrator_ros.handling.plan import ChunkMemory, Plan, Weighing
 from traj_integrator_ros.handling.published import ExecutableTrajectory
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import Hold
-from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.execution.rows import Hold, cubic_spline
 from traj_integrator_ros.handling.courses import Reading, Smoothed, courses_of
 from traj_integrator_ros.handling.plan import Plan
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from traj_integrator_ros.execution.bounds import Bounds
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.profiles import Bounds
 from traj_integrator_ros.execution.rows import Hold, motion_of_actions
 from traj_integrator_ros.handling.ending import stopped_at_end
 from traj_integrator_ros.handling.rejection import Rejected

@@ -7,7 +7,7 @@ import pytest
 
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.handling.courses import Course
-from traj_integrator_ros.handling.history import History
+from traj_integrator_ros.handling.present import History
 
 MS = 1_000_000
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode, at
 
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.handling.position_trajectory import PositionFields, plan_of_positions
 from traj_integrator_ros.handling.published import ExecutableTrajectory
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pipelines import SimulatedNode
 
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.handling.rejection import Rejected

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, ns
 
-from traj_integrator_ros.execution.extremes import extremes
-from traj_integrator_ros.execution.limits import Limits, worst_violation
+from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, quintics
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace

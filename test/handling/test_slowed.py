@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pipelines import NOW_S, SimulatedNode
 
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.kernels import ControlSpace

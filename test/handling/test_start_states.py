@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traj_integrator_ros.handling.measured import JointStates
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
-from traj_integrator_ros.handling.start_states import JointStates
 
 NAMES = ("a", "b", "c")
 SECOND = 10**9

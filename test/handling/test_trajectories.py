@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, ns
 
 from traj_integrator_ros.engine.integrator import StartState
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.points import motion_of_points
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 from traj_integrator_ros.kernels import ControlSpace

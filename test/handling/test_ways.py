@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pipelines import SECOND, SimulatedNode
 
-from traj_integrator_ros.execution.extremes import extremes
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State, resting
-from traj_integrator_ros.execution.spline import cubic_spline
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.handling.assumed import assumed_limits
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.ways import Seam, Ways

@@ -10,9 +10,8 @@ from launch_cases import SCHEMES, Case, numbers
 from torch import Tensor
 
 from traj_integrator_ros.execution import native as motions
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import State, Track, united
 from traj_integrator_ros.execution.rows import motion_of_positions
-from traj_integrator_ros.execution.tracks import Track, united
 from traj_integrator_ros.kernels import SplineForm, native
 from traj_integrator_ros.kernels.retime import MotionLimits, retime
 

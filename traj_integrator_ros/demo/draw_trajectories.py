@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.extremes import extremes
+from ..execution.limits import extremes
 from ..kernels.types import ControlSpace, FiniteDifference
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.units import JointUnits

@@ -1,4 +1,4 @@
-"""Whether a motion keeps its limits everywhere, not only at its points."""
+"""What a motion reaches, and whether it keeps its limits, everywhere and not only at its points."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from .extremes import QUANTITIES, bernstein, extremes, extremes_of_piece, forward, surely_keeps
+from . import native
 from .motion import Motion
+from .polynomials import bernstein, extremes_of_piece, roots_within, taylor_shift
 
+QUANTITIES = ("position", "velocity", "acceleration", "jerk")
+"""By order of derivative."""
 RELATIVE_SLACK = 1e-3
 """Relative slack by default: equality is no violation, nor is the ripple of interpolation."""
 POSITION_SLACK = 1e-5
@@ -24,6 +27,10 @@ _MERGED_S = 18e-6
 change of jerk, of twice as much, by as long: a quintic's jerk is 9 times a wrong acceleration at its end, over its
 length.
 """
+_AT_END = 1e-9
+"""Share of a piece within which a velocity that is 0 is so at its end."""
+_RESTS = 1e-6
+"""rad/s; up to here a velocity is rounding and has no direction."""
 _SIGNS = (-1.0, 1.0)
 """Of the lower and the upper bound."""
 _PLATEAU = 1e-7
@@ -145,6 +152,45 @@ def told_excess(quantity: str, joint: str, value: float, bound: float, place: st
     """In words: what exceeds its limit, by how much, and where."""
     values = f"{value:.5g} of {bound:g} {unit}".rstrip()
     return f"{quantity} of {joint} exceeds its limit by {shown_excess(quantity, value, bound, unit)} {place} ({values})"
+
+
+def extremes(motion: Motion) -> np.ndarray:
+    """Least and greatest position, velocity, acceleration and jerk of each joint: `[2, 4, D]`, exact up to rounding."""
+    result = np.empty((2, len(QUANTITIES), motion.dof))
+    native.extremes(motion.coefficients, motion.knots, result)
+    return result
+
+
+def surely_keeps(motion: Motion, lows: np.ndarray, highs: np.ndarray) -> bool:
+    """Whether a motion stays within bounds `[4, D]` of its derivatives, in few operations; in close cases False."""
+    return native.surely_keeps(motion.coefficients, motion.knots, lows, highs)
+
+
+def forward(motion: Motion, either: np.ndarray) -> Motion:
+    """The motion with every velocity turned to be positive: it speeds up at positive accelerations, and slows down at
+    negative ones. Positions are meaningless; where a joint hardly moves it has neither.
+
+    Args:
+        motion: any.
+        either: rad/s^2, `[D]`; whether joints speed up or slow down does not matter up to here, and is not looked for.
+
+    """
+    knots = [motion.knots]
+    control = bernstein(motion.coefficients, motion.steps, 1)
+    turns = (control.min(axis=1) < 0) & (control.max(axis=1) > 0)
+    turns &= np.abs(bernstein(motion.coefficients, motion.steps, 2)).max(axis=1) > either
+    for piece, joint in zip(*np.nonzero(turns), strict=True):
+        span = float(motion.steps[piece])
+        velocity = np.polynomial.polynomial.polyder(motion.coefficients[piece, :, joint])
+        inside = roots_within(velocity * span ** np.arange(len(velocity)), _AT_END)
+        knots.append(motion.knots[piece] + inside * span)
+    cut = np.unique(np.concatenate(knots))
+    piece = np.clip(np.searchsorted(motion.knots, cut[:-1], side="right") - 1, 0, len(motion.steps) - 1)
+    shifts = taylor_shift(cut[:-1] - motion.knots[piece], motion.degree)
+    coefficients = shifts @ motion.coefficients[piece]
+    control = bernstein(coefficients, np.diff(cut), 1)
+    sign = np.where(np.abs(control).max(axis=1) > _RESTS, np.sign(control.sum(axis=1)), 0.0)
+    return Motion(cut, coefficients * sign[:, None])
 
 
 def worst_violation(motion: Motion, limits: Limits) -> Violation | None:

@@ -1,16 +1,28 @@
-"""A motion of all joints as piecewise polynomials, which a controller reproduces from its points."""
+"""A motion of all joints as piecewise polynomials, which a controller reproduces from its points, and of single joints.
+
+Pieces shorter than `SHORTEST_GAP` are avoided: messages count nanoseconds.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from . import native
+from .polynomials import raised, spaced, taylor_shift
 
-_SLIVER = 1e-6
-"""Length, s, below which the rest of a piece does not get a point of its own: messages count nanoseconds."""
+DEGREE = 5
+"""Highest degree of a piece: what a controller reproduces from the states at its ends."""
+SHORTEST_GAP = 1e-6
+"""s; knots closer together become one. Beside a longer gap, a piece bridges a jump of the jerk too far; in a shorter
+one, whole nanoseconds are too coarse for a profile.
+"""
+_BESIDE = 1e-2
+"""s from knots that became one, where others are added in pieces more than three times as long: a controller plays the
+jump of an acceleration there as a swing of 0.0173 times it and the square of the length, which then is nothing.
+"""
 
 
 class State(NamedTuple):
@@ -31,7 +43,7 @@ class Motion(NamedTuple):
     knots: np.ndarray
     """Times, s from the motion's start, increasing from 0: float64 `[N + 1]`."""
     coefficients: np.ndarray
-    """Coefficients of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K >= 1."""
+    """Coefficients of the powers of the time since the piece began, s: float64 `[N, K + 1, D]`, K from 1 to 5."""
     with_accelerations: bool = True
     """Whether its points have accelerations: False if acceleration jumps at the knots (a hold)."""
     ends_at_rest: bool = False
@@ -66,11 +78,8 @@ class Motion(NamedTuple):
     @property
     def end(self) -> State:
         """State in which the last piece ends: at rest only if `ends_at_rest`."""
-        state = np.zeros((3, self.dof))
-        if not native.end(self.coefficients, self.knots, state):
-            piece = shifted(self.coefficients[-1], self.knots[-1] - self.knots[-2])[:3]
-            state[: len(piece)] = piece
-            state[2] *= 2
+        state = np.empty((3, self.dof))
+        native.end(self.coefficients, self.knots, state)
         if self.ends_at_rest:
             state[1] = 0.0
         return State(*state)
@@ -78,24 +87,14 @@ class Motion(NamedTuple):
     def state_at(self, time: float) -> State:
         """State at a time, s; at a knot, that of the piece that begins there."""
         state = np.empty((3, self.dof))
-        if not native.states_at(self.coefficients, self.knots, float(time), state):
-            state = self.states_at(np.array([time]), 3)[:, 0]
+        native.states_at(self.coefficients, self.knots, float(time), state)
         return State(*state)
 
     def states_at(self, times: np.ndarray, orders: int = 4) -> np.ndarray:
         """Position, velocity, acceleration and jerk, or the first of these orders, at times `[T]`, s: `[4, T, D]`."""
         times = np.asarray(times, np.float64)
         states = np.empty((orders, len(times), self.dof))
-        if native.states_at(self.coefficients, self.knots, times, states):
-            return states
-        over = times >= self.knots[-1]
-        pieces = np.clip(np.searchsorted(self.knots, times, side="right") - 1, 0, len(self.coefficients) - 1)
-        t = (np.minimum(times, self.knots[-1]) - self.knots[pieces])[:, None]
-        p = v = a = j = np.zeros((len(times), self.dof))
-        for power in range(self.degree, -1, -1):  # Horner's rule for the value and three derivatives at once
-            p, v, a, j = p * t + self.coefficients[pieces, power], v * t + p, a * t + v, j * t + a
-        states[:] = np.stack([p, v, 2 * a, 6 * j])[:orders]
-        states[1:, over] = 0.0
+        native.states_at(self.coefficients, self.knots, times, states)
         return states
 
     def from_time(self, time: float) -> Motion:
@@ -110,19 +109,8 @@ class Motion(NamedTuple):
         if not 0 <= time < self.knots[-1]:
             raise ValueError(f"time: expected at least 0 and less than the duration, {self.duration:g} s, got {time:g}")
         knots, coefficients = np.empty(len(self.knots)), np.empty(self.coefficients.shape)
-        count = native.from_time(self.coefficients, self.knots, float(time), _SLIVER, knots, coefficients)
-        if count is not None:
-            return Motion(knots[: count + 1], coefficients[:count], self.with_accelerations, self.ends_at_rest)
-        piece = bisect_right(self.knots, time) - 1
-        if piece + 1 < len(self.coefficients):
-            piece += bool(self.knots[piece + 1] - time < _SLIVER)
-        knots = self.knots[piece:] - time
-        into = -float(knots[0])
-        knots[0] = 0.0
-        coefficients = self.coefficients[piece:].copy()
-        if into != 0:
-            coefficients[0] = shifted(coefficients[0], into)
-        return Motion(knots, coefficients, self.with_accelerations, self.ends_at_rest)
+        count = native.from_time(self.coefficients, self.knots, float(time), SHORTEST_GAP, knots, coefficients)
+        return Motion(knots[: count + 1], coefficients[:count], self.with_accelerations, self.ends_at_rest)
 
     def until(self, time: float) -> Motion:
         """The motion up to a time, s.
@@ -138,7 +126,7 @@ class Motion(NamedTuple):
         if time == self.knots[-1]:
             return self
         count = int(self.knots.searchsorted(time))
-        count -= bool(count > 1 and time - self.knots[count - 1] < _SLIVER)
+        count -= bool(count > 1 and time - self.knots[count - 1] < SHORTEST_GAP)
         knots = self.knots[: count + 1].copy()
         knots[count] = time
         return Motion(knots, self.coefficients[:count], self.with_accelerations)
@@ -161,9 +149,7 @@ class Motion(NamedTuple):
         """One motion: this one, and `other` from its end on."""
         degree, pieces = max(self.degree, other.degree), len(self.coefficients) + len(other.coefficients)
         knots, coefficients = np.empty(pieces + 1), np.empty((pieces, degree + 1, self.dof))
-        if not native.then(self.coefficients, self.knots, other.coefficients, other.knots, knots, coefficients):
-            knots = np.concatenate([self.knots, self.knots[-1] + other.knots[1:]])
-            coefficients = np.concatenate([raised(part.coefficients, degree) for part in (self, other)])
+        native.then(self.coefficients, self.knots, other.coefficients, other.knots, knots, coefficients)
         return Motion(knots, coefficients, self.with_accelerations, other.ends_at_rest)
 
 
@@ -174,55 +160,70 @@ def resting(position: np.ndarray, duration: float, pieces: int = 1) -> Motion:
     return Motion(np.linspace(0.0, duration, pieces + 1), coefficients, ends_at_rest=True)
 
 
-def raised(coefficients: np.ndarray, degree: int) -> np.ndarray:
-    """The same polynomials `[N, K + 1, D]`, padded with zeros up to `degree`; copied only if padded."""
-    pieces, count, dof = coefficients.shape
-    if count > degree:
-        return coefficients
-    more = np.zeros((pieces, degree + 1, dof))
-    more[:, :count] = coefficients
-    return more
+def powers_of(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Coefficients `[N, K + 1, D]` from those of each power, `[N, D]`: contiguous, whatever the layout of the parts."""
+    return np.stack(parts, axis=1, out=np.empty((len(parts[0]), len(parts), parts[0].shape[1])))
 
 
 def quintics(states: np.ndarray, knots: np.ndarray) -> np.ndarray:
     """Coefficients `[N, 6, D]` of the quintics between states `[3, N + 1, D]` at knots, s."""
     coefficients = np.empty((len(knots) - 1, 6, states.shape[2]))
-    if native.quintics(knots, states, coefficients):
-        return coefficients
-    h = np.diff(knots)[:, None]
-    p, v, a = states[:, :-1]
-    q, w, u = states[:, 1:]
-    u, w, q = u - a, w - v - a * h, q - p - v * h - a * h**2 / 2
-    q, w, u = q / h**3, w / h**2, u / (2 * h)
-    higher = [10 * q - 4 * w + u, (-15 * q + 7 * w - 2 * u) / h, (6 * q - 3 * w + u) / h**2]
-    return np.stack([p, v, a / 2, *higher], axis=1, out=coefficients)
+    native.quintics(knots, states, coefficients)
+    return coefficients
 
 
 def shifted(piece: np.ndarray, by: float) -> np.ndarray:
     """A copy of a piece `[K + 1, D]` as coefficients of the powers of the time that is 0 when its own is `by`, s."""
     moved = piece.copy()
-    if not native.shift(moved, float(by)):
-        for first in range(len(moved) - 1):  # Horner's rule, once for each coefficient
-            for power in range(len(moved) - 2, first - 1, -1):
-                moved[power] += by * moved[power + 1]
+    native.shift(moved, float(by))
     return moved
 
 
-def taylor_shift(by: np.ndarray, degree: int) -> np.ndarray:
-    """Matrices `[n, K + 1, K + 1]` from coefficients of the powers of t to those of the powers of t - by."""
-    exponents, binomials = _TABLES[degree]
-    return (by[:, None] ** np.arange(degree + 1))[:, exponents] * binomials
+class Track(NamedTuple):
+    """The motion of one joint; at rest at its last position from its last knot on."""
+
+    knots: np.ndarray
+    """s, `[n + 1]`, from 0."""
+    coefficients: np.ndarray
+    """`[n, 6]`, of the powers of the time since the piece began."""
 
 
-def _tables(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """Exponent m - k and binomial m over k, `[k, m]`."""
-    k, m = np.mgrid[: degree + 1, : degree + 1]
-    binomials = np.zeros((degree + 1, degree + 1))
-    binomials[0] = 1.0
-    for column in range(1, degree + 1):
-        binomials[1:, column] = binomials[1:, column - 1] + binomials[:-1, column - 1]
-    return np.maximum(m - k, 0), binomials
+def track_of(motion: Motion, joint: int) -> Track:
+    """One joint of a motion."""
+    return Track(motion.knots, np.ascontiguousarray(raised(motion.coefficients, DEGREE)[:, :, joint]))
 
 
-_HIGHEST_DEGREE = 15
-_TABLES = tuple(_tables(degree) for degree in range(_HIGHEST_DEGREE + 1))
+def united(
+    tracks: Mapping[int, Track],
+    others: Motion | None = None,
+    *,
+    with_accelerations: bool = True,
+    ends_at_rest: bool = True,
+) -> Motion:
+    """Return the motion of all joints, with a knot at the whole nanosecond next to each of theirs.
+
+    Knots within `SHORTEST_GAP` become one, and long pieces beside those are cut.
+
+    Args:
+        tracks: of some joints.
+        others: motion of all joints, from which those are taken that have no track; None: all have one.
+        with_accelerations: see `Motion`.
+        ends_at_rest: see `Motion`.
+
+    """
+    dof = len(tracks) if others is None else others.dof
+    most = 3 * (sum(len(track.knots) for track in tracks.values()) + (0 if others is None else len(others.knots)))
+    knots, coefficients = np.empty(most), np.empty((most - 1, DEGREE + 1, dof))
+    rest = (None, None) if others is None else (np.ascontiguousarray(others.coefficients), others.knots)
+    count = native.united(tracks, *rest, SHORTEST_GAP, _BESIDE, knots, coefficients)
+    return Motion(knots[: count + 1], coefficients[:count], with_accelerations, ends_at_rest)
+
+
+def without_slivers(motion: Motion) -> Motion:
+    """The motion without pieces shorter than `SHORTEST_GAP`: those after them begin earlier instead."""
+    knots = spaced(motion.knots, SHORTEST_GAP)
+    if len(knots) == len(motion.knots):
+        return motion
+    first = np.searchsorted(motion.knots, (knots[:-1] + knots[1:]) / 2, side="right") - 1
+    shift = taylor_shift(knots[:-1] - motion.knots[first], motion.degree)
+    return Motion(knots, shift @ motion.coefficients[first], motion.with_accelerations, motion.ends_at_rest)

@@ -1,4 +1,4 @@
-"""Time-optimal motions of joints by ruckig: to rest as fast as possible, and to a state at a time.
+"""What joints may do, and the fastest motions within: to rest, and to a state at a time, by ruckig.
 
 ruckig (MIT) solves both in microseconds and is well kept. It ignores limits of position, and misses extremes
 of position, so callers check them.
@@ -7,6 +7,8 @@ of position, so callers check them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +16,8 @@ from ruckig import ControlInterface, InputParameter, Profile, Result, Ruckig, Sy
 from ruckig import Trajectory as RuckigTrajectory
 
 from . import native
-from .motion import Motion, State, taylor_shift
-from .tracks import DEGREE, Track, united
+from .limits import extremes, forward, surely_keeps
+from .motion import DEGREE, Motion, State, Track, united
 
 _DONE = (Result.Working, Result.Finished)
 _NO_LIMIT = 1e9
@@ -25,6 +27,9 @@ _LEFT = 1 - 5e-4
 
 _SHORTEST_STOP_S = 1e-4
 """A joint that could stop within less takes this long: whole nanoseconds are too coarse for microseconds."""
+
+INSIDE = 1e-9
+"""Share, or rad, by which bounds of stops are exceeded by rounding."""
 
 
 class JointState(NamedTuple):
@@ -50,6 +55,101 @@ class JointBounds(NamedTuple):
         """The same with a share of accelerations and jerk."""
         least = None if self.deceleration is None else share * self.deceleration
         return self._replace(acceleration=share * self.acceleration, jerk=share * self.jerk, deceleration=least)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What joints may do while they join a plan, `[D]`: rad, rad/s, rad/s^2, rad/s^3; positions may be infinite."""
+
+    position_min: np.ndarray
+    position_max: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    jerk: np.ndarray
+    most: np.ndarray | float = np.inf
+    """Velocity, acceleration and jerk above which they are never raised, `[3, D]`: limits that somebody gave."""
+    deceleration: np.ndarray | None = None
+    """Instead of `acceleration` for joints that slow down, never raised; None or infinite: the same."""
+
+    @property
+    def stopping(self) -> np.ndarray:
+        """Largest acceleration of a stop, `[D]`."""
+        if self.deceleration is None:
+            return self.acceleration
+        return np.where(np.isfinite(self.deceleration), self.deceleration, self.acceleration)
+
+    @property
+    def either(self) -> np.ndarray:
+        """Largest acceleration that is allowed whether a joint speeds up or slows down, `[D]`."""
+        return self.acceleration if self.deceleration is None else np.minimum(self.acceleration, self.deceleration)
+
+    def steers(self, motion: Motion, joints: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """By how much the accelerations of some joints use what is allowed as they speed up or slow down, `[M]`."""
+        least, most = extremes(forward(motion, self.either[joints]))[:, 2]
+        return np.maximum(most / self.acceleration[joints], -least / self.stopping[joints])
+
+    def of_joint(self, joint: int) -> JointBounds:
+        """Those of one joint."""
+        return JointBounds(
+            float(self.position_min[joint]),
+            float(self.position_max[joint]),
+            float(self.velocity[joint]),
+            float(self.either[joint]),
+            float(self.jerk[joint]),
+        )
+
+    def most_of(self, order: int) -> np.ndarray:
+        """The largest velocity (0), acceleration (1) or jerk (2) to which they are raised, `[D]`."""
+        return np.full(len(self.jerk), np.inf) if np.isscalar(self.most) else self.most[order]
+
+    def with_positions_of(self, other: Bounds) -> Bounds:
+        """The same, with the positions of others."""
+        if self is other:
+            return self
+        return replace(self, position_min=other.position_min, position_max=other.position_max)
+
+    @cached_property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest value of each derivative, whether joints speed up or slow down, `[4, D]`."""
+        largest = np.stack([self.velocity, self.either, self.jerk])
+        return np.vstack([self.position_min, -largest]), np.vstack([self.position_max, largest])
+
+    @cached_property
+    def of_stops(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest position and velocity of a stop; accelerations and jerks are infinite, `[4, D]`."""
+        largest = np.full((3, len(self.jerk)), np.inf)
+        largest[0] = np.maximum(self.velocity, self.most_of(0)) * (1 + INSIDE)
+        return np.vstack([self.position_min - INSIDE, -largest]), np.vstack([self.position_max + INSIDE, largest])
+
+    def demand_of(self, motion: Motion) -> float:
+        """The largest velocity, acceleration or jerk of a motion, relative to these; 1 where it is surely no more."""
+        return float(self.demands_of(motion).max())
+
+    def demands_of(self, motion: Motion) -> np.ndarray:
+        """The same of each joint, `[D]`."""
+        if surely_keeps(motion, *self.sides):
+            return np.ones(motion.dof)
+        least, most = extremes(motion)
+        largest = np.maximum(most[1:], -least[1:])
+        demand = largest / np.stack([self.velocity, self.acceleration, self.jerk])
+        if self.deceleration is not None:
+            demand[1] = self.steers(motion)
+        return demand.max(axis=0)
+
+    def raised_to(self, motion: Motion, jerk_share: float = 1.0) -> Bounds:
+        """Bounds that a motion keeps, up to a share of its jerk: raised where assumed ones are exceeded.
+
+        Positions are widened.
+        """
+        if surely_keeps(motion, *self.sides):
+            return self
+        least, most = extremes(motion)
+        own = np.stack([self.velocity, self.acceleration, self.jerk])
+        largest = np.maximum(most[1:], -least[1:])
+        largest[2] *= jerk_share
+        velocity, acceleration, jerk = np.maximum(own, np.minimum(largest, self.most))
+        low, high = np.minimum(self.position_min, least[0]), np.maximum(self.position_max, most[0])
+        return Bounds(low, high, velocity, acceleration, jerk, self.most, self.deceleration)
 
 
 def stop_tracks(state: State, acceleration: np.ndarray, jerk: np.ndarray) -> list[Track]:
@@ -164,52 +264,5 @@ def _tracks(
     most = max(len(spans) for spans, _, _ in parts)
     knots, coefficients = np.empty((len(parts), most + 1)), np.empty((len(parts), most, DEGREE + 1))
     counts = native.pieces_of_profiles(parts, duration, end, velocity_only, knots, coefficients)
-    if counts is not None:
-        each = zip(knots, coefficients, counts, strict=True)
-        return [Track(of_one[: count + 1], pieces[:count]) for of_one, pieces, count in each]
-    least = None if np.isnan(duration) else duration
-    return [_ended_in(_pieces(*part, least), end, velocity_only) for part in parts]
-
-
-def _pieces(
-    spans: Sequence[float], jerks: Sequence[float], begin: tuple[float, float, float], duration: float | None
-) -> Track:
-    p, v, a = begin
-    knots, rows, time = [0.0], [], 0.0
-    for place, (span, jerk) in enumerate(zip(spans, jerks, strict=True)):
-        time += span
-        knot = round(time * 1e9) * 1e-9
-        if duration is not None and (knot > duration or place == len(spans) - 1):
-            knot = duration
-        h = knot - knots[-1]
-        if h <= 0:
-            continue
-        rows.append((p, v, a / 2, jerk / 6, 0.0, 0.0))
-        knots.append(knot)
-        p, v, a = p + (v + (a / 2 + jerk / 6 * h) * h) * h, v + (a + jerk / 2 * h) * h, a + jerk * h
-    if not rows:
-        rows, knots = [(p, 0.0, 0.0, 0.0, 0.0, 0.0)], [0.0, max(time if duration is None else duration, 1e-9)]
-    return Track(np.array(knots), np.array(rows))
-
-
-def _ended_in(track: Track, target: JointState, velocity_only: bool) -> Track:
-    """The track with the rounding of its end removed, by a quintic that grows over all of it."""
-    span = float(track.knots[-1])
-    t = span - float(track.knots[-2])
-    p = v = a = 0.0
-    for c in reversed(track.coefficients[-1].tolist()):
-        p, v, a = p * t + c, v * t + p, a * t + v  # all of the values before
-    v, a = target.velocity - v, target.acceleration - 2 * a
-    p = v * span / 2 - a * span**2 / 12 if velocity_only else target.position - p
-    growing = np.array(
-        [
-            0.0,
-            0.0,
-            0.0,
-            10 * p - 4 * v * span + a * span**2 / 2,
-            -15 * p + 7 * v * span - a * span**2,
-            6 * p - 3 * v * span + a * span**2 / 2,
-        ]
-    )
-    growing[3:] /= span ** np.arange(3, 6)
-    return Track(track.knots, track.coefficients + taylor_shift(track.knots[:-1], DEGREE) @ growing)
+    each = zip(knots, coefficients, counts, strict=True)
+    return [Track(of_one[: count + 1], pieces[:count]) for of_one, pieces, count in each]

@@ -10,11 +10,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from . import native
-from .bounds import Bounds
-from .extremes import extremes
-from .motion import Motion, State, shifted
-from .profiles import JointBounds, JointState, Reach, stop_tracks
-from .tracks import SHORTEST_GAP, Track, track_of
+from .limits import extremes
+from .motion import SHORTEST_GAP, Motion, State, Track, shifted, track_of
+from .profiles import Bounds, JointBounds, JointState, Reach, stop_tracks
 
 ROUNDING = 1e-9
 RETREAT = 1.5
@@ -310,21 +308,8 @@ def retreats(way: Motion, problem: Problem, joints: np.ndarray) -> np.ndarray:
     planned += np.where(problem.floats[joints], begin.position - planned[0], 0.0)
     stopping, back = np.ascontiguousarray(problem.stopping[:, joints]), np.empty(len(joints))
     shares = np.where(problem.floats[joints], _ALL, _FORWARD)
-    if native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, shares, _RULES, back):
-        return back
-    total, gap = planned[-1] - planned[0], planned[-1] - begin.position
-    total = np.where(np.abs(total) > _FORWARD * np.abs(gap), total, gap)
-    sign = np.where(total < 0, -1.0, 1.0)
-    own, back = retreat(sign * planned), retreat(sign * moved)
-    low, high = stopping
-    forward = own <= np.maximum(shares * np.abs(total), np.minimum(_RINGS, np.abs(total) / 2))
-    rolls = np.where(sign > 0, begin.position - low, high - begin.position)
-    goes_back = np.where(forward, back - RETREAT * (own + rolls) - RETREAT_RAD, 0.0)
-    swings = np.abs(planned - planned[-1]).max(axis=0)
-    least = np.minimum(planned.min(axis=0), low), moved.min(axis=0)
-    most = np.maximum(planned.max(axis=0), high), moved.max(axis=0)
-    beyond = np.maximum(most[1] - most[0], least[0] - least[1]) - (RETREAT - 1) * swings - RETREAT_RAD
-    return np.maximum(goes_back, np.where(swings <= _RESTS, beyond, 0.0)).clip(0.0)
+    native.retreats(np.ascontiguousarray(planned), moved, begin.position, stopping, shares, _RULES, back)
+    return back
 
 
 def positions(motion: Motion, times: np.ndarray) -> np.ndarray:

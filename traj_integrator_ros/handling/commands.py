@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from .chunks import Weighing
+from .measured import JointStates
 from .parameter_table import ENSEMBLE_WEIGHTED, HEAVIEST_NEWEST
 from .parameters import NodeParameters
-from .plan import Plan
+from .plan import Plan, Weighing
 from .present import NotYet
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason
-from .start_states import JointStates
 from .trajectories import TrajectoryMaker
 
 Refuse = Callable[[Rejected, Plan], None]

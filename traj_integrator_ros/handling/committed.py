@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .history import History
+from .measured import JointStates
 from .parameters import NodeParameters
-from .present import PresentCommand
+from .present import History, PresentCommand
 from .rejection import Rejected, RejectionReason, require_finite
-from .start_states import JointStates
 
 _LEAST_DT, _LARGEST_DT = 1e-6, 1e4
 _TRANSPORT_PERCENT = 95

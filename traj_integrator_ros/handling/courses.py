@@ -9,13 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.extremes import extremes
-from ..execution.fade import settle, taken_up
-from ..execution.holds import acceleration_hold, jerk_hold
-from ..execution.motion import Motion, State, raised, resting
+from ..execution.limits import extremes
+from ..execution.motion import Motion, State, resting
+from ..execution.polynomials import raised
 from ..execution.reaching import RETREAT, RETREAT_RAD, retreat
-from ..execution.rows import Hold, motion_of_positions
-from ..execution.spline import cubic_spline, rests_at_end
+from ..execution.rows import (
+    Hold,
+    acceleration_hold,
+    cubic_spline,
+    jerk_hold,
+    motion_of_positions,
+    rests_at_end,
+    settle,
+    taken_up,
+)
 from .plan import Plan
 from .spline_motion import spline_motion
 

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..execution.bounds import INSIDE, Bounds
-from ..execution.extremes import extremes, surely_keeps
-from ..execution.motion import Motion, State
-from ..execution.profiles import stop_tracks
+from ..execution.limits import extremes, surely_keeps
+from ..execution.motion import Motion, State, Track, track_of, united
+from ..execution.profiles import INSIDE, Bounds, stop_tracks
 from ..execution.reaching import RETREAT, RETREAT_RAD
-from ..execution.rest import brought_to_rest
-from ..execution.tracks import Track, track_of, united
+from ..execution.rows import brought_to_rest
 from .rejection import Rejected, RejectionReason
 
 LONGEST_BRAKE_S = 30.0

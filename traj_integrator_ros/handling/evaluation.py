@@ -11,11 +11,7 @@ from ..execution.native import all_finite
 from ..kernels import CostTerm, QuadraticCost
 from .limits import JointLimits
 from .rejection import Rejected, RejectionReason, require_finite
-from .requests import LARGEST_RESULT_BYTES, ActionRequest
-
-OUTPUTS = ("position", "velocity", "acceleration", "jerk")
-ALL_FIELDS = 15
-"""All constants of TrajectoryBatch together: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
+from .requests import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, check_fields
 
 _ROWS, _END, _LIMITS = ("weight", "target"), "terminal_weight", ("lower", "upper")
 _NO_TERM = CostTerm()
@@ -48,22 +44,6 @@ class CheckedCost(NamedTuple):
     cost: QuadraticCost
     limits: QuadraticCost | None
     """Terms of lower and upper alone; None if no violations are wanted."""
-
-
-def check_fields(value: int, name: str) -> int:
-    """Return which outputs are wanted, as a sum of 1, 2, 4 and 8.
-
-    Raises:
-        Rejected: invalid_fields.
-
-    """
-    if value > ALL_FIELDS:
-        raise Rejected(
-            RejectionReason.INVALID_FIELDS,
-            f"{name}: expected 0 (all) or a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk), "
-            f"got {value}",
-        )
-    return value or ALL_FIELDS
 
 
 def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: QuadraticCost | None = None) -> np.ndarray:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.extremes import QUANTITIES
 from ..execution.limits import (
     DECELERATION,
     POSITION_SLACK,
+    QUANTITIES,
     RELATIVE_SLACK,
     Limits,
     Violation,

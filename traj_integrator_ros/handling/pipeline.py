@@ -15,15 +15,9 @@ from .assumed import AssumedLimits
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReports
-from .evaluation import (
-    OUTPUTS,
-    EvaluationFields,
-    check_cost,
-    check_fields,
-    check_rows_wanted,
-    rows_of_request,
-)
+from .evaluation import EvaluationFields, check_cost, check_rows_wanted, rows_of_request
 from .limits import find_violation
+from .measured import JointStates
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan, plan_of_sequence
@@ -31,10 +25,18 @@ from .position_trajectory import PositionFields, plan_of_positions
 from .present import ControllerReport, ControllerStatus
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, require_finite
-from .requests import ActionRequest, RequestRules, SequenceFields, UpstreamFields, check_sequence, check_upstream
+from .requests import (
+    OUTPUTS,
+    ActionRequest,
+    RequestRules,
+    SequenceFields,
+    UpstreamFields,
+    check_fields,
+    check_sequence,
+    check_upstream,
+)
 from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming
-from .start_states import JointStates
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]

@@ -10,12 +10,10 @@ import numpy as np
 
 from ..execution.motion import Motion, State
 from ..execution.points import Points
-from .chunks import ChunkMemory
 from .courses import Course
-from .history import History
-from .plan import Plan
-from .present import PresentCommand
-from .supervision import Guard
+from .measured import Guard
+from .plan import ChunkMemory, Plan
+from .present import History, PresentCommand
 
 _MARGINS_KEPT = 10_000
 _COURSES_KEPT = 64

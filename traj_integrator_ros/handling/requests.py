@@ -11,14 +11,16 @@ import numpy as np
 
 from ..engine.integrator import StartState, UpstreamGradient
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
-from .joint_order import ColumnOrder, resolve_columns
+from .joint_order import ColumnOrder, check_rows, resolve_columns, wrong_length
 from .rejection import Rejected, RejectionReason, require_finite
-from .state_rows import check_rows, wrong_length
 from .time_grid import DT_MAX_S, DT_MIN_S
 
 LARGEST_RESULT_BYTES = 2**31 - 2**20
 """Most bytes for the arrays of a TrajectoryBatch: DDS counts bytes in 32 bits, and a header needs some of them."""
 
+OUTPUTS = ("position", "velocity", "acceleration", "jerk")
+ALL_FIELDS = 15
+"""All constants of TrajectoryBatch together: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
 
@@ -188,6 +190,22 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
     return ActionRequest(
         columns, kernel, batch, horizon, dt, fields.dt.size, start, start_index, actions, goal, goal_index
     )
+
+
+def check_fields(value: int, name: str) -> int:
+    """Return which outputs are wanted, as a sum of 1, 2, 4 and 8.
+
+    Raises:
+        Rejected: invalid_fields.
+
+    """
+    if value > ALL_FIELDS:
+        raise Rejected(
+            RejectionReason.INVALID_FIELDS,
+            f"{name}: expected 0 (all) or a sum of 1 (position), 2 (velocity), 4 (acceleration) and 8 (jerk), "
+            f"got {value}",
+        )
+    return value or ALL_FIELDS
 
 
 def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGradient:

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .evaluation import ALL_FIELDS
-from .requests import ActionRequest
+from .requests import ALL_FIELDS, ActionRequest
 
 NO_GRADIENT = np.zeros(0, np.float32)
 

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
-from .joint_order import ColumnOrder, resolve_columns
+from .joint_order import ColumnOrder, resolve_columns, wrong_length
 from .limits import JointLimits, find_motion_violation
 from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import limits_lacking, motion_of
-from .state_rows import wrong_length
 from .time_grid import DT_MAX_S, DT_MIN_S
 
 POSITION = max(RetimeStatus) + 1

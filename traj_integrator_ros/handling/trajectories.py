@@ -10,17 +10,16 @@ from functools import partial
 import numpy as np
 
 from ..execution.join import SAME
-from ..execution.motion import Motion, State, resting
+from ..execution.motion import Motion, State, resting, without_slivers
 from ..execution.native import all_finite
-from ..execution.points import points_of
+from ..execution.points import continued, points_of
 from ..execution.profiles import fastest_stop
 from ..execution.rows import Hold
-from ..execution.tracks import without_slivers
 from .assumed import assumed_limits
-from .beginning import Beginning
+from .beginning import Beginning, Schedule, schedule
 from .courses import Course, courses_of, stops_of
-from .lead_in import continued
 from .limits import JointLimits, find_motion_violation
+from .measured import JointStates
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
 from .parameters import NodeParameters
 from .plan import Plan
@@ -28,8 +27,6 @@ from .present import NotYet, Present
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, require_finite
 from .retiming import PathTimer, limits_lacking
-from .schedule import Schedule, schedule
-from .start_states import JointStates
 from .time_grid import LONGEST_NS
 from .ways import Seam, Way, Ways
 

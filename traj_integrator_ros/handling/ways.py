@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..execution.bounds import Bounds
-from ..execution.extremes import extremes
 from ..execution.join import Joining, join
-from ..execution.motion import Motion, State
-from ..execution.profiles import stop_tracks
-from ..execution.tracks import united
+from ..execution.limits import extremes
+from ..execution.motion import Motion, State, united
+from ..execution.profiles import Bounds, stop_tracks
 from .courses import Course, Reading, Smoothed
 from .ending import stopped_at_end
 from .limits import JointLimits, find_motion_violation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.extremes import extremes
+from ..execution.limits import extremes
 from ..motions.units import JointUnits
 from .checker import (
     START_TOLERANCE,

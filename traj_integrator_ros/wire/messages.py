@@ -13,8 +13,8 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate,
 
 from ..engine.integrator import Wanted
 from ..handling import committed
-from ..handling.evaluation import OUTPUTS, CostFields, EvaluationFields
-from ..handling.requests import SequenceFields, UpstreamFields
+from ..handling.evaluation import CostFields, EvaluationFields
+from ..handling.requests import OUTPUTS, SequenceFields, UpstreamFields
 from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.retime_requests import RetimedBatch, RetimeFields
 from ..kernels import CostTerm

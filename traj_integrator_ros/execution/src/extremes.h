@@ -1,4 +1,4 @@
-// Exact extremes of the polynomial pieces of a motion, as in `extremes.py`.
+// Exact extremes of the polynomial pieces of a motion, as in `reference.py`.
 #pragma once
 
 #include "pieces.h"

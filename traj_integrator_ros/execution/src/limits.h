@@ -1,4 +1,4 @@
-// Whether a motion surely keeps bounds, like `extremes.surely_within` and `control_points_within`.
+// Whether a motion surely keeps bounds, in few operations: in close cases it does not.
 #pragma once
 
 #include "pieces.h"

@@ -1,4 +1,4 @@
-// Pieces of a motion at other knots, as in `tracks.py`.
+// Pieces of a motion at other knots, as in `reference.py`.
 #pragma once
 
 #include <vector>

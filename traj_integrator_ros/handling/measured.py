@@ -1,15 +1,20 @@
-"""Whether the robot does what it is commanded: how far it is from its command, and its lag. Knows no ROS."""
+"""What the robot does: its latest joint state, and how far it is from its command. Knows no ROS."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..execution.motion import State
+from .joint_order import find_columns
+from .rejection import Rejected, RejectionReason, require_finite
 
+REORDER_WINDOW_S = 0.1
+"""A stamp older than the newest by less than this is a late message; by more, the clock has jumped back."""
 LONGEST_LAG_S = 0.12
 """Joints may be where the command was up to so long ago."""
 _SAMPLES = 13
@@ -19,6 +24,158 @@ _EVERY_NS = 3_500_000
 _FORGETTING = 0.995
 _MOVES = 1e-4
 """Variance of velocity, (rad/s)^2, below which nothing is said about the lag."""
+
+
+@dataclass(frozen=True)
+class MeasuredState:
+    """One joint state in the node's joint order, float64 `[dof]`, SI units."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    stamp_ns: int
+    """When it was measured, or for a message without a stamp, when it arrived; ns of the node's clock."""
+    received_ns: int
+
+
+class JointStates:
+    """Keeps the latest joint state, in the node's joint order, and knows how old it is.
+
+    All times are nanoseconds of the node's clock. A clock that jumps back (simulation reset, restarted bag) makes the
+    stored state meaningless: it is dropped, and so is the message that revealed the jump; the next one is taken.
+    """
+
+    def __init__(self, joint_names: tuple[str, ...]) -> None:
+        self._joint_names = joint_names
+        self._state: MeasuredState | None = None
+        self._jumped_back = False
+        self._known_names: tuple[str, ...] = ()
+        self._columns: np.ndarray | None = None
+
+    def update(
+        self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
+    ) -> bool:
+        """Take a joint state.
+
+        Args:
+            names: joints of the message, in any order; joints that the node does not have are ignored.
+            position: one value for each name, rad.
+            velocity: one value for each name, rad/s, or empty for 0.
+            stamp_ns: when it was measured; 0 means now.
+            now_ns: the node's clock.
+
+        Returns:
+            Whether the state was taken; False for a message about other joints only, such as a gripper's.
+
+        Raises:
+            Rejected: joint_missing, duplicate_joint, joint_count, not_finite or clock_jumped_back. The stored state is
+                kept, unless the clock jumped.
+
+        """
+        self.check_clock(now_ns)
+        columns = self._resolve(names)
+        if columns is None:
+            return False
+        if len(position) != len(names):
+            raise Rejected(
+                RejectionReason.JOINT_COUNT,
+                f"joint_states.position: expected {len(names)} values, one for each name, got {len(position)}",
+            )
+        if len(velocity) not in (0, len(names)):
+            raise Rejected(
+                RejectionReason.JOINT_COUNT,
+                f"joint_states.velocity: expected 0 or {len(names)} values, one for each name, got {len(velocity)}",
+            )
+        position = position[columns]
+        velocity = velocity[columns] if len(velocity) else np.zeros_like(position)
+        require_finite("joint_states.position", position)
+        require_finite("joint_states.velocity", velocity)
+        stamp = stamp_ns if stamp_ns else now_ns
+        if self._state is not None and stamp_ns and stamp < self._state.stamp_ns:
+            self._reject_older(stamp)
+        self._state = MeasuredState(position, velocity, stamp, now_ns)
+        self._jumped_back = False
+        return True
+
+    def latest(self, now_ns: int, timeout_s: float) -> MeasuredState:
+        """Return the stored state.
+
+        Args:
+            now_ns: the node's clock.
+            timeout_s: the oldest that is acceptable, s; 0 accepts any age.
+
+        Raises:
+            Rejected: no_joint_state, clock_jumped_back (no state since the jump) or state_too_old.
+
+        """
+        self.check_clock(now_ns)
+        if self._state is None:
+            if self._jumped_back:
+                raise Rejected(
+                    RejectionReason.CLOCK_JUMPED_BACK, "start: the clock jumped back, and no joint state arrived since"
+                )
+            raise Rejected(
+                RejectionReason.NO_JOINT_STATE,
+                "start: empty, so the latest joint state is needed, but none with all joints arrived on joint_states",
+            )
+        age = self.age_s(now_ns)
+        if timeout_s > 0 and age is not None and age > timeout_s:
+            raise Rejected(
+                RejectionReason.STATE_TOO_OLD,
+                f"start: the latest joint state is {age:.3f} s old, expected at most {timeout_s:g} s "
+                "(parameter state_timeout)",
+            )
+        return self._state
+
+    def age_s(self, now_ns: int) -> float | None:
+        """Age of the stored state, s, by its stamp or its arrival, whichever is longer ago; None without a state.
+
+        The arrival counts because stamps may run ahead of this clock and would then never age.
+        """
+        if self._state is None:
+            return None
+        return (now_ns - min(self._state.stamp_ns, self._state.received_ns)) * 1e-9
+
+    @property
+    def jumped_back(self) -> bool:
+        """Whether a clock has jumped back and no state has arrived since."""
+        return self._jumped_back
+
+    def check_clock(self, now_ns: int) -> None:
+        """Drop the state if the node's clock is now earlier than when the state arrived."""
+        if self._state is not None and now_ns < self._state.received_ns:
+            self.drop_for_jump()
+
+    def drop_for_jump(self) -> None:
+        """Forget the state because a clock has jumped back."""
+        self._state = None
+        self._jumped_back = True
+
+    def clear(self) -> None:
+        """Forget the state."""
+        self._state = None
+        self._jumped_back = False
+
+    def _resolve(self, names: Sequence[str]) -> np.ndarray | None:
+        """Columns of the message in the node's order; None if it names none of the node's joints."""
+        names = tuple(names)
+        if self._columns is not None and names == self._known_names:
+            return self._columns
+        columns = find_columns(names, self._joint_names, "joint_states.name")
+        if columns is not None:
+            self._columns, self._known_names = columns, names
+        return columns
+
+    def _reject_older(self, stamp_ns: int) -> None:
+        assert self._state is not None
+        back_s = (self._state.stamp_ns - stamp_ns) * 1e-9
+        consequence = "ignored as late"
+        if back_s > REORDER_WINDOW_S:
+            self.drop_for_jump()
+            consequence = "the state held is dropped"
+        raise Rejected(
+            RejectionReason.CLOCK_JUMPED_BACK,
+            f"joint_states.header.stamp: {back_s:.3f} s before the newest one; {consequence}",
+        )
 
 
 class Follower:
