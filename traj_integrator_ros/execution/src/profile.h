@@ -1,4 +1,4 @@
-// A time-optimal profile of one joint as cubic pieces: `profiles._track` and `profiles._ended_in`.
+// A time-optimal profile of one joint as cubic pieces, as in `reference.pieces_of_profiles`.
 #pragma once
 
 namespace traj_integrator::execution {
