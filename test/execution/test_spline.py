@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import cubic_spline, motion_of_positions, rests_at_end, settle, taken_up
+from traj_integrator_ros.execution.rows import cubic_spline, motion_of_positions, rests_at_end
 
 STEPS = {
     "uniform": lambda n: np.full(n, 0.02),
