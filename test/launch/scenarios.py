@@ -16,7 +16,7 @@ import yaml
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_ros.tools.robot import dotted
-from traj_integrator_ros.traffic.messages import sequence, table
+from traj_integrator_ros.traffic.messages import batch_arrays, sequence
 from traj_integrator_ros.traffic.participant import NODE_NAME, START_TIMEOUT_S
 from traj_integrator_ros.traffic.ros_client import RosClient
 
@@ -137,7 +137,7 @@ def integrates_for_a_caller(client: RosClient, scenario: Scenario) -> None:
     response = client.integrate(motion.sequence(batch=2))
     assert response.success, response.message
     _check_positions_and_velocities(response.trajectory, motion)
-    acceleration = table(response.trajectory.acceleration, 2, motion.dof)
+    acceleration = batch_arrays(response.trajectory)[2]
     first = 1 + _row_of_start(response.trajectory)
     # A quadratic motion comes back exactly from the first step on: no spike where the robot already moves.
     inner = acceleration[:, first : motion.horizon - 3]
@@ -229,12 +229,12 @@ class _Motion:
 
 
 def _check_positions_and_velocities(batch: TrajectoryBatch, motion: _Motion) -> None:
-    position = table(batch.position, batch.batch, motion.dof)
+    position, velocity, *_ = batch_arrays(batch)
     start = _row_of_start(batch)
     expected = np.broadcast_to(motion.position, (batch.batch, *motion.position.shape))
     np.testing.assert_allclose(position[:, start : start + motion.horizon], expected, atol=1e-5)
     # Backward differences lie half a step before the sample, central ones on it.
-    velocity = table(batch.velocity, batch.batch, motion.dof)[:, start + 1 : motion.horizon - 3]
+    velocity = velocity[:, start + 1 : motion.horizon - 3]
     lag = np.abs(velocity - motion.velocity[1 : 1 + velocity.shape[1]])
     assert np.all(lag <= np.max(motion.acceleration) * DT_S / 2 + 1e-3), lag.max()
 

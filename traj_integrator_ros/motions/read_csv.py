@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,19 +26,36 @@ def read_csv(path: Path, *, as_is: bool = False) -> Samples:
     `timestamp, target_q_0…5, target_qd_0…5, target_qdd_0…5`. Times in s. Raises RecordingError; with `as_is` not for
     numbers that are not finite, nor for times that do not increase.
     """
-    header, rows = _read_rows(path)
-    own = [name[len("position_") :] for name in header if name.startswith("position_")]
-    if own:
-        return _read_own_columns(path, header, rows, own, as_is)
-    joints = sorted(
-        {int(found.group(1)) for found in (re.fullmatch(r"target_q_(\d+)", name) for name in header) if found}
-    )
-    if joints:
-        return _read_rtde(path, header, rows, joints, as_is)
+    table = _Table(path)
+    if joints := table.suffixes("position_"):
+        acceleration = table.group("acceleration_", joints)
+        return checked_samples(
+            path,
+            joints,
+            table.column("time"),
+            table.required("position_", joints),
+            table.group("velocity_", joints),
+            acceleration,
+            table.group("jerk_", joints),
+            kind="table of joint states" if acceleration is None else "table of a motion with its accelerations",
+            nature=Nature.MEASURED if acceleration is None else Nature.EXACT,
+            as_is=as_is,
+        )
+    if joints := sorted(filter(str.isdecimal, table.suffixes("target_q_")), key=int):
+        return checked_samples(
+            path,
+            UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints],
+            table.column("timestamp"),
+            table.required("target_q_", joints),
+            table.required("target_qd_", joints),
+            table.group("target_qdd_", joints),
+            kind="set points of a UR controller (RTDE)",
+            nature=Nature.SET_POINTS,
+            as_is=as_is,
+        )
     raise RecordingError(
         f"{path}: expected columns time, position_<joint>, velocity_<joint> or (RTDE) timestamp, target_q_<i>, "
-        "target_qd_<i>, "
-        f"got {', '.join(header[:6])}{', ...' if len(header) > 6 else ''}"
+        f"target_qd_<i>, got {', '.join(table.header[:6])}{', ...' if len(table.header) > 6 else ''}"
     )
 
 
@@ -47,85 +63,44 @@ def read_actions(path: Path) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | 
     """Joint names, actions [Ha, D] and time steps [Ha] in s of a table of `action_<joint>…`, and `dt` where it is
     there; None if the table has no such columns. Raises RecordingError.
     """
-    header, rows = _read_rows(path)
-    joints = tuple(name[len("action_") :] for name in header if name.startswith("action_"))
+    table = _Table(path)
+    joints = tuple(table.suffixes("action_"))
     if not joints:
         return None
-    if not rows:
+    if not table.rows:
         raise RecordingError(f"{path}: expected actions, got none")
-    table = _Table(path, header, rows)
-    return (
-        joints,
-        table.required([f"action_{joint}" for joint in joints]),
-        table.column("dt") if "dt" in header else None,
-    )
-
-
-def _read_own_columns(
-    path: Path, header: list[str], rows: list[list[str]], joints: Sequence[str], as_is: bool
-) -> Samples:
-    table = _Table(path, header, rows)
-    acceleration = table.group([f"acceleration_{joint}" for joint in joints])
-    return checked_samples(
-        path,
-        joints,
-        table.column("time"),
-        table.required([f"position_{joint}" for joint in joints]),
-        table.group([f"velocity_{joint}" for joint in joints]),
-        acceleration,
-        table.group([f"jerk_{joint}" for joint in joints]),
-        kind="table of joint states" if acceleration is None else "table of a motion with its accelerations",
-        nature=Nature.MEASURED if acceleration is None else Nature.EXACT,
-        as_is=as_is,
-    )
-
-
-def _read_rtde(path: Path, header: list[str], rows: list[list[str]], joints: Sequence[int], as_is: bool) -> Samples:
-    table = _Table(path, header, rows)
-    names = UR_JOINTS if len(joints) == len(UR_JOINTS) else [f"joint_{i}" for i in joints]
-    return checked_samples(
-        path,
-        names,
-        table.column("timestamp"),
-        table.required([f"target_q_{i}" for i in joints]),
-        table.required([f"target_qd_{i}" for i in joints]),
-        table.group([f"target_qdd_{i}" for i in joints]),
-        kind="set points of a UR controller (RTDE)",
-        nature=Nature.SET_POINTS,
-        as_is=as_is,
-    )
-
-
-def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    try:
-        # Universal newlines: controller logs that went through a spreadsheet end their lines with a bare CR.
-        with path.open(encoding="utf-8-sig", newline=None) as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RecordingError(f"{path}: not a CSV table: {error}") from None
-    except OSError as error:
-        raise RecordingError(f"{path}: {error.strerror}") from None
-    if not rows:
-        raise RecordingError(f"{path}: the file is empty")
-    return [name.strip() for name in rows[0]], rows[1:]
+    return joints, table.required("action_", joints), table.column("dt") if "dt" in table.header else None
 
 
 class _Table:
     """Columns of a CSV by name, as numbers."""
 
-    def __init__(self, path: Path, header: list[str], rows: list[list[str]]) -> None:
-        self._path, self._header, self._rows = path, header, rows
-        self._index: dict[str, int] = {name: i for i, name in enumerate(header)}
+    def __init__(self, path: Path) -> None:
+        try:
+            # Universal newlines: controller logs that went through a spreadsheet end their lines with a bare CR.
+            with path.open(encoding="utf-8-sig", newline=None) as file:
+                rows = [row for row in csv.reader(file) if row]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise RecordingError(f"{path}: not a CSV table: {error}") from None
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror}") from None
+        if not rows:
+            raise RecordingError(f"{path}: the file is empty")
+        self._path, self.header, self.rows = path, [name.strip() for name in rows[0]], rows[1:]
+
+    def suffixes(self, prefix: str) -> list[str]:
+        """What follows the prefix in names of columns."""
+        return [name.removeprefix(prefix) for name in self.header if name.startswith(prefix)]
 
     def column(self, name: str) -> np.ndarray:
         """[N] numbers; RecordingError if the column is missing or occurs twice, or a cell is not a number."""
-        if name not in self._index:
+        if name not in self.header:
             raise RecordingError(f"{self._path}: column {name} is missing")
-        if self._header.count(name) > 1:
-            raise RecordingError(f"{self._path}: expected column {name} once, got it {self._header.count(name)} times")
-        i = self._index[name]
-        values = np.empty(len(self._rows))
-        for k, row in enumerate(self._rows):
+        if self.header.count(name) > 1:
+            raise RecordingError(f"{self._path}: expected column {name} once, got it {self.header.count(name)} times")
+        i = self.header.index(name)
+        values = np.empty(len(self.rows))
+        for k, row in enumerate(self.rows):
             try:
                 values[k] = float(row[i])
             except (ValueError, IndexError):
@@ -135,10 +110,10 @@ class _Table:
                 ) from None
         return values
 
-    def required(self, names: Sequence[str]) -> np.ndarray:
-        """[N, D] of the named columns."""
-        return np.stack([self.column(name) for name in names], axis=1)
+    def required(self, prefix: str, joints: Sequence[str]) -> np.ndarray:
+        """[N, D] of the columns of a quantity."""
+        return np.stack([self.column(prefix + joint) for joint in joints], axis=1)
 
-    def group(self, names: Sequence[str]) -> np.ndarray | None:
-        """[N, D] of the named columns; None if all of them are missing; an error if only some are."""
-        return self.required(names) if any(name in self._index for name in names) else None
+    def group(self, prefix: str, joints: Sequence[str]) -> np.ndarray | None:
+        """[N, D] of the columns of a quantity; None if all of them are missing; an error if only some are."""
+        return self.required(prefix, joints) if any(prefix + joint in self.header for joint in joints) else None

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..execution.limits import Limits
 from ..motions.extras import require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples
@@ -135,19 +134,18 @@ def _integrate_all(
 def _planned(
     sequence: Sequence, request: ActionRequest, robot: Robot, options: argparse.Namespace
 ) -> tuple[Integrated, list[str]]:
-    from .integration_motion import integrated, motions_of, stopped, told_steps, told_violations
+    from .integration_motion import integrated, limits_of, motions_of, stopped, told_steps, told_violations
 
-    names = sequence.joint_names
-    own = Limits() if robot.limits is None else robot.limits.of_joints(names)
+    limits = limits_of(robot, sequence.joint_names)
     with np.errstate(all="ignore"):  # overflow is reported below
         plans = motions = motions_of(sequence, request)
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            motions = [stopped(motion, own, names) for motion in motions]
+            motions = [stopped(motion, limits) for motion in motions]
         result = integrated(sequence, motions)
         if request.spline is not None:
             result = dataclasses.replace(result, curves=tuple(motions))
     _require_finite(result)
-    return result, [*told_violations(motions, robot, names), *told_steps(plans, own, names)]
+    return result, [*told_violations(motions, limits, robot.units), *told_steps(plans, limits)]
 
 
 def _require_finite(result: Integrated) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..handling.rejection import Rejected
 from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
 from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, SplineForm
 from ..motions.samples import QUANTITIES, Samples
+from ..motions.units import JointUnits
 from .integration_input import STATE, Sequence
 from .integration_output import Integrated
 from .robot import Robot
@@ -29,7 +30,6 @@ REST_TOLERANCE = 0.01
 BRAKE_TIME_S = 0.25
 """Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
 DRAWN_PER_PIECE = 8
-_LIMITS = ("position_min", "position_max", "velocity", "acceleration", "jerk")
 _ANY_SIZE = 1 << 62
 
 
@@ -44,12 +44,12 @@ def request_of(
     steps = np.asarray(dt if sequence.dt is None else sequence.dt)
     steps = np.repeat(steps, horizon, axis=1) if steps.shape == (batch, 1) else steps
     ends = {"start": {"position": np.zeros((1, dof)), **sequence.start}, "goal": sequence.goal}
-    fields = {
+    numbers = {
         **{f"{end}_{name}": rows.get(name) for end, rows in ends.items() for name in (*STATE, "index")},
         "dt": steps,
         "data": sequence.actions,
     }
-    given = {name: np.zeros(0) if values is None else np.ravel(values) for name, values in fields.items()}
+    given = {name: np.zeros(0) if values is None else np.ravel(values) for name, values in numbers.items()}
     for name in ("start_index", "goal_index"):
         if given[name].size and (given[name].dtype.kind not in "iu" or given[name].min() < 0):
             raise ValueError(f"{name}: expected whole numbers, 0 or more, got {given[name].tolist()}")
@@ -90,16 +90,21 @@ def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     return motions
 
 
-def stopped(motion: Motion, limits: Limits, joint_names: tuple[str, ...]) -> Motion:
+def limits_of(robot: Robot, joint_names: tuple[str, ...]) -> JointLimits:
+    """The robot's limits of the joints of a sequence, in their order; none where it has none."""
+    own = Limits() if robot.limits is None else robot.limits.of_joints(joint_names)
+    return JointLimits(joint_names, *(getattr(own, field.name) for field in fields(Limits)))
+
+
+def stopped(motion: Motion, limits: JointLimits) -> Motion:
     """The motion brought to rest as by the node, with a brake within limits if one is needed.
 
     Raises ValueError if the limits allow no brake of reasonable length.
     """
-    named = JointLimits(joint_names, *(getattr(limits, name) for name in _LIMITS), deceleration=limits.deceleration)
-    bounds = assumed_limits(named, BRAKE_TIME_S, assumed_velocity=1.0).bounds
+    bounds = assumed_limits(limits, BRAKE_TIME_S, assumed_velocity=1.0).bounds
     try:
         most = bounds.raised_to(motion).with_positions_of(bounds)
-        return stopped_at_end(motion, most, REST_TOLERANCE, joint_names)
+        return stopped_at_end(motion, most, REST_TOLERANCE, limits.joint_names)
     except Rejected as refusal:
         raise ValueError(str(refusal)) from None
 
@@ -136,20 +141,19 @@ def drawn(result: Integrated, row: int, source: str) -> Samples:
     return replace(samples, time=time, **dict(zip(QUANTITIES, states, strict=True)))
 
 
-def told_steps(plans: list[Motion], limits: Limits, joint_names: tuple[str, ...]) -> Iterator[str]:
+def told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
     """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
-    steps_only = JointLimits(joint_names, jerk=limits.jerk)
+    steps_only = JointLimits(limits.joint_names, jerk=limits.jerk)
     for number, plan in enumerate(plans):
         told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
         if told:
             yield told + (f", trajectory {number}" if len(plans) > 1 else "")
 
 
-def told_violations(motions: list[Motion], robot: Robot, joint_names: tuple[str, ...]) -> Iterator[str]:
+def told_violations(motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
     """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
-    for number, motion in enumerate(motions if robot.limits is not None else ()):
+    for number, motion in enumerate(motions):
         which = f" of trajectory {number}" if len(motions) > 1 else ""
-        for found in worst_violations(motion, robot.limits.of_joints(joint_names)):
-            joint = joint_names[found.joint]
-            unit = robot.units.of(joint)[found.order]
-            yield found.told(joint, f"at {found.time:.4g} s{which}", unit)
+        for found in worst_violations(motion, limits.of_motion):
+            joint = limits.joint_names[found.joint]
+            yield found.told(joint, f"at {found.time:.4g} s{which}", units.of(joint)[found.order])

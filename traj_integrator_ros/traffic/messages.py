@@ -29,13 +29,12 @@ def sequence(
     position: np.ndarray | Sequence = (),
     velocity: np.ndarray | Sequence = (),
     acceleration: np.ndarray | Sequence = (),
-    start_index: Sequence[int] = (),
 ) -> ActionSequence:
     """The message, without a stamp: actions `[batch, horizon, dof]`, dt `[1]` or `[horizon]` s, start `[rows, dof]`."""
     batch, horizon, _ = actions.shape
     message = ActionSequence(
         joint_names=list(joint_names), control_space=int(control_space), batch=batch, horizon=horizon,
-        dt=floats(dt), data=floats(actions), start_index=array("I", start_index),
+        dt=floats(dt), data=floats(actions),
     )  # fmt: skip
     message.start.position, message.start.velocity = floats(position), floats(velocity)
     message.start.acceleration = floats(acceleration)
@@ -51,11 +50,6 @@ def gradient_request(actions: ActionSequence, upstream: Mapping[str, np.ndarray]
 def floats(values: object) -> array:
     """Values, flat, as float32 fields take them without looking at each element."""
     return array("f", np.ascontiguousarray(values, np.float32).tobytes())
-
-
-def table(values: Sequence[float], batch: int, dof: int) -> np.ndarray:
-    """A flat message field as `[batch, horizon, dof]`."""
-    return np.asarray(values).reshape(batch, -1, dof)
 
 
 def batch_arrays(message: TrajectoryBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
