@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from traj_integrator_ros.execution import native, reference
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation, worst_violations
 from traj_integrator_ros.execution.motion import Motion
-from traj_integrator_ros.execution.polynomials import bernstein
 
 QUICK = (native.surely_keeps, reference.surely_keeps)
 
@@ -32,32 +31,6 @@ def test_extremes_are_those_of_a_fine_sample(pieces, degree, dof, seed):
     # What a sample misses is at an end of a piece, where a derivative jumps, or flat.
     np.testing.assert_allclose(least, fine.min(axis=1), atol=3e-3 * rates)
     np.testing.assert_allclose(most, fine.max(axis=1), atol=3e-3 * rates)
-
-
-@pytest.mark.parametrize("order", range(4))
-def test_control_points_bound_a_derivative_and_end_on_it(order):
-    motion = a_motion(3, 5, 2, 1)
-    control = bernstein(motion.coefficients, motion.steps, order)
-    np.testing.assert_allclose(control[:, 0], motion.states_at(motion.knots[:-1])[order], rtol=1e-12)
-    fine = np.stack([motion.states_at(motion.knots[k] + np.linspace(0, 0.2999, 100))[order] for k in range(3)])
-    assert (fine <= control.max(axis=1)[:, None] + 1e-9).all() and (fine >= control.min(axis=1)[:, None] - 1e-9).all()
-
-
-@settings(max_examples=40)
-@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6))
-def test_control_points_within_bounds_are_those_of_every_derivative(pieces, degree, seed):
-    random = np.random.default_rng(seed)
-    knots = np.append(0.0, random.uniform(0.01, 2, pieces).cumsum())
-    motion = Motion(knots, random.normal(size=(pieces, degree + 1, 2)))
-    control = [bernstein(motion.coefficients, motion.steps, order) for order in range(4)]
-    lows, highs = (np.stack([reduce(part, axis=(0, 1)) for part in control]) for reduce in (np.min, np.max))
-    slack = 1e-9 * (1 + np.abs(highs - lows))
-    assert reference.surely_keeps(motion.coefficients, motion.knots, lows - slack, highs + slack)
-    for bounds, change in ((lows, 1e-6), (highs, -1e-6)):
-        for place in zip(*np.nonzero(np.abs(bounds) > 1e-9), strict=True):
-            tighter = [lows - slack, highs + slack]
-            tighter[bounds is highs][place] = bounds[place] + change * max(1.0, abs(bounds[place]))
-            assert not reference.surely_keeps(motion.coefficients, motion.knots, *tighter)
 
 
 @settings(max_examples=40)
