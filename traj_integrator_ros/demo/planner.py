@@ -36,14 +36,7 @@ SHOWN_CANDIDATES = 8
 
 
 class DemoPlanner:
-    """Sends windows, measures the answers, and compares joint trajectories with trajectory batches.
-
-    Args:
-        participant: sends and receives.
-        paths: the motion to plan on.
-        batch: candidates of a sequence.
-
-    """
+    """Sends windows with `batch` candidates, measures the answers, and samples joint trajectories as controllers."""
 
     def __init__(self, participant: Participant, paths: Paths, batch: int) -> None:
         self.measured = Measured()

@@ -49,7 +49,7 @@ def run_session(
         optimizer = Optimizer(participant)
         # Last, so that a node that has received a joint state has discovered everything before it, too.
         states = StatePublisher(participant, recording.joint_names)
-        player = MotionPlayer(states, recording.time, recording.position, recording.velocity, passes)
+        player = MotionPlayer(states, recording, passes)
         if process is not None:
             participant.check = process.check
         with participant.in_background():

@@ -107,9 +107,7 @@ def _possible_ends(knots: np.ndarray, fade_time: float) -> np.ndarray:
     return knots[first : max(last, first + 1)]
 
 
-def _with_fade(
-    coefficients: np.ndarray, touched: slice, shift: np.ndarray, a: np.ndarray, span: float
-) -> np.ndarray:
+def _with_fade(coefficients: np.ndarray, touched: slice, shift: np.ndarray, a: np.ndarray, span: float) -> np.ndarray:
     """Some of the pieces with a t^2 (1 - t/span)^3 / 2 added, shifted to the times at which they begin."""
     half, rate, zero = a / 2, 1 / span, np.zeros_like(a)
     total = raised(coefficients, 5)

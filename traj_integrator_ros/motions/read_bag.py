@@ -32,7 +32,10 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
     """
     with open_bag(path) as reader:
         connections = _choose_topic(path, reader, topic)
-        stamps, states = _decode(reader, connections)
+        states, stamps = [], []
+        for connection, stamp, raw in reader.messages(connections=connections):
+            states.append(reader.deserialize(raw, connection.msgtype))
+            stamps.append(stamp)
     if not states:
         raise RecordingError(f"{path}: no messages in topic {connections[0].topic}")
     names: list[str] = list(states[0].name)
@@ -97,14 +100,6 @@ def _choose_topic(path: Path, reader: Any, topic: str | None) -> list[Any]:
     if topic not in found:
         raise RecordingError(f"{path}: expected a JointState topic {topic}, got {', '.join(sorted(found))}")
     return [c for c in reader.connections if c.topic == topic]
-
-
-def _decode(reader: Any, connections: list[Any]) -> tuple[list[int], list[Any]]:
-    stamps, states = [], []
-    for connection, stamp, raw in reader.messages(connections=connections):
-        stamps.append(stamp)
-        states.append(reader.deserialize(raw, connection.msgtype))
-    return stamps, states
 
 
 def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] | None:

@@ -31,12 +31,7 @@ class _Terminated(BaseException):
 class ToolParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line.
 
-    Args:
-        name: of the tool.
-        description: what it does.
-        examples: command lines, without `ros2 run traj_integrator_ros`, each with a comment.
-        uses_ros: whether it takes --ros-args.
-
+    `examples` are command lines, without `ros2 run traj_integrator_ros`, each with a comment.
     """
 
     def __init__(

@@ -43,12 +43,8 @@ class ControllerModel:
     def take(self, stamp_ns: int, points: Points, now_ns: int, measured: State | None = None) -> bool:
         """Take a trajectory in the cycle at a time; returns False, and ignores it, if it is already over.
 
-        Args:
-            stamp_ns: of the message; 0: it begins in this cycle.
-            points: of the message, in the order of our joints.
-            now_ns: time of the cycle.
-            measured: state of the joints; None: that of the command.
-
+        With `stamp_ns` 0 it begins in this cycle; its points are in the order of our joints. `measured` is the state of
+        the joints; None: that of the command.
         """
         is_over = int(points.time_ns[-1]) + (stamp_ns or now_ns) < now_ns
         if not is_over:

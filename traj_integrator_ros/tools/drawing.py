@@ -108,13 +108,8 @@ def draw_motion(
 def draw_retimed(path: Path, before: Samples, after: Samples, limits: np.ndarray, title: str = "") -> None:
     """Draw a motion before and after as PNG (or whatever the suffix says).
 
-    Args:
-        path: of the figure.
-        before: the motion as it was given; without velocities, the spline through its positions.
-        after: the same path, retimed.
-        limits: velocity, acceleration and, if it was limited, jerk `[2 or 3, D]`.
-        title: of the figure.
-
+    Before, a motion without velocities is the spline through its positions. `limits` are those of velocity,
+    acceleration and, if it was limited, jerk `[2 or 3, D]`.
     """
     shares = [_shares(_motion(samples), limits) for samples in (before, after)]
     names = QUANTITIES[1 : 1 + len(limits)]
@@ -155,7 +150,7 @@ def violations(
         if joint in limits.joint_names
         for (quantity, curve), unit in zip(drawn.items(), units.of(joint), strict=False)
         for column in [curve.values[:, samples.joint_names.index(joint)]]
-        for _, sign, bound in _bounds(limits, joint, quantity)
+        for sign, bound in _bounds(limits, joint, quantity)
         for worst in [int((sign * column).argmax())]
         if excess(sign * column[worst], sign * bound) > 0
     ]
@@ -171,16 +166,15 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
     axes.plot(curve.time, curve.values[:, index], color=color, linewidth=width, drawstyle=style, label=label)
 
 
-def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[str, int, float]]:
-    """The finite bounds of a joint, each with what it is called and its sign."""
-    column = limits.joint_names.index(joint)
+def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[int, float]]:
+    """The finite bounds of a joint, each with its sign."""
     bounds = limits.bounds(quantity)
     if quantity == "acceleration" and limits.of_motion.forward is not None:
         largest = np.maximum(limits.of_motion.forward[1], -limits.of_motion.forward[0])  # speeding up or slowing down
         bounds = -largest, largest
-    sides = zip(("lowest", "highest"), (-1, 1), bounds, strict=True)
-    found = [(side, sign, float(bound[column])) for side, sign, bound in sides if bound is not None]
-    return [one for one in found if np.isfinite(one[2])]
+    column = limits.joint_names.index(joint)
+    found = [(sign, float(bound[column])) for sign, bound in zip((-1, 1), bounds, strict=True) if bound is not None]
+    return [one for one in found if np.isfinite(one[1])]
 
 
 def _draw_limits(axes: Axes, curve: Curve, index: int, limits: JointLimits, joint: str, quantity: str) -> None:
@@ -188,7 +182,7 @@ def _draw_limits(axes: Axes, curve: Curve, index: int, limits: JointLimits, join
     time, column = curve.time, curve.values[:, index]
     span = max(float(np.ptp(column)), 1e-3 * float(np.abs(column).max()), 1e-9)
     far: list[float] = []
-    for _, sign, bound in _bounds(limits, joint, quantity):
+    for sign, bound in _bounds(limits, joint, quantity):
         gap = bound - column.max() if sign > 0 else column.min() - bound
         if gap <= SHOWN_LIMIT * span:
             axes.axhline(bound, color="black", linewidth=1, linestyle=(0, (5, 3)))

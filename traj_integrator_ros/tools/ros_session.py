@@ -24,11 +24,7 @@ NO_ROS = "ROS 2 is needed (source its setup file, or make setup and . .venv/envi
 class RosSession:
     """A node on a context of its own; sends and receives only within its methods.
 
-    Args:
-        name: of the node.
-        ros_arguments: --ros-args and what follows.
-        namespace: of the node, unless the arguments have one.
-
+    `ros_arguments` are --ros-args and what follows; `namespace` is that of the node unless they have one.
     """
 
     def __init__(self, name: str, ros_arguments: list[str], namespace: str | None = None) -> None:

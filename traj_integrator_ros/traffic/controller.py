@@ -17,12 +17,8 @@ DEPTH = 1000
 class Controller:
     """Checks what the node publishes for controllers.
 
-    Args:
-        participant: who listens.
-        expectation: returns the rules for a trajectory that arrived at a time, ns since the epoch.
-        accept: called with every trajectory that keeps the rules.
-        describe: returns a finding in words, under which it is counted.
-
+    `expectation` returns the rules for a trajectory that arrived at a time, ns since the epoch; `accept` is called with
+    every trajectory that keeps them, and `describe` returns a finding in words, under which it is counted.
     """
 
     def __init__(

@@ -27,15 +27,10 @@ class Ended(NamedTuple):
 
 
 class PythonProcess:
-    """A Python program, which starts at once; standard output and error go to one file.
+    """A Python program, which starts at once; standard output and error go to the file `log`.
 
-    Args:
-        arguments: of the interpreter, e.g. `["-m", "package", "argument"]`.
-        log: file that takes the output.
-        name: what it is called in messages.
-        environment: variables that differ from those of this process.
-        cwd: working directory; by default, that of this process.
-
+    `arguments` are those of the interpreter, e.g. `["-m", "package", "argument"]`, `environment` the variables that
+    differ from those of this process.
     """
 
     def __init__(
@@ -142,14 +137,10 @@ class PythonProcess:
 
 
 class NodeProcess(PythonProcess):
-    """The integrator node, `python -m traj_integrator_ros`; its output goes to node.log.
+    """The integrator node, `python -m traj_integrator_ros`; its output goes to node.log in a folder.
 
-    Args:
-        folder: for node.log, and for parameters.yaml where the parameters are given as a mapping.
-        parameters: parameters by name, a parameter file, or None for the defaults.
-        arguments: further ROS arguments.
-        program: arguments of the interpreter that start the node; a variant of the node may stand in for it.
-
+    Parameters by name go to parameters.yaml beside it; None: the defaults. `program` are the arguments of the
+    interpreter that start the node; a variant of the node may stand in for it.
     """
 
     def __init__(

@@ -37,11 +37,8 @@ class Participant(RosSession):
 
     Topics whose names begin with ~ are those of the integrator node. All waiting ends with TimeoutError.
 
-    Args:
-        integrator: name of the integrator node; a relative one is in the namespace of `ros_arguments`.
-        name: of this participant; it is in the namespace of the integrator.
-        ros_arguments: what follows --ros-args.
-
+    A relative name of the integrator is in the namespace of `ros_arguments`, what follows --ros-args; this participant
+    is in the namespace of the integrator.
     """
 
     def __init__(

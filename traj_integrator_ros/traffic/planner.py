@@ -22,10 +22,7 @@ About = TypeVar("About")
 class Planner(Generic[About]):
     """Gives each sequence a unique stamp, the time of sending, which identifies its answer.
 
-    Args:
-        participant: who sends.
-        check: called with what a sequence is about, and with the answer; returns what is wrong with it, or "".
-
+    `check` is called with what a sequence is about, and with the answer; it returns what is wrong with it, or "".
     """
 
     def __init__(self, participant: Participant, check: Callable[[About, TrajectoryBatch], str]) -> None:

@@ -9,6 +9,7 @@ from array import array
 import numpy as np
 from sensor_msgs.msg import JointState
 
+from ..motions.samples import Samples
 from ..tools.replay import due_samples
 from .messages import Template
 from .participant import Participant
@@ -35,22 +36,11 @@ class StatePublisher:
 
 
 class MotionPlayer:
-    """Publishes every sample of a motion when it is due, over and over if need be, in a thread of its own.
+    """Publishes every sample of a motion with velocities when it is due, `passes` times, in a thread of its own."""
 
-    Args:
-        states: what publishes.
-        time_s: when each sample is due, `[N]` from 0 on.
-        position, velocity: `[N, dof]`, rad and rad/s.
-        passes: how often; short motions are played several times.
-
-    """
-
-    def __init__(
-        self, states: StatePublisher, time_s: np.ndarray, position: np.ndarray, velocity: np.ndarray, passes: int = 1
-    ) -> None:
-        self._states, self._time_s, self._position, self._velocity = states, time_s, position, velocity
-        self._passes = passes
-        self._pass_s = float(time_s[-1] + np.diff(time_s).mean())
+    def __init__(self, states: StatePublisher, motion: Samples, passes: int = 1) -> None:
+        self._states, self._motion, self._passes = states, motion, passes
+        self._pass_s = float(motion.time[-1] + np.diff(motion.time).mean())
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._play, name="motion-player", daemon=True)
         self._begin_s: float | None = None
@@ -100,7 +90,7 @@ class MotionPlayer:
 
     def _play(self) -> None:
         try:
-            for _, k, due in due_samples(self._time_s, self._passes):
+            for _, k, due in due_samples(self._motion.time, self._passes):
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     return
                 self._publish(k)
@@ -108,8 +98,8 @@ class MotionPlayer:
             self._error = error
 
     def _publish(self, k: int) -> None:
-        position = self._position[k]
+        position = self._motion.position[k]
         self._recent[position.astype(np.float32).tobytes()] = None
         if len(self._recent) > HISTORY:
             del self._recent[next(iter(self._recent))]
-        self._states.publish(position, self._velocity[k])
+        self._states.publish(position, self._motion.velocity[k])

@@ -22,14 +22,7 @@ from .participant import ANSWER_TIMEOUT_S, NODE_NAME, START_TIMEOUT_S, Participa
 
 
 class RosClient(Participant):
-    """Checks every joint trajectory that it receives as a controller would, and raises AssertionError in its waiting.
-
-    Args:
-        joint_names: of the robot.
-        integrator: name of the node.
-        ros_arguments: what follows --ros-args, such as remappings.
-
-    """
+    """Checks every joint trajectory that it receives as a controller would; its waiting raises AssertionError."""
 
     def __init__(
         self, joint_names: Sequence[str], integrator: str = f"/{NODE_NAME}", ros_arguments: Sequence[str] = ()
