@@ -42,7 +42,7 @@ def main() -> int:
         failures += wrong
         if name in FINISH and rows:
             FINISH[name](rows)
-        report.write(rows, ROOT / "build" / "bench" / f"{name}.json")
+        report.write(rows, (arguments.out or ROOT / "build" / "bench") / f"{name}.json")
         measured = [row for row in rows if "unmeasured" not in row]
         if arguments.check and measured:
             obstacle = not_compared(measured, kept)
@@ -161,6 +161,7 @@ def _arguments() -> argparse.Namespace:
     shown = "print the results kept of a kind of machine (default: this one) and measure nothing"
     parser.add_argument("--show", nargs="?", const=machine_name(), metavar="MACHINE", help=shown)
     parser.add_argument("--threads", type=int, help="CPU threads of torch; default: torch's own")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for the results (default: build/bench)")
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this one; may be repeated")
     return parser.parse_args()
 

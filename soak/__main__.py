@@ -11,11 +11,9 @@ import yaml
 
 from traj_integrator_ros.tools.command_line import positive
 from traj_integrator_ros.tools.progress import make_progress
-from traj_integrator_ros.tools.robot import load_robot
 from traj_integrator_ros.traffic.local_dds import config_file, stay_local
 
 from .judge import LATE_SHARE, LEAST_RATE, P99_RATIO, RSS_GROWTH_MIB, Limits, violations
-from .motion import Swing
 from .picture import draw
 from .records import Record
 from .report import as_json, table, write
@@ -42,7 +40,6 @@ def main() -> int:
 
     params_file = out / "node_params.yaml"
     params_file.write_text(_parameters(options.set, options.chunks), encoding="utf-8")
-    swing = Swing(load_robot(params_file, None).limits)
     rates = {"robot": options.state_rate, "planner": options.sequence_rate, "optimizer": options.gradient_rate}
     if options.chunks:  # have a rate of their own
         del rates["planner"]
@@ -52,7 +49,7 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         with make_progress() as progress:
-            run_soak(record, swing, params_file, out, progress)
+            run_soak(record, params_file, out, progress)
     except KeyboardInterrupt:
         print("\nsoak: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -37,8 +37,12 @@ class Role:
         """Faults, in words, with their counts."""
 
     def greet(self) -> bool:
-        """Contact the node; return whether it and we have discovered each other. Called until the work begins."""
-        raise NotImplementedError
+        """Contact the node; return whether it and we have discovered each other. Called until the work begins.
+
+        Once an answer has come, losses are noticed.
+        """
+        self.send()
+        return self.ledger.answered > 0
 
     def send(self) -> None:
         """Send the next message."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from traj_integrator_ros.handling.limits import JointLimits
 
 AMPLITUDE_RAD = 0.1
-_FIELDS = ("position_min", "position_max", "velocity", "acceleration", "jerk")
 
 
 @dataclass(frozen=True)
@@ -23,19 +21,6 @@ class Swing:
     """
 
     limits: JointLimits
-
-    @classmethod
-    def of_json(cls, text: str) -> Swing:
-        """The robot that another process wrote by `as_json`."""
-        fields = json.loads(text)
-        arrays = {name: None if fields[name] is None else np.array(fields[name]) for name in _FIELDS}
-        return cls(JointLimits(tuple(fields["joint_names"]), **arrays))
-
-    def as_json(self) -> str:
-        """The robot for another process."""
-        arrays = {name: getattr(self.limits, name) for name in _FIELDS}
-        lists = {name: None if values is None else np.asarray(values).tolist() for name, values in arrays.items()}
-        return json.dumps({"joint_names": self.joint_names, **lists})
 
     @property
     def joint_names(self) -> tuple[str, ...]:

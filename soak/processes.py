@@ -12,7 +12,6 @@ from pathlib import Path
 
 from traj_integrator_ros.traffic.node_process import NodeProcess, source_environment
 
-from .motion import Swing
 from .records import NodeSample
 
 END_WITHIN_S = 10.0
@@ -25,19 +24,19 @@ class ClientProcess:
         name: of the client.
         role: what it does.
         rate_hz: of what it sends.
-        swing: the robot.
+        params_file: the node's, which has the robot's limits.
         log: file for its standard error.
 
     """
 
-    def __init__(self, name: str, role: str, rate_hz: float, swing: Swing, log: Path) -> None:
+    def __init__(self, name: str, role: str, rate_hz: float, params_file: Path, log: Path) -> None:
         self.name = name
         self.is_ready = self.has_begun = self.has_ended = False
         self._log = log
         self._rows: queue.SimpleQueue[dict] = queue.SimpleQueue()
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "soak.roles", role, str(rate_hz), swing.as_json()],
+                [sys.executable, "-m", "soak.roles", role, str(rate_hz), str(params_file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -13,7 +13,6 @@ from traj_integrator_ros.traffic.node_process import NodeProcess, ProcessEnded
 from traj_integrator_ros.traffic.node_status import NodeStatus
 from traj_integrator_ros.traffic.participant import Participant
 
-from .motion import Swing
 from .processes import ClientProcess, sample_node
 from .records import ClientRecord, Record
 
@@ -28,12 +27,11 @@ class SoakFailed(Exception):
     """The soak cannot go on; the message is one line."""
 
 
-def run_soak(record: Record, swing: Swing, params_file: Path, out: Path, progress: Progress) -> None:
+def run_soak(record: Record, params_file: Path, out: Path, progress: Progress) -> None:
     """Run the node and its clients; fills in the record.
 
     Args:
         record: has duration and rates; the measurements are written into it.
-        swing: the robot.
         params_file: parameters of the node.
         out: folder for the logs.
         progress: shows the progress.
@@ -42,7 +40,7 @@ def run_soak(record: Record, swing: Swing, params_file: Path, out: Path, progres
     progress.stage("Starting the node and its clients")
     node = NodeProcess(out, params_file)
     try:
-        with _clients(record, swing, out) as clients:
+        with _clients(record, params_file, out) as clients:
             try:
                 _Session(record, node, clients, progress).run()
             except (SoakFailed, ProcessEnded) as failure:
@@ -52,13 +50,13 @@ def run_soak(record: Record, swing: Swing, params_file: Path, out: Path, progres
 
 
 @contextmanager
-def _clients(record: Record, swing: Swing, out: Path) -> Iterator[dict[str, ClientProcess]]:
+def _clients(record: Record, params_file: Path, out: Path) -> Iterator[dict[str, ClientProcess]]:
     started: dict[str, ClientProcess] = {}
     try:
         for name in ("robot", "controller", "planner", "optimizer"):
             rate_hz = record.rates_hz.get(name, 0.0)
             role = CHUNK_ROLES.get(name, name) if record.chunks else name
-            started[name] = ClientProcess(name, role, rate_hz, swing, out / f"{name}.log")
+            started[name] = ClientProcess(name, role, rate_hz, params_file, out / f"{name}.log")
             record.clients[name] = ClientRecord()
         yield started
     finally:

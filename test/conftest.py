@@ -12,6 +12,7 @@ import gc
 import importlib.util
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from traj_integrator_ros.traffic.local_dds import isolate
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
+sys.path.append(str(PROJECT_ROOT))  # benchmarks and soak are tools of the repository, not of the package
 
 
 def _prepare_environment() -> None:

@@ -13,11 +13,12 @@ from types import ModuleType
 
 import numpy as np
 
+from soak.streams.core import Message
 from soak.streams.model import load_module
 from traj_integrator_ros.execution.motion import State
 
 from .cases import Item, items, met
-from .controller import CYCLE_NS, Commanded, Message
+from .controller import CYCLE_NS, Commanded
 from .senders import Node, RowsAsPoints
 
 _HEAD = ("what is sent", "figure", "bound", "rows as points", "the node", "")
@@ -40,9 +41,8 @@ class OtherController:
     def receive(self, message: Message, now_ns: int) -> None:
         """A message that arrives."""
         self.run(now_ns)
-        time_ns, *columns = message.points
         now, stamp = self._cycle_ns * 1e-9, message.stamp_ns * 1e-9
-        if not self._controller.receive(self._joints, time_ns, *columns, now=now, stamp=stamp):
+        if not self._controller.receive(self._joints, *message.points, now=now, stamp=stamp):
             raise RuntimeError(self._controller.refusal)
         self._joined_ns = max(message.stamp_ns, self._cycle_ns) + 2 * CYCLE_NS
 

@@ -6,19 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from soak.streams.core import Message
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.tools.controller_model import CYCLE_NS, ControllerModel
 
 CYCLE_S = CYCLE_NS * 1e-9
-
-
-class Message(NamedTuple):
-    """A joint trajectory."""
-
-    stamp_ns: int
-    """0: it starts in the cycle in which it is taken."""
-    points: Points
 
 
 class Controller:

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 from scipy.interpolate import BPoly, CubicSpline
 
+from soak.streams.plans import Bounds, Way
 from traj_integrator_ros.demo.planned import planned_motion
 from traj_integrator_ros.demo.recordings import RecordingError, load_recording
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.kernels import ControlSpace
 
-ACCELERATION, JERK = 5.0, 50.0
+VELOCITY, ACCELERATION, JERK = 2.0, 5.0, 50.0
 """Limits of the jerk-limited motions."""
 PLAN_ACCELERATION = 2.0
 """Largest acceleration of the plan after its start-up."""
@@ -26,21 +27,20 @@ _SUFFIXES = ".csv", ".yml", ".db3"
 
 def jerk_limited(seed: int, dt: float, dof: int = 7) -> np.ndarray:
     """Position, velocity and acceleration `[3, H + 1, dof]` of a time-optimal motion, moving start, to rest."""
-    import ruckig
-
     random = np.random.default_rng(seed)
-    inputs = ruckig.InputParameter(dof)
-    inputs.current_position = random.uniform(-1, 1, dof).tolist()
-    inputs.current_velocity = random.uniform(-1, 1, dof).tolist()
-    inputs.current_acceleration = random.uniform(-3, 3, dof).tolist()
-    inputs.target_position = random.uniform(-2, 2, dof).tolist()
-    inputs.max_velocity, inputs.max_acceleration = [2.0] * dof, [ACCELERATION] * dof
-    inputs.max_jerk = [JERK] * dof
-    trajectory = ruckig.Trajectory(dof)
-    assert ruckig.Ruckig(dof).calculate(inputs, trajectory) >= 0
-    times = np.arange(int(np.ceil(trajectory.duration / dt)) + 2) * dt
-    states = np.array([trajectory.at_time(min(t, trajectory.duration)) for t in times.tolist()])
-    return states.transpose(1, 0, 2)
+    state = np.stack([random.uniform(-most, most, dof) for most in (1, 1, 3)])
+    return rows_of(Way(0.0, state, random.uniform(-2, 2, dof), bounds(dof)), dt, 2)
+
+
+def bounds(dof: int) -> Bounds:
+    """Limits of the jerk-limited motions, the same for all joints."""
+    return Bounds(*(np.full(dof, limit) for limit in (VELOCITY, ACCELERATION, JERK)))
+
+
+def rows_of(way: Way, dt: float, at_rest: int) -> np.ndarray:
+    """States `[3, N, dof]` of a motion to rest, so many of them there."""
+    times = np.arange(int(np.ceil(way.duration / dt)) + at_rest) * dt
+    return way.states(np.minimum(times, way.duration))
 
 
 def actions_of(states: np.ndarray, space: ControlSpace, dt: float) -> np.ndarray:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from soak.streams.core import pipeline_of
+from soak.streams.core import ActionFields, Message, NodeCore
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.handling.courses import Course
-from traj_integrator_ros.handling.parameters import NodeParameters, default_values
-from traj_integrator_ros.handling.published import PublishedMotion
-from traj_integrator_ros.handling.rejection import Rejected
-from traj_integrator_ros.handling.requests import SequenceFields
 from traj_integrator_ros.kernels import ControlSpace, control_map
 
-from .controller import Message
 
-_NONE = np.zeros(0, np.float32)
-
-
-class Node:
-    """The node's pipeline, from the numbers of a message to those of another.
+class Node(NodeCore):
+    """The node's processing, from the numbers of a message to those of another.
 
     Args:
         dof: joints.
@@ -30,13 +22,7 @@ class Node:
     """
 
     def __init__(self, dof: int, **parameters: object) -> None:
-        values = default_values() | {"joint_names": [f"joint{i}" for i in range(dof)], "device": "cpu"}
-        values["limits.assumed_velocity"] = 10.0
-        values |= {name.replace("__", "."): value for name, value in parameters.items()}
-        self._parameters = NodeParameters.from_values(values)
-        self._published = PublishedMotion()
-        self.warnings: list[Rejected] = []
-        self._pipeline = pipeline_of(self._parameters, self._published, self.warnings.append)
+        super().__init__([f"joint{i}" for i in range(dof)], **{"limits__assumed_velocity": 10.0, **parameters})
 
     def begin(self, state: State, now_ns: int) -> None:
         """The controller is in a state, in the middle of a motion of this node's: it is taken over from there."""
@@ -44,11 +30,11 @@ class Node:
         p, v, a = (np.zeros_like(state.position) if part is None else part for part in state)
         motion = Motion(np.array([0.0, 2.0]), np.stack([p - v + a / 2, v - a, a / 2])[None])
         since_ns = now_ns - 10**9
-        self._published.present.published(Course(since_ns, motion), since_ns, since_ns)
+        self.published.present.published(Course(since_ns, motion), since_ns, since_ns)
 
     def measure(self, state: State, now_ns: int) -> None:
         """A joint state."""
-        self._pipeline.take_joint_state(self._parameters.joint_names, *state[:2], now_ns, now_ns)
+        self.joint_state(self.parameters.joint_names, *state[:2], now_ns, now_ns)
 
     def send(
         self,
@@ -60,16 +46,10 @@ class Node:
         space: ControlSpace = ControlSpace.POSITION,
         start: State | None = None,
     ) -> Message:
-        """The message that it publishes for actions `[H, dof]`."""
-        rows = [] if start is None else [np.asarray(row, np.float32) for row in start if row is not None]
-        rows += [_NONE] * (3 - len(rows))
-        data = np.asarray(actions, np.float32)
-        steps = np.array([dt], np.float32)
-        fields = SequenceFields((), space.value, 1, len(data), steps, *rows, np.zeros(0, np.uint32), data.ravel())
-        batch = self._pipeline.integrate(fields, now_ns)
-        trajectory = self._pipeline.trajectory(batch, stamp_ns, now_ns)
-        self._published.record(trajectory, now_ns)
-        return Message(trajectory.stamp_ns, trajectory.points)
+        """The message that it publishes for actions `[H, dof]`; raises Rejected."""
+        rows = [np.asarray(row, np.float32) for row in start or () if row is not None]
+        fields = ActionFields(stamp_ns, space.value, dt, np.asarray(actions, np.float32), rows)
+        return self.answer(fields, now_ns, now_ns)
 
 
 class RowsAsPoints:

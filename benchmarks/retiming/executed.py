@@ -8,11 +8,12 @@ from types import ModuleType
 import numpy as np
 import torch
 
+from soak.streams.core import Message
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.kernels.retime import Retimed, retime
 
-from ..executed.controller import CYCLE_NS, CYCLE_S, Controller, Message
+from ..executed.controller import CYCLE_NS, CYCLE_S, Controller
 from .paths import Limits, as_limits, random_limits, random_path, ratios, states_of
 
 MOST = 1.001

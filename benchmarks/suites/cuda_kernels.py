@@ -18,48 +18,55 @@ from .cpu_kernels import matrix_form, slices
 
 HORIZON, DOF, DT = 32, 7, 0.02
 LARGE_ELEMENTS, QUICK_ELEMENTS, PEER_ELEMENTS = 1 << 28, 1 << 25, 1 << 24
-# Least share of what a device copy of the same bytes reaches.
+# Least share of what a device copy of the same bytes reaches, at the largest batch.
 BANDWIDTH_TARGET = 0.9
 SMALL_BATCH, REPLAY_MOST_US = 64, 10.0
 CHECKED = 50
-BATCHES = (1, 10, 100, 1000, 10_000, 100_000)
+BATCHES = (1, 10, SMALL_BATCH, 1000, 10_000, 100_000)
 ENGINE_BATCHES = (1, 4, 16, 32, 64, 128, 256, 1000, 10_000, 100_000)
 """Denser where the device may begin to win."""
 DEVICE = "cuda"
 """Tests run the cases on the CPU."""
 
 Step = Callable[[Tensor, Tensor], Sequence[Tensor]]
+Cases = Callable[[bool], Iterator[Case]]
 
 
-@suite("cuda_kernels")
-def cuda_kernels(quick: bool) -> Iterator[Case | Unmeasured]:
-    """What there are targets for."""
-    if not torch.cuda.is_available():
-        yield Unmeasured("all cases of cuda_kernels", "no CUDA device")
-        return
-    for name in ("clique", "acceleration_zoh") if quick else MAPS:
-        yield from at_full_size(name, quick)
+def device_suite(name: str) -> Callable[[Cases], Cases]:
+    """Register cases that need a device."""
+
+    def register(cases: Cases) -> Cases:
+        @suite(name)
+        def measured(quick: bool) -> Iterator[Case | Unmeasured]:
+            if torch.cuda.is_available():
+                yield from cases(quick)
+            else:
+                yield Unmeasured(f"all cases of {name}", "no CUDA device")
+
+        return cases
+
+    return register
+
+
+@device_suite("cuda_kernels")
+def cuda_kernels(quick: bool) -> Iterator[Case]:
+    """Beside other ways in torch."""
     yield against_peers(PEER_ELEMENTS)
-    yield small_batch()
 
 
-@suite("cuda_sweep")
-def cuda_sweep(quick: bool) -> Iterator[Case | Unmeasured]:
-    """Forward and vjp of every map at every batch."""
-    if not torch.cuda.is_available():
-        yield Unmeasured("all cases of cuda_sweep", "no CUDA device")
-        return
-    for name in ("clique",) if quick else MAPS:
+@device_suite("cuda_sweep")
+def cuda_sweep(quick: bool) -> Iterator[Case]:
+    """Forward and vjp of every map at every batch, up to what the device holds."""
+    for name in ("clique", "acceleration_zoh") if quick else MAPS:
         for batch in BATCHES:
             yield swept(name, batch)
+        elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
+        yield swept(name, elements // (HORIZON * DOF), targets={"limit": BANDWIDTH_TARGET})
 
 
-@suite("cuda_engine")
-def cuda_engine(quick: bool) -> Iterator[Case | Unmeasured]:
+@device_suite("cuda_engine")
+def cuda_engine(quick: bool) -> Iterator[Case]:
     """Host arrays to host arrays, both directions, on the device, the CPU and as `auto` chooses by its crossover."""
-    if not torch.cuda.is_available():
-        yield Unmeasured("all cases of cuda_engine", "no CUDA device")
-        return
     engines = engines_of((DEVICE, "cpu", "auto"))
     for batch in (1, 1000) if quick else ENGINE_BATCHES:
         yield between_host_arrays(batch, engines)
@@ -134,15 +141,16 @@ def first_close_to(expected: Sequence[Tensor], limit: float = 5e-6) -> Callable[
     return lambda results: close([result[:CHECKED].cpu() for result in results])
 
 
-def swept(name: str, batch: int) -> Case:
-    """Both directions by the launchers, beside autograd, a graph and a copy of the same bytes."""
+def swept(name: str, batch: int, targets: dict[str, float] | None = None) -> Case:
+    """Both directions by the launchers from a graph, beside the same launches one by one, autograd and a copy."""
     buffers = Buffers(MAPS[name], batch)
     close = first_close_to(buffers.expected())
-    peers = [Contender("autograd", buffers.through_autograd, close)]
+    ways = [Contender("eager", buffers.both, close), Contender("autograd", buffers.through_autograd, close)]
     if DEVICE == "cuda":
-        peers.append(replayed(buffers))
+        ways.insert(0, replayed(buffers, close))
+    most_us = REPLAY_MOST_US if (name, batch) == ("clique", SMALL_BATCH) else None
     copy = copies_of(buffers.moved // 4, device=DEVICE)
-    return case(name, batch, Contender("eager", buffers.both, close), tuple(peers), copy)
+    return case(name, batch, ways[0], tuple(ways[1:]), copy, targets=targets or {}, most_us=most_us)
 
 
 def engines_of(devices: Sequence[str]) -> dict[str, TrajectoryIntegrator]:
@@ -168,30 +176,11 @@ def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) ->
     return case("engine, host to host", batch, ours, tuple(others))
 
 
-def at_full_size(name: str, quick: bool) -> Iterator[Case]:
-    """Each direction beside a copy of the same bytes, at 2^28 elements or what the memory holds."""
-    kernel = MAPS[name]
-    elements = min(QUICK_ELEMENTS if quick else LARGE_ELEMENTS, most_elements())
-    buffers = Buffers(kernel, max(1, elements // (HORIZON * DOF)))
-    *outputs, gradient = buffers.expected()
-    batch = buffers.action.shape[0]
-    for direction, run, expected in (("forward", buffers.forward, outputs), ("vjp", buffers.vjp, [gradient])):
-        yield case(
-            f"{name}, {direction}",
-            batch,
-            Contender("ours", run, first_close_to(expected)),
-            limit=copies_of(buffers.moved // 8, device=DEVICE),
-            targets={"limit": BANDWIDTH_TARGET},
-        )
-
-
 def most_elements() -> int:
-    """Action elements that the device holds: ten tensors of a map, and those of a copy, ten more."""
-    if DEVICE != "cuda":
-        return 3 * HORIZON * DOF
+    """Action elements that the device holds: twenty tensors of a map and its copy, and what autograd allocates."""
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
-    return int(free * 0.8) // (20 * 4)
+    return int(free * 0.8) // (40 * 4)
 
 
 def against_peers(elements: int) -> Case:
@@ -224,7 +213,7 @@ def against_peers(elements: int) -> Case:
     )
 
 
-def replayed(buffers: Buffers) -> Contender:
+def replayed(buffers: Buffers, close: Callable[[object], None]) -> Contender:
     """Both directions captured in one graph."""
     buffers.both()
     torch.cuda.synchronize()
@@ -236,36 +225,9 @@ def replayed(buffers: Buffers) -> Contender:
         graph.replay()
         return [*buffers.out, buffers.gradient]
 
-    return Contender("graph", run, first_close_to(buffers.expected()))
+    return Contender("graph", run, close)
 
 
-def small_batch() -> Case:
-    """A graph of a small batch beside the same launches one by one."""
-    buffers = Buffers(MAPS["clique"], SMALL_BATCH)
-    eager = Contender("eager", buffers.both, first_close_to(buffers.expected()))
-    return case("clique, both ways, graph", SMALL_BATCH, replayed(buffers), (eager,), most_us=REPLAY_MOST_US)
-
-
-def case(
-    name: str,
-    batch: int,
-    ours: Contender,
-    peers: tuple[Contender, ...] = (),
-    limit: Contender | None = None,
-    *,
-    targets: dict[str, float] | None = None,
-    most_us: float | None = None,
-) -> Case:
-    return Case(
-        name,
-        batch,
-        HORIZON,
-        DOF,
-        ours,
-        peers,
-        limit,
-        device=DEVICE,
-        targets=targets or {},
-        most_us=most_us,
-        synchronize=torch.cuda.synchronize if DEVICE == "cuda" else None,
-    )
+def case(name: str, batch: int, *ways: object, **options: object) -> Case:
+    synchronize = torch.cuda.synchronize if DEVICE == "cuda" else None
+    return Case(name, batch, HORIZON, DOF, *ways, device=DEVICE, synchronize=synchronize, **options)

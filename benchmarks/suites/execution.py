@@ -1,4 +1,4 @@
-"""From plans to trajectories: the parts compared with scipy and a solver, and the time added to the node's path."""
+"""From plans to trajectories: the spline compared with scipy's, and the time added to the node's path."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import numpy as np
 import torch
 
 from soak.streams.core import pipeline_of
-from traj_integrator_ros.execution.join import Bounds, Joining, join
-from traj_integrator_ros.execution.limits import Limits, worst_violation
-from traj_integrator_ros.execution.motion import Motion, State
+from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.points import points_of
-from traj_integrator_ros.execution.profiles import fastest_stop
-from traj_integrator_ros.execution.rows import Hold, cubic_spline, motion_of_actions
+from traj_integrator_ros.execution.rows import cubic_spline
 from traj_integrator_ros.handling.courses import Course
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
@@ -35,57 +32,28 @@ NOW_NS = 10**12
 @suite("execution")
 def execution(quick: bool) -> Iterator[Case]:
     for horizon in (32,) if quick else (16, 32, 128):
-        yield from steps_to_the_message(horizon)
+        yield spline(horizon)
         yield from sequence_to_trajectory(horizon)
 
 
-def steps_to_the_message(horizon: int, dof: int = 7) -> Iterator[Case]:
-    """The parts of what happens to one trajectory, each with a solution of the whole system as peer of the spline."""
-    times = np.arange(horizon + 1) * DT
-    rows = np.sin(times[:, None] * np.arange(1, dof + 1) / 4)
-    steps, begin = np.full(horizon, DT), State(rows[0], np.arange(1, dof + 1) / 4.0, np.zeros(dof))
-    high = np.full(dof, 100.0)
-    limits = Limits(-high, high, high, high, high)
-    spline = cubic_spline(steps, rows, begin.velocity)
-    moved = State(rows[0] + 0.01, begin.velocity + 0.1, np.ones(dof))
-    bounds, joining = Bounds(-high, high, high, high, 10 * high), Joining((0.2, 0.1, 0.05), 1.5)
+def spline(horizon: int, dof: int = 7) -> Case:
+    """Position, velocity and acceleration at the knots of a spline, constructed anew."""
+    from scipy.interpolate import CubicSpline  # of the tests; not needed where the node runs
 
-    def solved() -> np.ndarray:
-        system = np.diag(np.full(horizon + 1, 4.0)) + np.eye(horizon + 1, k=1) + np.eye(horizon + 1, k=-1)
-        right = np.empty_like(rows)
-        right[1:-1] = 3 * (rows[2:] - rows[:-2]) / DT
-        system[0, :2], right[0] = (1.0, 0.0), begin.velocity
-        system[-1, -2:], right[-1] = (0.5, 0.5), (rows[-1] - rows[-2]) / DT
-        return np.linalg.solve(system, right)
+    times, rates = np.arange(horizon + 1) * DT, np.arange(1, dof + 1) / 4
+    rows, steps, still = np.sin(times[:, None] * rates), np.full(horizon, DT), np.zeros(dof)
 
-    def case(name: str, run, *peers: Contender, most_us: float | None = None) -> Case:
-        result = run()
-        parts = result if isinstance(result, tuple) else (result,)
-        ours = Contender("ours", run, is_close_to(*map(torch.from_numpy, parts)))
-        return Case(name, 1, horizon, dof, ours, peers, dtype="float64", most_us=most_us)
+    def scipys() -> tuple[np.ndarray, ...]:
+        made = CubicSpline(times, rows, bc_type=((1, rates), (1, still)))
+        return made(times), made(times, 1), made(times, 2)
 
-    knots = torch.from_numpy(solved()[:-1])
-    peer = Contender("np.linalg.solve of the system", lambda: solved()[:-1], is_close_to(knots))
-    yield case(
-        "spline",
-        lambda: cubic_spline(steps, rows, begin.velocity).coefficients[:, 1],
-        peer,
-        most_us=MOST_US if horizon == 32 else None,
-    )
-    at_rest = {"ends_at_rest": True}
-    yield case(
-        "spline and p, v, a at the points",
-        lambda: points_of(cubic_spline(steps, rows, begin.velocity, **at_rest))[1:],
-        *_scipys(times, rows, begin.velocity),
-        most_us=MOST_US if horizon == 32 else None,
-    )
-    yield case("spline, points, limits", lambda: _published(cubic_spline(steps, rows, begin.velocity), limits))
-    yield case("replacement: fade of p, v, a", lambda: join(moved, spline, bounds, joining)[0].coefficients[:, 0])
-    yield case(
-        "position actions to points",
-        lambda: _published(motion_of_actions(Hold.POSITION, steps, rows[1:], begin), limits),
-    )
-    yield case("brake", lambda: fastest_stop(spline.end, high / 10, high).coefficients[:, 0])
+    def ours() -> tuple[np.ndarray, ...]:
+        return points_of(cubic_spline(steps, rows, rates, ends_at_rest=True))[1:]
+
+    check = is_close_to(*map(torch.from_numpy, scipys()))
+    peers = (Contender("scipy's CubicSpline", scipys, check),)
+    most_us = MOST_US if horizon == 32 else None
+    return Case("spline", 1, horizon, dof, Contender("ours", ours, check), peers, dtype="float64", most_us=most_us)
 
 
 def sequence_to_trajectory(horizon: int, dof: int = 7) -> Iterator[Case]:
@@ -138,24 +106,3 @@ def _sequence(rows: np.ndarray) -> SequenceFields:
     empty, data = np.zeros(0, np.float32), rows.astype(np.float32).ravel()
     dt, index = np.array([DT], np.float32), np.zeros(0, np.uint32)
     return SequenceFields((), ControlSpace.POSITION.value, 1, len(rows), dt, empty, empty, empty, index, data)
-
-
-def _scipys(times: np.ndarray, rows: np.ndarray, velocity: np.ndarray) -> tuple[Contender, ...]:
-    """The spline of scipy, constructed and evaluated at its knots."""
-    try:
-        from scipy.interpolate import CubicSpline
-    except ImportError:  # for tests alone, where the node runs
-        return ()
-    ends = ((1, velocity), (1, np.zeros_like(velocity)))
-
-    def run() -> tuple[np.ndarray, ...]:
-        spline = CubicSpline(times, rows, bc_type=ends)
-        return spline(times), spline(times, 1), spline(times, 2)
-
-    return (Contender("scipy's CubicSpline", run, is_close_to(*map(torch.from_numpy, run()))),)
-
-
-def _published(motion, limits: Limits) -> np.ndarray:
-    if worst_violation(motion, limits) is not None:
-        raise AssertionError("limits are far away")
-    return points_of(motion).position

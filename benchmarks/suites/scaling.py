@@ -15,6 +15,7 @@ import torch
 
 from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
 from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.motions.figures import figure
 
 from ..checks import copies_of, exactly, is_close_to
 from ..memory import DT, Shape, make_engine, measure_peaks
@@ -32,14 +33,31 @@ DOFS = (1, 2, 4, 8, 16, 32, 64)
 QUICK = {1, 100, 10_000, 100_000}, {4, 256, 4096}, {1, 8, 64}
 
 
+AXES = {
+    "B": ("trajectories (32 steps, 7 joints)", {"H": 32, "D": 7}),
+    "H": ("steps (100 trajectories, 7 joints)", {"B": 100, "D": 7}),
+    "D": ("joints (1,000 trajectories, 32 steps)", {"B": 1000, "H": 32}),
+}
+
+
 def finish(rows: list[dict[str, object]]) -> None:
-    """Draw it where matplotlib is at hand."""
+    """Draw time against each axis, with the copy of the same bytes dashed, where matplotlib is at hand."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no picture: matplotlib is not installed")
         return
-    from ..drawing import draw_scaling
-
-    draw_scaling(rows, PICTURE)
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    with figure(PICTURE, 13, 4.2) as drawn:
+        panels = drawn.subplots(1, 3, sharey=True)
+        for panel, (axis, (label, fixed)) in zip(panels, AXES.items(), strict=True):
+            for number, name in enumerate(dict.fromkeys(row["case"] for row in rows)):
+                chosen = [row for row in rows if row["case"] == name and fixed.items() <= row.items()]
+                chosen.sort(key=lambda row: row[axis])
+                ours, copies, places = ([row[key] for row in chosen] for key in ("ours_us", "limit_us", axis))
+                panel.loglog(places, ours, "o-", color=f"C{number}", label=name)
+                panel.loglog(places, copies, "--", color=f"C{number}", alpha=0.6, label="copy of the same bytes")
+            panel.set_xlabel(label)
+        panels[0].set_ylabel("forward and vjp call, us")
+        panels[0].legend()
     print(f"picture: {PICTURE}")
 
 

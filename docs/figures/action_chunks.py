@@ -77,7 +77,7 @@ def command(node: Node | RowsAsPoints, space: ControlSpace) -> tuple[np.ndarray,
         for due, what in [event for event in coming if event[0] <= now]:
             coming.remove((due, what))
             if what[0] == "arrive":
-                model.take(*what[1], ns(now), State(position, velocity, still))
+                model.take(*what[1][:2], ns(now), State(position, velocity, still))
                 continue
             _, seen, seen_position, seen_velocity, goal = what
             chunk = policy(seen_position, seen_velocity, goal)

@@ -93,7 +93,7 @@ def goal_beside(how: str) -> Case:
         if how == "two points":
             return Positions(0, [0, 20_000_000], np.array([[away], [away]]))
         rows = np.full((20, 1), away, np.float32)
-        return ActionFields(0, POSITION, 0.02, rows, np.array([away], np.float32))
+        return ActionFields(0, POSITION, 0.02, rows, [np.array([away], np.float32)])
 
     return Case(
         f"{how} 0.09 rad off",

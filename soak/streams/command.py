@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shlex
 import signal
 import sys
 import time
@@ -21,8 +22,8 @@ from ..settings import setting
 from .core import Refusal
 from .invariants import Failure, failures
 from .model import FOLDER, ModelsAbsent, load_models
-from .scenes import Kind, Scene, random_scene
-from .simulation import Run, simulate
+from .scenes import Kind, random_scene
+from .simulation import simulate
 
 EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 1, 2, 130
 _PLAIN_EVERY = 25
@@ -52,7 +53,7 @@ class Verdict(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Run seeds; returns 0 if none fails, 1 if some do, 2 if the models are not there."""
-    options = _options(arguments)
+    options, command = _options(arguments)
     try:
         load_models(options.models)
     except ModelsAbsent as absent:
@@ -62,7 +63,6 @@ def main(arguments: list[str]) -> int:
     parameters = dict(options.set)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
     tasks = [Task(seed, kind, options.plain or not seed % _PLAIN_EVERY, parameters, options.models) for seed in seeds]
-    command = _reproduction(options)
     began, failed, counts, done = time.monotonic(), 0, Counter(), []
     interrupted = False
     try:
@@ -134,50 +134,29 @@ def _describe(task: Task) -> None:
     for name, value in vars(scene).items():
         print(f"  {name:16} {value}")
     run = simulate(scene, load_models(task.models), plain=task.plain, **task.parameters)
-    _print_answers(run, scene)
-
-
-def _print_answers(run: Run, scene: Scene) -> None:
-    begin = run.begin_ns
     for it in run.answers:
-        answer = it.answer
-        what = f"{answer.reason}: {answer.message}"[:150] if isinstance(answer, Refusal) else ""
-        if answer is None:
-            what = "nothing published"
-        elif not what:
-            what = f"{len(answer.time_ns)} points, {answer.time_ns[-1] * 1e-9:.3f} s"
-        observed, arrived = ((ns - begin) * 1e-9 for ns in (it.chunk.observed_ns, it.arrived_ns))
+        if isinstance(it.answer, Refusal):
+            what = f"{it.answer.reason}: {it.answer.message}"[:150]
+        else:
+            times = it.answer and it.answer.points.time_ns
+            what = "nothing published" if times is None else f"{len(times)} points, {times[-1] * 1e-9:.3f} s"
+        observed, arrived = ((ns - run.begin_ns) * 1e-9 for ns in (it.chunk.observed_ns, it.arrived_ns))
         print(f"  chunk of {observed:.3f} s at {arrived:.3f} s: {what}")
 
 
-def _reproduction(options: argparse.Namespace) -> str:
-    parts = ["python -m soak --random"]
-    if options.without_state:
-        parts.append("--without-state")
-        parts += [f"--with {name}" for name in options.with_kind]
-    if options.blending:
-        parts.append("--blending")
-    if tuple(options.transport) != _TRANSPORT_MS:
-        parts.append("--transport {:g} {:g}".format(*options.transport))
-    if options.lag != _LAG_MS:
-        parts.append(f"--lag {options.lag:g}")
-    if options.limits != "both":
-        parts.append(f"--limits {options.limits}")
-    if options.demand != 1:
-        parts.append(f"--demand {options.demand:g}")
-    return " ".join([*parts, *(f"--set {name}:={value}" for name, value in options.set)])
-
-
-_TRANSPORT_MS, _LAG_MS = (0.5, 10.0), 40.0
-
-
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m soak --random", description=__doc__.partition(": ")[2])
-    add = parser.add_argument
-    add("--random", action="store_true", help="random streams, as here")
+def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
+    """The options, and the command that repeats a seed: all of them but those that choose seeds."""
+    seeds = argparse.ArgumentParser(add_help=False)
+    add = seeds.add_argument
     add("--seeds", type=int, default=1000, metavar="N", help="how many (default: %(default)s)")
     add("--first", type=int, default=0, metavar="K", help="the first of them (default: %(default)s)")
     add("--seed", type=int, metavar="K", help="this one only, with all that happens in it")
+    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
+    parser = argparse.ArgumentParser(
+        prog="python -m soak --random", description=__doc__.partition(": ")[2], parents=[seeds]
+    )
+    add = parser.add_argument
+    add("--random", action="store_true", help="random streams, as here")
     add("--without-state", action="store_true", help="the controller publishes no state; then on an arm without "
         "droop, noise, quantization and restarts")  # fmt: skip
     add("--with", dest="with_kind", action="append", default=[], choices=("encoder", "droop", "restarts"),
@@ -187,12 +166,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         help="that the node is told: all, position and velocity alone, or each in a half of the streams")  # fmt: skip
     add("--demand", type=float, default=1.0, metavar="X",
         help="times what plans ask for otherwise; from 1.4 on, some exceed limits (default: %(default)s)")  # fmt: skip
-    add("--transport", type=float, nargs=2, default=_TRANSPORT_MS, metavar=("LOW", "HIGH"),
+    add("--transport", type=float, nargs=2, default=(0.5, 10.0), metavar=("LOW", "HIGH"),
         help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
-    add("--lag", type=float, default=_LAG_MS, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
+    add("--lag", type=float, default=40.0, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
     add("--plain", action="store_true", help="the controller's model itself in every cycle of every seed; slow")
-    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
     add("--set", type=setting, action="append", default=[], metavar="NAME:=VALUE",
         help="a parameter of the node; may be repeated")  # fmt: skip
     add("--models", type=Path, default=FOLDER, metavar="DIR", help="with jtc.py and plant.py (default: %(default)s)")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    return options, shlex.join(["python", "-m", "soak", *seeds.parse_known_args(arguments)[1]])

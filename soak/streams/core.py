@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
 from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
 from traj_integrator_ros.handling.pipeline import Pipeline
 from traj_integrator_ros.handling.position_trajectory import PositionFields
@@ -27,10 +28,8 @@ class Message(NamedTuple):
     """A trajectory for the controller."""
 
     stamp_ns: int
-    time_ns: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray | None
-    acceleration: np.ndarray | None
+    """0: it starts in the cycle in which it is taken."""
+    points: Points
     slowed: bool = False
     """Whether its plan was slowed to limits, given or assumed."""
 
@@ -50,7 +49,8 @@ class ActionFields(NamedTuple):
     dt: float
     data: np.ndarray
     """float32 `[H, D]`."""
-    start_position: np.ndarray = _NONE
+    start: Sequence[np.ndarray] = ()
+    """Position, velocity and acceleration, float32 `[D]` each, or fewer."""
 
 
 class Positions(NamedTuple):
@@ -67,17 +67,17 @@ class NodeCore:
 
     Args:
         joints: names.
-        parameters: those of the node that do not have their defaults.
+        parameters: those of the node that do not have their defaults; `__` for dots.
 
     """
 
-    def __init__(self, joints: Sequence[str], parameters: Mapping[str, object]) -> None:
-        values = default_values() | {"joint_names": list(joints), "device": "cpu", "start_from": "previous"}
-        known = {name: value for name, value in parameters.items() if name in values}
-        self.parameters = NodeParameters.from_values(values | known)
+    def __init__(self, joints: Sequence[str], **parameters: object) -> None:
+        values = default_values() | {"joint_names": list(joints), "device": "cpu"}
+        given = {name.replace("__", "."): value for name, value in parameters.items()}
+        self.parameters = NodeParameters.from_values(values | given)
         self.warnings: list[str] = []
-        self._published = PublishedMotion()
-        self._pipeline = pipeline_of(self.parameters, self._published, lambda it: self.warnings.append(str(it)))
+        self.published = PublishedMotion()
+        self._pipeline = pipeline_of(self.parameters, self.published, lambda it: self.warnings.append(str(it)))
 
     def joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -85,19 +85,10 @@ class NodeCore:
         """Take a joint state."""
         self._pipeline.take_joint_state(names, position, velocity, stamp_ns, now_ns)
 
-    def controller_state(
-        self,
-        stamp_ns: int,
-        names: Sequence[str],
-        reference: Sequence[np.ndarray],
-        feedback: Sequence[np.ndarray],
-        speed_scaling: float,
-        now_ns: int,
-    ) -> None:
-        """Take what the controller says of itself: reference (p, v, a), feedback (p, v); joints in the node's order."""
+    def controller_state(self, stamp_ns: int, reference: Sequence[np.ndarray], now_ns: int) -> None:
+        """Take what the controller says of itself: reference (p, v, a), joints in the node's order."""
         if stamp_ns:
-            report = ControllerReport(stamp_ns, State(*reference), speed_scaling)
-            self._pipeline.take_controller_state(report, now_ns)
+            self._pipeline.take_controller_state(ControllerReport(stamp_ns, State(*reference), 1.0), now_ns)
 
     def sequence(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | Refusal | None:
         """Answer a sequence or a position trajectory; None: nothing is to be published.
@@ -108,18 +99,24 @@ class NodeCore:
             done_ns: when the answer is ready.
 
         """
-        pipeline = self._pipeline
         try:
-            if isinstance(fields, Positions):
-                names = self.parameters.joint_names
-                times = [int(t) for t in fields.time_ns]
-                given = PositionFields(names, fields.stamp_ns, len(times), times, list(fields.positions))
-                made = pipeline.position_trajectory(given, now_ns)
-            else:
-                made = self._of_sequence(fields, now_ns, done_ns)
+            return self.answer(fields, now_ns, done_ns)
         except Rejected as rejected:
             return Refusal(rejected.reason.value, rejected.message)
-        return self._hand_over(made, done_ns)
+
+    def answer(self, fields: ActionFields | Positions, now_ns: int, done_ns: int) -> Message | None:
+        """The same, but raises Rejected."""
+        if isinstance(fields, Positions):
+            times = [int(t) for t in fields.time_ns]
+            given = PositionFields(
+                self.parameters.joint_names, fields.stamp_ns, len(times), times, list(fields.positions)
+            )
+            return self._hand_over(self._pipeline.position_trajectory(given, now_ns), done_ns)
+        dt, data = np.array([fields.dt], np.float32), fields.data
+        start = (*fields.start, *[_NONE] * (3 - len(fields.start)))
+        given = SequenceFields((), fields.space, 1, len(data), dt, *start, _NO_INDEX, data.ravel())
+        batch = self._pipeline.integrate(given, now_ns)
+        return self._hand_over(self._pipeline.trajectory(batch, fields.stamp_ns, now_ns, lambda: done_ns), done_ns)
 
     def tick(self, now_ns: int) -> Message | None:
         """Let the node look at the time; returns what it publishes on its own."""
@@ -143,20 +140,11 @@ class NodeCore:
         acceleration = 2 * velocity / self.parameters.publish_brake_time
         return Bounds(velocity, acceleration, 2 * acceleration / self.parameters.publish_brake_time)
 
-    def _of_sequence(self, fields: ActionFields, now_ns: int, done_ns: int) -> ExecutableTrajectory:
-        dt = np.atleast_1d(np.asarray(fields.dt, np.float32))
-        data = fields.data
-        given = SequenceFields(
-            (), fields.space, 1, len(data), dt, fields.start_position, _NONE, _NONE, _NO_INDEX, data.ravel()
-        )
-        batch = self._pipeline.integrate(given, now_ns)
-        return self._pipeline.trajectory(batch, fields.stamp_ns, now_ns, lambda: done_ns)
-
     def _hand_over(self, made: ExecutableTrajectory | None, done_ns: int) -> Message | None:
         if made is None:
             return None
-        self._published.record(made, done_ns)
-        return Message(made.stamp_ns, *made.points, slowed=made.delay > 0)
+        self.published.record(made, done_ns)
+        return Message(made.stamp_ns, made.points, slowed=made.delay > 0)
 
 
 def pipeline_of(

@@ -80,7 +80,7 @@ def begun_behind(run: Run, bounds: Bounds, way: np.ndarray, low: int, restarted:
             at = anchors.pop(0)
         unseen = [d.begin for d in scene.disturbances if d.kind in (DEAD, FREEZE) and d.begin < at < d.end + late]
         if unseen and is_in_segment:  # it may begin where the robot is without having refused anything before
-            refused |= bool((np.abs(it.answer.position[0] - run.commands[0, met]) > DEVIATION).any())
+            refused |= bool((np.abs(it.answer.points.position[0] - run.commands[0, met]) > DEVIATION).any())
         if is_anchor or refused:
             seen, refused = run.cycle((unseen or [at])[-1] - scene.lag), False
             behind = way[seen - low] if low <= seen < low + len(way) else None

@@ -108,7 +108,7 @@ def simulate(
         plain: whether the controller's model itself runs in each cycle, instead of blocks that are equal to it.
         core: makes the node.
         script: what is sent beside the chunks of the policy.
-        parameters: of the node, with `__` for dots.
+        parameters: of the node.
 
     """
     return _Simulation(scene, models, plain, core, parameters).run(script)
@@ -117,8 +117,7 @@ def simulate(
 class _Simulation:
     def __init__(self, scene: Scene, models: Models, plain: bool, core: Callable, parameters: dict) -> None:
         self.scene, self.random = scene, np.random.default_rng([scene.seed, 2])
-        given = {name.replace("__", "."): value for name, value in parameters.items()}
-        self.core = core(scene.joints, node_parameters(scene) | given)
+        self.core = core(scene.joints, **{"start_from": "previous", **node_parameters(scene), **parameters})
         cycles = round((scene.sending.end - BEGIN_S + _LONGEST_END_S + 1.0) * 1000)
         self.robot = recorded_robots(models)[0 if plain else 1](
             scene.joints,
@@ -234,7 +233,7 @@ class _Simulation:
         sent = Sent(now_ns, arrived_ns, message)
         self._to_controller.append(sent)
         self.log.sent.append(sent)
-        ends_ns = (message.stamp_ns or arrived_ns) + int(message.time_ns[-1]) + round(_AFTER_S * SECOND)
+        ends_ns = (message.stamp_ns or arrived_ns) + int(message.points.time_ns[-1]) + round(_AFTER_S * SECOND)
         self.end_ns = max(self.end_ns, ends_ns)
 
     def _arrival(self, topic: str, link: Link, now_ns: int) -> int:
@@ -251,7 +250,7 @@ class _Simulation:
                 self._seen = np.stack(values)
                 self.core.joint_state(joints, *values, stamp_ns, arrived_ns)
             else:
-                self.core.controller_state(stamp_ns, joints, *values, 1.0, arrived_ns)
+                self.core.controller_state(stamp_ns, values[0], arrived_ns)
 
     def _run_cycles(self, until_ns: int) -> None:
         """Run all cycles before a time."""
@@ -295,16 +294,8 @@ class _Simulation:
         if off:
             sent.refusal = "off"
             return
-        message = sent.message
-        taken = self.robot.receive(
-            self.scene.joints,
-            message.time_ns,
-            message.position,
-            message.velocity,
-            message.acceleration,
-            now=sent.arrived_ns / SECOND,
-            stamp=message.stamp_ns / SECOND,
-        )
+        now, stamp = sent.arrived_ns / SECOND, sent.message.stamp_ns / SECOND
+        taken = self.robot.receive(self.scene.joints, *sent.message.points, now=now, stamp=stamp)
         sent.refusal = "" if taken else self.robot.refusal
 
 

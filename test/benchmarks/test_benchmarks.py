@@ -9,17 +9,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def on_path(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(project_root))
+from benchmarks import __main__ as program
+from benchmarks import report
+from benchmarks.registry import Case, Contender
+from benchmarks.timing import time_interleaved
 
 
 def contender(name: str, result: int, seconds: float = 0.0):
-    from benchmarks.registry import Contender
-
     def check(value: object) -> None:
         assert value == 42, f"expected 42, got {value}"
 
@@ -31,29 +27,23 @@ def contender(name: str, result: int, seconds: float = 0.0):
 
 
 def case(**fields: object):
-    from benchmarks.registry import Case
-
     return Case("case", 1, 32, 7, **fields)
 
 
 def test_a_wrong_answer_has_no_speed():
-    from benchmarks.__main__ import measure
-
-    rows, wrong = measure("suite", case(ours=contender("ours", 41), peers=(contender("peer", 42),)), quick=True)
+    rows, wrong = program.measure("suite", case(ours=contender("ours", 41), peers=(contender("peer", 42),)), quick=True)
     assert rows == []
     assert len(wrong) == 1 and "ours: expected 42, got 41" in wrong[0]
 
 
 def test_rows_compare_with_every_peer_and_with_the_limit():
-    from benchmarks.__main__ import measure
-
     timed = case(
         ours=contender("ours", 42, 0.01),
         peers=(contender("slow", 42, 0.04), contender("fast", 42)),
         limit=contender("limit", 42, 0.005),
         targets={"slow": 2.0, "fast": 2.0, "limit": 0.9},
     )
-    rows, wrong = measure("suite", timed, quick=True)
+    rows, wrong = program.measure("suite", timed, quick=True)
     assert not wrong
     keys = "suite case B H D dtype device ours_us peer peer_us ratio limit_us of_limit"
     assert all(set(keys.split()) <= row.keys() for row in rows)
@@ -62,16 +52,13 @@ def test_rows_compare_with_every_peer_and_with_the_limit():
     assert fast["ratio"] < 1 and not fast["met"]
     assert 0.2 < slow["of_limit"] < 0.9 and not slow["limit_met"]
     assert json.loads(json.dumps(rows)) == rows
-    from benchmarks.report import table
 
-    with_heads = table(rows).splitlines()
+    with_heads = report.table(rows).splitlines()
     assert with_heads[0].startswith("case ") and "MISSED" in with_heads[2]
-    assert table(rows, heads=False).splitlines() == with_heads[1:]
+    assert report.table(rows, heads=False).splitlines() == with_heads[1:]
 
 
 def test_contenders_take_turns():
-    from benchmarks.timing import time_interleaved
-
     calls: list[str] = []
     runs = [lambda name=name: (calls.append(name), time.sleep(0.002)) for name in "abc"]
     time_interleaved(runs, rounds=4, sample_s=0.001)
@@ -81,9 +68,6 @@ def test_contenders_take_turns():
 
 
 def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root: Path, tmp_path: Path, monkeypatch):
-    from benchmarks import __main__ as program
-    from benchmarks import report
-
     def row(ratio: float, of_limit: float) -> dict[str, object]:
         return {"case": "c", "B": 1, "peer": "p", "ratio": ratio, "of_limit": of_limit}
 
@@ -102,9 +86,6 @@ def test_a_ratio_that_falls_by_more_than_a_quarter_is_a_regression(project_root:
 
 
 def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path: Path, monkeypatch, capsys):
-    from benchmarks import __main__ as program
-    from benchmarks import report
-
     row = {"case": "c", "B": 1, "peer": "p", "ratio": 2.0, "of_limit": None}
     monkeypatch.setattr(program, "ROOT", tmp_path)
     monkeypatch.setattr(program, "RESULTS", tmp_path / "results")
@@ -120,9 +101,6 @@ def test_a_check_needs_one_suite_to_compare_and_says_which_it_could_not(tmp_path
 
 
 def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression(tmp_path: Path, monkeypatch):
-    from benchmarks import __main__ as program
-    from benchmarks import report
-
     def row(ratio: float) -> dict[str, object]:
         return {"case": "c", "B": 1, "peer": "p", "ratio": ratio}
 
@@ -139,8 +117,6 @@ def test_a_ratio_within_the_spread_of_the_kept_runs_is_no_regression(tmp_path: P
 
 
 def test_the_command_knows_its_suites(monkeypatch, capsys):
-    from benchmarks import __main__ as program
-
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--help"])
     with pytest.raises(SystemExit, match="0"):
         program.main()
@@ -148,8 +124,6 @@ def test_the_command_knows_its_suites(monkeypatch, capsys):
 
 
 def test_kept_results_are_shown_without_a_measurement(project_root: Path, capsys):
-    from benchmarks import __main__ as program
-
     machine = next((project_root / "benchmarks" / "results").glob("*/cpu_kernels.json")).parent.name
     assert program.show(machine, ["cpu_kernels"]) == 0
     assert "matrix form" in capsys.readouterr().out

@@ -5,31 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+from benchmarks.executed.cases import items, met
+from benchmarks.executed.senders import Node, RowsAsPoints
 
-
-@pytest.fixture(autouse=True)
-def on_path(project_root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(project_root))
-
-
-REPRESENTATIVE = (
-    "jerk-limited motions",
-    "planned",
-    "10 Hz",
-    "stops",
-    "ends while",
-    "noise",
-    "position in",
-)
+REPRESENTATIVE = "jerk-limited motions", "planned", "10 Hz", "stops", "ends while", "noise", "position in"
 
 
 @pytest.mark.parametrize("what", REPRESENTATIVE)
 def test_the_node_keeps_the_bounds_and_rows_as_points_do_not(what):
-    from benchmarks.executed.cases import items, met
-    from benchmarks.executed.senders import Node, RowsAsPoints
-
-    pytest.importorskip("ruckig")
     lines = [item for item in items(None, None, quick=True) if what in item.what and np.isfinite(item.bound)]
     assert lines
     for item in lines:

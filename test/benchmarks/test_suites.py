@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+import torch
 
-pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def on_path(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(project_root))
+from benchmarks import __main__ as program
+from benchmarks import registry, report
+from benchmarks.suites import cuda_kernels, engine, execution, scaling
+from traj_integrator_ros.kernels import default_backend
 
 
 def check(case) -> int:
@@ -33,64 +30,47 @@ def spoiled(result):
 
 
 def test_engine_cases_are_right():
-    from benchmarks.suites.engine import both_ways, times
-    from traj_integrator_ros.kernels import default_backend
-
-    if default_backend(__import__("torch").device("cpu")).value != "native":
+    if default_backend(torch.device("cpu")).value != "native":
         pytest.skip("the C++ kernels are not built")
-    assert [check(case) for case in (*both_ways(3), times())] == [3, 3, 2]
+    assert [check(case) for case in (*engine.both_ways(3), engine.times())] == [3, 3, 2]
 
 
 @pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh"])
 def test_scaling_cases_are_right(name):
-    from benchmarks.suites import scaling
-
     case = scaling.on_cpu((name, 60, 12, 3), peak=10**6)
     assert check(case) == 2
     assert case.memory.floor_bytes == scaling.floor_bytes(name, 60, 12, 3)
 
 
 def test_sizes_of_scaling_cover_what_is_asked_for():
-    from benchmarks.suites.scaling import sizes
-
-    batches, horizons, dofs = (sorted(set(axis)) for axis in zip(*sizes(quick=False), strict=True))
+    batches, horizons, dofs = (sorted(set(axis)) for axis in zip(*scaling.sizes(quick=False), strict=True))
     assert (batches[0], batches[-1], horizons[0], horizons[-1], dofs[0], dofs[-1]) == (1, 100_000, 4, 4096, 1, 64)
-    assert set(sizes(quick=True)) < set(sizes(quick=False))
+    assert set(scaling.sizes(quick=True)) < set(scaling.sizes(quick=False))
 
 
-def test_the_picture_is_drawn(tmp_path):
+def test_the_picture_is_drawn(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    from benchmarks.drawing import draw_scaling
-
+    monkeypatch.setattr(scaling, "PICTURE", tmp_path / "build" / "scaling.png")
     shapes = [(1, 32, 7), (1000, 32, 7), (100, 4, 7), (1000, 32, 64)]
-    rows = [
-        {"case": "c", "device": "cpu", "B": b, "H": h, "D": d, "ours_us": b * h * d, "limit_us": b * h * d / 2}
-        for b, h, d in shapes
-    ]
-    draw_scaling(rows, tmp_path / "build" / "scaling.png")
-    assert (tmp_path / "build" / "scaling.png").read_bytes().startswith(b"\x89PNG")
+    scaling.finish([{"case": "c", "B": b, "H": h, "D": d, "ours_us": b * h, "limit_us": h * d} for b, h, d in shapes])
+    assert scaling.PICTURE.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.fixture
 def on_the_cpu(monkeypatch) -> object:
     """The suites of the device with their cases on the CPU, small."""
-    from benchmarks.suites import cuda_kernels
 
     monkeypatch.setattr(cuda_kernels, "DEVICE", "cpu")
     monkeypatch.setattr(cuda_kernels, "HORIZON", 8)
-    monkeypatch.setattr(cuda_kernels, "most_elements", lambda: 60 * 8 * 7)
     return cuda_kernels
 
 
 @pytest.mark.parametrize("name", ["clique", "clique_central", "acceleration_zoh", "jerk"])
 def test_cases_of_the_device_are_right_on_the_cpu_too(name, on_the_cpu):
-    assert [check(case) for case in on_the_cpu.at_full_size(name, quick=True)] == [2, 2]
-    assert check(on_the_cpu.swept(name, 3)) == 3
+    assert check(on_the_cpu.swept(name, 60)) == 3
 
 
 def test_peers_of_the_device_are_right_on_the_cpu_too(on_the_cpu, monkeypatch):
-    import torch
-
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     assert check(on_the_cpu.against_peers(60 * 8 * 7)) == 6
     assert check(on_the_cpu.between_host_arrays(3, on_the_cpu.engines_of(("cpu", "auto")))) == 2
@@ -98,19 +78,11 @@ def test_peers_of_the_device_are_right_on_the_cpu_too(on_the_cpu, monkeypatch):
 
 @pytest.mark.gpu
 def test_graphs_of_the_device_are_right():
-    from benchmarks.suites import cuda_kernels
-
-    assert check(cuda_kernels.swept("clique", 3)) == 4
-    case = cuda_kernels.small_batch()
-    case.ours.check(case.ours.run())
+    assert check(cuda_kernels.swept("clique", cuda_kernels.SMALL_BATCH)) == 4
+    assert cuda_kernels.most_elements() > 1 << 20
 
 
 def test_without_a_device_the_suite_says_so(monkeypatch, capsys):
-    import torch
-
-    from benchmarks import __main__ as program
-    from benchmarks import report
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     rows, wrong = program.run("cuda_kernels", {}, quick=True)
     assert not wrong
@@ -119,9 +91,6 @@ def test_without_a_device_the_suite_says_so(monkeypatch, capsys):
 
 
 def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
-    from benchmarks import __main__ as program
-    from benchmarks import registry, report
-
     ratios = iter([1.0, 9.0, 1.0, 1.0, 1.0])
     measured = []
 
@@ -142,7 +111,4 @@ def test_a_loss_is_measured_again_before_it_counts(monkeypatch):
 
 
 def test_execution_cases_are_right():
-    from benchmarks.suites.execution import sequence_to_trajectory, steps_to_the_message
-
-    assert [check(case) for case in steps_to_the_message(16)] == [2, 2, 1, 1, 1, 1]
-    assert [check(case) for case in sequence_to_trajectory(16)] == [2, 2, 2]
+    assert [check(case) for case in (execution.spline(16), *execution.sequence_to_trajectory(16))] == [2, 2, 2, 2]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,9 +20,9 @@ CALM += ("--least-rate", "0.1")
 SHORT = ("--warmup", "1", "--minutes", "0.05", "--rss-growth", "50")
 
 
-def start(project_root: Path, out: Path, *arguments: str, python: str | None = None) -> subprocess.Popen:
+def start(project_root: Path, out: Path, *arguments: str) -> subprocess.Popen:
     # The memory of a preloaded node is that of its command: no test here judges it, and each start takes 2 s less.
-    command = [python or preloaded_python(), "-m", "soak", "--out", str(out), *CALM, *SHORT, *arguments]
+    command = [preloaded_python(), "-m", "soak", "--out", str(out), *CALM, *SHORT, *arguments]
     return subprocess.Popen(command, cwd=project_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -73,12 +73,12 @@ def test_what_no_robot_may_be_sent_or_commanded_makes_the_soak_fail(project_root
 
 
 def test_a_node_that_ends_makes_the_soak_fail_and_leaves_no_process(project_root: Path, tmp_path: Path) -> None:
-    process = start(project_root, tmp_path, "--minutes", "5", python=sys.executable)  # it has children of its own
+    process = start(project_root, tmp_path, "--minutes", "5")
     deadline = time.monotonic() + 100
     while "Soaking" not in process.stdout.readline():
         assert time.monotonic() < deadline
-    children = _children(process.pid)
-    (node,) = (pid for pid, command in children.items() if "traj_integrator_ros" in command)
+    children = _processes(str(tmp_path / "node_params.yaml"))
+    (node,) = (pid for pid, command in children.items() if "soak.roles" not in command)
     os.kill(node, signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -94,6 +94,12 @@ def test_wrong_arguments_are_told_before_anything_starts(project_root: Path, tmp
     assert "argument --set: expected NAME:=VALUE, got 'dt=1'" in errors
 
 
-def _children(pid: int) -> dict[int, str]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return {int(child): Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ") for child in children}
+def _processes(argument: str) -> dict[int, str]:
+    """Commands that have this argument, by their process ids."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            command = (folder / "cmdline").read_text().split("\0")
+            if argument in command:
+                found[int(folder.name)] = " ".join(command)
+    return found

@@ -27,9 +27,8 @@ def test_a_failure_is_one_line_that_reproduces_it(models, monkeypatch, capsys) -
     output = capsys.readouterr().out
     (line,) = (line for line in output.splitlines() if line.startswith("FAILED"))
     assert "seed 7: velocity joint2 at 1.234 s: 3.5, limit 2 (step of position)" in line
-    assert line.endswith(
-        "python -m soak --random --without-state --with droop --transport 1 5 --lag 60 --seed 7"
-    )  # fmt: skip
+    again = "python -m soak --random --without-state --with droop --lag 60 --transport 1 5 --seed 7"
+    assert line.endswith(again)
     assert "1 of 2 streams failed" in output and "velocity       1" in output
 
 

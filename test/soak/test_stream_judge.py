@@ -14,6 +14,7 @@ from soak.streams.policies import JERK, POSITION, VELOCITY, Chunk, Form, Policy,
 from soak.streams.retreats import begun_otherwise
 from soak.streams.scenes import BEGIN_S, DEAD, FREEZE, RESTART, Disturbance, Scene, random_scene
 from soak.streams.simulation import SECOND, Answer, Run, Sent, simulate
+from traj_integrator_ros.execution.points import Points
 
 RATE, SECONDS = 1000, 5.0
 GOAL = np.array([1.0, 0.4])
@@ -40,7 +41,7 @@ def run(course: Course, policy: TimeIndexed) -> Run:
     for stamp in np.arange(scene.sending.begin, scene.sending.end, 0.1):
         now_ns = round(stamp * SECOND)
         chunk = policy.chunk(now_ns, np.zeros((2, 2)))
-        message = Message(now_ns, np.arange(25), *np.zeros((3, 25, 2)))
+        message = Message(now_ns, Points(np.arange(25), *np.zeros((3, 25, 2))))
         run.answers.append(Answer(chunk, now_ns + 5_000_000, message))
         run.sent.append(Sent(now_ns + 5_000_000, now_ns + 8_000_000, message))
     return run
@@ -291,7 +292,7 @@ def test_a_message_that_begins_where_the_robot_stands_leads_back_to_it(retreatin
     retreating.scene = dataclasses.replace(retreating.scene, disturbances=(frozen,))
     taken = retreating.answers[-1]
     taken.arrived_ns = retreating.begin_ns + round(3.48 * SECOND)
-    taken.answer = taken.answer._replace(position=np.array([GOAL - off] * 2))
+    taken.answer = Message(0, taken.answer.points._replace(position=np.array([GOAL - off] * 2)))
     retreating.answers[:] = [taken]
     assert ("retreat" in names(failures(retreating))) != may
 
@@ -402,9 +403,9 @@ class Faulty(NodeCore):
     def sequence(self, *arguments):
         answer = super().sequence(*arguments)
         if isinstance(answer, Message):
-            position = answer.position.copy()
+            position = answer.points.position.copy()
             position[len(position) // 2 :] += 1e-3
-            answer = answer._replace(position=position)
+            answer = answer._replace(points=answer.points._replace(position=position))
         return answer
 
 
