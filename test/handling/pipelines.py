@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.handling import background
 from traj_integrator_ros.handling.courses import Course
@@ -135,6 +138,33 @@ class SimulatedNode:
     def commanded(self, time_s: float) -> np.ndarray:
         """What was published for a time, `[3, dof]`."""
         return np.stack(self.published.present.commanded(ns(time_s)))
+
+
+GIVEN = {"velocity": [2.0, 1.0], "acceleration": [8.0, 4.0], "jerk": [80.0, 60.0]}
+"""Limits of two joints, for tests that need any."""
+LIMITS = np.array([*GIVEN.values()])
+
+
+def limits(**values: object) -> dict[str, list[float]]:
+    """Limits by quantity as parameters of two joints."""
+    return {f"limits__{name}": np.broadcast_to(value, 2).tolist() for name, value in values.items()}
+
+
+def largest(motion: Motion) -> np.ndarray:
+    """Absolute values of velocity, acceleration and jerk, `[3, dof]`."""
+    return np.abs(extremes(motion)).max(axis=0)[1:]
+
+
+def ratio(motion: Motion) -> float:
+    """Of what a motion asks for to `LIMITS`, at most."""
+    return float((largest(motion) / LIMITS).max())
+
+
+def rejected(function: Callable[..., object], *arguments: object, **options: object) -> Rejected:
+    """What a call is rejected with."""
+    with pytest.raises(Rejected) as caught:
+        function(*arguments, **options)
+    return caught.value
 
 
 def ns(time_s: float) -> int:

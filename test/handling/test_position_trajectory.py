@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, at
+from pipelines import GIVEN, NOW_S, SECOND, SimulatedNode, at, largest, limits, ratio, rejected
 
-from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.handling.position_trajectory import PositionFields, plan_of_positions
 from traj_integrator_ros.handling.published import ExecutableTrajectory
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
 NAMES = ("a", "b", "c")
-SECOND = 10**9
 
 
 def fields(**changes: object) -> PositionFields:
@@ -34,24 +32,21 @@ def test_a_later_first_point_leaves_the_start_open() -> None:
 
 @pytest.mark.parametrize(("stamp_ns", "accepted"), [(0, True), (99 * SECOND + 1, True), (99 * SECOND, False)])
 def test_a_start_time_is_accepted_while_the_end_is_still_to_come(stamp_ns: int, accepted: bool) -> None:
-    now_ns = 100 * SECOND
+    arguments = fields(stamp_ns=stamp_ns), NAMES, 10, 100 * SECOND
     if accepted:
-        plan_of_positions(fields(stamp_ns=stamp_ns), NAMES, 10, now_ns)
+        plan_of_positions(*arguments)
     else:
-        with pytest.raises(Rejected) as caught:
-            plan_of_positions(fields(stamp_ns=stamp_ns), NAMES, 10, now_ns)
-        assert caught.value.reason is RejectionReason.INVALID_TIMES
+        assert rejected(plan_of_positions, *arguments).reason is RejectionReason.INVALID_TIMES
 
 
 # Paths without times
 
-LIMITS = np.array([[2.0, 1.0], [8.0, 4.0], [80.0, 60.0]])
-LIMITED = {"limits__velocity": LIMITS[0].tolist(), "limits__acceleration": LIMITS[1].tolist()}
+WITHOUT_JERK = limits(**{**GIVEN, "jerk": np.inf})
 PATH = np.array([[0.1, 0.1], [0.5, 0.2], [1.0, 0.0]])
 
 
 def limited(**parameters: object) -> SimulatedNode:
-    node = SimulatedNode(**LIMITED, **{"limits__jerk": LIMITS[2].tolist(), **parameters})
+    node = SimulatedNode(**limits(**GIVEN) | parameters)
     node.measure(0.1)
     return node
 
@@ -69,11 +64,6 @@ def nearest(trajectory: ExecutableTrajectory, row: object) -> float:
     return float(np.abs(positions - row).max(axis=1).min())
 
 
-def ratio(trajectory: ExecutableTrajectory) -> float:
-    least, most = extremes(trajectory.motion)
-    return float((np.maximum(most, -least)[1:] / LIMITS).max())
-
-
 def test_points_without_times_are_a_path() -> None:
     given = fields(time_ns=[0, 0], stamp_ns=5 * SECOND)
     plan = plan_of_positions(given, NAMES, 10, 100 * SECOND)
@@ -86,7 +76,7 @@ def test_a_path_without_times_is_passed_as_fast_as_limits_allow(first: list[floa
     node = limited()
     (trajectory,) = timed(node, [first, *PATH[1:]])
     assert np.array_equal(trajectory.motion.begin.position, [0.1, 0.1]), "from the present command"
-    assert 0.99 < ratio(trajectory) <= 1 + 1e-6
+    assert 0.99 < ratio(trajectory.motion) <= 1 + 1e-6
     assert all(nearest(trajectory, row) < 1e-3 for row in PATH[1:])
     assert (nearest(trajectory, first) < 1e-3) != dropped or first == [0.1, 0.1]
     np.testing.assert_allclose(trajectory.motion.end.position, PATH[-1], atol=1e-9)
@@ -114,13 +104,12 @@ def test_a_robot_that_moves_is_stopped_first_and_then_passes_the_path() -> None:
     node.measure(here, velocity, now)
     back = [here, [0.0, 0.2], [-0.5, 0.0]]
     stop, path = timed(node, back, now)
-    assert stop.motion.end.position[0] > here[0] and ratio(stop) <= 1 + 1e-3
-    assert 0.99 < ratio(path) <= 1 + 1e-3
+    assert stop.motion.end.position[0] > here[0] and ratio(stop.motion) <= 1 + 1e-3
+    assert 0.99 < ratio(path.motion) <= 1 + 1e-3
     np.testing.assert_allclose(path.motion.end.position, back[-1], atol=1e-9)
     assert nearest(path, stop.motion.end.position) < 1e-6 and nearest(path, back[1]) < 1e-3
     for each in (stop, path):  # one motion: each continues the one before
-        seam = each.seam
-        assert max(np.abs(part).max() for part in seam) < 1e-6
+        assert max(np.abs(part).max() for part in each.seam) < 1e-6
 
 
 def test_a_path_begins_when_its_stamp_says() -> None:
@@ -145,7 +134,7 @@ def test_a_path_begins_when_its_stamp_says() -> None:
     ],
 )
 def test_a_path_that_limits_do_not_time_is_refused(changes: dict, reason: str) -> None:
-    node = SimulatedNode(**LIMITED | changes)
+    node = SimulatedNode(**WITHOUT_JERK | changes)
     node.measure(0.1)
     with pytest.raises(Rejected, match=reason):
         node.plan(np.zeros(3), PATH)
@@ -154,18 +143,15 @@ def test_a_path_that_limits_do_not_time_is_refused(changes: dict, reason: str) -
 
 
 def test_jerk_that_nobody_limits_is_assumed() -> None:
-    node = SimulatedNode(**LIMITED)
+    node = SimulatedNode(**WITHOUT_JERK)
     node.measure(0.1)
     (trajectory,) = timed(node, PATH)
-    least, most = extremes(trajectory.motion)
-    assert (np.maximum(most, -least)[3] <= node.pipeline.assumed.bounds.jerk * (1 + 1e-6)).all()
+    assert (largest(trajectory.motion)[2] <= node.pipeline.assumed.bounds.jerk * (1 + 1e-6)).all()
 
 
 def test_a_path_keeps_the_smaller_one_of_acceleration_and_deceleration() -> None:
     (trajectory,) = timed(limited(limits__deceleration=[3.0, 9.0]), PATH)
-    least, most = extremes(trajectory.motion)
-    largest = np.maximum(most, -least)[2] / [3.0, 4.0]
-    assert 0.99 < largest.max() <= 1 + 1e-6
+    assert 0.99 < (largest(trajectory.motion)[1] / [3.0, 4.0]).max() <= 1 + 1e-6
 
 
 def test_a_path_that_is_being_timed_gives_way_to_a_newer_sequence() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode, ns
+from pipelines import NOW_S, SimulatedNode, ns, rejected
 
 from traj_integrator_ros.handling.present import ControllerStatus
-from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.handling.rejection import RejectionReason
 
 LINE = 0.005 * np.arange(1, 101)[:, None] * np.ones(2)
 """Positions every 20 ms at 0.25 rad/s."""
@@ -37,10 +37,9 @@ def follow(node: SimulatedNode, begin: float, end: float, late: float = 0.0) -> 
 
 
 def refused(node: SimulatedNode, now: float) -> str:
-    with pytest.raises(Rejected) as caught:
-        node.send(LINE, now=NOW_S + now)
-    assert caught.value.reason is RejectionReason.CONTROLLER_UNAVAILABLE
-    return caught.value.message
+    error = rejected(node.send, LINE, now=NOW_S + now)
+    assert error.reason is RejectionReason.CONTROLLER_UNAVAILABLE
+    return error.message
 
 
 def test_a_controller_that_executes_what_was_published_is_executing(node):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import SimulatedNode
+from pipelines import GIVEN, LIMITS, SimulatedNode, largest, limits
 
-from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.execution.points import Points, motion_of_points
 from traj_integrator_ros.handling.rejection import Rejected
@@ -14,7 +13,7 @@ from traj_integrator_ros.handling.retime_requests import POSITION, RetimedBatch,
 from traj_integrator_ros.kernels.retime import RetimeStatus
 
 NONE = np.zeros(0)
-LIMITS = {"limits__velocity": [2.0, 1.0], "limits__acceleration": [8.0, 4.0], "limits__jerk": [80.0, 60.0]}
+LIMITED = limits(**GIVEN)
 PATH = np.array([[[0.0, 0.0], [0.5, 0.2], [1.0, 0.0]], [[0.3, 0.1], [0.3, 0.4], [-0.5, 0.4]]])
 
 
@@ -39,11 +38,6 @@ def motions(found: RetimedBatch) -> list[Motion]:
     return [motion_of_points(Points(*one)) for one in zip(time_ns, states[0], states[1], a, strict=True)]
 
 
-def largest(motion: Motion) -> np.ndarray:
-    least, most = extremes(motion)
-    return np.maximum(most, -least)[1:]
-
-
 @pytest.mark.parametrize(
     ("changes", "factors"),
     [
@@ -54,16 +48,14 @@ def largest(motion: Motion) -> np.ndarray:
     ],
 )
 def test_paths_are_passed_as_fast_as_limits_and_their_factors_allow(changes: dict, factors: tuple) -> None:
-    node = SimulatedNode(**LIMITS)
+    node = SimulatedNode(**LIMITED)
     found = answer(node, **changes)
     assert not any(found.status) and found.reason == ["", ""]
-    limits = np.array([[2.0, 1.0], [8.0, 4.0], [80.0, 60.0]])
+    within = LIMITS * np.array(factors)[:, None]
     if "velocity_limits" in changes:
-        limits[0], limits[2] = 0.5, 20.0
-    else:
-        limits *= np.array(factors)[:, None]
+        within[0], within[2] = 0.5, 20.0
     for index, motion in enumerate(motions(found)):
-        ratio = (largest(motion) / limits).max(axis=1)
+        ratio = (largest(motion) / within).max(axis=1)
         assert (ratio <= 1 + 1e-6).all() and ratio.max() > 0.99
         kinds = 2 if changes.get("order") == 2 else 3
         np.testing.assert_allclose(found.ratio[index, :kinds], ratio[:kinds], rtol=1e-6)
@@ -73,14 +65,14 @@ def test_paths_are_passed_as_fast_as_limits_and_their_factors_allow(changes: dic
 
 
 def test_columns_come_back_in_the_order_of_the_request() -> None:
-    node = SimulatedNode(**LIMITS)
+    node = SimulatedNode(**LIMITED)
     usual, other = answer(node), answer(node, PATH[..., ::-1], joint_names=["b", "a"])
     assert other.joint_names == ("b", "a")
     np.testing.assert_array_equal(usual.result_velocity, other.result_velocity[:, ::-1])
 
 
 def test_a_duration_is_wanted_exactly_or_at_least() -> None:
-    node = SimulatedNode(**LIMITS)
+    node = SimulatedNode(**LIMITED)
     shortest = answer(node).duration
     assert shortest[0] != pytest.approx(shortest[1], rel=0.05)
     between = float(shortest.mean())
@@ -96,7 +88,7 @@ def test_a_plan_is_kept_to_the_last_bit_or_slowed_where_it_exceeds_a_limit() -> 
     s = np.linspace(0, 1, 41)[:, None]
     shape = 10 * s**3 - 15 * s**4 + 6 * s**5
     plans = np.stack([shape * [0.4, 0.1], shape * [1.3, 0.1]])  # up to 0.75 and 2.4 rad/s
-    found = answer(SimulatedNode(**LIMITS), plans, dt=np.array([0.025]))
+    found = answer(SimulatedNode(**LIMITED), plans, dt=np.array([0.025]))
     assert found.unchanged.tolist() == [True, False] and not any(found.status)
     assert np.array_equal(found.result_position[:41], plans[0])
     assert found.duration[0] == pytest.approx(1.0) and 1.0 < found.duration[1] < 2.4 / 2.0
@@ -107,7 +99,7 @@ def test_a_plan_is_kept_to_the_last_bit_or_slowed_where_it_exceeds_a_limit() -> 
 
 
 def test_a_path_that_leaves_the_limits_of_positions_has_no_trajectory_but_the_others_do() -> None:
-    found = answer(SimulatedNode(**LIMITS, limits__position_max=[0.9, 3.0]))
+    found = answer(SimulatedNode(**LIMITED, limits__position_max=[0.9, 3.0]))
     assert found.status.tolist() == [POSITION, 0] and found.points.tolist()[0] == 0 < found.points[1]
     assert found.reason[0].startswith("position of a exceeds its limit by 0.1")
 
@@ -138,7 +130,7 @@ def test_a_path_that_leaves_the_limits_of_positions_has_no_trajectory_but_the_ot
 )
 def test_a_request_that_cannot_be_is_refused_by_name(changes: dict, reason: str) -> None:
     with pytest.raises(Rejected) as caught:
-        answer(SimulatedNode(**LIMITS), **changes)
+        answer(SimulatedNode(**LIMITED), **changes)
     assert str(caught.value).startswith(reason)
 
 

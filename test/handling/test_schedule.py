@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import HELD, NOW_S, SimulatedNode, at, ns
+from pipelines import HELD, NOW_S, SimulatedNode, at, limits, ns, rejected
 
 from traj_integrator_ros.execution.limits import Limits, extremes, worst_violation
 from traj_integrator_ros.execution.motion import Motion, quintics
@@ -36,11 +36,10 @@ def positions(begin: float, count: int, dt: float = 0.05, velocity: float = 1.0)
 
 def refused(reason: RejectionReason, node: SimulatedNode, *arguments: object, **options: object) -> str:
     before = node.commanded(NOW_S + 0.5)
-    with pytest.raises(Rejected) as caught:
-        node.send(*arguments, **options)
-    assert caught.value.reason is reason, caught.value
+    error = rejected(node.send, *arguments, **options)
+    assert error.reason is reason, error
     assert (node.commanded(NOW_S + 0.5) == before).all(), "what was published goes on"
-    return caught.value.message
+    return error.message
 
 
 # The schedule
@@ -174,27 +173,24 @@ def test_the_rest_of_a_sequence_is_what_is_left_of_the_whole(space: ControlSpace
         assert np.allclose(at(rest, NOW_S + time_s), at(whole, NOW_S + time_s), rtol=1e-4, atol=1e-6)
 
 
-def test_a_sequence_that_is_over_is_refused_with_its_ages() -> None:
-    node = moving_node()
-    message = refused(
-        RejectionReason.STALE_SEQUENCE, node, positions(0.0, 4), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.25
-    )
-    assert "all 4 steps are over" in message and "0.250 s ago" in message and "0.070 s before" in message
+STALE, FUTURE = RejectionReason.STALE_SEQUENCE, RejectionReason.FUTURE_SEQUENCE
 
 
-def test_a_lead_time_longer_than_the_chunk_is_reported() -> None:
-    node = moving_node(publish__lead_time=0.3)
-    message = refused(
-        RejectionReason.STALE_SEQUENCE, node, positions(0.0, 4), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5
-    )
-    assert "in 0.300 s, parameter publish.lead_time" in message
-
-
-def test_a_stamp_too_far_ahead_is_refused() -> None:
-    message = refused(
-        RejectionReason.FUTURE_SEQUENCE, moving_node(), positions(0.0, 4), now=NOW_S + 0.5, stamp=NOW_S + 1.6
-    )
-    assert "at most 1 s ahead" in message and "got 1.100 s" in message
+@pytest.mark.parametrize(
+    ("count", "stamp", "options", "reason", "told"),
+    [
+        (4, 0.25, {}, STALE, ("all 4 steps are over", "0.250 s ago", "0.070 s before")),
+        (4, 0.5, {"publish__lead_time": 0.3}, STALE, ("in 0.300 s, parameter publish.lead_time",)),
+        (4, 1.6, {}, FUTURE, ("at most 1 s ahead", "got 1.100 s")),
+        (8, 0.5, {"delay": 0.5}, STALE, ("all 8 steps are over",)),
+    ],
+    ids=["over", "lead time longer than the chunk", "too far ahead", "over once its trajectory is made"],
+)
+def test_a_sequence_that_is_over_or_far_ahead_is_refused_with_its_ages(count, stamp, options, reason, told) -> None:
+    node = moving_node(**{name: value for name, value in options.items() if name != "delay"})
+    times = {"dt": 0.05, "now": NOW_S + 0.5, "stamp": NOW_S + stamp, "delay": options.get("delay", 0.0)}
+    message = refused(reason, node, positions(0.0, count), **times)
+    assert all(part in message for part in told)
 
 
 def test_until_a_stamp_in_the_future_the_robot_continues_as_before() -> None:
@@ -233,14 +229,6 @@ def test_a_trajectory_whose_start_has_passed_while_it_was_made_is_made_anew() ->
     assert node.published.report().late == 0
 
 
-def test_a_sequence_that_is_over_once_its_trajectory_is_made_is_refused() -> None:
-    message = refused(
-        RejectionReason.STALE_SEQUENCE, moving_node(), positions(0.4, 8), dt=0.05, now=NOW_S + 0.5, stamp=NOW_S + 0.5,
-        delay=0.5,
-    )  # fmt: skip
-    assert "all 8 steps are over" in message
-
-
 # The difference fades
 
 
@@ -271,12 +259,11 @@ def test_a_motion_never_turns_back_to_meet_an_old_plan(behind: float, inference:
 def test_a_faster_plan_is_joined_within_the_limits_however_long_that_takes(
     fade_time: float, acceleration: float
 ) -> None:
-    limits = {"limits__velocity": [4.0] * 2, "limits__acceleration": [acceleration] * 2, "limits__jerk": [500.0] * 2}
-    node = moving_node(publish__fade_time=fade_time, **limits)
+    given = {"velocity": np.full(2, 4.0), "acceleration": np.full(2, acceleration), "jerk": np.full(2, 500.0)}
+    node = moving_node(publish__fade_time=fade_time, **limits(**given))
     faster = positions(0.52, 30, velocity=3.0)  # to take up 2 rad/s in 0.2 s needs 39 rad/s^2
     trajectory = node.send(faster, dt=0.05, now=NOW_S + 0.5)
-    bounds = Limits(**{name.removeprefix("limits__"): np.array(values) for name, values in limits.items()})
-    assert worst_violation(trajectory.motion, bounds) is None
+    assert worst_violation(trajectory.motion, Limits(**given)) is None
     assert np.allclose(at(trajectory, NOW_S + 0.52 + 29 * 0.05)[0], faster[28], atol=1e-5), "then the plan is followed"
 
 
@@ -320,9 +307,8 @@ def test_brakes_and_chunks_that_come_too_late_for_them_are_counted() -> None:
 def test_a_clock_that_jumps_back_forgets_the_motion() -> None:
     node = moving_node()
     node.measure(0.0, now=NOW_S + 0.1)
-    with pytest.raises(Rejected) as caught:
-        node.send(positions(0.0, 8), dt=0.05, now=NOW_S - 100.0)
-    assert caught.value.reason is RejectionReason.CLOCK_JUMPED_BACK
+    error = rejected(node.send, positions(0.0, 8), dt=0.05, now=NOW_S - 100.0)
+    assert error.reason is RejectionReason.CLOCK_JUMPED_BACK
     node.measure(5.0, now=NOW_S - 99.0)
     trajectory = node.send(positions(5.0, 8), dt=0.05, now=NOW_S - 99.0)
     assert np.allclose(trajectory.motion.begin.position, 5.0)
@@ -334,9 +320,8 @@ def test_a_clock_that_jumps_back_a_little_is_reported_too(back: float) -> None:
     node = moving_node()
     node.measure(0.1, 1.0, now=NOW_S + 0.1)
     node.send(positions(0.5, 16), dt=0.05, now=NOW_S + 0.5)
-    with pytest.raises(Rejected) as caught:
-        node.send(positions(0.5 - back, 16), dt=0.05, now=NOW_S + 0.5 - back)
-    assert caught.value.reason is RejectionReason.CLOCK_JUMPED_BACK
+    error = rejected(node.send, positions(0.5 - back, 16), dt=0.05, now=NOW_S + 0.5 - back)
+    assert error.reason is RejectionReason.CLOCK_JUMPED_BACK
     node.measure(0.5, 1.0, now=NOW_S + 0.5 - back)
     trajectory = node.send(positions(0.52, 16), dt=0.05, now=NOW_S + 0.5 - back)
     assert np.allclose(np.stack(trajectory.motion.begin)[:2], [[0.5 + 0.2], [1.0]]), "where it will be"
@@ -376,14 +361,19 @@ def test_the_first_chunk_for_a_robot_that_moves_meets_it_where_it_will_be(infere
         assert np.allclose(at(trajectory, time)[:2], expected, atol=1e-5)
 
 
+def held_node(**given: float) -> SimulatedNode:
+    """A node with limits, whose controller holds 0 because the motion of before is over."""
+    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, **limits(**given))
+    node.execute(0.0)
+    node.published.drop()
+    return node
+
+
 @pytest.mark.parametrize("velocity", [0.0, 0.02, -0.3])
 @pytest.mark.parametrize("gap", [2e-4, 0.2])
 def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float, velocity: float) -> None:
     """Twice the acceleration in the first cycle, as if its last command were a cycle older, keeps the limit of jerk."""
-    limits = {"limits__velocity": [2.0] * 2, "limits__acceleration": [10.0] * 2, "limits__jerk": [60.0] * 2}
-    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, **limits)
-    node.execute(0.0)
-    node.published.drop()
+    node = held_node(velocity=2.0, acceleration=10.0, jerk=60.0)
     node.measure(gap, velocity)
     trajectory = node.send(np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2), dt=0.05)
     first = at(trajectory, trajectory.start_ns * 1e-9)
@@ -395,15 +385,12 @@ def test_the_controller_has_time_to_bridge_a_gap_to_joints_that_move(gap: float,
 
 def test_a_robot_that_is_fast_away_from_its_last_command_is_not_met_far_from_where_it_is() -> None:
     """Let go by a protective stop, it comes back to what the controller still holds: soon it is slower."""
-    limits = {"limits__velocity": [2.0] * 2, "limits__acceleration": [6.0] * 2, "limits__jerk": [180.0] * 2}
-    node = SimulatedNode(start_from="previous", limits__start_deviation=0.0, **limits)
-    node.execute(0.0)
-    node.published.drop()
+    node = held_node(velocity=2.0, acceleration=6.0, jerk=180.0)
     rows = np.linspace(0.2, 0.3, 30)[:, None] * np.ones(2)
     node.measure(-0.3, np.array([0.0, 1.5]))
-    with pytest.raises(Rejected, match=r"b moves at 1\.5, .* expected at most 0\.5: once it is slower") as refusal:
-        node.send(rows, dt=0.05)
-    assert refusal.value.reason is RejectionReason.DEVIATION
+    error = rejected(node.send, rows, dt=0.05)
+    assert error.reason is RejectionReason.DEVIATION
+    assert "b moves at 1.5" in error.message and "expected at most 0.5: once it is slower" in error.message
     node.measure(-0.05, 0.0, now=NOW_S + 0.1)
     trajectory = node.send(rows, dt=0.05, now=NOW_S + 0.1)
     assert trajectory.motion.begin.position == pytest.approx([-0.05] * 2)
@@ -413,8 +400,8 @@ def test_velocities_are_stopped_before_a_limit_where_they_lead_from_the_command_
     None
 ):
     """From a command that is faster, they go on a little further than they say."""
-    limits = {"velocity": 2.0, "acceleration": 10.0, "jerk": 200.0, "position_max": 0.545, "position_min": -5.0}
-    node = SimulatedNode(start_from="previous", **{f"limits__{name}": [value] * 2 for name, value in limits.items()})
+    given = limits(velocity=2.0, acceleration=10.0, jerk=200.0, position_max=0.545, position_min=-5.0)
+    node = SimulatedNode(start_from="previous", **given)
     node.execute(0.0, 0.7, lasts=0.5)
     node.measure(0.0, 0.7)
     trajectory = node.send(np.full((10, 2), 0.5), space=ControlSpace.VELOCITY, dt=0.1)

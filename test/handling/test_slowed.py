@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode
+from pipelines import GIVEN, LIMITS, NOW_S, SimulatedNode, largest, limits, ratio, rejected
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion
 from traj_integrator_ros.handling.rejection import Rejected
 from traj_integrator_ros.kernels import ControlSpace
 
-LIMITS = np.array([[2.0, 1.0], [8.0, 4.0], [80.0, 60.0]])
 KEPT = 1 + 1e-3
 """limits.tolerance."""
 LEAST_JUMP = 2e-6 * LIMITS[2].max()
@@ -22,17 +21,10 @@ SHAPE = 10 * STEPS**3 - 15 * STEPS**4 + 6 * STEPS**5
 
 
 def limited(action: str = "retime", **parameters: object) -> SimulatedNode:
-    names = ("velocity", "acceleration", "jerk")
-    limits = {f"limits__{name}": row.tolist() for name, row in zip(names, LIMITS, strict=True)}
-    node = SimulatedNode(**limits | {"limits__action": action} | parameters)
+    node = SimulatedNode(**limits(**GIVEN) | {"limits__action": action} | parameters)
     node.measure(0.0)
     node.execute(0.0)
     return node
-
-
-def ratio(motion: Motion) -> float:
-    least, most = extremes(motion)
-    return float((np.maximum(most, -least)[1:] / LIMITS).max())
 
 
 def largest_jump(motion: Motion) -> float:
@@ -62,8 +54,7 @@ def test_what_reject_accepts_is_the_same_with_retime(rows: np.ndarray) -> None:
 
 
 def test_plans_are_slowed_by_default() -> None:
-    limits = {f"limits__{name}": row.tolist() for name, row in zip(("velocity", "acceleration"), LIMITS, strict=False)}
-    node = SimulatedNode(**limits)
+    node = SimulatedNode(**limits(**{**GIVEN, "jerk": np.inf}))
     node.measure(0.0)
     assert node.send(SHAPE * [2.0, 0.2]).delay > 0
 
@@ -85,17 +76,15 @@ def test_a_plan_is_slowed_along_its_path_where_it_exceeds_a_limit(size: float, m
 def test_a_plan_without_jerk_limits_is_slowed_too() -> None:
     node = limited(limits__jerk=[], limits__acceleration=[])
     trajectory = node.send(SHAPE * [2.0, 0.2])
-    least, most = extremes(trajectory.motion)
-    assert np.abs([least[1], most[1]]).max() <= 2.0 * KEPT and largest_jump(trajectory.motion) < 1e-6
+    assert largest(trajectory.motion)[0].max() <= 2.0 * KEPT and largest_jump(trajectory.motion) < 1e-6
 
 
 def test_held_accelerations_are_slowed_where_jerk_is_not_limited() -> None:
     node = limited(limits__jerk=[], publish__end="as_planned")
     accelerations = np.repeat([[6.0, 0.5], [-6.0, -0.5]], 25, axis=0)
     trajectory = node.send(accelerations, space=ControlSpace.ACCELERATION)
-    least, most = extremes(trajectory.motion)
     assert trajectory.delay > 0 and trajectory.points.acceleration is None
-    assert np.maximum(most[1], -least[1])[0] <= 2.0 * KEPT and np.maximum(most[2], -least[2])[0] <= 8.0 * KEPT
+    assert (largest(trajectory.motion)[:2, 0] <= np.array([2.0, 8.0]) * KEPT).all()
     with pytest.raises(Rejected, match="limits_violated"):
         limited().send(accelerations, space=ControlSpace.ACCELERATION)
 
@@ -107,11 +96,8 @@ def test_a_robot_that_stands_beyond_a_limit_of_positions_is_not_slowed() -> None
 
 
 def test_what_slowing_does_not_help_is_refused_as_with_reject() -> None:
-    told = []
-    for action in ("reject", "retime"):
-        with pytest.raises(Rejected) as caught:
-            limited(action, limits__position_max=[0.8, 1.0]).send(SHAPE * [1.0, 0.2])
-        told.append(str(caught.value))
+    nodes = [limited(action, limits__position_max=[0.8, 1.0]) for action in ("reject", "retime")]
+    told = [str(rejected(node.send, SHAPE * [1.0, 0.2])) for node in nodes]
     assert told[0] == told[1] and "position of a exceeds its limit by 0.2" in told[0]
 
 
@@ -138,13 +124,13 @@ def test_a_stream_of_chunks_of_a_plan_beyond_limits_is_one_motion_within_them(si
 def test_what_is_assumed_does_not_grow_with_each_chunk_that_is_slowed() -> None:
     """Only velocities are limited, as by most URDFs; each message was given half as much again as the one before."""
     node = limited(limits__jerk=[], limits__acceleration=[], start_from="previous", publish__longest_wait=2.0)
-    plan, largest = SHAPE * [2.5, 0.3], []
+    plan, asked = SHAPE * [2.5, 0.3], []
     for cycle in range(0, 40, 4):
         now = NOW_S + 0.02 * cycle
         node.measure(*node.commanded(now)[:2], now=now)
         motion = node.send(plan[cycle : cycle + 30], dt=0.02, now=now, stamp=now + 0.02).motion
-        largest.append(np.abs(extremes(motion)[:, 2:]).max(axis=(0, 2)))
-    assert (np.array(largest) <= 1.2 * largest[0]).all()
+        asked.append(largest(motion)[1:].max(axis=1))
+    assert (np.array(asked) <= 1.2 * asked[0]).all()
 
 
 def test_velocities_after_slowed_ones_lead_on_from_where_the_robot_is() -> None:

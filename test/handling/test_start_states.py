@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pipelines import SECOND, rejected
 
 from traj_integrator_ros.handling.measured import JointStates
-from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
+from traj_integrator_ros.handling.rejection import RejectionReason
 
 NAMES = ("a", "b", "c")
-SECOND = 10**9
 NOW = 1_000 * SECOND
 
 
@@ -19,12 +19,6 @@ def states_with(position: list[float], stamp_ns: int = NOW, now_ns: int = NOW) -
     states = JointStates(NAMES)
     assert states.update(list(NAMES), np.asarray(position), np.zeros(0), stamp_ns, now_ns)
     return states
-
-
-def rejected(function: object, *arguments: object) -> RejectionReason:
-    with pytest.raises(Rejected) as caught:
-        function(*arguments)
-    return caught.value.reason
 
 
 @given(st.permutations(["a", "b", "c", "gripper", "wheel"]))
@@ -72,13 +66,13 @@ def test_a_state_beyond_the_timeout_is_too_old_and_zero_accepts_any() -> None:
     states = states_with([0.0] * 3)
     later = NOW + SECOND
     assert states.latest(later, 1.5) is states.latest(later, 0.0)
-    assert rejected(states.latest, later, 0.5) is RejectionReason.STATE_TOO_OLD
+    assert rejected(states.latest, later, 0.5).reason is RejectionReason.STATE_TOO_OLD
 
 
 def test_a_stamp_a_little_back_is_a_late_message_and_the_newer_state_stays() -> None:
     states = states_with([1.0] * 3)
     late = (list(NAMES), np.zeros(3), np.zeros(0), NOW - SECOND // 100, NOW)
-    assert rejected(states.update, *late) is RejectionReason.CLOCK_JUMPED_BACK
+    assert rejected(states.update, *late).reason is RejectionReason.CLOCK_JUMPED_BACK
     assert states.latest(NOW, 0.0).position.tolist() == [1.0] * 3
 
 
@@ -86,18 +80,18 @@ def test_a_stamp_far_back_drops_the_state_and_the_next_message_is_taken() -> Non
     states = states_with([1.0] * 3)
     restarted = NOW - 50 * SECOND
     message = (list(NAMES), np.full(3, 2.0), np.zeros(0))
-    assert rejected(states.update, *message, restarted, NOW) is RejectionReason.CLOCK_JUMPED_BACK
-    assert rejected(states.latest, NOW, 0.0) is RejectionReason.CLOCK_JUMPED_BACK
+    assert rejected(states.update, *message, restarted, NOW).reason is RejectionReason.CLOCK_JUMPED_BACK
+    assert rejected(states.latest, NOW, 0.0).reason is RejectionReason.CLOCK_JUMPED_BACK
     assert states.update(*message, restarted + 1, NOW)
     assert states.latest(NOW, 0.0).position.tolist() == [2.0] * 3
 
 
 def test_a_node_clock_that_jumps_back_drops_the_state() -> None:
     states = states_with([1.0] * 3)
-    assert rejected(states.latest, NOW - SECOND, 0.0) is RejectionReason.CLOCK_JUMPED_BACK
+    assert rejected(states.latest, NOW - SECOND, 0.0).reason is RejectionReason.CLOCK_JUMPED_BACK
     assert states.update(list(NAMES), np.ones(3), np.zeros(0), 3 * SECOND, 3 * SECOND)
     assert states.latest(3 * SECOND, 0.5).position.tolist() == [1.0] * 3
 
 
 def test_no_state_yet_is_distinguished_from_a_lost_one() -> None:
-    assert rejected(JointStates(NAMES).latest, NOW, 0.0) is RejectionReason.NO_JOINT_STATE
+    assert rejected(JointStates(NAMES).latest, NOW, 0.0).reason is RejectionReason.NO_JOINT_STATE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pipelines import NOW_S, SimulatedNode
+from pipelines import NOW_S, SimulatedNode, rejected
 
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
 
@@ -35,9 +35,7 @@ def move(node: SimulatedNode, begin: float, end: float, lag: float = 0.0, held_a
 
 
 def refused(node: SimulatedNode, now: float) -> Rejected:
-    with pytest.raises(Rejected) as caught:
-        node.send(LINE, now=NOW_S + now)
-    return caught.value
+    return rejected(node.send, LINE, now=NOW_S + now)
 
 
 @pytest.mark.parametrize("lag", [0.0, 0.06, 0.1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import HELD, NOW_S, SimulatedNode, at, ns
+from pipelines import HELD, NOW_S, SimulatedNode, at, ns, rejected
 
 from traj_integrator_ros.engine.integrator import StartState
 from traj_integrator_ros.execution.limits import extremes
@@ -20,12 +20,6 @@ LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
 """Positions every 20 ms at 0.5 rad/s."""
 MOVING = (np.zeros(2), np.full(2, 0.5), np.zeros(2))
 LEAD = 0.02
-
-
-def rejected(function: object, *arguments: object, **options: object) -> Rejected:
-    with pytest.raises(Rejected) as caught:
-        function(*arguments, **options)
-    return caught.value
 
 
 # Points of one motion
