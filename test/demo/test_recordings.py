@@ -49,6 +49,7 @@ class TestCsv:
         path.write_bytes(line_end.join(",".join(row) for row in [header, *rows]).encode())
         loaded = load_recording(path)
         np.testing.assert_allclose(loaded.position, motion.position)
+        np.testing.assert_allclose(loaded.velocity, motion.velocity)
         np.testing.assert_allclose(loaded.acceleration, motion.acceleration)
         np.testing.assert_allclose(loaded.time, motion.time, atol=1e-8)
         assert loaded.nature is Nature.SET_POINTS

@@ -40,7 +40,7 @@ def optimized(gap: float = 1e-6, missed: float = 0.0) -> dict[Steering, Optimize
         motion = Trajectory(*integrate_exactly(problem, optimum.actions))
         motion.position[-1] += missed
         costs = (1e3, 10.0, optimum.cost * (1 + gap))
-        results[steering] = OptimizerResult(problem, optimum, costs, len(costs) - 1, 12, 0.3, motion, motion)
+        results[steering] = OptimizerResult(problem, optimum, costs, len(costs) - 1, 12, 0.3, motion)
     return results
 
 

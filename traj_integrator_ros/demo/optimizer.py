@@ -29,9 +29,8 @@ class OptimizerResult:
     iterations: int
     calls: int
     seconds: float
-    guess: Trajectory
-    """As ~/integrate returned it, arrays `[rows, dof]`."""
     found: Trajectory
+    """As ~/integrate returned it, arrays `[rows, dof]`."""
 
     @property
     def gap(self) -> float:
@@ -71,8 +70,7 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
         variables.grad = basis.T @ torch.from_numpy(_action_gradient(problem, cost, services))
         return cost.cost
 
-    guess = trajectory()
-    costs = [problem.cost(*guess).cost]
+    costs = [problem.cost(*trajectory()).cost]
     # One iteration a step, for the costs in between: the optimizer keeps its curvature pairs from step to step.
     while len(costs) <= MAX_ITERATIONS and not _has_converged(costs):
         before = variables.clone()
@@ -85,9 +83,8 @@ def minimize(problem: GoalProblem, services: Optimizer) -> OptimizerResult:
             break
     found = trajectory()
     seconds = time.monotonic() - begin
-    return OptimizerResult(
-        problem, closed_form(problem), tuple(costs), len(costs) - 1, services.calls - calls, seconds, guess, found
-    )
+    optimum, calls = closed_form(problem), services.calls - calls
+    return OptimizerResult(problem, optimum, tuple(costs), len(costs) - 1, calls, seconds, found)
 
 
 def _trajectory(problem: GoalProblem, actions: np.ndarray, services: Optimizer) -> Trajectory:

@@ -156,14 +156,8 @@ class NodeCounts:
         """What was counted after `before`."""
         reasons = Counter(self.by_reason)
         reasons.subtract(before.by_reason)
-        return NodeCounts(
-            self.sequences - before.sequences,
-            self.published - before.published,
-            self.service_calls - before.service_calls,
-            self.rejected - before.rejected,
-            {reason: count for reason, count in sorted(reasons.items()) if count},
-            self.brakes - before.brakes,
-        )
+        numbers = {name: value - getattr(before, name) for name, value in vars(self).items() if isinstance(value, int)}
+        return NodeCounts(**numbers, by_reason={reason: count for reason, count in sorted(reasons.items()) if count})
 
     def plus(self, other: NodeCounts) -> NodeCounts:
         """Both together."""

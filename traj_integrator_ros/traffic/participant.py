@@ -25,11 +25,6 @@ START_TIMEOUT_S = 60.0  # on a busy machine, importing torch takes ten seconds a
 ANSWER_TIMEOUT_S = 10.0
 DEPTH = 100
 _STATE_WITHIN_S = 2.0
-_SHUTDOWN = {
-    "unconfigured": Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
-    "inactive": Transition.TRANSITION_INACTIVE_SHUTDOWN,
-    "active": Transition.TRANSITION_ACTIVE_SHUTDOWN,
-}
 
 
 class Participant(RosSession):
@@ -170,11 +165,8 @@ class Participant(RosSession):
 
     def change_state(self, transition: str) -> bool:
         """Make a transition: configure, activate, deactivate, cleanup or shutdown; whether it succeeded."""
-        if transition == "shutdown":
-            number = _SHUTDOWN[self.state()]
-        else:
-            number = getattr(Transition, f"TRANSITION_{transition.upper()}")
-        request = ChangeState.Request(transition=Transition(id=number))
+        name = f"{self.state()}_shutdown" if transition == "shutdown" else transition
+        request = ChangeState.Request(transition=Transition(id=getattr(Transition, f"TRANSITION_{name.upper()}")))
         return self.call(ChangeState, "change_state", request, 30.0).success
 
     def wait_until_active(self, timeout_s: float = START_TIMEOUT_S) -> None:
