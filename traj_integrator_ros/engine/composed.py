@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -28,19 +26,20 @@ def composed_evaluation(
 
     """
     kernel, (batch, _, dof) = call.kernel, call.shape
-    kinds = _STATE[: len(kernel.goal)] if call.goal.count is not None else ()
-    costs = np.empty(batch, np.float64)
-    action = np.empty(call.shape, np.float64) if wanted.action else None
-    start = tuple(np.zeros((call.start.count, dof)) for _ in _STATE) if wanted.start else ()
-    goal = tuple(np.zeros((call.goal.count, dof)) for _ in kinds) if wanted.goal else ()
-    dt = np.zeros(call.dt.shape) if wanted.dt else None
+    kinds = {"start": _STATE, "goal": _STATE[: len(kernel.goal)] if call.goal.count is not None else ()}
+    goal = call.goal._replace(rows=call.goal.rows[: len(kinds["goal"])])
+    call, weight = call._replace(goal=goal), cost.duration_weight
+    results = {"cost": np.zeros(batch), "action": np.zeros(call.shape), "dt": np.zeros(call.dt.shape)}
+    for name, ends in (("start", call.start), ("goal", call.goal)):
+        results |= {f"{name}_{kind}": np.zeros((ends.count, dof)) for kind in kinds[name]}
+    are_shared = {"start": call.start.are_shared(batch), "goal": goal.are_shared(batch), "dt": call.dt.shape[0] == 1}
 
     def part(begin: int, end: int) -> None:
         some = call.part(begin, end)
         variables = {
             "action": some.actions,
             **_rows("start", some.start, wants_all=wanted.start),
-            **_rows("goal", some.goal._replace(rows=some.goal.rows[: len(kinds)]), wants_all=wanted.goal),
+            **_rows("goal", some.goal, wants_all=wanted.goal),
             "dt": some.dt,
         }
         indices = {"start_index": some.start.index, "goal_index": some.goal.index}
@@ -49,42 +48,37 @@ def composed_evaluation(
             for place, term in enumerate(cost.outputs)
             for name, value in term._asdict().items()
         }
-        weight = cost.duration_weight
         terms["duration_weight"] = weight[begin:end] if np.ndim(weight) else None
         given = to_device({**variables, **indices, **terms}, buffers)
-        variables = {name: None if given[name] is None else given[name].detach() for name in variables}
-        asked = [name for name, value in variables.items() if value is not None and _is_wanted(name, wanted)]
+        variables = {name: given[name].detach() for name in variables if given[name] is not None}
+        asked = [name for name in variables if getattr(wanted, name.split("_")[0])]
         for name in asked:
             variables[name].requires_grad_()
-        cost_given = QuadraticCost(
-            *(
-                CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields))
-                for place in range(len(cost.outputs))
-            ),
-            duration_weight=given["duration_weight"] if np.ndim(weight) else weight,
+        outputs = (
+            CostTerm(*(given[f"{name} of {place}"] for name in CostTerm._fields)) for place in range(len(cost.outputs))
         )
-        given_indices = {name: given[name] for name in indices if given[name] is not None}
+        terms = QuadraticCost(*outputs, duration_weight=given["duration_weight"] if np.ndim(weight) else weight)
+        rows_of = {name: given[name] for name in indices if given[name] is not None}
         with torch.enable_grad():
-            values = quadratic_cost(cost=cost_given, control_map=kernel, **variables, **given_indices)
+            values = quadratic_cost(cost=terms, control_map=kernel, **variables, **rows_of)
             total = values.double().sum()
         found = {"cost": values.detach()}
         if asked and total.requires_grad:
             gradients = torch.autograd.grad(total, [variables[name] for name in asked], allow_unused=True)
             found |= {name: value for name, value in zip(asked, gradients, strict=True) if value is not None}
-        found = _on_host(found)
-        costs[begin:end] = found["cost"]
-        if action is not None:
-            action[begin:end] = found.get("action", 0.0)
-        for name, totals, of_end in (("start", start, call.start), ("goal", goal, call.goal)):
-            for kind, total_of in zip(_STATE, totals, strict=False):
-                into = total_of if of_end.are_shared(batch) else total_of[begin:end]
-                into += found.get(f"{name}_{kind}", 0.0)
-        if dt is not None and "dt" in found:
-            into = dt if dt.shape[0] == 1 else dt[begin:end]
-            into += found["dt"]
+        for name, value in [(name, value.cpu().numpy()) for name, value in found.items()]:
+            into = results[name] if are_shared.get(name.split("_")[0]) else results[name][begin:end]
+            into += value
 
     sizes.in_parts(("evaluate", kernel.name, call.shape[1]), batch, part)
-    return Evaluation(costs, action, start or None, goal or None, dt)
+    start, goal = (tuple(results[f"{name}_{kind}"] for kind in kinds[name]) for name in ("start", "goal"))
+    return Evaluation(
+        results["cost"],
+        results["action"] if wanted.action else None,
+        start if wanted.start else None,
+        (goal or None) if wanted.goal else None,
+        results["dt"] if wanted.dt else None,
+    )
 
 
 def vjp_dt(call: Call, buffers: Buffers, sizes: PartSizes) -> Tensor:
@@ -123,25 +117,10 @@ def _rows(name: str, ends: Ends, *, wants_all: bool) -> dict[str, Array | None]:
     return named
 
 
-def _is_wanted(name: str, wanted: Wanted) -> bool:
-    return getattr(wanted, name.split("_")[0])
-
-
 def _rows_of_term(value: Array | None, name: str, begin: int, end: int) -> Array | None:
     """The rows of a term's field for some of the trajectories: weights and targets may differ by trajectory."""
     differs = value is not None and value.ndim == (2 if name == "terminal_weight" else 3)
     return value[begin:end] if differs else value
-
-
-def _on_host(results: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    """Results as arrays, by one copy from the device for each dtype."""
-    arrays = {}
-    for dtype in {result.dtype for result in results.values()}:
-        some = {name: result for name, result in results.items() if result.dtype == dtype}
-        together = torch.cat([result.flatten() for result in some.values()]).cpu()
-        pieces = together.split([result.numel() for result in some.values()])
-        arrays |= {name: piece.view(some[name].shape).numpy() for name, piece in zip(some, pieces, strict=True)}
-    return arrays
 
 
 def violations_of(trajectories: np.ndarray, limits: QuadraticCost) -> tuple[np.ndarray | None, ...]:
