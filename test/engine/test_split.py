@@ -9,7 +9,7 @@ from engine_cases import EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traj_integrator_ros.engine import composed
+from traj_integrator_ros.engine import evaluation
 from traj_integrator_ros.engine.call import Call, Runner
 from traj_integrator_ros.engine.integrator import OutOfDeviceMemory, StartState
 from traj_integrator_ros.engine.runners import Buffers
@@ -57,7 +57,7 @@ def test_parts_give_what_the_whole_gives(case, most, make):
 @given(case=engine_cases(input_dtype="float32"), most=st.integers(1, 4))
 def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
     whole = case.run(case.engine(), want_dt=True)
-    to_device = composed.to_device
+    to_device = evaluation.to_device
 
     def small(inputs, *where):
         if inputs["actions"].shape[0] > most:
@@ -65,7 +65,7 @@ def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
         return to_device(inputs, *where)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(composed, "to_device", small)
+        patch.setattr(evaluation, "to_device", small)
         parts = case.run(case.engine(), want_dt=True)
     assert_same(parts, whole, exact=False)
 

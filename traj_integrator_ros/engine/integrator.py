@@ -37,8 +37,7 @@ from .call import (
     replaces_action,
     with_goal_in_actions,
 )
-from .composed import composed_evaluation, vjp_dt
-from .fused_evaluation import fused_evaluation
+from .evaluation import composed_evaluation, fused_evaluation, vjp_dt
 from .runners import Buffers, DirectRunner, PartSizes, Pieces
 from .staged import StagedRunner
 from .types import (

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..engine.composed import violations_of
+from ..engine.evaluation import violations_of
 from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
 from ..execution.native import all_finite
 from ..kernels import QuadraticCost, SplineForm, Trajectory
