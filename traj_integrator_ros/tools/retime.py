@@ -131,15 +131,15 @@ def _limits_of(robot: Robot, samples: Samples, options: argparse.Namespace) -> M
 
     found: dict[str, object] = {}
     for name in ("velocity", "acceleration", "jerk")[: options.order]:
-        everywhere = getattr(options, name)
-        own = robot.largest(name)
-        limits = [own.get(joint, np.inf) if everywhere is None else everywhere for joint in samples.joint_names]
+        limits = None if robot.limits is None else robot.limits.of_joints(samples.joint_names).of(name)[1]
+        if (everywhere := getattr(options, name)) is not None or limits is None:
+            limits = np.full(samples.dof, everywhere or np.inf)
         missing = [joint for joint, limit in zip(samples.joint_names, limits, strict=True) if not np.isfinite(limit)]
         if missing:
             raise UserError(
                 f"--{name}: expected a limit of {', '.join(missing)}, from --params, --urdf or this option, got none"
             )
-        found[name] = torch.tensor(limits, dtype=torch.float64)
+        found[name] = torch.from_numpy(limits)
     return MotionLimits(**found)
 
 

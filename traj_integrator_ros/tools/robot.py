@@ -27,11 +27,6 @@ class Robot:
     source: str = ""
     """The file that names its joints."""
 
-    def largest(self, quantity: str) -> dict[str, float]:
-        """Limits of "velocity", "acceleration" or "jerk" by joint, of those that have one."""
-        highest = None if self.limits is None else self.limits.bounds(quantity)[1]
-        return {} if highest is None else dict(zip(self.limits.joint_names, highest.tolist(), strict=True))
-
     def described(self, urdf: str, topic: str) -> Robot:
         """The same with the units of a URDF that a topic gave, unless a file gives them.
 
