@@ -74,37 +74,20 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         uses_ros=True,
     )
     parser.add_argument("recording", nargs="?", type=Path, metavar="PATH", help="the same as --data PATH")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="PATH",
-        help="recording: rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE "
-        "log); YAML of a RobotTrajectory. Default: a Panda motion planned on the spot",
+    kinds = (
+        "recording: rosbag2 folder, .db3 or .mcap; CSV (time, position_<joint>, velocity_<joint>, or a UR RTDE log); "
+        "YAML of a RobotTrajectory. Default: a Panda motion planned on the spot"
     )
-    parser.add_argument("--topic", help="JointState topic of a bag (default: /joint_states, or the only one)")
-    parser.add_argument("--out", type=Path, default=Path("build/demo"), metavar="DIR", help="default: %(default)s")
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="use the first S seconds of the motion only")
-    parser.add_argument(
-        "--batch", type=_batch, default=32, metavar="B", help="candidates in a sequence (default: %(default)s)"
-    )
-    parser.add_argument("--device", default="auto", help="device parameter of the node (default: %(default)s)")
-    parser.add_argument(
-        "--external-node",
-        action="store_true",
-        help="use the node traj_integrator that runs already (started by a launch file)",
-    )
-    parser.add_argument(
-        "--write-node-params",
-        type=Path,
-        metavar="FILE",
-        help="write the parameter file of a node for this motion, and end",
-    )
-    parser.add_argument(
-        "--write-motion",
-        type=Path,
-        metavar="FILE",
-        help="write the motion as a table (.csv) or as a bag (a folder, no suffix), and end",
-    )
+    parser.option("--data", kinds, "PATH", Path)
+    parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
+    parser.option("--out", "default: %(default)s", "DIR", Path, Path("build/demo"))
+    parser.option("--seconds", "use the first S seconds of the motion only", "S", _seconds)
+    parser.option("--batch", "candidates in a sequence (default: %(default)s)", "B", _batch, 32)
+    parser.option("--device", "device parameter of the node (default: %(default)s)", default="auto")
+    parser.flag("--external-node", "use the node traj_integrator that runs already (started by a launch file)")
+    parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", Path)
+    as_files = "write the motion as a table (.csv) or as a bag (a folder, no suffix), and end"
+    parser.option("--write-motion", as_files, "FILE", Path)
     options = parser.parse_args(arguments)
     if options.recording is not None and options.data is not None:
         parser.error("give the recording once, as PATH or as --data PATH")

@@ -69,27 +69,18 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         uses_ros=True,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check this instead of a topic")
-    parser.add_argument("--topic", help=f"JointTrajectory topic, also of a bag (default: {TOPIC})")
+    parser.option("--topic", f"JointTrajectory topic, also of a bag (default: {TOPIC})")
     add_robot_options(parser, "parameter file of the node: joints and limits")
-    parser.add_argument("--joints", type=names, metavar="A,B", help="the controller's joints (default: of --params)")
-    parser.add_argument("--partial", action="store_true", help="some of the joints are enough")
-    parser.add_argument("--points-only", action="store_true", help="limits need not hold between the points")
-    parser.add_argument("--moving-end", action="store_true", help="the last velocity need not be 0")
-    parser.add_argument(
-        "--robot", default=ROBOT_TOPIC, metavar="TOPIC", help="JointState topic of the robot (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--start-tolerance",
-        type=positive,
-        default=START_TOLERANCE,
-        metavar="RAD",
-        help="largest distance of the start from the robot (default: %(default)s)",
-    )
-    parser.add_argument("--count", type=count, default=1, help="trajectories to wait for; 0: until Ctrl-C (default: 1)")
-    parser.add_argument(
-        "--timeout", type=positive, default=10.0, metavar="S", help="longest wait for each (default: %(default)s)"
-    )
-    parser.add_argument("--quiet", action="store_true", help="print findings only")
+    parser.option("--joints", "the controller's joints (default: of --params)", "A,B", names)
+    parser.flag("--partial", "some of the joints are enough")
+    parser.flag("--points-only", "limits need not hold between the points")
+    parser.flag("--moving-end", "the last velocity need not be 0")
+    parser.option("--robot", "JointState topic of the robot (default: %(default)s)", "TOPIC", default=ROBOT_TOPIC)
+    far = "largest distance of the start from the robot (default: %(default)s)"
+    parser.option("--start-tolerance", far, "RAD", positive, START_TOLERANCE)
+    parser.option("--count", "trajectories to wait for; 0: until Ctrl-C (default: 1)", kind=count, default=1)
+    parser.option("--timeout", "longest wait for each (default: %(default)s)", "S", positive, 10.0)
+    parser.flag("--quiet", "print findings only")
     return parser.parse_args(arguments)
 
 

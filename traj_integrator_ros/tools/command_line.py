@@ -52,6 +52,23 @@ class ToolParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
 
+    def option(
+        self,
+        name: str,
+        told: str,
+        metavar: str | None = None,
+        kind: Callable[[str], object] = str,
+        default: object = None,
+        *,
+        group: argparse._ArgumentGroup | None = None,
+    ) -> None:
+        """Add an option with a value, or an argument."""
+        (group or self).add_argument(name, help=told, metavar=metavar, type=kind, default=default)
+
+    def flag(self, name: str, told: str, *, group: argparse._ArgumentGroup | None = None) -> None:
+        """Add an option without a value."""
+        (group or self).add_argument(name, help=told, action="store_true")
+
     def error(self, message: str) -> NoReturn:
         """Exit with one line on standard error."""
         print(f"{self.prog}: {one_line(message)}; see {self.prog} --help", file=sys.stderr)

@@ -37,55 +37,47 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "(actions, or time, position ...), YAML of a planned trajectory.",
         EXAMPLES,
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="actions or a motion")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="trajectory: .csv, .npz, or a folder (no suffix) for a bag"
-    )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="figure of one trajectory, with what was recorded")
+    parser.option("file", "actions or a motion", "FILE", Path)
+    parser.option("--out", "trajectory: .csv, .npz, or a folder (no suffix) for a bag", "FILE", Path)
+    parser.option("--plot", "figure of one trajectory, with what was recorded", "FILE", Path)
     add_robot_options(parser, "parameter file of the node: limits")
-    parser.add_argument("--topic", help="topic of a bag (default: the only one of its type)")
+    parser.option("--topic", "topic of a bag (default: the only one of its type)")
     parser.add_argument(
         "--control-space", choices=CONTROL_SPACES, help="what actions are, if not in the file, or which of a motion's"
         " quantities are taken as actions (default: position)",
     )  # fmt: skip
-    parser.add_argument("--dt", type=_step, metavar="S", help="time step (default: that of the file, else 0.02)")
+    parser.option("--dt", "time step (default: that of the file, else 0.02)", "S", _step)
     for name in STATE:
-        parser.add_argument(
-            f"--start-{name}", type=_row, metavar="A,B", help="start of actions that bring none (default: 0)"
-        )
-        parser.add_argument(
-            f"--goal-{name}", type=_row, metavar="A,B", help="goal of control points or positions that bring none"
-        )
+        parser.option(f"--start-{name}", "start of actions that bring none (default: 0)", "A,B", _row)
+        parser.option(f"--goal-{name}", "goal of control points or positions that bring none", "A,B", _row)
     parser.add_argument("--acceleration-integrator", choices=("zoh", "semi_implicit_euler"), default="zoh")
     parser.add_argument(
         "--end", choices=("stop", "as_planned"), default="stop", help="brake to rest after the last action, or not"
     )
-    parser.add_argument(
-        "--rows", action="store_true", help="the rows of ~/trajectory_batch and ~/integrate instead: no brake, and the"
-        " last action leads to none of them",
-    )  # fmt: skip
+    of_batch = (
+        "the rows of ~/trajectory_batch and ~/integrate instead: no brake, and the last action leads to none of them"
+    )
+    parser.flag("--rows", of_batch)
     splines = parser.add_argument_group("with --control-space bspline")
-    splines.add_argument("--fit", type=count, metavar="N", help="take a motion as a B-spline with N control points")
+    parser.option("--fit", "take a motion as a B-spline with N control points", "N", count, group=splines)
     splines.add_argument("--degree", type=int, choices=(3, 4, 5), help="where the file does not say (default: 3)")
-    splines.add_argument("--steps", type=count, metavar="N", help="rows in a segment, if not in the file (default: 4)")
+    parser.option("--steps", "rows in a segment, if not in the file (default: 4)", "N", count, group=splines)
     splines.add_argument("--layout", choices=("tight", "curobo"), help="if not in the file (default: tight)")
     batches = parser.add_argument_group("batches larger than memory")
-    batches.add_argument(
-        "--batch-file", action="store_true", help="FILE is an .npy of actions [B, Ha, D], --out a folder for an .npy"
-        " [B, H, D] of each quantity, the rows of --rows in FILE's dtype; --start-* and --goal-* may be .npy, too,"
-        " [1, D] or [B, D]",
-    )  # fmt: skip
-    batches.add_argument(
-        "--fields", type=names, metavar="A,B", help=f"the quantities to write (default: {','.join(QUANTITIES)})"
+    of_file = (
+        "FILE is an .npy of actions [B, Ha, D], --out a folder for an .npy [B, H, D] of each quantity, the rows of "
+        "--rows in FILE's dtype; --start-* and --goal-* may be .npy, too, [1, D] or [B, D]"
     )
-    batches.add_argument("--part", type=count, metavar="N", help="trajectories at a time (default: 32 MiB of results)")
+    parser.flag("--batch-file", of_file, group=batches)
+    parser.option("--fields", f"the quantities to write (default: {','.join(QUANTITIES)})", "A,B", names, group=batches)
+    parser.option("--part", "trajectories at a time (default: 32 MiB of results)", "N", count, group=batches)
     rows = parser.add_argument_group("with --rows and --batch-file")
     rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
-    rows.add_argument("--device", help="cpu, cuda, cuda:N or auto (default: cpu)")
+    parser.option("--device", "cpu, cuda, cuda:N or auto (default: cpu)", group=rows)
     rows.add_argument("--dtype", choices=("float32", "float64"), help="default: float64")
-    parser.add_argument("--sequence", type=count, metavar="N", help="take this message of a bag only")
-    parser.add_argument("--row", type=count, default=0, help="trajectory of a batch for CSV and figure (default: 0)")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.option("--sequence", "take this message of a bag only", "N", count)
+    parser.option("--row", "trajectory of a batch for CSV and figure (default: 0)", kind=count, default=0)
+    parser.flag("--quiet", "show no progress")
     options = parser.parse_args(arguments)
     if options.fit is not None:
         if options.dt is not None:

@@ -41,11 +41,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         EXAMPLES,
         uses_ros=True,
     )
-    parser.add_argument("--node", metavar="NAME", help="full name of the node to watch (default: all)")
-    parser.add_argument("--once", action="store_true", help="print one line for each node and end")
-    parser.add_argument(
-        "--timeout", type=positive, default=10.0, metavar="S", help="longest wait for a node (default: %(default)s)"
-    )
+    parser.option("--node", "full name of the node to watch (default: all)", "NAME")
+    parser.flag("--once", "print one line for each node and end")
+    parser.option("--timeout", "longest wait for a node (default: %(default)s)", "S", positive, 10.0)
     return parser.parse_args(arguments)
 
 

@@ -52,16 +52,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         uses_ros=True,
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="draw this instead of a topic")
-    parser.add_argument("--topic", help=f"JointTrajectory or TrajectoryBatch topic, also of a bag (default: {TOPIC})")
+    parser.option("--topic", f"JointTrajectory or TrajectoryBatch topic, also of a bag (default: {TOPIC})")
     add_robot_options(parser, "parameter file of the node: limits")
-    parser.add_argument("--joints", type=names, metavar="A,B", help="draw these joints only")
-    parser.add_argument("--row", type=count, default=0, help="trajectory of a batch or file (default: %(default)s)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("trajectory.png"), metavar="FILE", help="figure (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--timeout", type=positive, default=10.0, metavar="S", help="longest wait for a message (default: %(default)s)"
-    )
+    parser.option("--joints", "draw these joints only", "A,B", names)
+    parser.option("--row", "trajectory of a batch or file (default: %(default)s)", kind=count, default=0)
+    parser.option("--out", "figure (default: %(default)s)", "FILE", Path, Path("trajectory.png"))
+    parser.option("--timeout", "longest wait for a message (default: %(default)s)", "S", positive, 10.0)
     return parser.parse_args(arguments)
 
 

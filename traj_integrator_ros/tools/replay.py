@@ -52,13 +52,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         EXAMPLES,
         uses_ros=True,
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the recording")
-    parser.add_argument("--topic", help="JointState topic of a bag (default: /joint_states, or the only one)")
-    parser.add_argument(
-        "--speed", type=positive, default=1.0, metavar="X", help="times as fast as recorded (default: 1)"
-    )
-    parser.add_argument("--loop", action="store_true", help="over and over until Ctrl-C")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.option("file", "the recording", "FILE", Path)
+    parser.option("--topic", "JointState topic of a bag (default: /joint_states, or the only one)")
+    parser.option("--speed", "times as fast as recorded (default: 1)", "X", positive, 1.0)
+    parser.flag("--loop", "over and over until Ctrl-C")
+    parser.flag("--quiet", "show no progress")
     return parser.parse_args(arguments)
 
 

@@ -46,17 +46,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "points, too. A plan keeps its own times where it keeps the limits; with --fastest only its positions count.",
         EXAMPLES,
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, NPZ, YAML, or a rosbag2 recording")
-    parser.add_argument("--topic", help="topic of a bag, if it has several")
+    parser.option("file", "CSV, NPZ, YAML, or a rosbag2 recording", "FILE", Path)
+    parser.option("--topic", "topic of a bag, if it has several")
     add_robot_options(parser, "parameter file of the node: limits")
     for name, unit in (("velocity", "rad/s"), ("acceleration", "rad/s^2"), ("jerk", "rad/s^3")):
-        help_ = f"limit of all joints, {unit}, instead of the robot's"
-        parser.add_argument(f"--{name}", type=positive, metavar="LIMIT", help=help_)
-    parser.add_argument("--fastest", action="store_true", help="in the shortest time, from rest to rest")
-    parser.add_argument("--duration", type=positive, metavar="S", help="with --fastest: in this time instead")
+        parser.option(f"--{name}", f"limit of all joints, {unit}, instead of the robot's", "LIMIT", positive)
+    parser.flag("--fastest", "in the shortest time, from rest to rest")
+    parser.option("--duration", "with --fastest: in this time instead", "S", positive)
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the motion, .csv")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="figure: shares of the limits, before and after")
+    parser.option("--plot", "figure: shares of the limits, before and after", "FILE", Path)
     return parser.parse_args(arguments)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from ..handling.limits import JointLimits
 from ..motions.extras import load_yaml
 from ..motions.units import JointUnits
-from .command_line import UserError
+from .command_line import ToolParser, UserError
 
 SECTION = "ros__parameters"
 _MOVES = ("revolute", "continuous", "prismatic")
@@ -61,12 +60,10 @@ class Robot:
         return self
 
 
-def add_robot_options(parser: argparse.ArgumentParser, params_help: str) -> None:
+def add_robot_options(parser: ToolParser, params_help: str) -> None:
     """The options --params and --urdf."""
-    parser.add_argument("--params", type=Path, metavar="FILE", help=params_help)
-    parser.add_argument(
-        "--urdf", type=Path, metavar="FILE", help="the robot's URDF: limits that --params does not give, and units"
-    )
+    parser.option("--params", params_help, "FILE", Path)
+    parser.option("--urdf", "the robot's URDF: limits that --params does not give, and units", "FILE", Path)
 
 
 def load_robot(params: Path | None, urdf: Path | None) -> Robot:
