@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pipelines import rejected
 
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
 from traj_integrator_ros.execution.native import all_finite
@@ -28,10 +29,11 @@ DOF = len(NAMES)
 MAX_BATCH, MAX_HORIZON = 4, 6
 
 
-def rules(finite_difference: FiniteDifference = FiniteDifference.BACKWARD) -> RequestRules:
-    return RequestRules(
-        NAMES, ControlSpace.POSITION, finite_difference, AccelerationIntegrator.ZOH, MAX_BATCH, MAX_HORIZON
-    )
+def rules(
+    finite_difference: str = "backward", max_batch: int = MAX_BATCH, max_horizon: int = MAX_HORIZON
+) -> RequestRules:
+    maps = ControlSpace.POSITION, FiniteDifference(finite_difference), AccelerationIntegrator.ZOH
+    return RequestRules(NAMES, *maps, max_batch, max_horizon)
 
 
 def fields(batch: int = 2, horizon: int = 3, **changes: object) -> SequenceFields:
@@ -43,9 +45,7 @@ def fields(batch: int = 2, horizon: int = 3, **changes: object) -> SequenceField
 
 
 def reason(given_fields: SequenceFields, given_rules: RequestRules | None = None, **options: bool) -> RejectionReason:
-    with pytest.raises(Rejected) as caught:
-        check_sequence(given_fields, given_rules or rules(), **options)
-    return caught.value.reason
+    return rejected(check_sequence, given_fields, given_rules or rules(), **options).reason
 
 
 any_float = st.floats(width=32, allow_nan=True, allow_infinity=True)
@@ -138,7 +138,7 @@ def test_dt_is_understood_by_its_length(dt: list[float], shape: tuple[int, ...] 
 
 
 def test_equal_steps_of_a_central_difference_become_one_and_unequal_ones_are_rejected() -> None:
-    central = rules(FiniteDifference.CENTRAL)
+    central = rules("central")
 
     def request(dt: list[float]) -> ActionRequest:
         return check_sequence(fields(dt=np.asarray(dt, np.float32)), central)
@@ -151,17 +151,12 @@ def test_equal_steps_of_a_central_difference_become_one_and_unequal_ones_are_rej
 
 
 def test_sizes_are_compared_before_anything_is_allocated() -> None:
-    huge = RequestRules(
-        NAMES, ControlSpace.POSITION, FiniteDifference.BACKWARD, AccelerationIntegrator.ZOH, 2**32, 2**32
-    )
     claims = fields()._replace(batch=2**31, horizon=2**31)
-    assert reason(claims, huge) is RejectionReason.SIZE_MISMATCH
+    assert reason(claims, rules(max_batch=2**32, max_horizon=2**32)) is RejectionReason.SIZE_MISMATCH
 
 
 def test_a_result_that_no_message_can_carry_is_refused_before_it_is_computed() -> None:
-    large = RequestRules(
-        NAMES, ControlSpace.POSITION, FiniteDifference.BACKWARD, AccelerationIntegrator.ZOH, 10**7, 1000
-    )
+    large = rules(max_batch=10**7, max_horizon=1000)
     batch = 2**31 // (4 * 1000 * (4 * DOF + 1)) + 1
     # Takes no memory: all elements are the same one.
     data = np.broadcast_to(np.float32(0), batch * 1000 * DOF)
