@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..motions.extras import require
 from ..motions.samples import RecordingError
-from ..tools.command_line import (
-    EXIT_FAILED,
-    ToolFailure,
-    ToolParser,
-    UserError,
-    number,
-    run_tool,
-    split_ros_arguments,
-)
+from ..tools.command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, number, run_tool
 from ..tools.progress import make_progress
 from .motion import Motion, cut
 from .recordings import load_recording, write_motion, write_recordings
@@ -48,12 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     130: interrupted; 143: terminated.
     """
     begin = time.monotonic()
-    own, ros_arguments = split_ros_arguments(arguments)
-    options = _parse(own)
-    return run_tool(NAME, lambda: _main(options, ros_arguments, begin))
+    options = _parse(arguments)
+    return run_tool(NAME, lambda: _main(options, begin))
 
 
-def _main(options: argparse.Namespace, ros_arguments: list[str], begin: float) -> int:
+def _main(options: argparse.Namespace, begin: float) -> int:
     motion = _motion(options)
     from .windows import prepare, write_node_parameters
 
@@ -63,10 +54,10 @@ def _main(options: argparse.Namespace, ros_arguments: list[str], begin: float) -
         return 0
     if options.write_motion is not None:
         return _write_motion(motion, options.write_motion)
-    return _run(options, ros_arguments, prepared, begin)
+    return _run(options, prepared, begin)
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Sends a robot's motion through the integrator node over DDS, measures and draws what comes back.",
@@ -88,7 +79,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.option("--write-node-params", "write the parameter file of a node for this motion, and end", "FILE", Path)
     as_files = "write the motion as a table (.csv) or as a bag (a folder, no suffix), and end"
     parser.option("--write-motion", as_files, "FILE", Path)
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     if options.recording is not None and options.data is not None:
         parser.error("give the recording once, as PATH or as --data PATH")
     options.data = options.data or options.recording
@@ -128,7 +119,7 @@ def _write_motion(motion: Motion, path: Path) -> int:
     return 0
 
 
-def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepared, begin: float) -> int:
+def _run(options: argparse.Namespace, prepared: Prepared, begin: float) -> int:
     from ..traffic.local_dds import stay_local
     from ..traffic.node_process import NodeProcess, ProcessEnded
     from ..wire.transport import prepare_transport
@@ -162,7 +153,7 @@ def _run(options: argparse.Namespace, ros_arguments: list[str], prepared: Prepar
                 parameters = options.out / "node_params.yaml"
                 write_node_parameters(prepared, options.batch, options.device, parameters)
                 node = NodeProcess(options.out, parameters)
-            outcome = run_session(prepared, options.batch, play_at_least, ros_arguments, node, progress)
+            outcome = run_session(prepared, options.batch, play_at_least, options.ros_arguments, node, progress)
         except ProcessEnded as error:  # with the last lines of its log
             print(f"{NAME}: {error}", file=sys.stderr)
             return EXIT_FAILED

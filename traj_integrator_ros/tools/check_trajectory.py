@@ -23,17 +23,7 @@ from .checker import (
     motion_between,
     planned_trajectory,
 )
-from .command_line import (
-    EXIT_FAILED,
-    ToolFailure,
-    ToolParser,
-    UserError,
-    count,
-    names,
-    positive,
-    run_tool,
-    split_ros_arguments,
-)
+from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, names, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
 from .trajectory_files import read_trajectories
 
@@ -54,12 +44,11 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check trajectories; returns 0 if all are acceptable, 1 if not or if none came, 2 for wrong usage."""
-    own, ros_arguments = split_ros_arguments(arguments)
-    options = _parse(own)
-    return run_tool(NAME, lambda: _check_file(options) if options.file else _check_topic(options, ros_arguments))
+    options = _parse(arguments)
+    return run_tool(NAME, lambda: _check_file(options) if options.file else _check_topic(options))
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Checks trajectories for all that joint_trajectory_controller validates, and for what it does not: finite\n"
@@ -81,7 +70,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.option("--count", "trajectories to wait for; 0: until Ctrl-C (default: 1)", kind=count, default=1)
     parser.option("--timeout", "longest wait for each (default: %(default)s)", "S", positive, 10.0)
     parser.flag("--quiet", "print findings only")
-    return parser.parse_args(arguments)
+    return parser.parse(arguments)
 
 
 def _expectation(options: argparse.Namespace, robot: Robot) -> Expectation:
@@ -108,7 +97,7 @@ def _check_file(options: argparse.Namespace) -> int:
     return tally.conclude()
 
 
-def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+def _check_topic(options: argparse.Namespace) -> int:
     from .ros_session import ros_session
 
     robot = load_robot(options.params, options.urdf)
@@ -117,7 +106,7 @@ def _check_topic(options: argparse.Namespace, ros_arguments: list[str]) -> int:
     tally = _Tally(options.quiet)
     state: dict[str, float] = {}
     waiting: deque[tuple[PlannedTrajectory, dict[str, object]]] = deque()
-    with ros_session(NAME, ros_arguments) as session:
+    with ros_session(NAME, options.ros_arguments) as session:
         from rclpy.qos import qos_profile_sensor_data
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory

@@ -37,6 +37,7 @@ class ToolParser(argparse.ArgumentParser):
     def __init__(
         self, name: str, description: str, examples: Sequence[tuple[str, str]], *, uses_ros: bool = False
     ) -> None:
+        self._uses_ros = uses_ros
         lines = [line for command, comment in examples for line in (f"  # {comment}", f"  {RUN} {command}", "")]
         exits = ["exit codes: 0 success, 1 failure, 2 wrong usage or unreadable input, 130 interrupted"]
         ros = (
@@ -69,6 +70,12 @@ class ToolParser(argparse.ArgumentParser):
         """Add an option without a value."""
         (group or self).add_argument(name, help=told, action="store_true")
 
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """The options; None for the arguments of the process. `ros_arguments` are those from --ros-args on."""
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        at = given.index("--ros-args") if self._uses_ros and "--ros-args" in given else len(given)
+        return self.parse_args(given[:at], argparse.Namespace(ros_arguments=given[at:]))
+
     def error(self, message: str) -> NoReturn:
         """Exit with one line on standard error."""
         print(f"{self.prog}: {one_line(message)}; see {self.prog} --help", file=sys.stderr)
@@ -99,13 +106,6 @@ def run_tool(name: str, body: Callable[[], int]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""  # and no error number
         return _told(name, f"{where}{error.strerror or error}", EXIT_FAILED)
-
-
-def split_ros_arguments(arguments: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """The tool's own arguments, and those from --ros-args on; None for those of the process."""
-    everything = list(sys.argv[1:] if arguments is None else arguments)
-    at = everything.index("--ros-args") if "--ros-args" in everything else len(everything)
-    return everything[:at], everything[at:]
 
 
 def positive(text: str) -> float:

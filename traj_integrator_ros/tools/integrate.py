@@ -32,7 +32,7 @@ SHOWN_VIOLATIONS = 20
 
 def main(arguments: Arguments[str] | None = None) -> int:
     """Integrate a file; returns the exit code."""
-    options = parse(list(sys.argv[1:] if arguments is None else arguments))
+    options = parse(arguments)
     return run_tool(NAME, lambda: _run(options))
 
 

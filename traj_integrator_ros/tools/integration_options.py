@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..handling.time_grid import DT_MAX_S, DT_MIN_S
@@ -27,7 +28,7 @@ OF_MOTIONS = ("plot", "params", "urdf", "topic", "sequence", "fit")
 """Options that have no meaning with --batch-file."""
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the options; exits with one line and exit code 2 if they are wrong."""
     parser = ToolParser(
         NAME,
@@ -78,7 +79,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.option("--sequence", "take this message of a bag only", "N", count)
     parser.option("--row", "trajectory of a batch for CSV and figure (default: 0)", kind=count, default=0)
     parser.flag("--quiet", "show no progress")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     if options.fit is not None:
         if options.dt is not None:
             parser.error("--dt: expected without --fit: the motion's time is divided among the segments")

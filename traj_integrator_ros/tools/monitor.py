@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..motions.extras import require
-from .command_line import ToolFailure, ToolParser, positive, run_tool, split_ros_arguments
+from .command_line import ToolFailure, ToolParser, positive, run_tool
 from .node_view import RATE_WINDOW_S, NodeView, Rate, is_integrator, one_line, panel
 
 if TYPE_CHECKING:
@@ -28,12 +28,11 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Watch until Ctrl-C; returns 0, or 1 where no node was heard within the timeout."""
-    own, ros_arguments = split_ros_arguments(arguments)
-    options = _parse(own)
-    return run_tool(NAME, lambda: _monitor(options, ros_arguments))
+    options = _parse(arguments)
+    return run_tool(NAME, lambda: _monitor(options))
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Shows rates, latency, rejections by reason, device and lifecycle state of integrator nodes, from\n"
@@ -44,13 +43,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.option("--node", "full name of the node to watch (default: all)", "NAME")
     parser.flag("--once", "print one line for each node and end")
     parser.option("--timeout", "longest wait for a node (default: %(default)s)", "S", positive, 10.0)
-    return parser.parse_args(arguments)
+    return parser.parse(arguments)
 
 
-def _monitor(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+def _monitor(options: argparse.Namespace) -> int:
     from .ros_session import ros_session
 
-    with ros_session(NAME, ros_arguments) as session:
+    with ros_session(NAME, options.ros_arguments) as session:
         watch = _Watch(session, options.node)
         if not session.spin_until(lambda: bool(watch.views), options.timeout):
             which = f"of {options.node} " if options.node else ""

@@ -15,7 +15,7 @@ from ..motions.files import format_of, read_samples
 from ..motions.read_npz import read_npz
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
 from .checker import planned_trajectory
-from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool, split_ros_arguments
+from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
 from .trajectory_files import has_trajectories, read_trajectories, samples_of
 
@@ -38,12 +38,11 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw a trajectory; returns 0, also where limits are exceeded: those are listed."""
-    own, ros_arguments = split_ros_arguments(arguments)
-    options = _parse(own)
-    return run_tool(NAME, lambda: _plot(options, ros_arguments))
+    options = _parse(arguments)
+    return run_tool(NAME, lambda: _plot(options))
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Draws position, velocity, acceleration and jerk of every joint against the robot's limits, from a topic or a\n"
@@ -58,10 +57,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.option("--row", "trajectory of a batch or file (default: %(default)s)", kind=count, default=0)
     parser.option("--out", "figure (default: %(default)s)", "FILE", Path, Path("trajectory.png"))
     parser.option("--timeout", "longest wait for a message (default: %(default)s)", "S", positive, 10.0)
-    return parser.parse_args(arguments)
+    return parser.parse(arguments)
 
 
-def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+def _plot(options: argparse.Namespace) -> int:
     if options.out.suffix not in PICTURES:
         raise UserError(f"--out: expected a file ending in {', '.join(PICTURES)}, got {options.out}")
     require("matplotlib", "drawing")
@@ -69,7 +68,7 @@ def _plot(options: argparse.Namespace, ros_arguments: list[str]) -> int:
     if options.file:
         samples = _from_file(options)
     else:
-        samples, robot = _from_topic(options, ros_arguments, robot)
+        samples, robot = _from_topic(options, robot)
     unknown = [joint for joint in options.joints or () if joint not in samples.joint_names]
     if unknown:
         raise UserError(f"--joints: expected some of {', '.join(samples.joint_names)}, got {', '.join(unknown)}")
@@ -96,10 +95,10 @@ def _from_file(options: argparse.Namespace) -> Samples:
     return read_samples(path, options.topic)
 
 
-def _from_topic(options: argparse.Namespace, ros_arguments: list[str], robot: Robot) -> tuple[Samples, Robot]:
+def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Robot]:
     from .ros_session import ros_session
 
-    with ros_session(NAME, ros_arguments) as session:
+    with ros_session(NAME, options.ros_arguments) as session:
         topic = session.resolve(options.topic or TOPIC)
         kind = session.type_of(topic, (SINGLE, BATCH), options.timeout)
         from trajectory_msgs.msg import JointTrajectory

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..motions.files import read_samples
 from ..motions.samples import Samples
-from .command_line import ToolParser, UserError, positive, run_tool, split_ros_arguments
+from .command_line import ToolParser, UserError, positive, run_tool
 from .progress import Progress, make_progress
 
 if TYPE_CHECKING:
@@ -39,12 +39,11 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Replay a recording; returns 0 at its end, and at Ctrl-C with --loop."""
-    own, ros_arguments = split_ros_arguments(arguments)
-    options = _parse(own)
-    return run_tool(NAME, lambda: _replay(options, ros_arguments))
+    options = _parse(arguments)
+    return run_tool(NAME, lambda: _replay(options))
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Publishes the joint states of a recording on joint_states at the times they were recorded, stamped with the\n"
@@ -57,16 +56,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.option("--speed", "times as fast as recorded (default: 1)", "X", positive, 1.0)
     parser.flag("--loop", "over and over until Ctrl-C")
     parser.flag("--quiet", "show no progress")
-    return parser.parse_args(arguments)
+    return parser.parse(arguments)
 
 
-def _replay(options: argparse.Namespace, ros_arguments: list[str]) -> int:
+def _replay(options: argparse.Namespace) -> int:
     samples = read_samples(options.file, options.topic)
     if options.loop and len(samples.time) < 2:
         raise UserError(f"{options.file}: expected at least 2 samples to loop over, got 1")
     from .ros_session import ros_session
 
-    with ros_session(NAME, ros_arguments) as session, make_progress(quiet=options.quiet) as progress:
+    with ros_session(NAME, options.ros_arguments) as session, make_progress(quiet=options.quiet) as progress:
         late_s: list[float] = []
         try:
             _play(session, samples, options, progress, late_s)

@@ -35,11 +35,11 @@ EXAMPLES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Retime a motion; returns 0, or 1 if no motion along the path keeps the limits."""
-    options = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    options = _parse(arguments)
     return run_tool(NAME, lambda: _retime(options))
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = ToolParser(
         NAME,
         "Finds when a path is passed so that velocity, acceleration and jerk keep the robot's limits, between the\n"
@@ -56,7 +56,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--order", type=int, choices=(2, 3), default=3, help="2: no limit of jerk (default: 3)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the motion, .csv")
     parser.option("--plot", "figure: shares of the limits, before and after", "FILE", Path)
-    return parser.parse_args(arguments)
+    return parser.parse(arguments)
 
 
 def _retime(options: argparse.Namespace) -> int:
