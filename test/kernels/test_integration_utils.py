@@ -9,8 +9,8 @@ import pytest
 import torch
 from integration_cases import squares
 from integration_closed_forms import CLOSED_FORMS, check_start_at_rest
-from integration_gradients import DIFFERENTIABLE
 from operator_cases import OperatorCalls
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from traj_integrator_ros.kernels import integration_utils as iu
 
@@ -62,18 +62,51 @@ def test_a_name_returns_what_its_closed_form_says(name):
     CLOSED_FORMS[name]()
 
 
-@EACH
-def test_a_name_has_its_derivatives(name):
-    """First and second derivatives, reverse and forward mode, in float64."""
-    if name not in DIFFERENTIABLE:
-        entry = getattr(iu, name)
-        annotations = {parameter.annotation for parameter in inspect.signature(entry).parameters.values()}
-        assert not any("Tensor" in str(annotation).replace("TensorDeviceType", "") for annotation in annotations)
-        return
-    function, arguments = DIFFERENTIABLE[name]()
-    assert all(argument.requires_grad for argument in arguments)
-    torch.autograd.gradcheck(function, arguments, check_forward_ad=True)
-    torch.autograd.gradgradcheck(function, arguments)
+def calls_of(name, monkeypatch):
+    """The function behind a name, and its calls by the closed form: places of tensors, all leaves, and their tree."""
+    entry = getattr(iu, name)
+    owner, attribute = (entry, "apply") if inspect.isclass(entry) else (iu, name)
+    function, calls = getattr(owner, attribute), []
+
+    def recording(*arguments, **options):
+        leaves, tree = tree_flatten((arguments, options))
+        # Memory for the results is full of NaN.
+        places = [k for k, x in enumerate(leaves) if torch.is_tensor(x) and x.isfinite().all()]
+        calls.append((places, leaves, tree))
+        return function(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, attribute, recording)
+        CLOSED_FORMS[name]()
+    return function, calls
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in map(str, integration_cases.STEP_KERNELS)])
+def test_a_name_has_its_derivatives(name, monkeypatch):
+    """First and second derivatives, reverse and forward mode, of the calls with a closed form, by all their tensors."""
+    function, calls = calls_of(name, monkeypatch)
+    parameters = str(list(inspect.signature(function).parameters.values())).replace("TensorDeviceType", "")
+    assert any(places for places, *_ in calls) == ("Tensor" in parameters or "JointState" in parameters)
+    for places, leaves, tree in calls[-2:]:
+
+        def of_tensors(*values, places=places, leaves=leaves, tree=tree):
+            given = [x.clone() if torch.is_tensor(x) else x for x in leaves]
+            for place, value in zip(places, values, strict=True):
+                given[place] = value
+            arguments, options = tree_unflatten(given, tree)
+            return tuple(tree_leaves(function(*arguments, **options)))
+
+        inputs = [leaves[place].clone().requires_grad_() for place in places]
+        if inputs:
+            torch.autograd.gradcheck(of_tensors, inputs, check_forward_ad=True)
+            torch.autograd.gradgradcheck(of_tensors, inputs)
+
+
+@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+def test_a_step_kernel_has_its_derivatives(case):
+    arguments = case.arguments(batch=2, horizon=3, dof=1, requires_grad=True)
+    torch.autograd.gradcheck(case.on(arguments), arguments.differentiable, check_forward_ad=True)
+    torch.autograd.gradgradcheck(case.on(arguments), arguments.differentiable)
 
 
 CHECKED = set()  # seconds each, and several names have one
@@ -124,10 +157,16 @@ def test_bad_arguments_of_the_helpers_are_named(call, message):
         call()
 
 
+def matrix_arguments():
+    generator = torch.Generator().manual_seed(0)
+    shapes = (2, 3, 2), (2, 2), (3, 1), *[(3, 3)] * 4
+    return [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+
+
 def test_matrix_form_backward_is_the_gradient_of_its_forward():
-    function, arguments = DIFFERENTIABLE["CliqueTensorStep"]()
+    arguments = matrix_arguments()
     grads = [torch.randn(2, 3, 2, dtype=torch.float64) for _ in range(4)]
-    (expected,) = torch.autograd.grad(function(*arguments), arguments[0], grads)
+    (expected,) = torch.autograd.grad(iu.CliqueTensorStep.apply(*arguments), arguments[0], grads)
     torch.testing.assert_close(iu.jit_backward_pos_clique(*grads, *arguments[3:]), expected)
     with_none = iu.jit_backward_pos_clique(grads[0], None, None, grads[3], *arguments[3:])
     zeros = torch.zeros_like(grads[0])
@@ -188,7 +227,7 @@ def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullg
 
 
 def test_matrix_form_compiles_into_one_graph():
-    function, arguments = DIFFERENTIABLE["CliqueTensorStep"]()
+    arguments, function = matrix_arguments(), iu.CliqueTensorStep.apply
     torch.compiler.reset()
     compiled = torch.compile(lambda *tensors: function(*tensors), fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*arguments), function(*arguments))

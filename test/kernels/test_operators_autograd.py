@@ -22,14 +22,14 @@ from operator_cases import (
     weights_like,
 )
 
-from traj_integrator_ros.kernels import MAPS, Backend, clique_central_step
+from traj_integrator_ros.kernels import Backend
 
 REFERENCE = Backend.REFERENCE
 
 
-def gradients(kernel, backend=None, inputs=None, **options):
-    inputs = leaves(kernel) if inputs is None else inputs
-    return torch.autograd.grad(cost(function(kernel, backend, **options)(*inputs)), inputs)
+def gradients(kernel, backend):
+    inputs = leaves(kernel)
+    return torch.autograd.grad(cost(function(kernel, backend)(*inputs)), inputs)
 
 
 # What is computed
@@ -48,22 +48,14 @@ def test_only_the_gradients_asked_for_are_computed(kernel, launches, wanted):  #
 
 
 @SIGNATURE
-@pytest.mark.parametrize("used", range(4))
-def test_outputs_without_a_gradient_reach_the_backend_as_none(kernel, launches, used):  # noqa: F811
-    inputs = leaves(kernel)
-    output = function(kernel, REFERENCE)(*inputs)[used]
-    torch.autograd.grad(output, inputs[0], weights_like([output])[0])
-    assert launches[-1].upstream == tuple(i == used for i in range(4))
-
-
-@SIGNATURE
 @BACKEND
 @pytest.mark.parametrize("used", range(4))
-def test_outputs_without_a_gradient_count_as_zero(kernel, backend, used):
+def test_outputs_without_a_gradient_reach_the_backend_as_none_and_count_as_zero(kernel, backend, used, launches):  # noqa: F811
     inputs = leaves(kernel)
     outputs = function(kernel, backend)(*inputs)
     weight = weights_like(outputs)[used]
     alone = torch.autograd.grad(outputs[used], inputs, weight, retain_graph=True)
+    assert backend is None or launches[-1].upstream == tuple(i == used for i in range(4))
     zeros = [weight if i == used else torch.zeros_like(weight) for i in range(4)]
     assert_all_close(alone, torch.autograd.grad(outputs, inputs, zeros))
 
@@ -117,48 +109,26 @@ def test_actions_are_saved_for_the_gradient_of_dt_alone(kernel, backend):
 # Layouts
 
 
+VIEWS = {
+    "transposed": lambda x: x.mT.contiguous().mT,
+    "every second number": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "expanded": lambda x: x[:1].expand(x.shape),
+}
+
+
 @SIGNATURE
 @BACKEND
-def test_inputs_and_gradients_of_any_strides(kernel, backend):
-    plain = leaves(kernel, batch=3, horizon=4, dof=3)
-    strange = [
-        plain[0].detach().permute(2, 1, 0).contiguous().permute(2, 1, 0).requires_grad_(),
-        plain[1].detach().repeat(1, 2)[:, ::2].copy_(plain[1].detach()).requires_grad_(),
-        plain[2].detach().t().contiguous().t().requires_grad_(),
-        plain[3],
-        plain[4].detach().t().contiguous().t().requires_grad_(),
-    ]
-    assert not strange[0].is_contiguous()
-    f = function(kernel, backend)
-    outputs, expected = f(*strange), f(*plain)
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_inputs_and_gradients_of_any_strides(kernel, backend, view):
+    f, plain = function(kernel, backend), leaves(kernel, batch=3, horizon=4, dof=3)
+    strange = [view(x) for x in plain]
+    outputs, expected = f(*strange), f(*(x.contiguous() for x in strange))
     assert_all_close(outputs, expected)
     assert all(output.is_contiguous() for output in outputs)
-    weights = [w.permute(1, 2, 0).contiguous().permute(2, 0, 1) for w in weights_like(outputs)]
-    assert not weights[0].is_contiguous()
-    got = torch.autograd.grad(outputs, strange, weights)
-    assert_all_close(got, torch.autograd.grad(expected, plain, [w.contiguous() for w in weights]))
-
-
-@SIGNATURE
-@BACKEND
-def test_expanded_inputs_and_expanded_gradients(kernel, backend):
-    small = leaves(kernel, batch=1)
-    f = function(kernel, backend)
-    outputs = f(small[0].expand(3, -1, -1), *(x.expand(3, -1) for x in small[1:4]), small[4])
-    got = torch.autograd.grad([output.sum() for output in outputs], small)  # sum: a gradient of strides 0
-    whole = f(*small)
-    assert_all_close(got, torch.autograd.grad([3 * output.sum() for output in whole], small))
-
-
-@SIGNATURE
-@BACKEND
-def test_one_start_row_for_all_collects_the_gradient_of_all(kernel, backend):
-    action, *start, dt = leaves(kernel, batch=3)
-    row = start[1].detach()[:1].requires_grad_()
-    f = function(kernel, backend)
-    (one,) = torch.autograd.grad(cost(f(action, start[0], row, start[2], dt)), row)
-    (each,) = torch.autograd.grad(cost(f(action, start[0], (rows := row.expand(3, -1)), start[2], dt)), rows)
-    assert_all_close([one], [each.sum(0, keepdim=True)])
+    weights = [view(weight) for weight in weights_like(outputs)]
+    assert not (strange[0].is_contiguous() or weights[0].is_contiguous())
+    got = torch.autograd.grad(outputs, plain, weights)
+    assert_all_close(got, torch.autograd.grad(expected, plain, [weight.contiguous() for weight in weights]))
 
 
 @SIGNATURE
@@ -176,64 +146,73 @@ def test_gradients_of_a_start_pool_are_the_same_on_every_run(kernel):
     assert all(torch.equal(first, gradient()) for _ in range(5))
 
 
-# torch.autograd.grad and backward
+# Ways to ask for gradients
 
 
-@SIGNATURE
-@BACKEND
-def test_allow_unused_retain_graph_and_create_graph(kernel, backend):
-    inputs, stranger = leaves(kernel), torch.ones(2, requires_grad=True)
-    value = cost(function(kernel, backend)(*inputs))
-    first = torch.autograd.grad(value, [*inputs, stranger], allow_unused=True, retain_graph=True)
-    assert first[-1] is None
-    second = torch.autograd.grad(value, inputs, create_graph=True)
-    assert_all_close(first[:-1], second)
-    assert all(gradient.requires_grad for gradient in second)
-    with pytest.raises(RuntimeError, match="not have been used"):
-        torch.autograd.grad(value, stranger, retain_graph=True)
-    torch.autograd.grad(value, inputs)
+def kept(f, inputs):
+    value, stranger = cost(f(*inputs)), torch.ones(2, requires_grad=True)
+    *found, none = torch.autograd.grad(value, [*inputs, stranger], allow_unused=True, retain_graph=True)
+    assert none is None
+    assert_all_close(torch.autograd.grad(value, inputs), found)
     with pytest.raises(RuntimeError, match="second time"):
         torch.autograd.grad(value, inputs)
+    return found
 
 
-@SIGNATURE
-@BACKEND
-def test_backward_accumulates_and_works_under_no_grad_and_in_another_thread(kernel, backend):
-    expected = gradients(kernel, backend)
-    inputs = leaves(kernel)
+def with_a_graph_of_two_uses(f, inputs):
+    value = cost(f(*inputs)) + 2 * cost(f(*inputs))
+    found = torch.autograd.grad(value, inputs, create_graph=True)
+    assert all(gradient.requires_grad for gradient in found)
+    return [gradient / 3 for gradient in found]
+
+
+def added_up_under_no_grad_and_by_another_thread(f, inputs):
+    value = cost(f(*inputs))
     with torch.no_grad():
-        with torch.enable_grad():
-            value = cost(function(kernel, backend)(*inputs))
         value.backward()
-    assert_all_close([x.grad for x in inputs], expected)
-    value = cost(function(kernel, backend)(*inputs))
-    thread = threading.Thread(target=value.backward)
+    thread = threading.Thread(target=cost(f(*inputs)).backward)
     thread.start()
     thread.join()
-    assert_all_close([x.grad for x in inputs], [2 * gradient for gradient in expected])
+    return [x.grad / 2 for x in inputs]
+
+
+def seen_by_hooks_of_tensors(f, inputs):
+    outputs, seen = f(*inputs), []
+    torch.autograd.graph.register_multi_grad_hook(inputs, lambda grads: seen.append([g.clone() for g in grads]))
+    inputs[0].register_hook(lambda gradient: 10 * gradient)
+    cost(outputs).backward()
+    assert_all_close([x.grad for x in inputs], [10 * seen[0][0], *seen[0][1:]])
+    return seen[0]
+
+
+def doubled_by_a_hook_of_the_node(f, inputs):
+    outputs, seen = f(*inputs), []
+    weights = torch.autograd.grad(cost(outputs), outputs)
+    node = outputs[1].grad_fn
+    pre = node.register_prehook(lambda upstream: tuple(None if g is None else 2 * g for g in upstream))
+    post = node.register_hook(lambda results, upstream: seen.append(len(upstream)))
+    found = torch.autograd.grad(outputs, inputs, weights, retain_graph=True)
+    assert seen == [4]
+    pre.remove()
+    post.remove()
+    assert_all_close(torch.autograd.grad(outputs, inputs, weights), [gradient / 2 for gradient in found])
+    return [gradient / 2 for gradient in found]
+
+
+WAYS = (
+    kept,
+    with_a_graph_of_two_uses,
+    added_up_under_no_grad_and_by_another_thread,
+    seen_by_hooks_of_tensors,
+    doubled_by_a_hook_of_the_node,
+)
 
 
 @SIGNATURE
 @BACKEND
-def test_two_uses_in_one_graph_add_up(kernel, backend):
-    inputs = leaves(kernel)
-    f = function(kernel, backend)
-    once = torch.autograd.grad(cost(f(*inputs)), inputs)
-    twice = torch.autograd.grad(cost(f(*inputs)) + 2 * cost(f(*inputs)), inputs)
-    assert_all_close(twice, [3 * gradient for gradient in once])
-
-
-@SIGNATURE
-@BACKEND
-def test_chained_uses_differentiate_through_each_other(kernel, backend):
-    inputs = leaves(kernel, horizon=3, dof=1)
-    f = function(kernel, backend)
-
-    def chained(*x):
-        position, velocity, *_ = f(*x)
-        return f(position[:, :3], position[:, -1], velocity[:, -1], x[3], x[4])
-
-    assert torch.autograd.gradcheck(chained, inputs)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.replace("_", " "))
+def test_gradients_are_the_same_however_they_are_asked_for(kernel, backend, way):
+    assert_all_close(way(function(kernel, backend), leaves(kernel)), gradients(kernel, backend))
 
 
 @SIGNATURE
@@ -250,25 +229,6 @@ def test_anomaly_mode_finds_nothing_wrong_and_names_the_node_that_is(kernel, bac
 
 
 # Hooks and saved tensors
-
-
-@SIGNATURE
-@BACKEND
-def test_saved_tensors_hooks_see_every_saved_tensor(kernel, backend):
-    packed = []
-
-    def pack(tensor):
-        packed.append(tensor)
-        return len(packed) - 1
-
-    inputs = leaves(kernel)
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda place: packed[place]):
-        outputs = function(kernel, backend)(*inputs)
-    saved = {tensor.data_ptr() for tensor in packed}
-    assert {x.data_ptr() for x in inputs} <= saved
-    weights = weights_like(outputs)
-    got = torch.autograd.grad(outputs, inputs, weights)
-    assert_all_close(got, torch.autograd.grad(function(kernel, backend)(*inputs), inputs, weights))
 
 
 @SIGNATURE
@@ -296,38 +256,6 @@ def test_save_on_cpu_keeps_the_gradients_of_first_and_second_order(kernel, backe
     expected = second_order()
     with torch.autograd.graph.save_on_cpu():
         assert_all_close(second_order(), expected)
-
-
-@SIGNATURE
-@BACKEND
-def test_node_hooks_see_and_replace_gradients(kernel, backend):
-    inputs = leaves(kernel)
-    outputs = function(kernel, backend)(*inputs)
-    node, weights = outputs[1].grad_fn, weights_like(outputs)
-    plain = torch.autograd.grad(outputs, inputs, weights, retain_graph=True)
-    seen = []
-    pre = node.register_prehook(lambda upstream: tuple(None if g is None else 2 * g for g in upstream))
-    post = node.register_hook(lambda results, upstream: seen.append((len(results), len(upstream))))
-    doubled = torch.autograd.grad(outputs, inputs, weights, retain_graph=True)
-    assert_all_close(doubled, [2 * gradient for gradient in plain])
-    assert len(seen) == 1 and seen[0][1] == 4
-    pre.remove()
-    post.remove()
-    assert_all_close(torch.autograd.grad(outputs, inputs, weights), plain)
-
-
-@SIGNATURE
-@BACKEND
-def test_tensor_hooks_and_multi_grad_hooks_fire(kernel, backend):
-    inputs = leaves(kernel)
-    outputs = function(kernel, backend)(*inputs)
-    seen = []
-    torch.autograd.graph.register_multi_grad_hook(inputs, lambda grads: seen.append([g.clone() for g in grads]))
-    inputs[0].register_hook(lambda gradient: 10 * gradient)
-    cost(outputs).backward()
-    expected = gradients(kernel, backend)
-    assert len(seen) == 1
-    assert_all_close([x.grad for x in inputs], [10 * expected[0], *expected[1:]])
 
 
 @SIGNATURE
@@ -368,17 +296,3 @@ def test_results_share_no_memory_with_inputs_or_each_other(kernel, backend):
     results = [*outputs, *of_positions, *torch.autograd.grad(outputs, inputs, upstream)]
     blocks = [tensor.untyped_storage().data_ptr() for tensor in (*inputs, *upstream, *results)]
     assert len(set(blocks)) == len(blocks)
-
-
-@BACKEND
-def test_truncated_terminal_gradient_leaves_the_outputs_and_jvp_alone(backend):
-    action, p0, v0, a0, dt = random_inputs(MAPS["clique_central"])
-
-    def step(truncate):
-        return lambda u: tuple(
-            clique_central_step(u, p0, v0, a0, dt=dt, truncate_terminal_gradient=truncate, backend=backend)
-        )
-
-    assert_all_close(step(True)(action), step(False)(action))
-    pairs = [torch.func.jvp(step(truncate), (action,), (action,))[1] for truncate in (True, False)]
-    assert_all_close(*pairs)

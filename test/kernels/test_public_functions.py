@@ -163,10 +163,14 @@ def test_exports_and_survives_saving(call, inputs):
 
 
 @EACH
-def test_vmap_is_one_call_after_the_other(call, inputs):
+@pytest.mark.parametrize("first", [0, 1], ids=["all", "all but the first"])
+def test_vmap_is_one_call_after_the_other(call, inputs, first):
+    if first == len(inputs):
+        pytest.skip("it takes one tensor")
     several = [torch.stack([x, 2 * x, x / 2]) for x in inputs]
-    each = [call(*rows) for rows in zip(*several, strict=True)]
-    same(torch.vmap(call)(*several), [torch.stack(parts) for parts in zip(*map(tensors, each), strict=True)])
+    each = [call(*inputs[:first], *rows) for rows in zip(*several[first:], strict=True)]
+    got = torch.vmap(lambda *rows: call(*inputs[:first], *rows))(*several[first:])
+    same(got, [torch.stack(parts) for parts in zip(*map(tensors, each), strict=True)])
 
 
 @EACH
@@ -256,16 +260,6 @@ def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
 def test_wrong_arrays_and_lists_are_named(options, error, message):
     with pytest.raises(error, match=message):
         kernels.clique_step(ACTION, P0, **options)
-
-
-@EACH
-def test_vmap_over_what_is_not_the_first_argument(call, inputs):
-    if len(inputs) < 2:
-        pytest.skip("it takes one tensor")
-    second = torch.stack([inputs[1], inputs[1] * 2])
-    got = torch.vmap(lambda other: call(inputs[0], other, *inputs[2:]))(second)
-    each = [tensors(call(inputs[0], other, *inputs[2:])) for other in second]
-    same(got, [torch.stack(parts) for parts in zip(*each, strict=True)])
 
 
 def test_vmap_and_jvp_over_the_times_of_a_spline():

@@ -1,4 +1,4 @@
-"""Goals that hold for some trajectories only: each row is that of the call with, or without, a goal."""
+"""Goals of positions in the place of an action, and goals that hold for some trajectories only."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ def goals(kernel, rows: int) -> dict[str, torch.Tensor]:
     return {f"goal_{kind}": normal(rows, DOF, seed=10 + k) for k, kind in enumerate(kinds)}
 
 
+POSITIONS = pytest.mark.parametrize(
+    "kernel", [kernel for kernel in MAPS.values() if kernel.goal_place], ids=lambda kernel: kernel.name
+)
 ACTION, P0, V0 = normal(BATCH, POINTS, DOF), normal(BATCH, DOF, seed=1), normal(BATCH, DOF, seed=2)
 POOLS = {
     "one goal for all, masked by trajectory": (1, None, [True, False, False, True]),
@@ -50,6 +53,27 @@ POOL = pytest.mark.parametrize(("rows", "index", "mask"), POOLS.values(), ids=PO
 
 def holding(index, mask) -> torch.Tensor:
     return torch.tensor(mask if index is None else [mask[i] for i in index])
+
+
+@POSITIONS
+@BACKEND
+def test_the_goal_takes_the_place_and_the_gradient_of_the_last_action_that_counts(kernel, backend):
+    action, goal = ACTION.clone().requires_grad_(), normal(3, DOF, seed=3).requires_grad_()
+    index, place = torch.tensor([2, 0, 2, 2], dtype=torch.int32), kernel.goal_place
+    outputs = kernel.step(action, P0, goal_position=goal, goal_index=index, dt=0.1, backend=backend)
+    of_action, of_goal, *upstream = torch.autograd.grad(cost(outputs), [action, goal, *outputs])
+    sizes = {"action_horizon": POINTS, "start_rows": BATCH, "goal_rows": 3, "goal_index": index}
+    product = kernel.vjp(upstream, dt=0.1, **sizes)
+    assert_all_close([product[0], product[4]], [of_action, of_goal])
+    replaced = ACTION.clone()
+    replaced[:, place] = goal.detach()[index.long()]
+    wanted = kernel.step(replaced.requires_grad_(), P0, dt=0.1, backend=backend)
+    assert_all_close(outputs, wanted)
+    assert torch.equal(wanted.position[:, -1], replaced[:, place])
+    (whole,) = torch.autograd.grad(cost(wanted), replaced)
+    torch.testing.assert_close(of_goal, torch.zeros_like(goal).index_add(0, index, whole[:, place]))
+    whole[:, place] = 0
+    torch.testing.assert_close(of_action, whole)
 
 
 @EACH
@@ -171,8 +195,15 @@ def test_a_wrong_mask_is_named(options, error, message):
         fit_bspline(normal(BATCH, 37, DOF), P0, dt=0.1, **options)
 
 
-def test_maps_without_a_goal_refuse_a_mask():
+def test_misuse_of_goals_is_named():
+    sizes = {"dt": 0.1, "action_horizon": POINTS, "start_rows": 1}
     with pytest.raises(ValueError, match="goal_mask: expected None, because jerk takes no goal"):
         quadratic_cost(ACTION, P0, cost=QuadraticCost(), control_map="jerk", dt=0.1, goal_mask=[True] * BATCH)
     with pytest.raises(ValueError, match="goal_rows: expected a number of rows with goal_mask, got None"):
-        MAPS["clique"].vjp([ACTION, None, None, None], dt=0.1, action_horizon=POINTS, start_rows=1, goal_mask=[True])
+        MAPS["clique"].vjp([ACTION, None, None, None], **sizes, goal_mask=[True])
+    with pytest.raises(ValueError, match=r"^goal_rows: expected None, because velocity takes no goal, got 1"):
+        MAPS["velocity"].vjp([ACTION, None, None, None], **sizes, goal_rows=1)
+    with pytest.raises(ValueError, match=r"^action: expected a horizon >= 2 with a goal, got 1"):
+        clique_step(ACTION[:, :1], P0, goal_position=P0, dt=0.1)
+    with pytest.raises(ValueError, match=r"^goal_position: expected a tensor with goal_index, got None"):
+        clique_step(ACTION, P0, goal_index=[0] * BATCH, dt=0.1)
