@@ -28,7 +28,7 @@ NOT_INPUTS = ("docs/", "benchmarks/", "soak/", "examples/", ".ci/")
 """Folders on which no result of a cell depends; nor does it on pages."""
 TESTS = (
     "test/maps/test_clique.py",
-    "test/maps/test_jerk.py",
+    "test/maps/test_held.py",
     "test/maps/test_bspline.py::test_every_form_gradient_and_fit_is_scipys",
     "test/maps/test_bspline.py::test_goal_pools_pick_rows_and_collect_gradients",
     "test/maps/test_bspline.py::test_goals_under_vmap_and_jvp",

@@ -36,32 +36,20 @@ DRAWN = {
 @VARIANT
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_outputs_are_those_of_float64_arithmetic(variant, data):
+def test_results_are_those_of_float64_arithmetic(variant, data):
+    """Outputs, gradients, and the gradient of dt."""
     case = data.draw(cases(st.just(variant), **DRAWN))
+    limit = LIMIT[case.dtype]
     for name, got, want in zip(OUTPUTS, case.forward("native"), case.expected_forward(), strict=True):
         assert got.dtype is case.dtype
-        assert_close(got, want, LIMIT[case.dtype], name)
-
-
-@VARIANT
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_gradients_are_those_of_float64_arithmetic(variant, data):
-    case = data.draw(cases(st.just(variant), **DRAWN))
+        assert_close(got, want, limit, name)
     for i, (got, want) in enumerate(zip(case.vjp("native"), case.expected_vjp(), strict=True)):
         assert got is None or got.dtype is case.dtype
-        assert_close(got, want, 4 * LIMIT[case.dtype], i)
-
-
-@VARIANT
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_gradient_of_dt_is_what_autograd_makes_of_the_reference(variant, data):
-    case = data.draw(cases(st.just(variant), **DRAWN))
-    got, want = case.dt_gradient(native), case.expected_dt_gradient()
+        assert_close(got, want, 4 * limit, i)
+    got = case.dt_gradient(native)
     assert got.dtype is torch.float64
     rounded_weights = case.map == "bspline" and case.dtype is torch.float32
-    assert_close(got, want, LIMIT[case.dtype] if rounded_weights else 1e-11)
+    assert_close(got, case.expected_dt_gradient(), limit if rounded_weights else 1e-11)
 
 
 @VARIANT
@@ -174,26 +162,15 @@ def test_smooth_motions_keep_their_digits_in_float32(name, per_step, dt, offset)
         assert_close(output, exact, 2e-7, label)
 
 
-def test_outputs_go_into_the_tensors_of_the_caller():
+def test_outputs_go_into_the_tensors_of_the_caller_and_wrong_ones_are_refused():
     case = Case("clique", 3, 5, 2, torch.float32, seed=1)
     out = [torch.full((3, 5, 2), torch.nan) for _ in range(4)]
-    launch = native.clique_forward
-    returned = launch(case.action, *case.start, None, case.dt, out=out)
-    for got, buffer, want in zip(returned, out, case.forward("native"), strict=True):
+    for got, buffer, want in zip(case.forward("native", out=out), out, case.forward("native"), strict=True):
         assert got.data_ptr() == buffer.data_ptr()
         assert torch.equal(buffer, want)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [torch.empty(3, 5, 3), torch.empty(3, 5, 2).double(), torch.empty(3, 2, 5).mT],
-    ids=["shape", "dtype", "stride"],
-)
-def test_a_wrong_output_tensor_is_refused(wrong):
-    case = Case("clique", 3, 5, 2, torch.float32, seed=1)
-    out = [torch.empty(3, 5, 2) for _ in range(3)] + [wrong]
-    with pytest.raises(ValueError, match="expected contiguous"):
-        native.clique_forward(case.action, *case.start, None, case.dt, out=out)
+    for wrong in (torch.empty(3, 5, 3), torch.empty(3, 5, 2).double(), torch.empty(3, 2, 5).mT):
+        with pytest.raises(ValueError, match="expected contiguous"):
+            case.forward("native", out=[*out[:3], wrong])
 
 
 @pytest.mark.parametrize("row", [-1, 3])

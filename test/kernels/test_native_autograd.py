@@ -1,4 +1,4 @@
-"""Derivatives through the C++ loops, and the fast path that the public functions take to them."""
+"""The fast path that the public functions take to the C++ loops; test_operators_*.py have its derivatives, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 import pytest
 import torch
-from operator_cases import SIGNATURE
+from operator_cases import MAP
 from torch.autograd import forward_ad
 
 from traj_integrator_ros.kernels import MAPS, bspline_step, clique_step
@@ -15,8 +15,6 @@ try:
     from traj_integrator_ros.kernels import native
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
-
-MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
 
 
 def leaves(batch=3, horizon=6, dof=2, dtype=torch.float64):
@@ -27,21 +25,6 @@ def leaves(batch=3, horizon=6, dof=2, dtype=torch.float64):
 
 def takes_the_fast_path(output: torch.Tensor) -> bool:
     return output.grad_fn.name() == "_StepBackward"
-
-
-@SIGNATURE
-def test_derivatives_match_finite_differences(kernel):
-    """By gradcheck, in its batched and mixed modes, too: test_operators_derivatives.py has every map and shape."""
-
-    def step(*inputs):
-        return tuple(kernel.step(*inputs, dt=0.5))
-
-    inputs = leaves(horizon=2)
-    assert torch.autograd.gradcheck(step, inputs, check_batched_grad=True, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(step, inputs, check_batched_grad=True)
-    assert torch.autograd.gradgradcheck(
-        step, inputs, check_fwd_over_rev=True, check_rev_over_rev=False, check_undefined_grad=False
-    )
 
 
 @MAP
@@ -71,30 +54,6 @@ def test_the_fast_path_records_what_the_operator_does(kernel, ends):
         assert torch.equal(a, b)
         for got, want in zip(derivatives(a), derivatives(b), strict=True):
             torch.testing.assert_close(got, want, rtol=1e-12, atol=0)
-
-
-def test_saved_tensor_hooks_see_what_is_saved():
-    seen = []
-    index = torch.tensor([0, 1, 0])
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: seen.append(x.shape) or x, lambda x: x):
-        clique_step(*leaves(), dt=torch.tensor(0.1), start_index=index)
-    assert torch.Size([1, 1]) in seen and torch.Size([3]) in seen
-
-
-def test_step_lengths_overwritten_before_the_backward_raise():
-    dt = torch.full((6,), 0.1, dtype=torch.float64)
-    trajectory = clique_step(*leaves(), dt=dt)
-    dt.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        trajectory.jerk.sum().backward()
-
-
-def test_node_hooks_run():
-    calls = []
-    trajectory = clique_step(*leaves(), dt=0.1)
-    trajectory.jerk.grad_fn.register_hook(lambda *_: calls.append("node"))
-    trajectory.velocity.sum().backward()
-    assert calls == ["node"]
 
 
 class Tagged(torch.Tensor):

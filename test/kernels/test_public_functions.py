@@ -81,6 +81,12 @@ TABLE: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
 WITHOUT_TENSORS = {"backend_info", "control_map", "default_backend"}
 INTO_ARRAYS = {"bspline_segments"}  # numpy in, numpy out
 EACH = pytest.mark.parametrize(("call", "inputs"), TABLE.values(), ids=TABLE)
+# For what takes seconds: one step of each signature.
+TRACED = {
+    **{name: (Call(MAPS[name].step, dt=0.1), (ACTION, P0, V0)) for name in SIGNATURES},
+    **{name: row for name, row in TABLE.items() if not name.endswith("_step")},
+}
+EACH_TRACED = pytest.mark.parametrize(("call", "inputs"), TRACED.values(), ids=TRACED)
 
 
 def counting(backend: str):
@@ -105,19 +111,14 @@ def test_the_table_has_every_public_function():
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.endswith("_step")])
-def test_compiles_as_one_graph(name):
+def test_compiles_as_one_graph_with_its_gradients_and_once_for_two_batches(name):
     """Those of one operator are compiled with it: test_operators_tracing.py."""
     call, inputs = TABLE[name]
     torch._dynamo.reset()
     leaves = [x.clone().requires_grad_() for x in inputs]
-    got = tensors(torch.compile(call, fullgraph=True, backend="aot_eager")(*leaves))
-    expected = tensors(call(*leaves))
+    got, expected = tensors(torch.compile(call, fullgraph=True, backend="aot_eager")(*leaves)), tensors(call(*leaves))
     same(got, expected)
     same(torch.autograd.grad(got[0].sum(), leaves[0]), torch.autograd.grad(expected[0].sum(), leaves[0]))
-
-
-@EACH
-def test_compiles_with_dynamic_shapes_once_for_two_batches(call, inputs):
     if isinstance(call, Vjp):
         call = Vjp(call.function, **{**call.options, "start_rows": 1})
     graphs = counting("eager")
@@ -134,10 +135,7 @@ def seconds_of(call: Call):
     return lambda dt, *inputs: type(call)(call.function, **options, dt=dt)(*inputs)
 
 
-CHANGING_DT = {
-    **{name: (Call(MAPS[name].step, dt=0.0), (ACTION, P0, V0)) for name in SIGNATURES},
-    **{name: row for name, row in TABLE.items() if "dt" in row[0].options and not name.endswith("_step")},
-}
+CHANGING_DT = {name: row for name, row in TRACED.items() if "dt" in row[0].options}
 
 
 @pytest.mark.parametrize(("call", "inputs"), CHANGING_DT.values(), ids=CHANGING_DT)
@@ -150,7 +148,7 @@ def test_a_number_for_dt_that_changes_compiles_twice_at_most(call, inputs):
     assert graphs.frame_count <= 2
 
 
-@EACH
+@EACH_TRACED
 def test_exports_and_survives_saving(call, inputs):
     program = torch.export.export(call, inputs, strict=False)
     same(program.module()(*inputs), call(*inputs))

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from operator_cases import MAP, random_inputs
 from spec_oracle import spec_trajectory
 
-from traj_integrator_ros.kernels import (
-    MAPS,
-    control_map,
-)
+from traj_integrator_ros.kernels import control_map
 
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 # The forms of dt, from the step lengths `[B, H]`: what is passed, and what it means.
@@ -61,22 +58,6 @@ def test_equals_the_specification_index_by_index_for_any_form_of_start_and_dt(ke
             assert got.shape[1] == kernel.output_horizon(horizon)
             scale = np.abs(want).max() + 1
             np.testing.assert_allclose(got[b].numpy() / scale, want / scale, atol=1e-9, err_msg=name)
-
-
-@pytest.mark.parametrize("name", ["velocity", "acceleration_zoh", "acceleration_semi_implicit_euler", "jerk"])
-@settings(max_examples=30, deadline=None)
-@given(first=st.integers(1, 12), second=st.integers(1, 12), seed=st.integers(0, 2**31))
-def test_two_halves_from_the_middle_state_equal_the_whole(name, first, second, seed):
-    kernel = MAPS[name]
-    action, *start, _ = random_inputs(kernel, 2, first + second, 3, seed)
-    dt = 0.01 + 0.1 * torch.rand(first + second, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    whole = kernel.step(action, *start, dt=dt)
-    head = kernel.step(action[:, : first + 1], *start, dt=dt[: first + 1])
-    middle = [output[:, first] for output in head[:3]]
-    tail = kernel.step(action[:, first:], *middle, dt=dt[first:])
-    for output, left, right in zip(whole, head, tail, strict=True):
-        torch.testing.assert_close(output[:, : first + 1], left, rtol=1e-10, atol=1e-8)
-        torch.testing.assert_close(output[:, first + 1 :], right[:, 1:], rtol=1e-10, atol=1e-8)
 
 
 @MAP
