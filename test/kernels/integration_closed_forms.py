@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import integration_cases
 import numpy as np
 import torch
+from spec_oracle import spec_trajectory
 from torch.testing import assert_close
 
 from traj_integrator_ros.kernels import integration_utils as iu
@@ -247,73 +249,18 @@ def _():
 # Step kernels ----------------------------------------------------------------------------------------------------
 
 
-def _moving_start(case):
-    """p = p0 + v0 t + a0 t^2 / 2 sampled from a moving start: every row known, a0 and no jerk."""
-    dt, h = 0.02, 6
-    p0, v0, a0 = (t(row) for row in ([[0.4, -1.0]], [[0.5, 0.3]], [[1.2, -0.7]]))
-    clique = case.takes_rate
-    time = dt * torch.arange(h + 1, dtype=torch.float64)[:, None]
-    arc = p0 + v0 * time + a0 * time**2 / 2
-    action = arc[None, 1:] if clique else a0.expand(1, h, -1)
-    index = torch.tensor([1]) if case.indexed else None
-    # In a pool, row 1 is the start and row 0 must not be used.
-    rows = [torch.cat([torch.full_like(row, 1e3), row]) if case.indexed else row for row in (p0, v0, a0)]
-    traj_dt = t([1 / dt if clique else dt])
-    p, v, a, j = case(action.contiguous(), *rows, traj_dt, start_idx=index)
-    if case.extra_horizon:
-        # Row 1 is the start; the last actions are held from row h + 2 on, so stencils are whole up to row h - 1.
-        p, v, a, j = (output[:, 1 : h - 1] for output in (p, v, a, j))
-    rows = slice(0, p.shape[1])
-    assert_close(p[0], arc[rows], rtol=1e-12, atol=1e-12)
-    assert_close(a[0], a0.expand_as(a[0]), rtol=1e-8, atol=1e-8)
-    assert_close(j[0], torch.zeros_like(j[0]), rtol=0, atol=1e-5)
-    speed = v0 + a0 * time[rows]
-    if clique and not case.extra_horizon:
-        speed[1:] -= a0 * dt / 2  # a backward difference is the velocity half a step ago
-    assert_close(v[0], speed, rtol=1e-9, atol=1e-9)
-
-
-def check_start_at_rest(case, dtype=torch.float64, tolerance=1e-13):
-    """Random actions from rest against the published stencils over a padded sequence, or held accelerations.
-
-    `tolerance` is that of each output's norm, relative to float64 arithmetic on the same inputs.
-    """
-    arguments = case.arguments(batch=3, horizon=7, dof=2, dt=0.25, dtype=dtype)
-    for row in arguments.start[1:]:
-        row.zero_()
+def check_step_kernel(case, dtype=torch.float64, tolerance=1e-13, dt=0.25):
+    """Random actions from moving starts against the specification; `tolerance` is that of each output's norm."""
+    arguments = case.arguments(batch=3, horizon=7, dof=2, dt=dt, dtype=dtype)
     outputs = [output.double().numpy() for output in case.apply(arguments)]
-    pick = arguments.start_idx.long() if case.indexed else slice(None)
-    u, p0 = arguments.action.double().numpy(), arguments.start[0][pick].double().numpy()[:, None]
-    dt = 0.25
-    if case.extra_horizon:
-        e = np.concatenate([p0, p0, p0, p0, u, *[u[:, -1:]] * 4], 1)  # e[-3] ... e[Ha + 4]
-        rows = np.arange(2, e.shape[1] - 2)
-        m2, m1, c, p1, p2 = (e[:, rows + k] for k in (-2, -1, 0, 1, 2))
-        expected = (
-            c,
-            (m2 - 8 * m1 + 8 * p1 - p2) / (12 * dt),
-            (-m2 + 16 * m1 - 30 * c + 16 * p1 - p2) / (12 * dt**2),
-            (-m2 + 2 * m1 - 2 * p1 + p2) / (2 * dt**3),
-        )
-    elif case.takes_rate:
-        e = np.concatenate([p0, p0, p0, p0, u[:, :-1]], 1)
-        expected = tuple(np.diff(e, k, axis=1)[:, 3 - k :] / dt**k for k in range(4))
-    else:
-        a = np.concatenate([np.zeros_like(p0), u[:, :-1]], 1)
-        v = dt * np.cumsum(a, 1)
-        p = p0 + dt * (np.cumsum(v, 1) - v / 2)  # trapezes: exact while the acceleration is held
-        expected = (p, v, a, np.diff(a, axis=1, prepend=np.zeros_like(p0)) / dt)
-    for output, numbers in zip(outputs, expected, strict=True):
-        assert np.linalg.norm(output - numbers) <= tolerance * np.linalg.norm(numbers)
-
-
-def _register(case):
-    def check():
-        _moving_start(case)
-        check_start_at_rest(case)
-
-    CLOSED_FORMS[case.name] = check
+    map_name = ("clique_central" if case.extra_horizon else "clique") if case.takes_rate else "acceleration_zoh"
+    for b, action in enumerate(arguments.action.double().numpy()):
+        row = int(arguments.start_idx[b]) if case.indexed else b
+        start = [rows[row].double().numpy() for rows in arguments.start]
+        expected = spec_trajectory(map_name, action, *start, np.full(7, dt))
+        for output, numbers in zip(outputs, expected, strict=True):
+            assert np.linalg.norm(output[b] - numbers) <= tolerance * np.linalg.norm(numbers)
 
 
 for _case in integration_cases.STEP_KERNELS:
-    _register(_case)
+    CLOSED_FORMS[_case.name] = functools.partial(check_step_kernel, _case)

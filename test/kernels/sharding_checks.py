@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from operator_cases import weights_like
+from operator_cases import SIGNATURES, weights_like
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
@@ -50,8 +50,13 @@ class Case(NamedTuple):
 
 
 def table() -> list[Case]:
-    cases = [Case(name, layout, start) for name in MAPS for layout in LAYOUTS for start in STARTS]
-    for i, (name, kernel) in enumerate(MAPS.items()):
+    """Of each map; all layouts of those with a signature, or a place of the goal, of their own."""
+    cases = [Case(name, "batch", "own") for name in MAPS]
+    for i, name in enumerate(("clique", *SIGNATURES)):
+        kernel = MAPS[name]
+        cases += [
+            Case(name, layout, start) for layout in LAYOUTS for start in STARTS if (layout, start) != ("batch", "own")
+        ]
         known = [dt for dt in DT[1:] if not kernel.uniform_dt_only or dt in ("one", "of trajectories")]
         cases += [Case(name, LAYOUTS[(i + j) % 2], "own", dt) for j, dt in enumerate(known)]
         if kernel.goal:

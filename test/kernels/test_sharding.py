@@ -26,7 +26,8 @@ REGISTRATION = Path(torch.__file__).parent / "distributed" / "tensor" / "experim
 )
 def test_every_check_holds_on_every_process(tmp_path: Path, project_root: Path) -> None:
     path = os.pathsep.join([str(project_root), os.environ.get("PYTHONPATH", "")])
-    variables = {**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1"}
+    variables = {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    variables = {**os.environ, "MASTER_ADDR": "127.0.0.1", **variables}
     command = [sys.executable, __file__, str(tmp_path)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S)
     logs = [path.read_text(encoding="utf-8")[-10_000:] for path in sorted(tmp_path.glob("*.log"))]
@@ -62,7 +63,11 @@ def run_rank(rank: int, folder: Path) -> int:
     store = torch.distributed.FileStore(str(folder / "store"), RANKS)
     timeout = timedelta(seconds=30)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
-    return int(pytest.main(["-q", "--noconftest", "-p", "no:cacheprovider", str(HERE / "sharding_checks.py")]))
+    return int(
+        pytest.main(
+            ["-q", "-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", str(HERE / "sharding_checks.py")]
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_forward_and_vjp_match_the_reference_for_any_shape_and_absence(variant, 
 
 @EACH_MAP
 @pytest.mark.parametrize(
-    ("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (2, 2, 1), (1, 3, 2), (2, 4, 1), (70, 2, 1), (1, 257, 33)]
+    ("batch", "horizon", "dof"), [(0, 5, 3), (1, 1, 1), (2, 2, 1), (1, 4, 2), (70, 2, 1), (1, 257, 33)]
 )
 def test_smallest_and_longest_shapes_match_the_reference(variant, batch, horizon, dof):
     if not (is_flat(variant) or ON_GPU):
@@ -122,15 +122,6 @@ def test_absent_gradients_and_unneeded_results_have_no_memory_to_touch(variant, 
 
 
 @SOME_MAPS
-def test_expanded_inputs_and_gradients_give_what_their_copies_give(variant):
-    case = make_case(variant, 4, 6, 3)
-    case.action = case.action[:1].expand(4, -1, -1)
-    case.start[:] = [start[:1].expand(4, -1) for start in case.start]
-    case.upstream = [gradient[:, :1].expand(gradient.shape) for gradient in case.upstream]
-    assert_matches(case, 1e-9)
-
-
-@EACH_MAP
 def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(variant):
     case = make_case(variant, 4, 6, 3, start_form="pool int64")
     right = case.forward("triton")
@@ -153,28 +144,8 @@ def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(vari
         assert first is second is None or torch.equal(first, second)
 
 
-@EACH_MAP
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"dt": torch.ones(1, 3)}, "dt: expected shape"),
-        ({"upstream": [torch.ones(2, 5, 1), None, torch.ones(2, 5, 2), None]}, "grad_acceleration: expected shape"),
-        ({"upstream": [None] * 4}, "at least one"),
-    ],
-    ids=["dt", "two shapes", "no gradient"],
-)
-def test_what_does_not_fit_is_refused_by_name(variant, change, message):
-    case = make_case(variant, 2, 5, 2)
-    for name, value in change.items():
-        setattr(case, name, value)
-    if DEVICE != "cpu":
-        case.dt = case.dt.to(DEVICE)
-    with pytest.raises(ValueError, match=message):
-        case.vjp("triton")
-
-
 @SOME_MAPS
-def test_buffers_that_do_not_fit_are_refused_by_name(variant):
+def test_what_does_not_fit_is_refused_by_name(variant):
     case = make_case(variant, 2, 5, 2)
     outs = list(case.forward("triton"))
     outs[2] = outs[2].float()
@@ -182,6 +153,15 @@ def test_buffers_that_do_not_fit_are_refused_by_name(variant):
         case.forward("triton", out=outs)
     with pytest.raises(ValueError, match="out: expected a contiguous"):
         case.vjp("triton", out=torch.empty(2, 2, 5, dtype=torch.float64, device=DEVICE).transpose(1, 2))
+    for name, value, message in (
+        ("dt", torch.ones(1, 3, device=DEVICE), "dt: expected shape"),
+        ("upstream", [torch.ones(2, 5, 1), None, torch.ones(2, 5, 2), None], "grad_acceleration: expected shape"),
+        ("upstream", [None] * 4, "at least one"),
+    ):
+        wrong = make_case(variant, 2, 5, 2)
+        setattr(wrong, name, value)
+        with pytest.raises(ValueError, match=message):
+            wrong.vjp("triton")
 
 
 @pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)

@@ -1,4 +1,4 @@
-"""Times under limits of velocity and acceleration."""
+"""Times under limits of velocity, acceleration and, in the third order, jerk; and plans that are only slowed down."""
 
 from __future__ import annotations
 
@@ -60,17 +60,21 @@ def test_duration_and_start_speed_are_those_of_a_general_solver(seed: int) -> No
     assert float(motion.largest_start_speed[0]) == pytest.approx(speed, rel=1e-5)
 
 
-@pytest.mark.parametrize("rows", [2, 3, 12])
-def test_limits_are_kept_between_the_points(rows: int) -> None:
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("rows", [2, 5, 14])
+def test_limits_are_kept_between_the_points_and_used(order: int, rows: int) -> None:
     rng = np.random.default_rng(rows)
-    for _ in range(5):
+    for _ in range(3):
         waypoints, limits = random_path(rng, rows), random_limits(rng)
-        motion = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2)
+        motion = retime(torch.tensor(waypoints)[None], as_limits(limits), order=order)
         assert motion.ok.all(), motion.reason(0)
         found = sampled_ratios(motion, 0, limits)
-        assert found.max() <= 1 + 1e-6
-        assert found.max() >= 0.995  # and are used
-        assert np.allclose(found, motion.ratio[0].numpy(), atol=2e-3)
+        assert 0.995 <= found.max() <= 1 + 1e-6
+        if order == 2:
+            assert np.allclose(found, motion.ratio[0].numpy(), atol=2e-3)
+        else:
+            quicker = retime(torch.tensor(waypoints)[None], as_limits(limits), order=2)
+            assert 1 <= float(motion.duration[0] / quicker.duration[0]) < 1.5
 
 
 def test_the_waypoints_are_passed_at_their_times() -> None:
@@ -104,6 +108,7 @@ def test_a_start_that_is_too_fast_is_refused_with_the_largest_possible() -> None
     largest = float(retime(waypoints, limits, order=2).largest_start_speed[0])
     refused = retime(waypoints, limits, order=2, start_speed=1.01 * largest)
     assert int(refused.status[0]) == RetimeStatus.START_TOO_FAST
+    assert int(retime(waypoints, limits, start_speed=100.0).status[0]) == RetimeStatus.START_TOO_FAST
     told = refused.reason(0, [f"j{index}" for index in range(7)])
     assert f"{float(refused.largest_start_speed[0]):.6g}" in told and re.search(r"(velocity|acceleration) of j\d", told)
     assert float(refused.largest_start_speed[0]) == pytest.approx(largest, rel=1e-3)
@@ -140,3 +145,92 @@ def test_equal_rows_and_rows_that_are_not_finite_have_a_status_of_their_own() ->
         assert motion.ok.tolist() == [True, True, False]
         assert motion.reason(2) == "a waypoint is not finite"
         assert float(motion.duration[0]) == 0
+
+
+@pytest.mark.parametrize("length", [0.01, 0.5, 6.0])
+def test_a_straight_line_takes_hardly_longer_than_the_optimum(length: float) -> None:
+    ruckig = pytest.importorskip("ruckig")
+    limits = {"velocity": [1.5], "acceleration": [4.0], "deceleration": [4.0], "jerk": [40.0]}
+    state = ruckig.InputParameter(1)
+    state.current_position, state.target_position = [0.0], [length]
+    state.max_velocity, state.max_acceleration, state.max_jerk = [1.5], [4.0], [40.0]
+    optimal = ruckig.Trajectory(1)
+    ruckig.Ruckig(1).calculate(state, optimal)
+    bounds = as_limits({name: np.array(value) for name, value in limits.items()})
+    line = torch.tensor([[[0.0], [length]]], dtype=torch.float64)
+    motion = retime(line, bounds, intervals=200)
+    assert motion.ok.all()
+    assert 1 - 1e-6 <= float(motion.duration[0]) / optimal.duration <= 1.03
+
+
+def test_a_moving_start_is_kept_to_the_digit() -> None:
+    rng = np.random.default_rng(9)
+    waypoints, limits = torch.tensor(random_path(rng, 8))[None], random_limits(rng)
+    speed = 0.3 * float(retime(waypoints, as_limits(limits), order=2).largest_start_speed[0])
+    motion = retime(waypoints, as_limits(limits), start_speed=speed)
+    assert motion.ok.all(), motion.reason(0)
+    assert sampled_ratios(motion, 0, limits).max() <= 1 + 5e-4
+    assert motion.velocity[0, 0].norm() == pytest.approx(speed, rel=1e-6)
+
+
+def a_plan(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, dict[str, np.ndarray]]:
+    """Rows 20 ms apart that use their limits: positions, velocities, accelerations, step, limits."""
+    rng = np.random.default_rng(seed)
+    limits = random_limits(rng)
+    limits["deceleration"] = limits["acceleration"]
+    motion = retime(torch.tensor(random_path(rng, 5))[None], as_limits(limits), intervals=100)  # finer: it ripples more
+    steps = int(float(motion.duration[0]) / 0.02)
+    times = torch.linspace(0, float(motion.duration[0]), steps + 1, dtype=torch.float64)
+    return (*motion.states(times), float(times[1]), limits)
+
+
+def slowed(plan: tuple, factor: float, order: int = 3):
+    position, velocity, acceleration, dt, limits = plan
+    powers = {"velocity": 1, "acceleration": 2, "deceleration": 2, "jerk": 3}
+    bounds = {name: value / factor ** powers[name] for name, value in limits.items()}
+    states = {"velocity": velocity, "acceleration": acceleration} if order == 3 else {}
+    return retime(position, as_limits(bounds), order=order, mode="slow only", dt=dt, **states), bounds
+
+
+def test_a_plan_within_its_limits_comes_back_to_the_last_bit() -> None:
+    position, velocity, acceleration, dt, _ = plan = a_plan(1)
+    motion, _ = slowed(plan, 0.8)
+    assert motion.unchanged.all() and motion.ok.all()
+    assert torch.equal(motion.position, position)
+    assert torch.equal(motion.velocity, velocity)
+    assert torch.equal(motion.acceleration, acceleration)
+    assert torch.allclose(motion.times[0], dt * torch.arange(position.shape[1], dtype=torch.float64), atol=1e-12)
+    assert torch.equal(motion.row_times, motion.times)
+
+
+@pytest.mark.parametrize(("order", "factor"), [(3, 1.01), (3, 1.1), (3, 1.5), (2, 1.2)])
+def test_a_plan_beyond_its_limits_is_slowed_on_its_path_by_less_than_as_a_whole(order: int, factor: float) -> None:
+    plan = a_plan(2)
+    motion, bounds = slowed(plan, factor, order)
+    assert motion.ok.all() and not motion.unchanged.any(), motion.reason(0)
+    assert sampled_ratios(motion, 0, bounds).max() <= 1 + 5e-4
+    original = plan[3] * (plan[0].shape[1] - 1)
+    assert original < float(motion.duration[0]) < factor * original
+    position, _, _ = motion.states(motion.row_times)
+    assert torch.allclose(position, plan[0], atol=1e-6)
+    assert (motion.row_times.diff() >= plan[3] * (1 - 1e-6)).all()
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_burst_is_slowed_by_itself_and_the_rest_stays_to_the_last_bit(order: int) -> None:
+    t = 0.02 * torch.arange(301, dtype=torch.float64)[:, None]
+    burst = 0.02 * torch.exp(-(((t - 3.1) / 0.05) ** 2) / 2) * torch.tensor([1.0, 0.0])
+    plan = (torch.sin(2 * np.pi * t / 6) ** 3 * torch.tensor([0.8, 0.3]) + burst)[None]
+    limits = {"velocity": 1.5, "acceleration": 4.0, "deceleration": 4.0, "jerk": 120.0}
+    motion = retime(plan, as_limits(limits), order=order, mode="slow only", dt=0.02)
+    assert motion.ok.all() and not motion.unchanged.any(), motion.reason(0)
+    bounds = {name: np.full(2, value) for name, value in limits.items()}
+    assert sampled_ratios(motion, 0, bounds).max() <= 1 + 1e-6
+    count, late = int(motion.count[0]), float(motion.duration[0]) - 6.0
+    assert 0 < late < 0.1
+    assert torch.equal(motion.position[0, :100], plan[0, :100])
+    assert torch.equal(motion.position[0, count - 100 : count], plan[0, -100:])
+    assert torch.allclose(motion.row_times[0, -100:], t[-100:, 0] + late, atol=1e-12)
+    assert torch.allclose(motion.states(motion.row_times)[0], plan, atol=1e-6)
+    jumps = motion.states(motion.times[:, 1:] - 1e-9)[1] - motion.velocity[:, 1:]
+    assert jumps[:, : count - 1].abs().max() < 1e-6, "one motion"
