@@ -107,12 +107,7 @@ def launcher(name: str, direction: str, backend: str | None, device_type: str) -
 
 
 def check_backend(backend: Backend | str | None) -> str | None:
-    """Return the value of `backend`.
-
-    Raises:
-        ValueError: not the name of a backend.
-
-    """
+    """Return the value of `backend`."""
     if backend is None:
         return None
     name = backend.value if isinstance(backend, Backend) else backend

@@ -9,14 +9,7 @@ buffers, and compile into one graph, while the kernels here write into memory th
 breaks the graph at the call; with `fullgraph=True` it raises).
 """
 
-from .dropin.clique_matrix import (
-    CliqueTensorStep,
-    jit_backward_pos_clique,
-    jit_backward_pos_clique_contiguous,
-    jit_tensor_step_pos_clique,
-    jit_tensor_step_pos_clique_contiguous,
-)
-from .dropin.joint_state import JointState
+from .dropin.joint_state import JointState, TensorDeviceType
 from .dropin.matrices import (
     action_interpolate_kernel,
     build_clique_matrix,
@@ -37,7 +30,12 @@ from .dropin.step_kernels import (
     CliqueTensorStepKernel,
 )
 from .dropin.steps import (
+    CliqueTensorStep,
     euler_integrate,
+    jit_backward_pos_clique,
+    jit_backward_pos_clique_contiguous,
+    jit_tensor_step_pos_clique,
+    jit_tensor_step_pos_clique_contiguous,
     step_acc_semi_euler,
     tensor_step_acc,
     tensor_step_acc_semi_euler,
@@ -47,7 +45,6 @@ from .dropin.steps import (
     tensor_step_pos_ik,
     tensor_step_vel,
 )
-from .dropin.tensor_device_type import TensorDeviceType
 
 __all__ = [
     "build_clique_matrix",

@@ -25,26 +25,28 @@ def _forward(composition: Callable[..., Trajectory]) -> Callable[..., tuple[Tens
 
 def _vjp(composition: Callable[..., vjps.Gradients]) -> Callable[..., tuple[Tensor | None, ...]]:
     def vjp(
-        *upstream_index_dt: Tensor | None,
+        *upstream_indices_dt: Tensor | None,
         start_rows: int,
+        goal_rows: int | None = None,
         action_horizon: int,
         needs: Sequence[bool],
         **scheme: object,
     ) -> tuple[Tensor | None, ...]:
-        *upstream, start_index, dt = upstream_index_dt
+        upstream, indices, dt = upstream_indices_dt[:4], upstream_indices_dt[4:-1], upstream_indices_dt[-1]
         like = next(gradient for gradient in upstream if gradient is not None)
         batch, _, dof = like.shape
         widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
+        if goal_rows is not None:
+            scheme["has_goal"] = goal_rows >= 0
         action, *rows, _ = composition(widened, dt.double()[..., None], action_horizon, **scheme)
         results: list[Tensor | None] = [None] * len(needs)
         if needs[0]:
             results[0] = like.new_zeros(batch, action_horizon, dof) if action is None else action.to(like.dtype)
+        starts = len(rows) // len(indices)
         for i, row in enumerate(rows, start=1):
             if needs[i]:
-                zero = row is None
-                results[i] = (
-                    like.new_zeros(start_rows, dof) if zero else collect_rows(row, start_index, start_rows, like)
-                )
+                index, count = (indices[0], start_rows) if i <= starts else (indices[1], goal_rows)
+                results[i] = like.new_zeros(count, dof) if row is None else collect_rows(row, index, count, like)
         return tuple(results)
 
     return vjp
@@ -57,31 +59,6 @@ def bspline_forward(action: Tensor, *ends_dt: Tensor | None, form: SplineForm) -
     goal_rows = None if goal[0] is None else start_rows(goal, goal_index, action)
     trajectory = composition.bspline(action.double(), rows, goal_rows, dt.double()[..., None], form)
     return tuple(output.to(action.dtype) for output in trajectory)
-
-
-def bspline_vjp(
-    *upstream_indices_dt: Tensor | None,
-    start_rows: int,
-    goal_rows: int,
-    action_horizon: int,
-    needs: Sequence[bool],
-    form: SplineForm,
-) -> tuple[Tensor | None, ...]:
-    """Vjp of `bspline_forward`."""
-    *upstream, start_index, goal_index, dt = upstream_indices_dt
-    like = next(gradient for gradient in upstream if gradient is not None)
-    widened = tuple(None if gradient is None else gradient.double() for gradient in upstream)
-    gradients = composition.bspline_vjp(widened, dt.double()[..., None], action_horizon, form, goal_rows >= 0)
-    results = [gradients[0].to(like.dtype) if needs[0] else None]
-    for rows, index, count in ((gradients[1:5], start_index, start_rows), (gradients[5:9], goal_index, goal_rows)):
-        for row in rows:
-            if not needs[len(results)]:
-                results.append(None)
-            elif row is None:
-                results.append(like.new_zeros(count, like.shape[2]))
-            else:
-                results.append(collect_rows(row, index, count, like))
-    return tuple(results)
 
 
 def dt_gradient(
@@ -139,3 +116,4 @@ velocity_forward = _forward(reference.velocity)
 velocity_vjp = _vjp(vjps.velocity)
 jerk_forward = _forward(reference.jerk)
 jerk_vjp = _vjp(vjps.jerk)
+bspline_vjp = _vjp(composition.bspline_vjp)

@@ -44,11 +44,6 @@ def prepare_step(
     `start` are the start position, velocity, acceleration and so on; all but the first may be None. `goal` are those of
     a goal, or all None. `one_dt_for` names what cannot have step lengths that differ along the horizon. Values of
     tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype.
-        ValueError: an argument of a wrong shape, device or value.
-
     """
     action, *ends = promoted((action, *start, *goal))
     start, goal = ends[: len(start)], ends[len(start) :]
@@ -77,13 +72,7 @@ def check_goal(
 
 
 def check_goal_mask(mask: object, goal_rows: int, goal_index: Tensor | None, action: Tensor) -> Tensor | None:
-    """Check which goal rows hold: `[goal_rows]`, or without an index also one for each trajectory; returned as bool.
-
-    Raises:
-        TypeError: not truth values.
-        ValueError: a wrong shape or device, named.
-
-    """
+    """Check which goal rows hold: `[goal_rows]`, or without an index also one for each trajectory; returned as bool."""
     if mask is None:
         return None
     holds = mask if isinstance(mask, Tensor) else truth_values("goal_mask", mask, action.device)
@@ -132,13 +121,7 @@ def prepare_vjp(
     goal_rows: int | None = None,
     goal_index: Tensor | None = None,
 ) -> VjpInputs:
-    """Check the arguments of a step's vjp as `prepare_step` checks those of a step.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype.
-        ValueError: an argument of a wrong shape, device or value, or only None as gradients.
-
-    """
+    """Check the arguments of a step's vjp as `prepare_step` checks those of a step."""
     upstream = promoted(upstream)
     given = [(name, gradient) for name, gradient in zip(_UPSTREAM_NAMES, upstream, strict=True) if gradient is not None]
     if not given:

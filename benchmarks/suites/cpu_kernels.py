@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from traj_integrator_ros.kernels import MAPS, ControlMap, ControlSpace, clique_step, reference
-from traj_integrator_ros.kernels.dropin.tensor_device_type import TensorDeviceType
+from traj_integrator_ros.kernels.dropin.joint_state import TensorDeviceType
 from traj_integrator_ros.kernels.integration_utils import (
     CliqueTensorStepKernel,
     build_fd_matrix,

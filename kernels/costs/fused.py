@@ -11,7 +11,7 @@ from ..arguments import is_watched
 from ..backends import Backend, default_backend
 from ..call import fast_map, native_kernels
 from ..reference_backend import collect_rows
-from .problem import CostProblem
+from .composition import CostProblem
 
 _ENDS = 4
 """Kinds of row of start and goal: position, velocity, acceleration, jerk."""

@@ -11,8 +11,8 @@ from ..maps.table import control_map as map_of
 from ..sharding import is_sharded, rules
 from ..types import ControlSpace
 from ..validation import prepare_step
+from .composition import CostProblem
 from .fused import cost_of_problem
-from .problem import CostProblem
 from .sharded import sharded_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms
 

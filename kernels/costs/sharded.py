@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from ..sharding import shards
+from .composition import CostProblem
 from .fused import cost_of_problem
-from .problem import CostProblem
 from .terms import CostTerm
 
 

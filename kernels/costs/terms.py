@@ -63,37 +63,18 @@ Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
 
 
 def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
-    """Return the terms of a cost of `[B, H, D]` outputs as tensors on the device of `like`.
-
-    Raises:
-        TypeError: a field that is neither a number nor a floating-point tensor, named.
-        ValueError: a field of a wrong shape or device, a target without a weight, or a limit weight without a limit;
-            named.
-
-    """
+    """Return the terms of a cost of `[B, H, D]` outputs as tensors on the device of `like`."""
     terms = (_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
     return tuple(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms)
 
 
 def checked_limits(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
-    """Return the terms with the limits that have no weight, too; without either, both are None.
-
-    Raises:
-        TypeError: as `checked_terms`.
-        ValueError: as `checked_terms`.
-
-    """
+    """Return the terms with the limits that have no weight, too; without either, both are None."""
     return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
 
 
 def checked_duration_weight(cost: QuadraticCost, like: Tensor) -> Tensor | None:
-    """Return the weight of the duration, `[1]` or `[B]`.
-
-    Raises:
-        TypeError: neither a number nor a floating-point tensor.
-        ValueError: a wrong shape or device.
-
-    """
+    """Return the weight of the duration, `[1]` or `[B]`."""
     return _tensor("duration_weight", cost.duration_weight, like, {1: (like.shape[0],)})
 
 

@@ -1,22 +1,49 @@
-"""The joint states of a batch of trajectories, with the names of the joints."""
+"""The joint states of a batch of trajectories, with the names of the joints; and device and dtype as one value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree
-
-from .tensor_device_type import TensorDeviceType
 
 FIELDS = ("position", "velocity", "acceleration", "jerk")
 
 # Which fields a flattened state has, and its joint names.
 _Context = tuple[tuple[str, ...], Sequence[str] | None]
 Index = int | slice | EllipsisType | Tensor | Sequence[int] | None
+
+
+class TorchFactoryArguments(TypedDict):
+    """Keyword arguments of torch's tensor factories."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class TensorDeviceType:
+    """Device and dtype of tensors; a device given by name ("cuda:0") becomes a `torch.device`."""
+
+    device: torch.device | str = "cpu"
+    dtype: torch.dtype = torch.float32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device", torch.device(self.device))
+        if not isinstance(self.dtype, torch.dtype):
+            raise TypeError(f"dtype: expected a torch.dtype, got {self.dtype!r}")
+
+    def as_torch_dict(self) -> TorchFactoryArguments:
+        """Return the keyword arguments for torch's factories: `torch.zeros(3, **tensor_args.as_torch_dict())`."""
+        return {"device": torch.device(self.device), "dtype": self.dtype}
+
+    def to_device(self, data: Tensor | list | float) -> Tensor:
+        """Return `data` (tensor, numpy array, list or number) as a tensor of this device and dtype."""
+        return torch.as_tensor(data, device=self.device, dtype=self.dtype)
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .tensor_device_type import TensorDeviceType
+from .joint_state import TensorDeviceType
 
 
 def build_clique_matrix(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..arguments import is_watched
 from ..call import fast_map
 from ..maps.acceleration import ACCELERATION, acceleration_step, integrator_name
 from ..maps.clique import CLIQUE, clique_step
@@ -48,18 +49,18 @@ class _Map:
         out_grad_position: Tensor | None,
         named_scheme: dict[str, AccelerationIntegrator | str],
     ) -> Trajectory:
-        scheme = cls._scheme(**named_scheme)
-        fast = None if torch.compiler.is_compiling() else fast_map(cls._operator, *scheme)
-        if fast is not None:
-            written = fast.step_into(cls._takes_rate, u_act, start, start_idx, traj_dt, buffers, out_grad_position)
-            if written is not None:
-                return written
         if not isinstance(u_act, Tensor):
             raise TypeError(f"u_act: expected a tensor, got {type(u_act).__name__}")
-        action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
-        dt = _reciprocal(traj_dt) if cls._takes_rate else traj_dt
         try:
-            dt = _uniform(dt, action) if cls._operator.uniform_dt_only else dt
+            scheme = cls._scheme(**named_scheme)
+            dt = _reciprocal(traj_dt) if cls._takes_rate else traj_dt
+            dt = _uniform(dt, u_act) if cls._operator.uniform_dt_only else dt
+            fast = None if torch.compiler.is_compiling() else fast_map(cls._operator, *scheme)
+            if fast is not None:
+                written = fast.step_into(u_act, start, start_idx, dt, buffers, out_grad_position)
+                if written is not None:
+                    return written
+            action = with_gradient_buffer("out_grad_position", out_grad_position, u_act)
             trajectory = cls._step(action, *start, dt=dt, start_index=start_idx, **named_scheme)
         except (TypeError, ValueError) as error:
             raise type(error)(_in_our_names(str(error))) from None
@@ -245,6 +246,8 @@ def _uniform(dt: Tensor | float, action: Tensor) -> Tensor | float:
     horizons = (action.shape[1], action.shape[1] + 4) if action.dim() == 3 else ()
     if not isinstance(dt, Tensor) or dt.dim() != 1 or dt.shape[0] < 2 or dt.shape[0] not in horizons:
         return dt
+    if dt.device.type == "cpu" and not (dt.requires_grad or is_watched()) and bool((dt == dt[:1]).all()):
+        return dt[:1]
     spread = (dt.detach() - dt.detach()[:1]).abs().amax()
     uniform = spread <= _UNIFORM_TOLERANCE * dt.detach()[0].abs()
     mean = dt.mean(0, keepdim=True)

@@ -55,12 +55,7 @@ def acceleration_step(
 
 
 def integrator_name(integrator: AccelerationIntegrator | str) -> str:
-    """Return the name of an integration scheme.
-
-    Raises:
-        ValueError: not the name of a scheme.
-
-    """
+    """Return the name of an integration scheme."""
     # `value` takes longer than everything else here.
     name = integrator._value_ if isinstance(integrator, AccelerationIntegrator) else integrator
     if name not in _INTEGRATORS:

@@ -35,13 +35,7 @@ def spline_arguments(
     goal_mask: Tensor | None = None,
     name: str = "control_points",
 ) -> SplineArguments:
-    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named.
-
-    """
+    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors."""
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
     inputs = prepare_step(

@@ -16,13 +16,7 @@ from ..validation import check_action, check_goal, check_goal_mask
 def with_goal(
     action: Tensor, goal_position: Tensor | None, goal_index: Tensor | None, place: int, goal_mask: Tensor | None = None
 ) -> Tensor:
-    """Return the actions with the goal at `place`, counted from the end (-1: the last one), where `goal_mask` is true.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape or device, named; a horizon without an action to replace.
-
-    """
+    """Return the actions with the goal at `place`, counted from the end (-1: the last), where `goal_mask` is true."""
 
     def replaced(action: Tensor, rows: Sequence[Tensor], index: Tensor | None, mask: Tensor | None) -> list[Tensor]:
         if action.shape[1] < -place:
@@ -46,11 +40,6 @@ def goal_or_rest(
 
     To rest at the last control point is what splines do without a goal, in every layout: the points that represent this
     state are that control point, repeated.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape or device, named.
-
     """
 
     def chosen(
@@ -89,13 +78,7 @@ def goal_vjp(
 
 
 def mask_of_each(goal_mask: Tensor, goal_rows: int, goal_index: Tensor | None, like: Tensor) -> Tensor:
-    """Return whether the goal holds for each trajectory, `[B, 1]`.
-
-    Raises:
-        TypeError: a mask that is not one, or DTensors, whose goal gradients are not split by a mask.
-        ValueError: a mask of a wrong shape or device.
-
-    """
+    """Return whether the goal holds for each trajectory, `[B, 1]`."""
     if is_sharded(like):
         raise TypeError("goal_mask: expected None with DTensors, got a mask; differentiate the step instead")
     mask = check_goal_mask(goal_mask, goal_rows, goal_index, like)

@@ -7,7 +7,6 @@ what is wrong by name.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -48,25 +47,21 @@ class FastMap:
 
     def step_into(
         self,
-        is_reciprocal: bool,
         action: Tensor,
         start: tuple[Tensor | None, ...],
         start_index: Tensor | None,
-        traj_dt: float | Tensor,
+        dt: float | Tensor,
         buffers: tuple[Tensor, ...],
         gradient: Tensor | None,
     ) -> Trajectory | None:
         """Write a step into the caller's buffers and return views of them that carry the graph; None as for `step`.
 
-        `traj_dt` are seconds or their reciprocals; `gradient` is a buffer for the gradient of the action.
+        `gradient` is a buffer for the gradient of the action.
         """
         if type(action) not in _PLAIN or start[0] is None or torch.is_inference_mode_enabled():
             return None
         try:
-            dt = self._seconds(traj_dt, is_reciprocal, action.shape[1])
-            if dt is None or not all(
-                _is_memory(buffer) for buffer in (*buffers, *([] if gradient is None else [gradient]))
-            ):
+            if not all(_is_memory(buffer) for buffer in (*buffers, *([] if gradient is None else [gradient]))):
                 return None
             if gradient is not None and (gradient.shape != action.shape or gradient.dtype is not action.dtype):
                 return None
@@ -77,21 +72,6 @@ class FastMap:
             return outputs if outputs is None or outputs[0] is not None else Trajectory._make(_views(memory))
         except _UNFIT:
             return None
-
-    def _seconds(self, traj_dt: float | Tensor, is_reciprocal: bool, horizon: int) -> Tensor | float | None:
-        """Step lengths from those of the drop-in kernels, whose central differences take equal ones for each row."""
-        if type(traj_dt) is float:
-            seconds = 1 / traj_dt if is_reciprocal and traj_dt else traj_dt
-            return seconds if 0 < seconds < math.inf else None
-        if type(traj_dt) not in _PLAIN or traj_dt.requires_grad or traj_dt.dim() > 2 or not traj_dt.is_floating_point():
-            return None
-        steps = traj_dt.double() if traj_dt.dim() == 2 else traj_dt.double().reshape(1, -1)
-        steps = steps.reciprocal() if is_reciprocal else steps
-        if not self.operator.uniform_dt_only or steps.shape[1] == 1:
-            return steps
-        rows = (horizon, self.operator.output_horizon(horizon, self.scheme))
-        fits = steps.shape[0] == 1 and steps.shape[1] in rows and bool((steps == steps[:, :1]).all())
-        return steps[:, :1] if fits else None
 
 
 class _Step(_SingleLevelFunction):

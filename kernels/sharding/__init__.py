@@ -4,6 +4,32 @@ Imports `torch.distributed.tensor` when the first DTensor is passed, never befor
 it. This room knows layouts, not maps; code that computes on shards uses `shards`.
 """
 
-from .lazy import is_sharded, rules, shards
+import functools
+import importlib
+import sys
+from types import ModuleType
 
-__all__ = ["is_sharded", "rules", "shards"]
+from torch import Tensor
+from torch.nn import Parameter
+
+_ORDINARY = (Tensor, Parameter)
+
+
+def is_sharded(tensor: object) -> bool:
+    """Whether a tensor is a DTensor; there can be none before its module has been imported."""
+    if type(tensor) in _ORDINARY:
+        return False
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+@functools.cache
+def rules() -> ModuleType:
+    """The sharding rules of the operators."""
+    return importlib.import_module(".rules", __package__)
+
+
+@functools.cache
+def shards() -> ModuleType:
+    """The module that computes on the shards of DTensors."""
+    return importlib.import_module(".shards", __package__)

@@ -61,12 +61,7 @@ def weights_layout(dims: int, *, with_rows: bool) -> Layout:
 
 
 def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
-    """Raise an error if a tensor, or its specification, is split along the horizon.
-
-    Raises:
-        ValueError: it is.
-
-    """
+    """Raise an error if a tensor, or its specification, is split along the horizon."""
     if any(place.is_shard(1) for place in tensor.placements):
         raise ValueError(
             f"{name}: expected a horizon that is whole on every device, for each row of a trajectory depends on those "
@@ -75,13 +70,7 @@ def check_horizon(name: str, tensor: DTensor | DTensorSpec) -> None:
 
 
 def check_distributed(named: dict[str, Tensor | None], like: DTensor) -> None:
-    """Raise an error for plain tensors, and for those on another mesh, that are passed together with a DTensor.
-
-    Raises:
-        TypeError: a plain tensor, named.
-        ValueError: a tensor on another mesh, named.
-
-    """
+    """Raise an error for plain tensors, and for those on another mesh, that are passed together with a DTensor."""
     for name, tensor in named.items():
         if not isinstance(tensor, Tensor):
             continue

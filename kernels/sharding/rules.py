@@ -34,13 +34,7 @@ def ensure_rules(operator: Signature) -> None:
 
 
 def check_step(action: DTensor, action_name: str, ends: Mapping[str, tuple[Sequence, object]], dt: object) -> None:
-    """Check that all tensors passed with a DTensor of actions are DTensors, too; only dt may be a number.
-
-    Raises:
-        TypeError: a plain tensor, named.
-        ValueError: a tensor on another mesh, or actions that are split along the horizon, named.
-
-    """
+    """Check that all tensors passed with a DTensor of actions are DTensors, too; only dt may be a number."""
     check_horizon(action_name, action)
     for end, (rows, index) in ends.items():
         named = {f"{end}_{kind}": one for kind, one in zip(_KINDS, rows, strict=False)}
@@ -58,12 +52,7 @@ def check_vjp(upstream: Sequence[Tensor | None], like: DTensor, indices: dict[st
 
 
 def step_lengths(dt: Tensor, like: DTensor) -> DTensor:
-    """Return `dt` as a DTensor `[1 or B, 1 or Ha]` on the mesh of `like`.
-
-    Raises:
-        ValueError: it is split along the horizon.
-
-    """
+    """Return `dt` as a DTensor `[1 or B, 1 or Ha]` on the mesh of `like`."""
     if not isinstance(dt, DTensor):
         return replicated(dt, like.device_mesh)
     check_horizon("dt", dt)

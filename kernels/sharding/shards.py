@@ -42,10 +42,6 @@ class Shards:
     Args:
         like: `[B, H, D]`, trajectories, or their actions or gradients.
         name: what to call it in errors.
-
-    Raises:
-        ValueError: they are split along the horizon.
-
     """
 
     def __init__(self, like: DTensor, name: str) -> None:
