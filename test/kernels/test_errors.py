@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from operator_cases import MAP, SIGNATURE, function, random_inputs
@@ -53,6 +54,13 @@ MISUSES = [
     ("dt", torch.ones(B, H, 1), ValueError, "[3, 5], or [batch]"),
     ("dt", torch.ones(B), ValueError, "expected a scalar, [horizon = 5], [batch = 3, 1]"),
     ("dt", torch.ones(1, device="meta"), ValueError, "expected the action's device cpu, got meta"),
+    ("dt", [0.1, -0.1, 0.1, 0.1, 0.1], ValueError, "expected finite numbers of seconds > 0"),
+    ("dt", np.full(H, np.nan), ValueError, "expected finite numbers of seconds > 0"),
+    ("dt", ["a"], TypeError, "expected numbers of seconds in an array or a list"),
+    ("dt", [[0.1], [0.1, 0.2]], TypeError, "expected numbers of seconds in an array or a list"),
+    ("dt", [0.1, 0.2], ValueError, "expected a scalar, [horizon = 5]"),
+    ("start_index", np.array([True] * 3), TypeError, "expected whole numbers in an array"),
+    ("start_index", [0, 1], ValueError, "expected shape [batch = 3], got [2]"),
     ("dt_per", "row", ValueError, "expected 'step' or 'trajectory', got 'row'"),
     ("backend", "cuda", ValueError, "expected None or one of 'reference', 'native', 'triton', got 'cuda'"),
 ]
@@ -68,7 +76,7 @@ def arguments(kernel) -> dict[str, object]:
     }
 
 
-@MAP
+@SIGNATURE
 @pytest.mark.parametrize(("argument", "value", "error", "message"), MISUSES)
 def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, value, error, message):
     """By the short way into the C++ kernels, beside a dt that is a tensor, and with the same words by the general."""
@@ -78,19 +86,19 @@ def test_misuse_is_named_with_what_was_expected_and_what_came(kernel, argument, 
             kernel.step(**{**arguments(kernel), **options, argument: value})
 
 
-@MAP
+@SIGNATURE
 def test_the_correct_call_that_every_misuse_changes_is_accepted(kernel):
     kernel.step(**arguments(kernel))
 
 
-@MAP
+@SIGNATURE
 def test_pools_of_different_sizes_are_refused(kernel):
     index = torch.zeros(B, dtype=torch.int64)
     with pytest.raises(ValueError, match=r"^start_velocity: expected the 4 rows of start_position's pool, got 3"):
         kernel.step(torch.zeros(B, H, D), torch.zeros(4, D), torch.zeros(3, D), dt=0.1, start_index=index)
 
 
-@MAP
+@SIGNATURE
 def test_an_index_outside_of_the_pool_raises_on_the_cpu(kernel):
     index = torch.tensor([0, 1, 4])
     with pytest.raises((IndexError, ValueError), match=r"index|start_index|rows"):
@@ -149,7 +157,7 @@ VJP_MISUSES = [
 ]
 
 
-@MAP
+@SIGNATURE
 @pytest.mark.parametrize(("changes", "error", "message"), VJP_MISUSES)
 def test_misuse_of_vjp_is_named(kernel, changes, error, message):
     gradient = torch.zeros(B, kernel.output_horizon(H), D)

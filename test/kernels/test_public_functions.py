@@ -211,11 +211,6 @@ def test_a_networks_half_precision_output_is_computed_in_float32_under_autocast(
     torch.testing.assert_close(gradient, torch.autograd.grad(expected[0].sum(), leaf)[0])
 
 
-def test_mixed_precision_is_refused_without_autocast():
-    with pytest.raises(TypeError, match=r"start_position: expected the action's dtype torch\.bfloat16, got"):
-        kernels.clique_step(ACTION.bfloat16(), P0.float(), dt=0.1)
-
-
 @MAP
 def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
     index = [2, 0, 2]
@@ -240,24 +235,6 @@ def test_arrays_and_lists_are_taken_for_dt_and_indices(kernel):
             kernel.vjp(upstream, goal_index=index, **sizes),
             kernel.vjp(upstream, goal_index=whole, **{**sizes, "dt": 0.1, "start_index": whole}),
         )
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"dt": [0.1, -0.1, 0.1, 0.1, 0.1]}, ValueError, "dt: expected finite numbers of seconds > 0"),
-        ({"dt": np.full(HORIZON, np.nan)}, ValueError, "dt: expected finite numbers of seconds > 0"),
-        ({"dt": ["a"]}, TypeError, "dt: expected numbers of seconds in an array or a list"),
-        ({"dt": [[0.1], [0.1, 0.2]]}, TypeError, "dt: expected numbers of seconds in an array or a list"),
-        ({"dt": [0.1, 0.2]}, ValueError, r"dt: expected a scalar, \[horizon = 5\]"),
-        ({"dt": 0.1, "start_index": [0.0, 1.0, 2.0]}, TypeError, "start_index: expected whole numbers in an array"),
-        ({"dt": 0.1, "start_index": np.array([True] * 3)}, TypeError, "start_index: expected whole numbers"),
-        ({"dt": 0.1, "start_index": [0, 1]}, ValueError, r"start_index: expected shape \[batch = 3\], got \[2\]"),
-    ],
-)
-def test_wrong_arrays_and_lists_are_named(options, error, message):
-    with pytest.raises(error, match=message):
-        kernels.clique_step(ACTION, P0, **options)
 
 
 def test_vmap_and_jvp_over_the_times_of_a_spline():
