@@ -52,17 +52,7 @@ def step(
     if is_sharded(action):
         ends = {"start": (start, start_index), "goal": (goal, goal_index)}
         rules().check_step(action, operator.action_name, ends, dt)
-    inputs = prepare_step(
-        action,
-        start,
-        dt,
-        start_index,
-        dt_per,
-        one_dt_for=operator.one_dt_for,
-        goal=goal,
-        goal_index=goal_index,
-        action_name=operator.action_name,
-    )
+    inputs = prepare_step(operator, action, start, dt, start_index, dt_per, goal, goal_index)
     goal_arguments = (*inputs.goal, inputs.goal_index) if operator.goals else ()
     outputs = operator.forward(
         inputs.action,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .arguments import promoted, row_indices, step_lengths, truth_values
+from .signature import Signature
 
 _ACTION_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UPSTREAM_NAMES = ("grad_position", "grad_velocity", "grad_acceleration", "grad_jerk")
@@ -28,33 +29,32 @@ class StepInputs(NamedTuple):
 
 
 def prepare_step(
+    operator: Signature,
     action: Tensor,
     start: Sequence[Tensor | None],
     dt: float | Tensor,
     start_index: Tensor | None,
     dt_per: str,
-    *,
-    one_dt_for: str | None = None,
     goal: Sequence[Tensor | None] = (),
     goal_index: Tensor | None = None,
-    action_name: str = "action",
+    action_name: str | None = None,
 ) -> StepInputs:
     """Check shape, dtype and device of every argument of a step function, and convert it to the operators' form.
 
     `start` are the start position, velocity, acceleration and so on; all but the first may be None. `goal` are those of
-    a goal, or all None. `one_dt_for` names what cannot have step lengths that differ along the horizon. Values of
+    a goal, or all None. `action_name` is that of the actions in errors, if it is not the operator's. Values of
     tensors are not checked (this would wait for the device); the value of a `dt` given as a number is.
     """
     action, *ends = promoted((action, *start, *goal))
     start, goal = ends[: len(start)], ends[len(start) :]
-    check_action(action, action_name)
+    check_action(action, action_name or operator.action_name)
     if start[0] is None:
         raise TypeError("start_position: expected a tensor, got None")
     rows, start_index = _check_end("start", start, start_index, action)
     goal_rows = ()
     if goal:
         goal_rows, goal_index = check_goal(goal, goal_index, action)
-    step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, one_dt_for)
+    step = _normalize_dt(dt, tuple(action.shape[:2]), action.device, dt_per, operator.one_dt_for)
     return StepInputs(action, rows, start_index, step, goal_rows, goal_index)
 
 

@@ -100,17 +100,8 @@ def quadratic_cost(
     elif goal_mask is not None:
         goal = goal_or_rest(action, goal, goal_index, goal_mask, operator.action_name)
         goal_index = None
-    inputs = prepare_step(
-        action,
-        start[: operator.starts],
-        dt,
-        start_index,
-        dt_per,
-        one_dt_for=operator.one_dt_for,
-        goal=goal[: operator.goals],
-        goal_index=goal_index,
-        action_name=operator.action_name,
-    )
+    start, goal = start[: operator.starts], goal[: operator.goals]
+    inputs = prepare_step(operator, action, start, dt, start_index, dt_per, goal, goal_index)
     batch, horizon, dof = action.shape
     terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
     problem = CostProblem(kernel, inputs, terms, chosen)

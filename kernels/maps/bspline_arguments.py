@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..reference_backend import start_rows
 from ..validation import prepare_step
+from .bspline import BSPLINE
 from .goal import goal_or_rest
 
 
@@ -38,17 +39,7 @@ def spline_arguments(
     """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors."""
     if goal_mask is not None:
         goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
-    inputs = prepare_step(
-        rows,
-        start,
-        dt,
-        start_index,
-        dt_per,
-        one_dt_for="B-splines",
-        goal=goal,
-        goal_index=goal_index,
-        action_name=name,
-    )
+    inputs = prepare_step(BSPLINE, rows, start, dt, start_index, dt_per, goal, goal_index, name)
     begin = start_rows(inputs.start, inputs.start_index, inputs.action)
     end = None if inputs.goal[0] is None else start_rows(inputs.goal, inputs.goal_index, inputs.action)
     return SplineArguments(inputs.action.double(), begin, end, inputs.dt.double()[..., None], inputs.action.dtype)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..splines import composition
 from ..splines.form import SplineForm
-from ..splines.weights import polynomials
+from ..splines.weights import basis
 from ..types import BsplineLayout
 from .bspline_arguments import spline_arguments
 
@@ -97,7 +97,7 @@ def _coefficients(points: np.ndarray, length: np.ndarray, degree: int) -> np.nda
     pieces = points.shape[1] - degree
     terms = []
     for order in range(degree + 1):
-        weights = polynomials(degree - order)[0]
+        weights = basis(degree - order, 0, 1)
         near = sum(weight * points[:, m : m + pieces] for m, weight in enumerate(weights))
         terms.append(near / math.factorial(order))
         points = np.diff(points, axis=1)

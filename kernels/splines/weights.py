@@ -45,45 +45,42 @@ def row_weights(degree: int, steps: int) -> tuple[np.ndarray, ...]:
     return tables
 
 
-@functools.cache
-def polynomials(degree: int) -> np.ndarray:
-    """`[K + 1, K + 1]`: coefficient of t^k in the weight b_m is at `[k, m]`. Read-only."""
-    table = np.zeros((degree + 1, degree + 1))
-    for m in range(degree + 1):
-        for power in range(degree + 1):
-            table[power, m] = (
-                math.comb(degree, power)
-                * sum(
-                    (-1) ** k * math.comb(degree + 1, k) * (degree - m - k) ** (degree - power)
-                    for k in range(degree - m + 1)
-                )
-                / math.factorial(degree)
+def _polynomials(degree: int) -> list[list[float]]:
+    places = range(degree + 1)
+    return [
+        [
+            math.comb(degree, power)
+            * sum(
+                (-1) ** k * math.comb(degree + 1, k) * (degree - m - k) ** (degree - power)
+                for k in range(degree - m + 1)
             )
-    table.flags.writeable = False
-    return table
+            / math.factorial(degree)
+            for m in places
+        ]
+        for power in places
+    ]
 
 
-@functools.cache
-def state_weights(degree: int, count: int, has_jerk: bool) -> np.ndarray:
-    """`[count, 4]`: weight of `h^k` times a state's k-th derivative in the m-th point that represents it. Read-only.
+def _state_weights(degree: int, count: int, has_jerk: bool) -> list[list[float]]:
+    """The polar form of the Taylor polynomial p + v t + a t^2 / 2 + j t^3 / 6 at the K knots around each point.
 
-    The polar form of the Taylor polynomial p + v t + a t^2 / 2 + j t^3 / 6 at the K knots around each point:
     1, x, (x^2 - (K+1)/12) / 2 and (x^3 - (K+1) x / 4) / 6 with x = m - (K-1)/2.
     """
     x = np.arange(count) - (degree - 1) / 2
     third = (x**3 - (degree + 1) * x / 4) / 6 if has_jerk else np.zeros(count)
-    table = np.stack([np.ones(count), x, (x**2 - (degree + 1) / 12) / 2, third], axis=1)
-    table.flags.writeable = False
-    return table
+    return np.stack([np.ones(count), x, (x**2 - (degree + 1) / 12) / 2, third], axis=1).tolist()
 
 
 # torch.compile cannot trace how tables are computed, but reads those that are there: what it traces uses these two.
-POLYNOMIALS = {degree: polynomials(degree).tolist() for degree in range(max(DEGREES) + 1)}
-"""`polynomials` of each degree."""
+POLYNOMIALS = {degree: _polynomials(degree) for degree in range(max(DEGREES) + 1)}
+"""Of each degree `[K + 1][K + 1]`: the coefficient of t^power in the weight b_m is at `[power][m]`."""
 STATE_WEIGHTS = {
-    (degree, count, jerk): state_weights(degree, count, jerk).tolist()
+    (degree, count, jerk): _state_weights(degree, count, jerk)
     for degree in DEGREES
     for count in (degree, degree + 1)
     for jerk in (False, True)
 }
-"""`state_weights` of each degree, number of points, and whether they have a jerk."""
+"""Of each degree, number of points and whether they have a jerk, `[points][4]`.
+
+The weight of `h^k` times a state's k-th derivative in the m-th point that represents it.
+"""
