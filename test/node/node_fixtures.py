@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from preloaded_node import PreloadedNode
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from traj_integrator_ros.traffic.node_process import NodeProcess
 from traj_integrator_ros.traffic.ros_client import RosClient
@@ -97,3 +99,13 @@ def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosCl
     yield shared_client
     assert shared_node.is_running(), shared_node.output
     assert "internal_error" not in shared_node.output, shared_node.output
+
+
+def plan(times_s: Sequence[float], positions: object, names: Sequence[str] = JOINTS) -> JointTrajectory:
+    """Positions at times."""
+    message = JointTrajectory(joint_names=list(names))
+    for time_s, row in zip(times_s, positions, strict=True):
+        point = JointTrajectoryPoint(positions=array("d", row))
+        point.time_from_start.sec, point.time_from_start.nanosec = divmod(round(time_s * 1e9), 10**9)
+        message.points.append(point)
+    return message

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from array import array
 
 import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import ClientFactory, NodeFactory
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from node_fixtures import ClientFactory, NodeFactory, plan
+from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.handling.rejection import RejectionReason
@@ -123,21 +122,11 @@ def test_a_trajectory_may_end_in_motion_where_that_is_asked_for(client: RosClien
     assert np.allclose(trajectory.points[-1].velocities, 1.0, atol=0.1)
 
 
-def plan(times_s: list[float], positions: np.ndarray, names: list[str]) -> JointTrajectory:
-    message = JointTrajectory(joint_names=names)
-    for time_s, row in zip(times_s, positions, strict=True):
-        seconds, nanoseconds = divmod(round(time_s * 1e9), 10**9)
-        point = JointTrajectoryPoint(positions=array("d", row))
-        point.time_from_start = Duration(sec=seconds, nanosec=nanoseconds)
-        message.points.append(point)
-    return message
-
-
 def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(client: RosClient) -> None:
     client.settle_state([0.5, 0.0, 0.0])
     times = np.array([0.1, 0.25, 0.3, 0.6])
     rows = 0.5 + 0.2 * times[:, None] ** 2
-    answer = client.answer_plan(plan(list(times), rows, ["joint_a"]))
+    answer = client.answer_plan(plan(times, rows, ["joint_a"]))
     found = {point.time_from_start.nanosec // 10**6: point for point in answer.points}
     # The spline through them, with the point at the start, where the robot rests.
     for time_s, row in zip(times, rows, strict=True):

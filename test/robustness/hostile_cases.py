@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
 
 import numpy as np
 from builtin_interfaces.msg import Time
 from hostile_oracle import OUTPUTS, Settings
+from node_fixtures import JOINTS, plan
 from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence, CostTerm
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate
 from traj_integrator_ros.traffic.messages import floats, sequence
 
-NODE = Settings(("joint_a", "joint_b", "joint_c"), max_batch=8, max_horizon=16, dt_s=0.02)
+NODE = Settings(JOINTS, max_batch=8, max_horizon=16, dt_s=0.02)
 SECOND_NS = 10**9
 LONG, UGLY = "j" * 10_000, "ü\n\x1b[31m"
 
@@ -131,15 +131,6 @@ def good_plan(position: float = 0.0, stamp_s: int = 0) -> JointTrajectory:
     """A hundredth of a second at rest; the trajectory ends in this position, rad."""
     message = plan([0.0, 0.01], np.full((2, NODE.dof), position))
     message.header.stamp.sec = stamp_s
-    return message
-
-
-def plan(times_s: Sequence[float], positions: object, names: Sequence[str] = NODE.joint_names) -> JointTrajectory:
-    message = JointTrajectory(joint_names=list(names))
-    for time_s, row in zip(times_s, positions, strict=True):
-        point = JointTrajectoryPoint(positions=array("d", row))
-        point.time_from_start.sec, point.time_from_start.nanosec = divmod(round(time_s * SECOND_NS), SECOND_NS)
-        message.points.append(point)
     return message
 
 

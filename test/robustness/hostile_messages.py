@@ -7,9 +7,10 @@ from array import array
 from collections.abc import Callable
 
 import numpy as np
-from hostile_cases import LONG, NODE, UGLY, plan
+from hostile_cases import LONG, NODE, UGLY
 from hostile_oracle import OUTPUTS, TERM_FIELDS
 from hypothesis import strategies as st
+from node_fixtures import plan
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 

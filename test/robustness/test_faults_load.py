@@ -187,30 +187,17 @@ def test_every_lifecycle_transition_after_every_other_under_load(
     process = start_node()
     client = connect()
     client.wait_until_active()
-    state, pairs = "active", set()
+    state = "active"
     with traffic(client):
-        for previous, transition in itertools.pairwise(each_pair_once(TRANSITIONS)):
+        for transition in itertools.chain.from_iterable(itertools.product(TRANSITIONS, repeat=2)):
             allowed = (state, transition) in NEXT_STATE
             assert client.change_state(transition) == allowed, (state, transition)
             state = NEXT_STATE.get((state, transition), state)
-            pairs.add((previous, transition))
+            assert client.state() == state
         for transition in TRANSITIONS[:2]:
             client.change_state(transition)
         client.wait_until_active()
         client.batches.clear()
         client.wait_for(lambda: len(client.batches) > 10, "answers after it all")
-    assert len(pairs) == len(TRANSITIONS) ** 2
     assert client.counts()["rejected.internal_error"] == "0", process.output
     assert client.integrate(SMALL).success
-
-
-def each_pair_once(names: tuple[str, ...]) -> Iterator[str]:
-    """A walk in which every name follows every name, itself included (an Euler tour)."""
-    left = {name: list(names) for name in names}
-    tour, stack = [], [names[0]]
-    while stack:
-        if left[stack[-1]]:
-            stack.append(left[stack[-1]].pop())
-        else:
-            tour.append(stack.pop())
-    return reversed(tour)

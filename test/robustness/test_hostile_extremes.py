@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hostile_cases import NODE, good_sequence, plan
+from hostile_cases import NODE, good_sequence
 from hostile_node import ACTIONS, HostileNode
 from hostile_oracle import Verdict, judge_gradient, judge_motion, judge_plan, judge_sequence, judge_state
+from node_fixtures import plan
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String

@@ -27,7 +27,6 @@ from hostile_cases import (
     good_plan,
     good_report,
     good_sequence,
-    plan,
     spoiled,
     spoilt_report,
 )
@@ -47,6 +46,7 @@ from hostile_oracle import (
 )
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from node_fixtures import plan
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-from traj_integrator_ros.wire.transport import PROFILE_VARIABLES, profile_variable
 
 pytestmark = pytest.mark.ros
 NODE = ("-m", "traj_integrator_ros", "--ros-args", "--params-file", "config/franka.yaml")
@@ -74,20 +70,3 @@ def test_security_that_the_middleware_lacks_or_has_no_keys_for_ends_the_node(
     assert node.wait(60.0) == 2, node.output
     (line,) = (line for line in node.output.splitlines() if line.startswith("integrator_node: "))
     assert "ecurity" in line and "Traceback" not in node.output, node.output
-
-
-def test_everything_here_stays_on_this_machine(project_root: Path) -> None:
-    assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
-    code = (
-        "import os; from traj_integrator_ros.traffic.local_dds import stay_local\n"
-        "stay_local(); print(os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'], os.environ['ROS_DOMAIN_ID'] != '0', "
-        f"os.environ[{profile_variable()!r}])"
-    )
-    unset = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_DOMAIN_ID", *PROFILE_VARIABLES, "ROS_DISTRO")
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    demo = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=project_root, env=environment
-    )
-    assert demo.stdout.split()[:2] == ["LOCALHOST", "True"], demo.stderr
-    profile = Path(demo.stdout.split()[2])
-    assert "<address>127.0.0.1</address>" in profile.read_text(encoding="utf-8")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from policies import Grant, enclaves, permissions_xml
+from policies import Grant
 
 ENCLAVE = "/traj_integrator"
 
@@ -79,29 +78,3 @@ def test_examples_may_do_what_their_counterpart_grants(granted: dict[str, set[Gr
 
 def test_no_name_is_a_pattern(granted: dict[str, set[Grant]]) -> None:
     assert not any(sign in name for grants in granted.values() for _, name in grants for sign in "*?[")
-
-
-def test_names_are_resolved_as_a_nodes(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.xml"
-    policy.write_text(
-        "<policy version='0.2.0'><enclaves><enclave path='/e'><profiles><profile ns='/left' node='n'>"
-        "<topics publish='ALLOW'><topic>~/a</topic><topic>b</topic><topic>/c</topic></topics>"
-        "<services reply='ALLOW'><service>~/s</service></services>"
-        "</profile></profiles></enclave></enclaves></policy>"
-    )
-    (grants,) = enclaves(policy).values()
-    assert grants == {("publish", "/left/n/a"), ("publish", "/left/b"), ("publish", "/c"), ("reply", "/left/n/s")}
-
-
-def test_permissions_are_those_of_the_grants_and_deny_the_rest() -> None:
-    text = permissions_xml("/e", {("publish", "/a"), ("reply", "/n/s"), ("request", "/m/t")}, 7, ("begin", "end"))
-    grant = ElementTree.fromstring(text).find("permissions/grant")
-    assert grant.findtext("subject_name") == "CN=/e" and grant.findtext("default") == "DENY"
-    names = {
-        kind: {topic.text for topic in grant.iterfind(f"allow_rule/{kind}/topics/topic")}
-        for kind in ("publish", "subscribe")
-    }
-    assert names == {
-        "publish": {"ros_discovery_info", "rt/a", "rr/n/sReply", "rq/m/tRequest"},
-        "subscribe": {"ros_discovery_info", "rq/n/sRequest", "rr/m/tReply"},
-    }

@@ -1,11 +1,10 @@
-"""A plain writer of CDR, to hold the product's serialized messages against."""
+"""A plain writer of CDR, to hold the product's serialized messages against: any message, by the types of its fields."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
-import numpy as np
+_FORMS = {"uint8": "B", "int32": "i", "uint32": "I", "float": "f", "double": "d"}
 
 
 class CdrWriter:
@@ -17,33 +16,28 @@ class CdrWriter:
         self.aligning: list[int] = []
         """Places of the bytes that have no meaning."""
 
-    def numbers(self, form: str, *values: float) -> CdrWriter:
-        """Write numbers of one struct format, each aligned to its size."""
-        size = struct.calcsize(form)
-        for value in values:
-            self._align(size)
-            self.data += struct.pack(self.order + form, value)
+    def message(self, message: object) -> CdrWriter:
+        """Write all fields of a message."""
+        for name, kind in message.get_fields_and_field_types().items():
+            self.put(kind, getattr(message, name))
         return self
 
-    def string(self, text: str) -> CdrWriter:
-        raw = text.encode()
-        self.numbers("I", len(raw) + 1)
-        self.data += raw + b"\0"
+    def put(self, kind: str, value: object) -> CdrWriter:
+        """Write a value of a type, numbers aligned to their size."""
+        if kind in _FORMS:
+            form = self.order + _FORMS[kind]
+            while (len(self.data) - 4) % struct.calcsize(form):
+                self.aligning.append(len(self.data))
+                self.data.append(0)
+            self.data += struct.pack(form, value)
+        elif kind == "string":
+            raw = value.encode() + b"\0"
+            self.put("uint32", len(raw))
+            self.data += raw
+        elif kind.startswith("sequence<"):
+            self.put("uint32", len(value))
+            for one in value:
+                self.put(kind[len("sequence<") : -1], one)
+        else:
+            self.message(value)
         return self
-
-    def strings(self, texts: Sequence[str]) -> CdrWriter:
-        self.numbers("I", len(texts))
-        for text in texts:
-            self.string(text)
-        return self
-
-    def array(self, form: str, values: np.ndarray | Sequence[float]) -> CdrWriter:
-        return self.numbers("I", len(values)).numbers(form, *np.asarray(values).tolist())
-
-    def header(self, stamp: tuple[int, int], frame_id: str = "") -> CdrWriter:
-        return self.numbers("i", stamp[0]).numbers("I", stamp[1]).string(frame_id)
-
-    def _align(self, size: int) -> None:
-        while (len(self.data) - 4) % size:
-            self.aligning.append(len(self.data))
-            self.data.append(0)
