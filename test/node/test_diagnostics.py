@@ -13,7 +13,7 @@ from traj_integrator_ros.handling.published import ExecutionReport
 from traj_integrator_ros.handling.rejection import RejectionCounters, RejectionReason
 from traj_integrator_ros.node import accounts
 from traj_integrator_ros.node.accounts import LatencyRing, ThrottledLog
-from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus, SupervisionStatus
+from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 
 OK, WARN, ERROR, STALE = (getattr(DiagnosticStatus, level) for level in ("OK", "WARN", "ERROR", "STALE"))
 NONE = RejectionCounters().snapshot()
@@ -24,7 +24,7 @@ def status(**changes: object) -> NodeStatus:
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", state_age_s=0.1,
         state_timeout_s=0.5, limits="none", sequences=10, published=10, service_calls=0, namesakes=0,
         rejected=NONE, warned=NONE, on_schedule=True,
-        execution=ExecutionReport(), supervision=SupervisionStatus(), sequence_latency=LatencyRing(),
+        execution=ExecutionReport(), sequence_latency=LatencyRing(),
         service_latency=LatencyRing(),
     )  # fmt: skip
     return dataclasses.replace(usual, **changes)
@@ -57,20 +57,20 @@ def counted(reason: RejectionReason) -> dict[RejectionReason, int]:
         ({"rejected": counted(RejectionReason.INTERNAL_ERROR)}, ERROR, "2 x internal_error"),
         ({"rejected": counted(RejectionReason.OUT_OF_DEVICE_MEMORY)}, ERROR, "2 x out_of_device_memory"),
         (
-            {"supervision": SupervisionStatus(braked="joint_a is 0.2 away from its command"), "state_age_s": 2.0},
+            {"braked": "joint_a is 0.2 away from its command", "state_age_s": 2.0},
             ERROR, "braked: joint_a is 0.2 away from its command; sequences are rejected until the robot rests",
         ),
         (
-            {"supervision": SupervisionStatus(held=True)},
+            {"held": True},
             ERROR, "stopped: sequences are rejected until ~/stop is called with hold: false",
         ),
         (
-            {"supervision": SupervisionStatus(controller_was=frozenset({ControllerStatus.RESTARTED}))},
+            {"controller_was": frozenset({ControllerStatus.RESTARTED})},
             WARN, "controller restarted: it was restarted, aborted the motion, or refused it, and holds its position",
         ),
-        ({"supervision": SupervisionStatus(controller=ControllerStatus.EXECUTING)}, OK, "active"),
+        ({"controller": ControllerStatus.EXECUTING}, OK, "active"),
         (
-            {"supervision": SupervisionStatus(lacking=("joint_b",)), "rejected": counted(RejectionReason.NO_LIMITS)},
+            {"lacking": ("joint_b",), "rejected": counted(RejectionReason.NO_LIMITS)},
             WARN, "no limit of velocity for joint_b: nothing is published for a controller (give limits.velocity, "
             "a URDF or limits.assumed_velocity)",
         ),
@@ -117,14 +117,15 @@ def test_executed_motions_are_reported() -> None:
 
 
 def test_what_is_known_of_the_robot_and_its_controller_is_reported() -> None:
-    known = SupervisionStatus(
-        ControllerStatus.EXECUTING, deviation=0.0123456, lag_s=0.0321, brakes=2, braked="why", held=True, assumed="jerk"
-    )
+    known = {
+        "controller": ControllerStatus.EXECUTING, "deviation": 0.0123456, "lag_s": 0.0321, "supervision_brakes": 2,
+        "braked": "why", "held": True, "assumed": "jerk",
+    }  # fmt: skip
     for given, expected in (
         (known, ("executing", "0.012346", "32.1", "2", "why", "yes", "jerk")),
-        (SupervisionStatus(), ("unknown", "none", "none", "0", "no", "no", "none")),
+        ({}, ("unknown", "none", "none", "0", "no", "no", "none")),
     ):
-        [told] = Diagnostics("node").message(status(supervision=given), Time()).status
+        [told] = Diagnostics("node").message(status(**given), Time()).status
         values = {pair.key: pair.value for pair in told.values}
         keys = ("controller", "deviation_rad", "lag_ms", "supervision_brakes", "braked", "held", "assumed_limits")
         assert tuple(values[key] for key in keys) == expected

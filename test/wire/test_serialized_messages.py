@@ -99,8 +99,8 @@ def test_trajectories_of_any_shapes_follow_each_other() -> None:
 
 
 def test_a_middleware_with_another_layout_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "_ENCODING", b"\0\0\0\0")  # the numbers are those of little-endian
-    with pytest.raises(RuntimeError):
+    monkeypatch.setattr(writers, "deserialize_message", lambda data, kind: kind(joint_names=JOINTS))
+    with pytest.raises(RuntimeError, match="expected messages in plain little-endian CDR, got another layout"):
         JointTrajectoryWriter(JOINTS)
 
 

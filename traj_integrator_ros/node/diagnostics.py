@@ -20,28 +20,6 @@ _LET_THROUGH = (RejectionReason.LIMITS, RejectionReason.START_MISMATCH)
 
 
 @dataclass(frozen=True)
-class SupervisionStatus:
-    """What the node knows of the robot and its controller."""
-
-    controller: ControllerStatus = ControllerStatus.UNKNOWN
-    controller_was: frozenset[ControllerStatus] = frozenset()
-    """What it did since the previous message."""
-    deviation: float | None = None
-    """Largest distance of a joint from its command, rad; None: not known."""
-    lag_s: float | None = None
-    brakes: int = 0
-    """Number of brakes because the robot, its states or its controller were not as they should be."""
-    braked: str = ""
-    """Why the robot is braked, and sequences are rejected; empty if it is not."""
-    held: bool = False
-    """Whether a stop holds until it is released."""
-    assumed: str = ""
-    """Limits that nobody gave, and what is assumed."""
-    lacking: tuple[str, ...] = ()
-    """Joints without a limit of velocity, for which nothing is published."""
-
-
-@dataclass(frozen=True)
 class NodeStatus:
     """All values of a status; counts are since the start of the process."""
 
@@ -69,9 +47,27 @@ class NodeStatus:
     on_schedule: bool
     """Whether trajectories continue each other (start_from = previous), so that one that comes late matters."""
     execution: ExecutionReport
-    supervision: SupervisionStatus
     sequence_latency: LatencyRing
     service_latency: LatencyRing
+
+    # What the node knows of the robot and its controller
+
+    controller: ControllerStatus = ControllerStatus.UNKNOWN
+    controller_was: frozenset[ControllerStatus] = frozenset()
+    """What it did since the previous message."""
+    deviation: float | None = None
+    """Largest distance of a joint from its command, rad; None: not known."""
+    lag_s: float | None = None
+    supervision_brakes: int = 0
+    """Number of brakes because the robot, its states or its controller were not as they should be."""
+    braked: str = ""
+    """Why the robot is braked, and sequences are rejected; empty if it is not."""
+    held: bool = False
+    """Whether a stop holds until it is released."""
+    assumed: str = ""
+    """Limits that nobody gave, and what is assumed."""
+    lacking: tuple[str, ...] = ()
+    """Joints without a limit of velocity, for which nothing is published."""
 
 
 class Diagnostics:
@@ -135,23 +131,22 @@ def _judge(
         return DiagnosticStatus.WARN, f"{status.lifecycle_state}: input is not accepted"
     if status.namesakes:
         return DiagnosticStatus.WARN, f"{status.namesakes + 1} nodes of this name: each answers every sequence"
-    supervision = status.supervision
-    if supervision.braked:
-        return DiagnosticStatus.ERROR, f"braked: {supervision.braked}; sequences are rejected until the robot rests"
-    if supervision.held:
+    if status.braked:
+        return DiagnosticStatus.ERROR, f"braked: {status.braked}; sequences are rejected until the robot rests"
+    if status.held:
         return DiagnosticStatus.ERROR, "stopped: sequences are rejected until ~/stop is called with hold: false"
     if status.state_age_s is not None and 0 < status.state_timeout_s < status.state_age_s:
         return (
             DiagnosticStatus.STALE,
             f"joint state is {status.state_age_s:.2f} s old (state_timeout {status.state_timeout_s:g} s)",
         )
-    conspicuous = [one for one in CONSPICUOUS if one is supervision.controller or one in supervision.controller_was]
+    conspicuous = [one for one in CONSPICUOUS if one is status.controller or one in status.controller_was]
     if conspicuous:
         return DiagnosticStatus.WARN, f"controller {conspicuous[-1].value}: {CONSPICUOUS[conspicuous[-1]]}"
-    if supervision.lacking:
+    if status.lacking:
         return (
             DiagnosticStatus.WARN,
-            f"no limit of velocity for {', '.join(supervision.lacking)}: nothing is published for a controller (give "
+            f"no limit of velocity for {', '.join(status.lacking)}: nothing is published for a controller (give "
             "limits.velocity, a URDF or limits.assumed_velocity)",
         )
     if rejected:
@@ -170,7 +165,7 @@ def _values(status: NodeStatus) -> dict[str, str]:
         "backend": status.backend,
         "dtype": status.dtype,
         "limits": status.limits,
-        "assumed_limits": status.supervision.assumed or "none",
+        "assumed_limits": status.assumed or "none",
         "state_age_s": "none" if status.state_age_s is None else f"{status.state_age_s:.3f}",
         "sequences": str(status.sequences),
         "published": str(status.published),
@@ -182,24 +177,19 @@ def _values(status: NodeStatus) -> dict[str, str]:
         for percent in (50, 99):
             latency = ring.percentile_ms(percent)
             values[f"{kind}_latency_p{percent}_ms"] = "none" if latency is None else f"{latency:.3f}"
-    values.update(_of_supervision(status.supervision))
+    values.update(
+        controller=status.controller.value,
+        deviation_rad="none" if status.deviation is None else f"{status.deviation:.6f}",
+        lag_ms="none" if status.lag_s is None else f"{1e3 * status.lag_s:.1f}",
+        supervision_brakes=str(status.supervision_brakes),
+        braked=status.braked or "no",
+        held="yes" if status.held else "no",
+    )
     values.update(_of_execution(status.execution))
     values.update({f"rejected.{reason.value}": str(count) for reason, count in status.rejected.items()})
     warned = {**dict.fromkeys(_LET_THROUGH, 0), **{reason: count for reason, count in status.warned.items() if count}}
     values.update({f"warned.{reason.value}": str(count) for reason, count in warned.items()})
     return values
-
-
-def _of_supervision(supervision: SupervisionStatus) -> dict[str, str]:
-    deviation, lag = supervision.deviation, supervision.lag_s
-    return {
-        "controller": supervision.controller.value,
-        "deviation_rad": "none" if deviation is None else f"{deviation:.6f}",
-        "lag_ms": "none" if lag is None else f"{1e3 * lag:.1f}",
-        "supervision_brakes": str(supervision.brakes),
-        "braked": supervision.braked or "no",
-        "held": "yes" if supervision.held else "no",
-    }
 
 
 def _of_execution(execution: ExecutionReport) -> dict[str, str]:

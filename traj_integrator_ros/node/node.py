@@ -32,7 +32,7 @@ from ..wire.sequence_gaps import SequenceGaps
 from ..wire.writers import JointTrajectoryWriter, serialize_batch
 from .accounts import Accounts, LatencyRing, one_line
 from .declared_parameters import QOS_OVERRIDES, DeclaredParameters
-from .diagnostics import Diagnostics, NodeStatus, SupervisionStatus
+from .diagnostics import Diagnostics, NodeStatus
 from .entities import ROBOT_DESCRIPTION, Entities, StateInputs, create_diagnostics_publisher
 from .namesakes import Namesakes
 from .planning_parameters import planning_parameters
@@ -381,31 +381,31 @@ class IntegratorNode(LifecycleNode):
             warned=self._accounts.warned.snapshot(),
             on_schedule=pipeline is not None and pipeline.parameters.start_from == START_FROM_PREVIOUS,
             execution=self._executed.report(),
-            supervision=self._supervision_status(pipeline),
             sequence_latency=self._sequence_latency,
             service_latency=self._answers.latency,
+            **self._known_of_robot(pipeline),
         )
         self._supervisor.controller_was.clear()
         message = self._diagnostics.message(status, self.get_clock().now().to_msg())
         with self._accounts.guard("diagnostics"):
             self._diagnostics_publisher.publish(message)
 
-    def _supervision_status(self, pipeline: Pipeline | None) -> SupervisionStatus:
+    def _known_of_robot(self, pipeline: Pipeline | None) -> dict[str, object]:
+        """Fields of a status; none if the node is not configured."""
         if pipeline is None:
-            return SupervisionStatus()
-        guard, present = self._executed.guard, self._executed.present
-        deviation = guard.deviation
-        return SupervisionStatus(
-            controller=present.status,
-            controller_was=frozenset(self._supervisor.controller_was),
-            deviation=float(deviation.max()) if len(deviation) else None,
-            lag_s=guard.lag_s,
-            brakes=guard.brakes,
-            braked=guard.reason,
-            held=guard.held,
-            assumed=pipeline.assumed.description,
-            lacking=pipeline.assumed.lacking if pipeline.parameters.publish_joint_trajectory else (),
-        )
+            return {}
+        guard = self._executed.guard
+        return {
+            "controller": self._executed.present.status,
+            "controller_was": frozenset(self._supervisor.controller_was),
+            "deviation": float(guard.deviation.max()) if len(guard.deviation) else None,
+            "lag_s": guard.lag_s,
+            "supervision_brakes": guard.brakes,
+            "braked": guard.reason,
+            "held": guard.held,
+            "assumed": pipeline.assumed.description,
+            "lacking": pipeline.assumed.lacking if pipeline.parameters.publish_joint_trajectory else (),
+        }
 
 
 def _serialized(batch: IntegratedBatch, stamp: Stamp) -> bytes:
