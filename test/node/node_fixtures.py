@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from preloaded_node import PreloadedNode
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -109,3 +110,8 @@ def plan(times_s: Sequence[float], positions: object, names: Sequence[str] = JOI
         point.time_from_start.sec, point.time_from_start.nanosec = divmod(round(time_s * 1e9), 10**9)
         message.points.append(point)
     return message
+
+
+def table(values: Sequence[float], batch: int, dof: int) -> np.ndarray:
+    """The flat numbers of a field as `[batch, horizon, dof]`."""
+    return np.asarray(values, np.float32).reshape(batch, -1, dof)

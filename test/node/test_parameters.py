@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory, table
 from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 
 from traj_integrator_ros.handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind
 from traj_integrator_ros.handling.parameters import InvalidParameters, NodeParameters, check_value, default_values
 from traj_integrator_ros.tools.robot import dotted
-from traj_integrator_ros.traffic.messages import sequence, table
+from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.ros_client import RosClient
 
 ROBOTS = sorted(path.stem for path in (Path(__file__).parents[2] / "config").glob("*.yaml"))

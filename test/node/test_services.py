@@ -7,12 +7,13 @@ from array import array
 import numpy as np
 import pytest
 import torch
+from node_fixtures import table
 from rclpy.parameter import Parameter
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
 from traj_integrator_ros.kernels import ControlSpace, CostTerm, QuadraticCost, control_map, quadratic_cost
-from traj_integrator_ros.traffic.messages import floats, sequence, table
+from traj_integrator_ros.traffic.messages import floats, sequence
 from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = pytest.mark.ros
@@ -67,10 +68,11 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
     start = rng.normal(size=(3, rows, DOF))
     request = ComputeGradient.Request()
     request.actions = sequence(
-        rng.normal(size=(batch, horizon, DOF)), control_space=space.value, start_index=index,
+        rng.normal(size=(batch, horizon, DOF)), control_space=space.value,
         dt=[0.1] if kernel.uniform_dt_only else rng.uniform(0.05, 0.1, size=horizon),
         position=start[0], velocity=start[1], acceleration=start[2], joint_names=["joint_b", "joint_c", "joint_a"],
     )  # fmt: skip
+    request.actions.start_index = array("I", index)
     upstream = rng.normal(size=(4, batch, kernel.output_horizon(horizon), DOF)).astype(np.float32)
     for name, values in zip(UPSTREAM, upstream, strict=True):
         setattr(request, name, floats(values))
@@ -160,8 +162,9 @@ def test_evaluate_is_the_quadratic_cost_with_its_gradients(client: RosClient, sp
     request = Evaluate.Request()
     request.actions = sequence(
         rng.normal(size=(batch, horizon, DOF)), dt=[0.1], control_space=space.value, joint_names=order,
-        position=start[0], velocity=start[1], acceleration=start[2], start_index=index,
+        position=start[0], velocity=start[1], acceleration=start[2],
     )  # fmt: skip
+    request.actions.start_index = array("I", index)
     given = {
         "position": {"weight": rng.random((batch, points, DOF)), "target": rng.normal(size=DOF)},
         "velocity": {"terminal_weight": rng.random((batch, DOF)), "target": rng.normal(size=(points, DOF))},

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from array import array
 
 import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import ClientFactory, NodeFactory, plan
+from node_fixtures import ClientFactory, NodeFactory, plan, table
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
 from traj_integrator_ros.handling.rejection import RejectionReason
 from traj_integrator_ros.kernels import ControlSpace, control_map
-from traj_integrator_ros.traffic.messages import sequence, table
+from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = pytest.mark.ros
@@ -79,9 +80,10 @@ def test_columns_in_another_order_come_back_in_that_order(client: RosClient) -> 
 def test_each_trajectory_may_have_its_own_start_from_a_pool_and_its_own_steps(client: RosClient) -> None:
     pool = np.array([[1.0] * DOF, [2.0] * DOF])
     message = sequence(
-        np.zeros((3, 2, DOF)), control_space=ActionSequence.VELOCITY, position=pool, start_index=[1, 0, 1],
+        np.zeros((3, 2, DOF)), control_space=ActionSequence.VELOCITY, position=pool,
         dt=[0.1, 0.1, 0.2, 0.2, 0.3, 0.3],
     )  # fmt: skip
+    message.start_index = array("I", [1, 0, 1])
     batch, _ = client.answer(message)
     assert table(batch.position, 3, DOF)[:, 0, 0].tolist() == [2.0, 1.0, 2.0]
     assert np.allclose(np.asarray(batch.time_from_start).reshape(3, 2)[:, 1], [0.1, 0.2, 0.3])
