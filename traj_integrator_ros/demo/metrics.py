@@ -204,7 +204,7 @@ class Measured:
             name = f"position/{scheme.value}"
             self.disagreement[scheme].add(own_disagreement(window, scheme))
         self.batches[name] += 1
-        self.candidates = max(self.candidates, window.batch)
+        self.candidates = max(self.candidates, len(window.data))
         if not all(np.isfinite(values).all() for values in batch):
             self.not_finite += 1
             return

@@ -64,16 +64,11 @@ class DemoPlanner:
         """Whether the node is active, and both sides have discovered each other."""
         heard = (self.planner.subscription, self.controller.subscription)
         return (
-            self.status.is_active
+            self.status.values.get("lifecycle_state") == "active"
             and self.planner.publisher.get_subscription_count() > 0
             and all(self._participant.node.count_publishers(one.topic_name) for one in heard)
             and self._set_parameters.service_is_ready()
         )
-
-    @property
-    def faults(self) -> dict[str, int]:
-        """Faults of trajectories, with counts."""
-        return dict(self.planner.faults + self.controller.faults)
 
     def run(self, player: MotionPlayer, show: Callable[[], None]) -> None:
         """Send windows that start where the player is, for as long as it plays; calls `show` between them."""
@@ -152,7 +147,7 @@ class DemoPlanner:
             batch = Trajectory(*batch_arrays(message))
         except ValueError:
             return "trajectory batch of wrong length"
-        if batch.position.shape[0] != window.batch or list(message.joint_names) != list(window.path.motion.joint_names):
+        if len(batch.position) != len(window.data) or list(message.joint_names) != list(window.path.motion.joint_names):
             return "trajectory batch of other joints or size"
         self.measured.add(window, batch)
         row = start_row(window, batch)

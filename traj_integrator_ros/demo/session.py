@@ -88,7 +88,7 @@ def _wait_for_node(
 
     def heard() -> bool:
         player.announce()
-        return status.knows_robot
+        return status.values.get("state_age_s", "none") != "none"
 
     if not participant.spin_until(connected, NODE_WITHIN_S):
         if not status.messages:
@@ -142,7 +142,7 @@ def _outcome(
         unknown_answers=planner.ledger.unknown_answers,
         latencies=planner.ledger.latencies_s(),
         measured=planner.measured,
-        faults=planner.faults,
+        faults=dict(planner.planner.faults + planner.controller.faults),
         joint_states=states.messages,
         joint_trajectories=planner.controller.received,
         restarts=planner.restarts,

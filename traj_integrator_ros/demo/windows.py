@@ -121,11 +121,6 @@ class Window:
     start: np.ndarray | None
 
     @property
-    def batch(self) -> int:
-        """Number of candidates."""
-        return self.data.shape[0]
-
-    @property
     def horizon(self) -> int:
         """Number of actions."""
         return self.data.shape[1]

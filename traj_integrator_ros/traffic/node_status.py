@@ -28,16 +28,6 @@ class NodeStatus:
         participant.subscribe(DiagnosticArray, "/diagnostics", self._on_diagnostics)
 
     @property
-    def is_active(self) -> bool:
-        """Whether the node accepts input."""
-        return self.values.get("lifecycle_state") == "active"
-
-    @property
-    def knows_robot(self) -> bool:
-        """Whether a joint state has reached the node."""
-        return self.values.get("state_age_s", "none") != "none"
-
-    @property
     def is_settled(self) -> bool:
         """Whether the counts have stopped changing since the start, or since `unsettle`."""
         return self._same >= _STABLE_FOR
