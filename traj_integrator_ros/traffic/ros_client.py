@@ -39,7 +39,7 @@ class RosClient(Participant):
         self.states = self.publisher(JointState, "joint_states")
         self.sequences = self.publisher(ActionSequence, "~/action_sequence")
         self.plans = self.publisher(JointTrajectory, "~/position_trajectory")
-        self.batch_subscription = self.subscribe(TrajectoryBatch, "~/trajectory_batch", self._keep_batch)
+        self.batch_subscription = self.subscribe(TrajectoryBatch, "~/trajectory_batch", self.batches.append)
         self.trajectory_subscription = self.subscribe(JointTrajectory, "~/joint_trajectory", self._keep_trajectory)
         self.subscribe(DiagnosticArray, "/diagnostics", self._keep_diagnostics, raw=True)
 
@@ -160,9 +160,6 @@ class RosClient(Participant):
     def counts(self) -> dict[str, str]:
         """The values of a fresh status."""
         return {pair.key: pair.value for pair in self.status().values}
-
-    def _keep_batch(self, message: TrajectoryBatch) -> None:
-        self.batches.append(message)
 
     def _keep_trajectory(self, message: JointTrajectory) -> None:
         findings = check_message(message, Expectation(self.joint_names, at_rest=self.expects_rest, complete=True))
