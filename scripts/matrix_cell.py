@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import set_up_machine
-from files import hashed
-from matrix_compiler import compilers
+from set_up_environment import hashed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "matrix"
@@ -140,6 +139,33 @@ def run_cell(cell: Cell) -> Result:
     for log in (*(cell.folder / "build").glob("*.log"), *(cell.folder / "build" / "set-up").glob("*.log")):
         shutil.copy(log, logs / f"{cell.name}-{log.name}")
     return result
+
+
+LEFT_OUT = ("-O[1-3]", "-g", "-fwrapv", "-fno-strict-overflow")
+COMPILER = """#!/bin/sh
+for word do
+  shift
+  case "$word" in {left_out}) ;; *) set -- "$@" "$word" ;; esac
+done
+exec {command} "$@"
+"""
+
+
+def compilers(folder: Path) -> dict[str, str]:
+    """Writes compilers that do not optimize: quicker, with the same numbers, for nothing contracts.
+
+    What a Python says about its own code is left out, too, so that a compiler cache, where the compiler is one, serves
+    what does not depend on the Python from the cells before. Returns the environment variables that name them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    variables = {}
+    for variable, default in (("CC", "cc"), ("CXX", "c++")):
+        script = folder / variable.lower()
+        text = COMPILER.format(command=os.environ.get(variable, default), left_out="|".join(LEFT_OUT))
+        script.write_text(text, encoding="utf-8")
+        script.chmod(0o755)
+        variables[variable] = str(script)
+    return variables
 
 
 def reason_in(output: str) -> str:

@@ -1,12 +1,14 @@
-"""The virtual environment of set-up: how commands run there, and how their failures are reported."""
+"""The virtual environment of set-up: how commands run there and how their failures are reported; files and hashes."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +59,7 @@ class Environment:
             start = os.fstat(log.fileno()).st_size
             process = subprocess.Popen(
                 list(map(str, command)),
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -92,3 +95,21 @@ class Environment:
 def is_made_here(path: str) -> bool:
     """Whether a path is in an environment of this checkout."""
     return path.startswith(str(ROOT / ".venv"))
+
+
+def hashed(inputs: Iterable[str | Path]) -> str:
+    """A hash over strings, and over names and contents of files; the same for the same files of another checkout."""
+    result = hashlib.sha256()
+    for entry in inputs:
+        name, content = (os.path.relpath(entry, ROOT), entry.read_bytes()) if isinstance(entry, Path) else (entry, b"")
+        for part in (name.encode(), content):
+            result.update(len(part).to_bytes(8, "little") + part)
+    return result.hexdigest()
+
+
+def write_at_once(path: Path, text: str) -> None:
+    """Writes a file so that it exists completely or not at all, whenever this process ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)

@@ -9,8 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import set_up_machine
-from files import write_at_once
-from set_up_environment import ROOT, Environment
+from set_up_environment import ROOT, Environment, write_at_once
 
 INTERFACES = ROOT / "traj_integrator_interfaces"
 

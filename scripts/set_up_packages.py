@@ -11,8 +11,7 @@ from pathlib import Path
 
 import set_up_machine
 from borrow import borrow_libraries, borrow_packages, is_complete
-from files import write_at_once
-from set_up_environment import REQUIREMENTS, ROOT, Environment
+from set_up_environment import REQUIREMENTS, ROOT, Environment, write_at_once
 
 # ---- virtual environment ----
 

@@ -1,30 +1,67 @@
-"""The step of set-up that installs this package so that changes of the sources take effect at once."""
+"""The steps of set-up that compile the C++ of this package, once for every Python and torch, and install it.
+
+Changes of the Python sources take effect at once.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from native_build import NativeBuild, native_sources
-from set_up_environment import PACKAGE, ROOT, Environment
+from set_up_environment import PACKAGE, REQUIREMENTS, ROOT, Environment, hashed, write_at_once
+
+# ---- C++ parts ----
+
+MODULES = {
+    ROOT / "kernels" / "native": "_loops",
+    ROOT / "kernels" / "retime": "_native",
+    ROOT / "traj_integrator_ros" / "execution": "_native",
+}
+"""Folders with C++, and the modules that are made of it."""
+FLAGS = ("CXX", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "TRAJ_INTEGRATOR_NATIVE")
+BUILD = ROOT / "build" / "native"
+
+
+def native_inputs(environment: Environment) -> list[Path]:
+    """What is compiled, and the rules for it."""
+    found = (path for folder in MODULES for path in folder.rglob("*") if path.suffix in (".cpp", ".h", ".inc"))
+    return [ROOT / "setup.py", *sorted(found)]
+
+
+def build_native(environment: Environment) -> None:
+    """Compiles the modules, unless they are there of the present sources; if that fails, there are none.
+
+    Needs nothing but setuptools, and so need not wait for the packages.
+    """
+    stamp = BUILD / "built"
+    fingerprint = hashed([*(os.environ.get(name, "") for name in FLAGS), *native_inputs(environment)])
+    modules = [folder / f"{name}.abi3.so" for folder, name in MODULES.items()]
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == fingerprint and all(map(Path.is_file, modules)):
+        return
+    for folder, name in MODULES.items():
+        for module in folder.glob(f"{name}.*so"):  # also one for this Python alone, which would be preferred
+            module.unlink()
+    tools = BUILD / "tools"
+    environment.pip_install("--upgrade", "--target", tools, "-c", REQUIREMENTS / "python.txt", "setuptools")
+    environment.run(environment.python, "setup.py", "build_ext", "--inplace", PYTHONPATH=str(tools))
+    if all(map(Path.is_file, modules)):
+        write_at_once(stamp, fingerprint)
+
+
+# ---- this package ----
 
 
 def project_inputs(environment: Environment) -> list[str | Path]:
-    """The files that an editable installation copies, compiles or links instead of reading them from the checkout."""
+    """The files that an editable installation copies or links instead of reading them from the checkout."""
     metadata = [ROOT / name for name in ("setup.py", "setup.cfg", "pyproject.toml", "package.xml")]
-    return [*metadata, *native_sources(), *(path.name for path in launch_files())]
+    return [*metadata, *(path.name for path in launch_files())]
 
 
 def install_project(environment: Environment) -> None:
     """Installs this package so that changes of the sources take effect at once, and registers it in the ament index."""
-    install = ("--no-build-isolation", "--no-deps", "-e", ROOT)
-    native = NativeBuild.of_checkout()
-    if native.is_up_to_date:
-        environment.pip_install(*install, TRAJ_INTEGRATOR_NATIVE="0")
-    else:
-        with native.renewed():
-            environment.pip_install(*install)
+    environment.pip_install("--no-build-isolation", "--no-deps", "-e", ROOT, TRAJ_INTEGRATOR_NATIVE="0")
     share, executables = environment.venv / "share", environment.venv / "lib" / PACKAGE
     links = {
         share / "ament_index" / "resource_index" / "packages" / PACKAGE: ROOT / "resource" / PACKAGE,

@@ -1,4 +1,4 @@
-"""The steps of set-up: virtual environment, packages, and side by side the interface package, this package, colcon.
+"""The steps of set-up: virtual environment; packages, C++ and colcon side by side; this package and its interfaces.
 
 Each step leaves a stamp in .venv when it is done, which holds a hash of everything that the step depends on. Steps with
 the right stamp are skipped: an interrupted set-up continues where it stopped, one with nothing to do takes no time.
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import set_up_machine
-from files import hashed, write_at_once
-from set_up_environment import LOGS, ROOT, Environment, SetUpError
+from set_up_environment import LOGS, ROOT, Environment, SetUpError, hashed, write_at_once
 from set_up_interfaces import build_interfaces, interface_inputs
 from set_up_packages import (
     colcon_inputs,
@@ -28,7 +27,7 @@ from set_up_packages import (
     package_inputs,
     venv_inputs,
 )
-from set_up_project import install_project, project_inputs
+from set_up_project import build_native, install_project, native_inputs, project_inputs
 
 
 @dataclass(frozen=True)
@@ -38,16 +37,21 @@ class Step:
     name: str
     inputs: Callable[[Environment], Iterable[str | Path]]
     do: Callable[[Environment], None]
+    stands_alone: bool = False
+    """Whether no other step is repeated with it."""
 
 
 # The steps of a stage depend on the previous stages, and not on each other.
 STAGES = (
     (Step("virtual environment", venv_inputs, make_venv),),
-    (Step("packages", package_inputs, install_packages),),
+    (
+        Step("packages", package_inputs, install_packages),
+        Step("C++ parts", native_inputs, build_native, stands_alone=True),
+        Step("colcon", colcon_inputs, install_colcon, stands_alone=True),
+    ),
     (
         Step("this package", project_inputs, install_project),
         Step("interface package", interface_inputs, build_interfaces),
-        Step("colcon", colcon_inputs, install_colcon),
     ),
 )
 
@@ -126,7 +130,7 @@ def pending_stages(environment: Environment) -> list[list[Pending]]:
                 if not stamp.is_file() or stamp.read_text(encoding="utf-8") != fingerprint
             ]
         )
-        before = "".join(fingerprints)
+        before = "".join(mark for step, mark in zip(stage, fingerprints, strict=True) if not step.stands_alone)
     return stages
 
 

@@ -8,6 +8,8 @@ if .venv/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda is None)'
   echo "stranger: skipped, .venv has the index's own torch already: the tests above ran with it"
   exit 0
 fi
+exec 9> build/stranger.lock
+flock 9  # one at a time in that checkout
 export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_NO_INDEX=
 if ! answer=$(.venv/bin/python -m pip index versions torch --timeout 20 --retries 1 2>&1); then
   echo "stranger: skipped, the package index has no torch to offer here: $(echo "$answer" | tail -n 1)"
@@ -19,6 +21,8 @@ if [ -d $checkout/.git ]; then
 else
   git clone --quiet . $checkout || exit
 fi
+# What needs no torch is compiled once: set-up takes modules that fit the sources, and compiles others.
+cp --parents build/native/built kernels/*/*.abi3.so traj_integrator_ros/execution/*.abi3.so $checkout/ 2> /dev/null
 [ ! -d ../shared ] || ln -sfn "$(cd ../shared && pwd)" build/stranger/shared
 cd $checkout || exit
 export MAKEFLAGS=

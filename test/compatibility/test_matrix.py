@@ -73,7 +73,7 @@ def test_compilers_of_a_cell_leave_out_optimization_and_what_a_python_says(
     script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CXX", "echo c++")
-    compiler = script("matrix_compiler").compilers(tmp_path / "compilers")["CXX"]
+    compiler = script("matrix_cell").compilers(tmp_path / "compilers")["CXX"]
     words = ("-fwrapv", "-g", "-g0", "-O3", "-DNAME=a b", "-o", "a.o", "a.cpp")
     done = subprocess.run([compiler, *words], capture_output=True, text=True, check=True)
     assert done.stdout == "c++ -g0 -DNAME=a b -o a.o a.cpp\n"
