@@ -47,7 +47,6 @@ TESTS = (
     "test/node/test_services.py",
     "test/node/test_parameters.py",
     "test/node/test_faults.py",
-    "test/node/test_clock.py",
     "test/node/test_rclpy_features.py",
 )
 """What shows a release's, a Python's or a torch's own: operators, their gradients, tracing and export, C++ kernels,

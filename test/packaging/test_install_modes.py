@@ -61,9 +61,9 @@ class FreshEnvironment:
                     link.symlink_to(source)
 
     def install(self, *arguments: object) -> None:
-        """Installs with the pip of this Python; no network, no dependencies."""
+        """Installs without network and dependencies."""
         options = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-        output_of([sys.executable, "-m", "pip", "--python", self.python, "install", *options, *arguments])
+        output_of([self.python, "-m", "pip", "install", *options, *arguments])
 
 
 def output_of(command: list[object], cwd: Path | None = None, **variables: str) -> str:
@@ -122,7 +122,7 @@ def fresh(tmp_path: Path) -> FreshEnvironment:
     """An environment to install into; torch and what it requires are linked, for they are large."""
     environment = FreshEnvironment(tmp_path / "venv")
     output_of([sys.executable, "-m", "venv", "--without-pip", environment.folder])
-    environment.link(*with_requirements("torch", "numpy", "ruckig", "setuptools", "wheel"))
+    environment.link(*with_requirements("torch", "numpy", "ruckig", "setuptools", "wheel", "pip"))
     return environment
 
 
