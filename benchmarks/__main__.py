@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from . import report, suites  # noqa: F401  the suites register themselves
-from .machine import machine_name
 from .registry import FINISH, SUITES, Case, Unmeasured
+from .report import machine_name
 from .timing import clock_interleaved, time_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from .machine import machine_name
+from .report import machine_name
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = tuple(f"test/kernels/triton_{name}checks.py" for name in ("", "dt_", "spline_"))

@@ -5,7 +5,6 @@ Each peer is given the same path, limits and grid. Of its time only the solver c
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from scipy.interpolate import CubicSpline
 
 from traj_integrator_ros.kernels.retime import Retimed, retime
 
-from ..machine import machine_name
+from .. import report
 from .executed import executed_points
 from .paths import Limits, as_limits, random_limits, random_path, states_of
 
@@ -42,9 +41,8 @@ def compare(count: int | None, seed: int, out: Path | None, stations: list[int])
     for row in chain(*parts):
         rows.append({name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()})
         print(", ".join(f"{name}: {value}" for name, value in rows[-1].items()), flush=True)
-    path = out or RESULTS / machine_name() / "retiming.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+    path = out or RESULTS / report.machine_name() / "retiming.json"
+    report.write(rows, path)
     print(path)
 
 
