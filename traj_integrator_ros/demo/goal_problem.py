@@ -19,6 +19,10 @@ from .motion import Motion, accelerations
 DURATION = 1.575
 """s, of the motion to the goal."""
 JERKS, POINTS, DEGREE, STEPS = 64, 16, 3, 4
+JERK_WEIGHT = 1e-3
+"""Of the cost, per rad²/s⁵ (squared jerk over time)."""
+END_WEIGHTS = {"position": 2000.0, "velocity": 200.0, "acceleration": 5.0}
+"""Of the last point only, per rad², (rad/s)², (rad/s²)²."""
 
 
 class Steering(Enum):
@@ -51,20 +55,6 @@ class Steering(Enum):
         return DURATION / (self.rows - 1)
 
 
-@dataclass(frozen=True)
-class CostWeights:
-    """Weights of the cost; goal terms apply to the last point only."""
-
-    jerk: float = 1e-3
-    """per rad²/s⁵ (squared jerk over time)"""
-    position: float = 2000.0
-    """per rad²"""
-    velocity: float = 200.0
-    """per (rad/s)²"""
-    acceleration: float = 5.0
-    """per (rad/s²)²"""
-
-
 class CostGradient(NamedTuple):
     """Cost and its gradients by the trajectory (upstream gradients), each [rows, dof]."""
 
@@ -88,7 +78,6 @@ class GoalProblem:
     start: np.ndarray
     goal: np.ndarray
     steering: Steering = Steering.JERKS
-    weights: CostWeights = CostWeights()
 
     @property
     def dof(self) -> int:
@@ -122,17 +111,20 @@ class GoalProblem:
         self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray, jerk: np.ndarray
     ) -> CostGradient:
         """Cost of a trajectory, arrays [rows, dof], with its gradient by every output."""
-        w, dt = self.weights, self.steering.dt
-        terms = (position[-1] - self.goal, velocity[-1], acceleration[-1])
-        last = (w.position, w.velocity, w.acceleration)
-        value = w.jerk * dt * float(np.sum(jerk**2))
-        gradients = []
-        for weight, term in zip(last, terms, strict=True):
-            value += weight * float(np.sum(term**2))
-            gradient = np.zeros((self.steering.rows, self.dof))
-            gradient[-1] = 2 * weight * term
-            gradients.append(gradient)
-        return CostGradient(value, *gradients, 2 * w.jerk * dt * jerk)
+        ends = (position[-1] - self.goal, velocity[-1], acceleration[-1])
+        gradients = np.zeros((3, self.steering.rows, self.dof))
+        for gradient, weight, end in zip(gradients, END_WEIGHTS.values(), ends, strict=True):
+            gradient[-1] = 2 * weight * end
+        residuals = _residuals(self.steering, Trajectory(position, velocity, acceleration, jerk), self.goal)
+        return CostGradient(float(np.sum(residuals**2)), *gradients, 2 * JERK_WEIGHT * self.steering.dt * jerk)
+
+
+def _residuals(steering: Steering, trajectory: Trajectory, goal: np.ndarray) -> np.ndarray:
+    """Whose squares add up to the cost, [..., rows + 3, dof], of trajectories [..., rows, dof]."""
+    position, velocity, acceleration, jerk = map(np.asarray, trajectory)
+    ends = (position[..., -1:, :] - goal, velocity[..., -1:, :], acceleration[..., -1:, :])
+    scaled = (np.sqrt(weight) * end for weight, end in zip(END_WEIGHTS.values(), ends, strict=True))
+    return np.concatenate([np.sqrt(JERK_WEIGHT * steering.dt) * jerk, *scaled], axis=-2)
 
 
 class Optimum(NamedTuple):
@@ -143,29 +135,16 @@ class Optimum(NamedTuple):
 
 
 def closed_form(problem: GoalProblem) -> Optimum:
-    """The optimum from the normal equations of the float64 map, which is linear in the actions.
+    """The optimum from the residuals of the float64 map, which are linear in the actions: their least squares.
 
-    Row i of the map's matrix is the trajectory of a unit action i. An action without effect has the optimum 0.
+    An action without effect has the optimum 0.
     """
-    steering, w = problem.steering, problem.weights
-    nothing = np.zeros((3, 1))
-    response = trajectories(
-        steering, torch.eye(steering.actions, dtype=torch.float64)[:, :, None], nothing, np.zeros(1)
-    )
-    drift = trajectories(
-        steering, torch.zeros(1, steering.actions, problem.dof, dtype=torch.float64), problem.start, problem.goal
-    )
-    jerk = response.jerk[:, :, 0].numpy().T
-    rows = [np.sqrt(w.jerk * steering.dt) * jerk]
-    right = [-np.sqrt(w.jerk * steering.dt) * drift.jerk[0].numpy()]
-    wanted = (torch.from_numpy(problem.goal), 0.0, 0.0)
-    for weight, name, goal in zip(
-        (w.position, w.velocity, w.acceleration), ("position", "velocity", "acceleration"), wanted, strict=True
-    ):
-        rows.append(np.sqrt(weight) * getattr(response, name)[:, -1, 0].numpy()[None])
-        right.append(-np.sqrt(weight) * (getattr(drift, name)[0, -1] - goal).numpy()[None])
-    # Least squares of the stacked terms: the normal equations, at the square root of their condition number.
-    actions = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right), rcond=None)[0]
+    steering = problem.steering
+    units = torch.eye(steering.actions, dtype=torch.float64)[:, :, None]
+    response = _residuals(steering, trajectories(steering, units, np.zeros((3, 1)), np.zeros(1)), np.zeros(1))
+    none = torch.zeros(1, steering.actions, problem.dof, dtype=torch.float64)
+    drift = _residuals(steering, trajectories(steering, none, problem.start, problem.goal), problem.goal)
+    actions = np.linalg.lstsq(response[:, :, 0].T, -drift[0], rcond=None)[0]
     return Optimum(actions, problem.cost(*integrate_exactly(problem, actions)).cost)
 
 
