@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..splines.form import SplineForm
-from ..splines.weights import row_weights, state_weights
+from ..splines.weights import STATE_WEIGHTS, row_weights
 from .bspline_fwd import bspline_fwd_kernel
 from .bspline_vjp import bspline_vjp_kernel
 from .launch import FlatTile, Upstream, contiguous, output, outputs, programs_for, run
@@ -173,6 +173,6 @@ def _tables(form: SplineForm, device: torch.device) -> tuple[Tensor, Tensor, Ten
     weights = np.concatenate(tables, axis=1)
     each = np.eye(form.degree + 1)
     derivatives = np.stack([table @ np.diff(each, order, axis=0) for order, table in enumerate(tables)], axis=1)
-    states = state_weights(form.degree, form.head, form.has_jerk)
+    states = STATE_WEIGHTS[form.degree, form.head, form.has_jerk]
     tables = (weights, derivatives.reshape(form.steps + 1, -1), states)
     return tuple(torch.tensor(table, dtype=torch.float64).to(device) for table in tables)
