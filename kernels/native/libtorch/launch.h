@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "spline_form.h"
-#include "traj_integrator/control_map.h"
+#include "traj_integrator/spline.h"
 
 namespace traj_integrator {
 
@@ -19,6 +19,9 @@ struct Map {
   const SplineForm* spline = nullptr;  // in place of the map; lives as long as the program
   bool truncate_terminal = false;
 };
+
+// The form of a spline, made once; throws c10::ValueError where there is none.
+const SplineForm& form_of(const SplineOptions& options);
 
 // Rows [1 or B, D], or a pool [S, D] with an index [B]. A goal whose position is undefined is none.
 struct End {

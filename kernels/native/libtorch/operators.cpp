@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "autograd.h"
-#include "forms.h"
 
 namespace traj_integrator {
 namespace {

@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "autograd.h"
-#include "forms.h"
 #include "misfit.h"
 #include "traj_integrator/spline.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <vector>
 
-#include "dt_gradient.h"
 #include "instruction_set.h"
 #include "parallel.h"
 
@@ -116,12 +115,12 @@ double* grown(std::vector<double>& memory, int64_t elements) {
 }
 
 template <class Problem>
-void run(const Problem& problem, int64_t begin, int64_t end, const Sizes& sizes, int threads) {
+void run(const Problem& problem, int64_t begin, int64_t end, const Sizes& sizes, int threads, int64_t more_scratch = 0) {
   const Loop<Problem> chosen = loop<Problem>();
   const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, sizes.rows * std::max(sizes.dof, kLeastJoints)));
   parallel_for(begin, end, grain, threads, [&](int64_t first, int64_t last) {
     thread_local std::vector<double> memory;
-    chosen(problem, first, last, grown(memory, scratch_size(problem.spline, problem.dof)));
+    chosen(problem, first, last, grown(memory, scratch_size(problem.spline, problem.dof) + more_scratch));
   });
 }
 
@@ -286,18 +285,21 @@ void dt_gradient(const Call& call, const Array& result, int threads) {
   with_scalar(sizes.type, [&, &start = start, &goal = goal](auto zero) {
     using Scalar = decltype(zero);
     const ForwardProblem<Scalar> at = forward_problem<Scalar>(call, sizes, dt, start, goal);
-    if (call.spline == nullptr) return dt_gradient(at, sizes.batch, result.as<double>(), threads);
     VjpProblem<Scalar> problem{call.map, at.spline, sizes.horizon, sizes.dof};
     problem.dt = dt;
     problem.at = &at;
     for (int k = 0; k < 4; ++k) problem.gradient[k] = call.outputs[k].as<Scalar>();
-    std::vector<double> each(call.dt.shape[0] == sizes.batch ? 0 : static_cast<size_t>(sizes.batch));
-    problem.by_dt = each.empty() ? result.as<double>() : each.data();
-    run(problem, 0, sizes.batch, sizes, threads);
-    if (call.dt.shape[0] == sizes.batch) return;
-    double total = 0;
-    for (const double value : each) total += value;
-    *result.as<double>() = total;
+    const int64_t columns = call.dt.shape[1];
+    const bool is_shared = call.dt.shape[0] != sizes.batch;
+    std::vector<double> each(is_shared ? static_cast<size_t>(sizes.batch * columns) : 0);
+    double* const total = result.as<double>();
+    problem.by_dt = is_shared ? each.data() : total;
+    run(problem, 0, sizes.batch, sizes, threads, lengths_scratch(sizes.horizon, sizes.rows, sizes.dof));
+    if (!is_shared) return;
+    std::fill_n(total, columns, 0.0);
+    for (int64_t b = 0; b < sizes.batch; ++b) {
+      for (int64_t h = 0; h < columns; ++h) total[h] += each[static_cast<size_t>(b * columns + h)];
+    }
   });
 }
 

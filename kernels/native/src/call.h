@@ -28,7 +28,7 @@ struct Call {
   bool has_new_outputs = false;  // made for this call: they lie apart from everything else
 
   int64_t rows(int64_t actions) const {
-    return spline != nullptr ? spline->rows(actions) : actions + row_of(map).extra_horizon;
+    return spline != nullptr ? spline->rows(actions) : output_horizon(map, actions);
   }
 };
 

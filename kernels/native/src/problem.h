@@ -1,7 +1,7 @@
 // The arguments of one call for the loops: raw pointers and strides, no framework.
 //
-// Everything is computed in double for every storage type: differences of single-precision positions stay exact through
-// three orders, running sums keep their digits over any horizon, and memory traffic, not arithmetic, limits the speed.
+// Everything is computed in double for every storage type: differences of single-precision positions lose no digit of theirs
+// through three orders, running sums keep their digits over any horizon, and memory traffic, not arithmetic, limits the speed.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,6 @@
 #include <immintrin.h>
 #endif
 
-#include "bspline.h"
 #include "traj_integrator/control_map.h"
 
 namespace traj_integrator {
@@ -42,6 +41,24 @@ struct PickedRows {
     if (index == nullptr) return count == 1 ? 0 : trajectory;
     return is_int64 ? static_cast<const int64_t*>(index)[trajectory] : static_cast<const int32_t*>(index)[trajectory];
   }
+};
+
+// A B-spline between two states. Tables are those of `splines/weights.py`.
+struct SplineShape {
+  int degree = 0;    // 0: no spline
+  int64_t steps;     // rows for each segment
+  int64_t points;    // control points given
+  int64_t used;      // of them, that count
+  int64_t head;      // extended control points that carry the start
+  int64_t tail;      // that carry the goal, or repeat the last one
+  bool has_goal;
+  int64_t dof;
+  const double* weights;        // [steps + 1, 4 degree - 2]: K + 1 for position, K for velocity, ...
+  const double* state_weights;  // [head, 4]
+
+  int64_t extended() const { return head + used + tail; }
+  int64_t segments() const { return extended() - degree; }
+  int64_t rows() const { return segments() * steps + 1; }
 };
 
 template <class Scalar>
@@ -72,13 +89,10 @@ struct VjpProblem {
   double* sum[kEnds];                // [B, D] each of start and goal, to be summed over a pool; or null
   Scalar* row[kEnds];                // [B, D] each, where every trajectory has a row of its own; or null
   bool wants_start;                  // any of the start's
-  const ForwardProblem<Scalar>* at;  // of a spline, where the gradient of dt is wanted: the arguments of the map
-  double* by_dt;                     // [B], with `at`
+  // The gradient of dt instead, [B, 1 or Ha] as dt is; of splines it is one more result. With the arguments of the map.
+  double* by_dt;
+  const ForwardProblem<Scalar>* at;
 };
-
-inline int64_t output_horizon(ControlMap map, int64_t action_horizon) {
-  return action_horizon + row_of(map).extra_horizon;
-}
 
 // Of many joints a block of rows is worked through, some joints at a time, before the next rows are read.
 constexpr int64_t kBlockElements = 8192, kMostBlockRows = 128;
@@ -87,13 +101,17 @@ inline int64_t block_rows(int64_t dof) { return std::clamp<int64_t>(kBlockElemen
 // What a map may hold between two blocks, for N joints; and for all of them.
 template <int N>
 constexpr int64_t kMapDoubles = 16 * N;
-constexpr int kMostLanes = 8;
+constexpr int kMostLanes = 8;    // joints that are worked on together
 inline int64_t kept_maps(int64_t dof) { return kMapDoubles<1> * (dof + kMostLanes); }
 
 // Doubles of scratch memory that one thread needs.
 inline int64_t scratch_size(const SplineShape& spline, int64_t dof) {
-  if (spline.degree != 0) return spline_scratch(spline);
+  if (spline.degree != 0) return 2 * spline.extended() * kMostLanes + (spline.steps + 1) * (4 * spline.degree - 2);
   return kOutputs * dof + kept_maps(dof);
+}
+// More of them for the gradient of dt.
+inline int64_t lengths_scratch(int64_t actions, int64_t rows, int64_t dof) {
+  return (actions + kStartRows + kOutputs * rows) * dof + rows;
 }
 
 // The terms of a quadratic cost for one output; arrays of one trajectory, [H * D] each. Without any weight the output

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "cost_call.h"
 #include "instruction_set.h"
 #include "kept_memory.h"
 #include "python_call.h"
+#include "quadratic_cost.h"
 #include "results.h"
 
 namespace traj_integrator {

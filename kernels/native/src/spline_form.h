@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bspline.h"
+#include "problem.h"
 
 namespace traj_integrator {
 

@@ -35,4 +35,7 @@ inline constexpr ControlMapRow kControlMaps[] = {
 
 constexpr const ControlMapRow& row_of(ControlMap map) { return kControlMaps[static_cast<int64_t>(map)]; }
 
+// Number of rows that `action_horizon` actions give.
+constexpr int64_t output_horizon(ControlMap map, int64_t action_horizon) { return action_horizon + row_of(map).extra_horizon; }
+
 }  // namespace traj_integrator

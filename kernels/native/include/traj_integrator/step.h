@@ -37,9 +37,6 @@ struct StepOptions {
   bool truncate_terminal_gradient = false;  // kCliqueCentral: as published, instead of the exact vjp
 };
 
-// Number of rows that `action_horizon` actions give.
-int64_t output_horizon(ControlMap map, int64_t action_horizon);
-
 // Integrates actions [B, Ha, D] in float32, float64, float16 or bfloat16. `dt` in seconds: a number, or a float32 or
 // float64 tensor that is a scalar, [Ha] (dt[h] leads from row h - 1 to h), [B, 1] or [B, Ha].
 // Throws c10::ValueError or c10::TypeError naming the argument, and c10::NotImplementedError for a dt that requires
