@@ -22,9 +22,10 @@ EXECUTABLES = {
     **{tool: f"{PACKAGE}.tools.{tool}" for tool in TOOLS},
 }
 NATIVE = f"{PACKAGE}/kernels/native"  # through the link: an sdist has no other way there
+_SHARED = ("instruction_set", "parallel")
 NATIVE_PARTS = (
     ("kernels.native._loops", "kernels/native"),
-    ("kernels.retime._native", "kernels/retime", "kernels/native/src/parallel.cpp"),
+    ("kernels.retime._native", "kernels/retime", *(f"kernels/native/src/{name}.cpp" for name in _SHARED)),
     ("execution._native", "execution", "kernels/retime/src/certificate.cpp"),
 )
 """Modules in C++, the folder that has their `src/`, and what else they need."""

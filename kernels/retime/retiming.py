@@ -106,21 +106,11 @@ def retime(
     segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
     inputs = (*problem.rows, problem.knots, *problem.limits, ends, wanted)
     results = (info, scalars, times, states, row_times, segment_ratio, segment_joint)
-    own_limits = problem.limits[0].shape[0] == batch
     native().retime(
-        (
-            batch,
-            rows,
-            dof,
-            points,
-            0 if envelope is None else envelope.adjoint.shape[1],
-            0,
-            dof if own_limits and batch > 1 else 0,
-        ),
-        (order, N, mode == "slow only", hold, mode == "slow only"),
         tuple(None if x is None else x.numpy() for x in inputs),
         tuple(x.numpy() for x in results),
         (None,) * 5 if envelope is None else tuple(x.numpy() for x in envelope.arrays),
+        (order, N, mode == "slow only", hold),
         torch.get_num_threads() if threads is None else threads,
     )
     lasts = scalars[:, 0]

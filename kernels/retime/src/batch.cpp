@@ -16,8 +16,7 @@ void retime_one(const Batch& all, int64_t b) {
   thread_local Retimer retimer;
   const int64_t size = all.rows * all.dof;
   const auto row = [&](const double* from) { return from == nullptr ? nullptr : from + b * size; };
-  const double* const knots = all.knots == nullptr ? nullptr : all.knots + b * all.knots_stride;
-  const PathRows rows{all.rows, all.dof, row(all.position), row(all.velocity), row(all.acceleration), knots, all.rests};
+  const PathRows rows{all.rows, all.dof, row(all.position), row(all.velocity), row(all.acceleration), all.knots, all.options.slow_only};
   const auto limit = [&](int kind) { return all.limits[kind] + b * all.limits_stride; };
   const double* const ends = all.ends + 4 * b;
   Options options = all.options;

@@ -7,16 +7,14 @@
 
 namespace traj_integrator::retiming {
 
-// Arrays of a batch of B trajectories with W rows of D joints; strides are 0 where all share one row. Inputs that are null
-// are left out.
+// Arrays of a batch of B trajectories with W rows of D joints; inputs that are null are left out.
 struct Batch {
   int64_t batch, rows, dof, points;
-  const double *position, *velocity, *acceleration, *knots;  // [B, W, D], knots [1 or B, W]
+  const double *position, *velocity, *acceleration, *knots;  // [B, W, D], knots [W]
   const double* limits[4];                                   // velocity, lowest, highest, jerk: [1 or B, D]
   const double *ends, *duration;                             // [B, 4]; [B] or null
-  int64_t knots_stride, limits_stride;
+  int64_t limits_stride;                                     // 0 where all share them
   Options options;
-  bool rests;
   // Results.
   int64_t* info;     // [B, 6]: status, points, unchanged, iterations, rounds, points of the gradient
   double* scalars;   // [B, 5]: duration, largest start speed, three ratios

@@ -80,20 +80,14 @@ bool surely_within(const double* c, int degree, double scale, double low, double
 }  // namespace
 
 void widen_by_piece(const double* coefficients, double span, double* low, double* high) {
-  double c[kOrders][kDegree + 1], power = 1;
+  double c[kOrders + 1][kDegree + 1], power = 1;
   for (int k = 0; k <= kDegree; ++k, power *= span) c[0][k] = coefficients[k] * power;
-  for (int order = 1; order < kOrders; ++order) {
+  for (int order = 1; order <= kOrders; ++order) {
     for (int k = 0; k + order <= kDegree; ++k) c[order][k] = (k + 1) * c[order - 1][k + 1];
   }
-  double snap[2] = {c[3][1], 2 * c[3][2]};  // slope of the jerk, over the unit span
-  double turns_of_jerk[1], turns_of_acceleration[2], turns_of_velocity[3], turns_of_position[4];
-  const int of_jerk = zeros(snap, 1, nullptr, 0, turns_of_jerk);
-  bool has_turns_of_acceleration = false;
-  int of_acceleration = 0;
-  const auto find_turns_of_acceleration = [&] {
-    if (!has_turns_of_acceleration) of_acceleration = zeros(c[3], 2, turns_of_jerk, of_jerk, turns_of_acceleration);
-    has_turns_of_acceleration = true;
-  };
+  // Where each order turns, found from the slopes' turns on, and as far down as they are needed.
+  double turns[kOrders + 1][kDegree];
+  int count[kOrders + 1] = {}, known = kOrders;
   const double scale[kOrders] = {1, 1 / span, 1 / (span * span), 1 / (span * span * span)};
   for (int order = kOrders - 1; order >= 0; --order) {
     const int degree = kDegree - order;
@@ -101,22 +95,10 @@ void widen_by_piece(const double* coefficients, double span, double* low, double
     widen(c[order][0] * scale[order], low[order], high[order]);
     widen(value(c[order], degree, 1) * scale[order], low[order], high[order]);
     if (surely_within(c[order], degree, scale[order], low[order], high[order])) continue;
-    const double* turns = turns_of_jerk;
-    int count = of_jerk;
-    if (order < 3) {
-      find_turns_of_acceleration();
-      turns = turns_of_acceleration;
-      count = of_acceleration;
+    for (; known > order; --known) count[known - 1] = zeros(c[known], kDegree - known, turns[known], count[known], turns[known - 1]);
+    for (int k = 0; k < count[order]; ++k) {
+      widen(value(c[order], degree, turns[order][k]) * scale[order], low[order], high[order]);
     }
-    if (order < 2) {
-      count = zeros(c[2], 3, turns_of_acceleration, of_acceleration, turns_of_velocity);
-      turns = turns_of_velocity;
-    }
-    if (order < 1) {
-      count = zeros(c[1], 4, turns_of_velocity, count, turns_of_position);
-      turns = turns_of_position;
-    }
-    for (int k = 0; k < count; ++k) widen(value(c[order], degree, turns[k]) * scale[order], low[order], high[order]);
   }
 }
 

@@ -10,83 +10,75 @@
 namespace traj_integrator::retiming {
 namespace {
 
-// Contiguous arrays of one call, of numbers of eight bytes; None is null.
+using Given = traj_integrator::Array;
+
+// Contiguous arrays of one call, of numbers of eight bytes, from tuples of as many; None is null.
 class Borrowed {
  public:
-  template <class T>
-  bool take(PyObject* object, T*& data, bool writable = false) {
-    traj_integrator::Array array;
-    if (!buffers_.take(object, array, writable) || (array.given() && array.type != 'd' && array.type != 'l')) {
-      PyErr_SetString(PyExc_TypeError, "expected contiguous arrays of float64, or int64");
-      return false;
+  template <size_t count>
+  bool take(PyObject* objects, Given (&arrays)[count], bool writable = false) {
+    bool fits = PyTuple_Check(objects) != 0 && PyTuple_Size(objects) == static_cast<Py_ssize_t>(count);
+    for (size_t k = 0; fits && k < count; ++k) {
+      Given& array = arrays[k];
+      fits = buffers_.take(PyTuple_GetItem(objects, static_cast<Py_ssize_t>(k)), array, writable) &&
+             (!array.given() || array.type == 'd' || array.type == 'l');
     }
-    data = array.as<T>();
-    return true;
+    if (!fits) PyErr_SetString(PyExc_TypeError, "expected contiguous arrays of float64, or int64");
+    return fits;
   }
 
  private:
   BorrowedBuffers<> buffers_;
 };
 
-// retime(sizes, flags, inputs, outputs, gradient, threads), as `Batch` has them:
-//   sizes: batch, rows, dof, points, gradient_points, knots_stride, limits_stride
-//   flags: order, intervals, slow_only, hold, rests
+// retime(inputs, outputs, gradient, flags, threads), as `Batch` has them:
 //   inputs: position, velocity, acceleration, knots, four limits, ends, duration
 //   outputs: info, scalars, times, states, row_times, segment_ratio, segment_joint
 //   gradient: adjoint, phase, by_limits, piece, knot_of_row
+//   flags: order, intervals, slow_only, hold
 PyObject* py_retime(PyObject*, PyObject* args) {
-  Batch all{};
-  PyObject *in[10], *out[12];
-  long long sizes[7], order, intervals, threads;
-  int slow_only, hold, rests;
-  if (!PyArg_ParseTuple(args, "(LLLLLLL)(LLppp)(OOOOOOOOOO)(OOOOOOO)(OOOOO)L", &sizes[0], &sizes[1], &sizes[2], &sizes[3],
-                        &sizes[4], &sizes[5], &sizes[6], &order, &intervals, &slow_only, &hold, &rests, &in[0], &in[1],
-                        &in[2], &in[3], &in[4], &in[5], &in[6], &in[7], &in[8], &in[9], &out[0], &out[1], &out[2], &out[3],
-                        &out[4], &out[5], &out[6], &out[7], &out[8], &out[9], &out[10], &out[11], &threads)) {
+  PyObject *inputs, *outputs, *gradient;
+  long long order, intervals, threads;
+  int slow_only, hold;
+  if (!PyArg_ParseTuple(args, "OOO(LLpp)L", &inputs, &outputs, &gradient, &order, &intervals, &slow_only, &hold, &threads)) {
     return nullptr;
   }
-  all.batch = sizes[0], all.rows = sizes[1], all.dof = sizes[2], all.points = sizes[3], all.gradient_points = sizes[4];
-  all.knots_stride = sizes[5], all.limits_stride = sizes[6];
-  all.options = {order, intervals, slow_only != 0, hold != 0, 0};
-  all.rests = rests != 0;
-  Borrowed inputs, outputs;
-  bool taken = inputs.take(in[0], all.position) && inputs.take(in[1], all.velocity) &&
-               inputs.take(in[2], all.acceleration) && inputs.take(in[3], all.knots);
-  for (int k = 0; k < 4; ++k) taken = taken && inputs.take(in[4 + k], all.limits[k]);
-  taken = taken && inputs.take(in[8], all.ends) && inputs.take(in[9], all.duration);
-  taken = taken && outputs.take(out[0], all.info, true) && outputs.take(out[1], all.scalars, true) &&
-          outputs.take(out[2], all.times, true) && outputs.take(out[3], all.states, true) &&
-          outputs.take(out[4], all.row_times, true) && outputs.take(out[5], all.segment_ratio, true) &&
-          outputs.take(out[6], all.segment_joint, true) && outputs.take(out[7], all.adjoint, true) &&
-          outputs.take(out[8], all.phase, true) && outputs.take(out[9], all.by_limits, true) &&
-          outputs.take(out[10], all.piece, true) && outputs.take(out[11], all.knot_of_row, true);
-  if (!taken) return nullptr;
+  Given in[10], out[7], of_gradient[5];
+  Borrowed arrays;
+  if (!arrays.take(inputs, in) || !arrays.take(outputs, out, true) || !arrays.take(gradient, of_gradient, true)) return nullptr;
+  const auto real = [](const Given& array) { return array.as<double>(); };
+  const int64_t batch = in[0].shape[0], dof = in[0].shape[2];
+  const Batch all{
+      .batch = batch, .rows = in[0].shape[1], .dof = dof, .points = out[2].shape[1],
+      .position = real(in[0]), .velocity = real(in[1]), .acceleration = real(in[2]), .knots = real(in[3]),
+      .limits = {real(in[4]), real(in[5]), real(in[6]), real(in[7])}, .ends = real(in[8]), .duration = real(in[9]),
+      .limits_stride = in[4].shape[0] == batch ? dof : 0, .options = {order, intervals, slow_only != 0, hold != 0},
+      .info = out[0].as<int64_t>(), .scalars = real(out[1]), .times = real(out[2]), .states = real(out[3]),
+      .row_times = real(out[4]), .segment_ratio = real(out[5]), .segment_joint = out[6].as<int64_t>(),
+      .gradient_points = of_gradient[0].shape[1], .adjoint = real(of_gradient[0]), .phase = real(of_gradient[1]),
+      .by_limits = real(of_gradient[2]), .piece = of_gradient[3].as<int64_t>(), .knot_of_row = of_gradient[4].as<int64_t>()};
   Py_BEGIN_ALLOW_THREADS;
   retime(all, threads);
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }
 
-// extremes((batch, points, dof), times, position, velocity, acceleration, counts, extremes, places, threads): least and
-// greatest position, velocity, acceleration and jerk [B, 2, 4, D] of what is played between points, and the points before
-// them [B, 2, 4, D].
+// extremes((times, position, velocity, acceleration, counts), (extremes, places), threads): least and greatest position,
+// velocity, acceleration and jerk [B, 2, 4, D] of what is played between points, and the points before them [B, 2, 4, D].
 PyObject* py_extremes(PyObject*, PyObject* args) {
-  PyObject* objects[7];
-  long long batch, points, dof, threads;
-  if (!PyArg_ParseTuple(args, "(LLL)OOOOOOOL", &batch, &points, &dof, &objects[0], &objects[1], &objects[2], &objects[3],
-                        &objects[4], &objects[5], &objects[6], &threads)) {
-    return nullptr;
-  }
-  const double *t, *p, *v, *a;
-  const int64_t* counts;
-  double* result;
-  int64_t* places;
+  PyObject *inputs, *outputs;
+  long long threads;
+  Given in[5], out[2];
   Borrowed arrays;
-  if (!arrays.take(objects[0], t) || !arrays.take(objects[1], p) || !arrays.take(objects[2], v) ||
-      !arrays.take(objects[3], a) || !arrays.take(objects[4], counts) || !arrays.take(objects[5], result, true) ||
-      !arrays.take(objects[6], places, true)) {
+  if (!PyArg_ParseTuple(args, "OOL", &inputs, &outputs, &threads) || !arrays.take(inputs, in) || !arrays.take(outputs, out, true)) {
     return nullptr;
   }
+  const int64_t batch = in[1].shape[0], points = in[1].shape[1], dof = in[1].shape[2];
+  const double *const t = in[0].as<double>(), *const p = in[1].as<double>(), *const v = in[2].as<double>();
+  const double* const a = in[3].as<double>();
+  const int64_t* const counts = in[4].as<int64_t>();
+  double* const result = out[0].as<double>();
+  int64_t* const places = out[1].as<int64_t>();
   Py_BEGIN_ALLOW_THREADS;
   on_threads(batch, threads, [&](int64_t b) {
     for (int64_t j = 0; j < dof; ++j) {
