@@ -25,12 +25,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .triton_launches import LAUNCHES, MODULES, QUICK, SCAN
+from .triton_launches import LAUNCHES, MODULES, QUICK
 
 OLDEST = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 3)
 ARCHITECTURES = (80, 87, 89, 90) if OLDEST else (80, 87, 89, 90, 100, 120)
-FAST_DOUBLE = (80, 90, 100)
-"""Data-centre GPUs: the others sum in pairs of float32 (`kernels/triton/pairs.py`)."""
 AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
 _POINTERS = {
     torch.float64: "*fp64",
@@ -49,7 +47,7 @@ class Recorded(NamedTuple):
     kernel: triton.JITFunction
     arguments: dict[str, object]
     options: dict[str, int]
-    """`num_warps`, `enable_fp_fusion`, and `maxnreg` where there is a bound."""
+    """`num_warps`, and `maxnreg` where there is a bound."""
 
 
 def main() -> None:
@@ -70,12 +68,10 @@ def main() -> None:
     targets = [GPUTarget("cuda", sm, 32) for sm in arguments.sm]
     if not arguments.no_amd:
         targets += [GPUTarget("hip", name, 32 if name.startswith("gfx1") else 64) for name in AMD_ARCHITECTURES]
-    for fast_double in (True, False):
-        some = [target for target in targets if (target.arch in (*FAST_DOUBLE, *AMD_ARCHITECTURES)) is fast_double]
-        for recorded in distinct(names, fast_double) if some else ():
-            for target in some:
-                row = {"launch": recorded.launch, "kernel": recorded.kernel.fn.__name__, "architecture": target.arch}
-                print(json.dumps(row | compiled(recorded, target)), flush=True)
+    for recorded in distinct(names):
+        for target in targets:
+            row = {"launch": recorded.launch, "kernel": recorded.kernel.fn.__name__, "architecture": target.arch}
+            print(json.dumps(row | compiled(recorded, target)), flush=True)
 
 
 def compiled(recorded: Recorded, target: GPUTarget) -> dict[str, int]:
@@ -97,11 +93,11 @@ def compiled(recorded: Recorded, target: GPUTarget) -> dict[str, int]:
     return {"registers": found["REG"], "spilled": found["STACK"] + found["LOCAL"]}
 
 
-def distinct(names: list[str], fast_double: bool) -> Iterator[Recorded]:
-    """What the named launches start on a device that computes float64 fast or slowly, each variant once."""
+def distinct(names: list[str]) -> Iterator[Recorded]:
+    """What the named launches start, each variant once."""
     seen = set()
     for name in names:
-        for recorded in record(name, LAUNCHES[name], fast_double):
+        for recorded in record(name, LAUNCHES[name]):
             made = source(recorded)
             key = (recorded.kernel, str(made.signature), str(made.constants), str(recorded.options))
             if key not in seen:
@@ -109,7 +105,7 @@ def distinct(names: list[str], fast_double: bool) -> Iterator[Recorded]:
                 yield recorded
 
 
-def record(name: str, launch: Callable[[], object], fast_double: bool) -> list[Recorded]:
+def record(name: str, launch: Callable[[], object]) -> list[Recorded]:
     """Run a launcher and return what it would have started."""
     recorded = []
 
@@ -119,18 +115,14 @@ def record(name: str, launch: Callable[[], object], fast_double: bool) -> list[R
         arguments: dict[str, object],
         warps: int,
         registers: int | None = None,
-        *,
-        contract: bool = True,
     ) -> None:
         assert programs > 0
-        options = {"num_warps": warps, "enable_fp_fusion": contract}
-        options |= {} if registers is None else {"maxnreg": registers}
+        options = {"num_warps": warps} | ({} if registers is None else {"maxnreg": registers})
         recorded.append(Recorded(name, kernel, arguments, options))
 
     with contextlib.ExitStack() as patches:
         for module in MODULES:
             patches.enter_context(mock.patch(f"{module}.run", stand_in))
-        patches.enter_context(mock.patch(f"{SCAN}.has_fast_double", lambda device: fast_double))
         launch()
     return recorded
 

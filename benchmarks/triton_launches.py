@@ -12,13 +12,12 @@ import torch
 from traj_integrator_ros.kernels.types import AccelerationIntegrator
 
 _PACKAGE = "traj_integrator_ros.kernels.triton"
-_NAMES = ("clique_central", "chain", "start_gradients", "bspline", "dt_gradient")
+_NAMES = ("clique_central", "chain", "bspline")
 MODULES = tuple(f"{_PACKAGE}.{name}" for name in _NAMES)
 """Those that start kernels."""
-SCAN = f"{_PACKAGE}.chain"
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-# Many trajectories, so that programs have the size for large batches; a pool that is scanned, and one that is sorted.
-_B, _POOL, _LARGE_POOL = 100_000, 3, 1000
+# Many trajectories, so that programs have the size for large batches.
+_B, _POOL = 100_000, 3
 # Horizon and dof that make programs of each shape: the usual one, two blocks of rows, one joint, as many as they take.
 _FLAT_SIZES = ((32, 7),)
 _SCAN_SIZES = ((32, 7), (128, 7), (256, 1), (32, 32))
@@ -46,8 +45,7 @@ def _launch(
     if vjp:
         upstream = [empty(_B, horizon + 4 * central, dof) for _ in range(4)]
         options = {"action_horizon": horizon, "needs": (True,) * (1 + starts), **scheme}
-        for pool in (_POOL, _LARGE_POOL):
-            getattr(launchers, f"{name}_vjp")(*upstream, idx, dt, start_rows=pool, **options)
+        getattr(launchers, f"{name}_vjp")(*upstream, idx, dt, start_rows=_POOL, **options)
     else:
         pools = [empty(_POOL, dof) for _ in range(starts)]
         getattr(launchers, f"{name}_forward")(empty(_B, horizon, dof), *pools, idx, dt, **scheme)
@@ -120,36 +118,5 @@ LAUNCHES |= {
     for has_goal in (False, True)
     for dtype in _DTYPES
 }
-
-
-def _launch_dt(name: str, scheme: dict[str, object], dtype: torch.dtype, per_step: bool) -> None:
-    """The gradient of dt, one for each trajectory or for each of its steps, with all upstream gradients and a pool."""
-    from traj_integrator_ros.kernels.triton.dt_gradient import dt_gradient
-    from traj_integrator_ros.kernels.types import End
-
-    horizon, dof = _FLAT_SIZES[0]
-    rows, starts = (horizon + 4, 4) if name == "clique_central" else (horizon, 3)
-
-    def empty(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
-        return torch.empty(shape, dtype=dtype, device="meta")
-
-    start = End([empty(_POOL, dof) for _ in range(starts)], empty(_B, dtype=torch.int32))
-    dt = empty(_B, horizon if per_step else 1, dtype=torch.float64)
-    dt_gradient(name, [empty(_B, rows, dof) for _ in range(4)], empty(_B, horizon, dof), [start], dt, **scheme)
-
-
-LAUNCHES |= {
-    _name(name, scheme, True, dtype, per_step, _FLAT_SIZES[0]).replace("vjp", "dt gradient"): functools.partial(
-        _launch_dt, name, scheme, dtype, per_step
-    )
-    for name, scheme in _MAPS
-    for dtype in (torch.float32, torch.float64)
-    for per_step in ((False,) if name == "clique_central" else (False, True))
-}
-QUICK = tuple(
-    name
-    for name in LAUNCHES
-    if re.search(r"float32 (one dt H(32 D7|128)|degree 4 to a goal)", name)
-    and not re.match(r"(clique|velocity|acceleration \w+) dt gradient", name)
-)
+QUICK = tuple(name for name in LAUNCHES if re.search(r"float32 (one dt H(32 D7|128)|degree 4 to a goal)", name))
 """One for each kernel, with and without a carry."""

@@ -1,4 +1,4 @@
-"""Derivatives of the control maps with respect to dt: by kernels, or by compositions that can be differentiated again.
+"""Derivatives of the control maps with respect to dt: by the C++ kernel, or by compositions.
 
 Higher derivatives use the compositions in float64, since torch can differentiate each of their operations.
 """
@@ -6,7 +6,6 @@ Higher derivatives use the compositions in float64, since torch can differentiat
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Sequence
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from . import reference_backend
-from .backends import Backend, default_backend
+from .backends import Backend
 from .sharding import is_sharded, shards
 from .types import End
 
@@ -75,8 +74,6 @@ def _kernel(backend: str | None, device: torch.device) -> Callable[..., Tensor |
         except ImportError:
             return None
         return native.dt_gradient
-    if backend == Backend.TRITON or (backend is None and default_backend(device) is Backend.TRITON):
-        return importlib.import_module(".triton.dt_gradient", __package__).dt_gradient
     return None
 
 

@@ -9,9 +9,9 @@ Forward and vjp (vector-Jacobian product, the transposed map) of
 `bspline`            control points
 ===================  ===========================================================
 
-Each file has launchers and kernels of one map. What they share: `launch` (host), `addressing` and `pairs`
-(device), `start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). `dt_gradient` has the
-gradient of the step lengths of all maps.
+Each file has launchers and kernels of one map. What they share: `launch` (host), `addressing` (device),
+`start_gradients` (gradients of start pools), `probe` (whether a kernel can run at all). The gradient of the step
+lengths is composed of operations of torch (`dt_derivatives`).
 
 Every `<map>_forward` takes contiguous or strided tensors (strided ones are copied first), start rows `[1 or B, D]` or a
 pool `[S, D]` with `start_index`, and `dt` in seconds as `[1 or B, 1 or H]`, and allocates its outputs unless `out` is

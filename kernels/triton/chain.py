@@ -27,11 +27,10 @@ and grad u[h-1] is that of the given output. A program computes all steps of one
 block of rows at a time: within a block the running sums are parallel along time, and the last state is carried from
 block to block. Any horizon is possible; if it fits into one block, nothing is carried.
 
-Differences are float64 on every device: neighbours cancel, and float32 would not leave enough digits. Forward sums need
-more digits than float32 has, too: the effect of a rounding error in a velocity grows with time, and a ten-second motion
-would exceed the bound of 2e-6. They are float64 where a GPU computes that at half the rate of float32, and pairs of
-float32 (`pairs`) where it does so at 1/64 of it; half types do not show the difference. Suffix sums of gradients are
-float32, with carries that compensate their rounding errors.
+Differences are float64: neighbours cancel, and float32 would not leave enough digits. So are forward sums, except of
+half types, which do not show the difference: the effect of a rounding error in a velocity grows with time, and a
+ten-second motion would exceed the bound of 2e-6. Suffix sums of gradients are float32, with carries that compensate
+their rounding errors.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ from .launch import (
     Upstream,
     contiguous,
     dt_arguments,
-    has_fast_double,
     output,
     outputs,
     run,
@@ -88,7 +86,6 @@ def _forward(given: int) -> Callable[..., tuple[Tensor, ...]]:
         """
         batch, horizon, dof = action.shape
         trajectory = outputs(out, (batch, horizon, dof), action)
-        pairs = action.dtype == torch.float32 and not has_fast_double(action.device)
         tile = tile or scan_tile(horizon, dof, action.device)
         arguments = {
             "p_action": contiguous(action),
@@ -96,10 +93,9 @@ def _forward(given: int) -> Callable[..., tuple[Tensor, ...]]:
             **dt_arguments(dt, batch, horizon),
             **dict(zip(("p_position", "p_velocity", "p_acceleration", "p_jerk"), trajectory, strict=True)),
             **_sizes(given, integrator, horizon, dof, tile),
-            "PAIRS": pairs,
             "HALF": action.dtype in (torch.float16, torch.bfloat16),
         }
-        run(chain_fwd_kernel, batch * arguments["n_column_programs"], arguments, tile.warps, contract=not pairs)
+        run(chain_fwd_kernel, batch * arguments["n_column_programs"], arguments, tile.warps)
         return trajectory
 
     return forward

@@ -4,7 +4,6 @@ import triton
 import triton.language as tl
 
 from .addressing import load_start, load_steps, narrow, reciprocal_double, start_row
-from .pairs import add, last_row, multiply, rounded, running_sum
 
 _SCALARS = ("n_p0", "n_v0", "n_a0", "n_dt", "H", "D", "n_column_programs")
 _POINTERS = (
@@ -37,7 +36,6 @@ def chain_fwd_kernel(
     GIVEN: tl.constexpr,
     SEMI_IMPLICIT: tl.constexpr,
     SINGLE: tl.constexpr,
-    PAIRS: tl.constexpr,
     HALF: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -45,7 +43,7 @@ def chain_fwd_kernel(
     """One trajectory, a block of its joints: differences and running sums over blocks of rows."""
     DTYPE: tl.constexpr = tl.float64 if p_action.dtype.element_ty == tl.float64 else tl.float32
     EXACT: tl.constexpr = DTYPE == tl.float64
-    SUM: tl.constexpr = tl.float32 if PAIRS or HALF else tl.float64
+    SUM: tl.constexpr = tl.float32 if HALF else tl.float64
     INDEXED: tl.constexpr = p_idx is not None
     i_trajectory = (tl.program_id(0) // n_column_programs).to(tl.int64)
     b_column = (tl.program_id(0) % n_column_programs) * COLUMNS + tl.arange(0, COLUMNS)
@@ -57,9 +55,6 @@ def chain_fwd_kernel(
     b_p = b_p0.to(SUM)
     b_v = b_v0.to(SUM)
     b_a = b_a0.to(SUM)
-    b_p_low = tl.zeros_like(b_p)
-    b_v_low = tl.zeros_like(b_v)
-    b_a_low = tl.zeros_like(b_a)
     # The given output before its first action, and the velocity that the first difference of positions continues.
     b_before = b_a0
     if GIVEN == 0:
@@ -114,53 +109,39 @@ def chain_fwd_kernel(
         tl.store(p_jerk + i_base + b_at, narrow(b_out_j, p_jerk), mask=b_in)
         # Down from it: running sums, in which each gain over a step is a mean times the step.
         if GIVEN >= 1:
-            b_moves = (b_h > 0) & (b_h < H)
-            b_short_step = b_step.to(SUM)
-            b_dt = tl.where(b_moves, b_short_step, 0.0)[:, None]
-            b_dt_low = b_dt
-            if PAIRS:
-                b_rest = (b_step.to(tl.float64) - b_short_step.to(tl.float64)).to(SUM)
-                b_dt_low = tl.where(b_moves, b_rest, 0.0)[:, None]
+            b_dt = tl.where((b_h > 0) & (b_h < H), b_step.to(SUM), 0.0)[:, None]
             b_mean = b_u.to(SUM)
-            b_mean_low = tl.zeros([ROWS, COLUMNS], SUM)
             if GIVEN == 3:
-                b_da, b_da_low = multiply(b_mean, b_mean_low, b_dt, b_dt_low, PAIRS)
-                b_sum, b_sum_low = running_sum(b_da, b_da_low, PAIRS)
-                b_acceleration, b_acceleration_low = add(b_a[None, :], b_a_low[None, :], b_sum, b_sum_low, PAIRS)
-                b_mean, b_mean_low = add(b_acceleration, b_acceleration_low, -0.5 * b_da, -0.5 * b_da_low, PAIRS)
-                b_out = rounded(b_acceleration, b_acceleration_low, PAIRS)
-                tl.store(p_acceleration + i_base + b_at, narrow(b_out, p_acceleration), mask=b_in)
+                b_da = b_mean * b_dt
+                b_acceleration = b_a[None, :] + tl.cumsum(b_da, 0)
+                b_mean = b_acceleration - 0.5 * b_da
+                tl.store(p_acceleration + i_base + b_at, narrow(b_acceleration, p_acceleration), mask=b_in)
             if GIVEN >= 2:
-                b_dv, b_dv_low = multiply(b_mean, b_mean_low, b_dt, b_dt_low, PAIRS)
-                b_sum, b_sum_low = running_sum(b_dv, b_dv_low, PAIRS)
-                b_velocity, b_velocity_low = add(b_v[None, :], b_v_low[None, :], b_sum, b_sum_low, PAIRS)
+                b_dv = b_mean * b_dt
+                b_velocity = b_v[None, :] + tl.cumsum(b_dv, 0)
                 b_mean = b_velocity
-                b_mean_low = b_velocity_low
                 if GIVEN == 3:
                     # From the end of the step: v[h-1] = v - dv, a[h-1] / 2 + j dt / 6 = a / 2 - j dt / 3.
                     THIRD: tl.constexpr = 1.0 / 3.0
-                    b_half, b_half_low = add(
-                        0.5 * b_acceleration, 0.5 * b_acceleration_low, -THIRD * b_da, -THIRD * b_da_low, PAIRS
-                    )
-                    b_gain, b_gain_low = multiply(b_half, b_half_low, b_dt, b_dt_low, PAIRS)
-                    b_mean, b_mean_low = add(b_mean, b_mean_low, -b_dv, -b_dv_low, PAIRS)
-                    b_mean, b_mean_low = add(b_mean, b_mean_low, b_gain, b_gain_low, PAIRS)
+                    b_mean = b_velocity - b_dv + (0.5 * b_acceleration - THIRD * b_da) * b_dt
                 elif not SEMI_IMPLICIT:
-                    b_mean, b_mean_low = add(b_mean, b_mean_low, -0.5 * b_dv, -0.5 * b_dv_low, PAIRS)
-                b_out = rounded(b_velocity, b_velocity_low, PAIRS)
-                tl.store(p_velocity + i_base + b_at, narrow(b_out, p_velocity), mask=b_in)
-            b_dp, b_dp_low = multiply(b_mean, b_mean_low, b_dt, b_dt_low, PAIRS)
-            b_sum, b_sum_low = running_sum(b_dp, b_dp_low, PAIRS)
-            b_position, b_position_low = add(b_p[None, :], b_p_low[None, :], b_sum, b_sum_low, PAIRS)
-            tl.store(
-                p_position + i_base + b_at, narrow(rounded(b_position, b_position_low, PAIRS), p_position), mask=b_in
-            )
+                    b_mean = b_velocity - 0.5 * b_dv
+                tl.store(p_velocity + i_base + b_at, narrow(b_velocity, p_velocity), mask=b_in)
+            b_position = b_p[None, :] + tl.cumsum(b_mean * b_dt, 0)
+            tl.store(p_position + i_base + b_at, narrow(b_position, p_position), mask=b_in)
             if not SINGLE:
                 if GIVEN == 3:
-                    b_a, b_a_low = last_row(b_acceleration, b_acceleration_low, ROWS, PAIRS)
+                    b_a = _last_row(b_acceleration, ROWS)
                 if GIVEN >= 2:
-                    b_v, b_v_low = last_row(b_velocity, b_velocity_low, ROWS, PAIRS)
-                b_p, b_p_low = last_row(b_position, b_position_low, ROWS, PAIRS)
+                    b_v = _last_row(b_velocity, ROWS)
+                b_p = _last_row(b_position, ROWS)
+
+
+@triton.jit
+def _last_row(b_rows, ROWS: tl.constexpr):
+    """The last of the rows: what running sums carry on to the next block, without adding it up again."""
+    b_is_last = (tl.arange(0, ROWS) == ROWS - 1)[:, None]
+    return tl.sum(tl.where(b_is_last, b_rows, 0.0), 0)
 
 
 @triton.jit

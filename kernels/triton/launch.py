@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +16,6 @@ _MANY_ELEMENTS = 1 << 20
 _WARP = 32
 _SMALL_LANES = 256
 _SCAN_ROWS = 32
-_FAST_DOUBLE = ((8, 0), (9, 0), (10, 0))
 
 
 @dataclass(frozen=True)
@@ -158,28 +156,17 @@ def dt_arguments(dt: Tensor, batch: int, horizon: int) -> dict[str, Tensor | int
     }
 
 
-@functools.cache
-def has_fast_double(device: torch.device) -> bool:
-    """Whether a device computes float64 at half the rate of float32, as data-centre GPUs do; others have 1/64 of it."""
-    if device.type != "cuda" or torch.version.hip:
-        return True
-    return torch.cuda.get_device_capability(device) in _FAST_DOUBLE
-
-
 def run(
     kernel: object,
     programs: int,
     arguments: dict[str, object],
     warps: int,
     registers: int | None = None,
-    *,
-    contract: bool = True,
 ) -> None:
     """Launch `programs` programs of a kernel on the device of its tensors; with 0 programs, nothing is launched.
 
     `registers` is the compiler's bound per thread; without it, the compiler may spill registers to fit one more
-    program. Without `contract`, products and sums are not fused: fusing would round once where error-free arithmetic
-    relies on two roundings.
+    program.
 
     Raises:
         ValueError: the tensors are not where Triton can reach them.
@@ -195,7 +182,7 @@ def run(
     if device.type != "cuda" and not interpreted(kernel):
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers, enable_fp_fusion=contract)
+        kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
 
 
 def interpreted(kernel: object) -> bool:

@@ -18,14 +18,9 @@ from preloaded_python import preloaded_python
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / "kernels" / "triton"
-CHECKS = ("triton_checks.py", "triton_accuracy_checks.py", "triton_dt_checks.py")
+CHECKS = ("triton_checks.py", "triton_accuracy_checks.py")
 NAMES = ("clique_central", "chain", "bspline")
-ALL_KERNELS = {
-    *(f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")),
-    "dt_gradient_kernel",
-    "central_dt_gradient_kernel",
-    "start_rows_sum_kernel",
-}
+ALL_KERNELS = {f"{name}_{direction}_kernel" for name in NAMES for direction in ("fwd", "vjp")}
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed"),

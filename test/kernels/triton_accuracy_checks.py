@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from launch_cases import SCHEMES
-from triton_launches import DEVICE, ON_GPU, assert_matches, make_case
-
-from traj_integrator_ros.kernels.triton import chain
+from triton_launches import DEVICE, assert_matches, make_case
 
 EACH_OF_STEPS = pytest.mark.parametrize("variant", [name for name in SCHEMES if name != "bspline"])
 ORDERS = {"clique": 0, "clique_central": 0, "velocity": 1, "acceleration": 2, "jerk": 3}
@@ -70,41 +67,11 @@ def test_float32_is_within_2e_6_of_float64_arithmetic_on_the_same_inputs(variant
     assert_matches(case, 2e-6)
 
 
-@pytest.mark.parametrize(
-    ("variant", "fast_double"),
-    [("acceleration zoh", True), ("acceleration euler", True), ("jerk", True), ("jerk", False)],
-)
-def test_float32_sums_of_long_motions_are_within_2e_6_with_and_without_float64(variant, fast_double, monkeypatch):
-    monkeypatch.setattr(chain, "has_fast_double", lambda device: fast_double)
+@pytest.mark.parametrize("variant", ["acceleration zoh", "acceleration euler", "jerk"])
+def test_float32_sums_of_long_motions_are_within_2e_6(variant):
     case = make_case(variant, 1, 700, 3, torch.float32)
     case.dt = torch.full_like(case.dt, 0.02)
     wave = waves(torch.arange(701, dtype=torch.float64) * 0.02)
     case.action = wave[ORDERS[case.map]][1:].float()[None].to(DEVICE)
     case.start[:] = [row[:1].float().to(DEVICE) for row in wave[: len(case.start)]]
     assert_matches(case, 2e-6)
-
-
-@pytest.mark.parametrize("variant", ["acceleration zoh", "acceleration euler", "jerk"])
-def test_sums_in_pairs_of_float32_are_as_exact_as_those_in_float64(variant, monkeypatch):
-    if not ON_GPU:
-        fuse_in_the_interpreter(monkeypatch)
-    case = make_case(variant, 1, 200, 3, torch.float32)
-    case.dt = torch.full_like(case.dt, 0.02)
-    case.action = 1 + torch.rand(case.action.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
-    found = []
-    for fast_double in (True, False):
-        monkeypatch.setattr(chain, "has_fast_double", lambda device, fast_double=fast_double: fast_double)
-        results = zip(case.forward("triton"), case.expected_forward(), strict=True)
-        found.append(max(float((got.cpu().double() - want).norm() / want.norm()) for got, want in results))
-    assert found[1] <= 1.01 * found[0]
-
-
-def fuse_in_the_interpreter(monkeypatch) -> None:
-    """Multiply and add with one rounding, as devices do; the interpreter rounds twice."""
-    from triton.runtime import interpreter
-
-    def fused(builder: object, x: object, y: object, z: object) -> object:
-        exact = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data
-        return interpreter.TensorHandle(exact.astype(z.data.dtype), z.dtype.scalar)
-
-    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_fma", fused)

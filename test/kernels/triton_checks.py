@@ -45,13 +45,6 @@ def tolerance(variant: str, dtype: torch.dtype) -> float:
     return {torch.float64: 1e-9, torch.float32: 3e-5}[dtype]
 
 
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Sums over a pool come in parts, for as few trajectories as the interpreter can take."""
-    if not ON_GPU:
-        monkeypatch.setattr(start_gradients, "_ROWS_PER_PART", 24)
-
-
 @EACH_MAP
 @settings(max_examples=60 if ON_GPU else 8, suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
@@ -132,11 +125,8 @@ def test_a_start_outside_of_the_pool_gives_nan_and_reads_nothing(variant):
 
 
 @SOME_MAPS
-def test_many_trajectories_from_few_starts_add_up_in_parts_and_always_alike(variant, monkeypatch):
-    batch = MANY
-    if not ON_GPU:
-        batch = 6
-        monkeypatch.setattr(start_gradients, "_ROWS_PER_PART", 4)
+def test_many_trajectories_from_few_starts_add_up_and_always_alike(variant):
+    batch = MANY if ON_GPU else 6
     case = make_case(variant, batch, 2, 2, start_form="pool int32")
     assert_matches(case, 1e-9)
     assert_matches(make_case(variant, batch, 2, 2, start_form="one"), 1e-9)
@@ -169,11 +159,11 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
     generator = torch.Generator().manual_seed(0)
     inputs = [torch.randn(3, 7, 2, generator=generator, dtype=torch.float64)]
     inputs += [torch.randn(4, 2, generator=generator, dtype=torch.float64) for _ in range(3)]
-    inputs = [tensor.to(DEVICE).requires_grad_() for tensor in inputs]
+    inputs = [tensor.to(DEVICE).requires_grad_() for tensor in (*inputs, torch.full((1, 1), 0.5, dtype=torch.float64))]
     index = torch.tensor([3, 0, 3], device=DEVICE)
     results = []
     for backend in (Backend.TRITON, Backend.REFERENCE):
-        trajectory = kernel.step(*inputs, dt=0.5, start_index=index, backend=backend)
+        trajectory = kernel.step(*inputs[:-1], dt=inputs[-1], start_index=index, backend=backend)
         cost = trajectory.velocity.square().sum() + trajectory.jerk.square().sum()
         gradients = torch.autograd.grad(cost, inputs, create_graph=True)
         second = torch.autograd.grad(sum(gradient.square().sum() for gradient in gradients), inputs)
@@ -182,12 +172,8 @@ def test_public_functions_reach_the_kernels_and_differentiate_through_them(kerne
         torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.parametrize(
-    ("most_scanned", "dtype"), [(0, torch.int64), (1 << 20, torch.int32)], ids=["sorted", "scanned"]
-)
-@pytest.mark.usefixtures("small_parts")
-def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(most_scanned, dtype, monkeypatch):
-    monkeypatch.setattr(start_gradients, "MOST_SCANNED", most_scanned)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(dtype):
     batch, pool, dof = MANY, 5, 70
     generator = torch.Generator().manual_seed(0)
     # Rows 1 and 3 of the pool start nothing, row 4 almost all; two trajectories start outside of the pool.
