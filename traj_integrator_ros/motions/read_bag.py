@@ -6,7 +6,7 @@ import os
 import sqlite3
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,22 +32,18 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
     """
     with open_bag(path) as reader:
         connections = _choose_topic(path, reader, topic)
-        states, stamps = [], []
-        for connection, stamp, raw in reader.messages(connections=connections):
-            states.append(reader.deserialize(raw, connection.msgtype))
-            stamps.append(stamp)
-    if not states:
+        recorded = reader.messages(connections=connections)
+        messages = [(stamp, reader.deserialize(raw, connection.msgtype)) for connection, stamp, raw in recorded]
+    if not messages:
         raise RecordingError(f"{path}: no messages in topic {connections[0].topic}")
-    names: list[str] = list(states[0].name)
-    rows = [_row(state, names) for state in states]
-    kept = [k for k, row in enumerate(rows) if row is not None]
-    positions, velocities = zip(*[rows[k] for k in kept], strict=True)  # type: ignore[misc]
-    time = _times([states[k] for k in kept], np.array([stamps[k] for k in kept]))
+    names: list[str] = list(messages[0][1].name)
+    kept = [(stamp, state, *row) for stamp, state in messages if (row := _row(state, names)) is not None]
+    stamps, states, positions, velocities = zip(*kept, strict=True)  # type: ignore[misc]
     has_velocity = all(row is not None for row in velocities)
     return checked_samples(
         path,
         names,
-        time,
+        _times(states, np.array(stamps)),
         np.array(positions),
         np.array(velocities) if has_velocity else None,
         kind=f"rosbag2, topic {connections[0].topic}",
@@ -112,7 +108,7 @@ def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] |
     return state.position[order], velocity
 
 
-def _times(states: list[Any], recorded: np.ndarray) -> np.ndarray:
+def _times(states: Sequence[Any], recorded: np.ndarray) -> np.ndarray:
     """Times [N] in s from the first message on."""
     header = np.array([state.header.stamp.sec * 10**9 + state.header.stamp.nanosec for state in states], dtype=np.int64)
     nanoseconds = header if np.all(np.diff(header) > 0) else recorded
