@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from execution_cases import motion_of_actions
 
 from traj_integrator_ros.execution.motion import State
-from traj_integrator_ros.execution.rows import Hold, action_steps, motion_of_actions
+from traj_integrator_ros.execution.rows import Hold, action_steps
 from traj_integrator_ros.kernels import acceleration_step, clique_step, jerk_step, velocity_step
 
 MAPS = {

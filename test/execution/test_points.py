@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from execution_cases import motion_of_actions
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State, Track, united
 from traj_integrator_ros.execution.points import Points, motion_of_points, points_of
 from traj_integrator_ros.execution.profiles import fastest_stop
-from traj_integrator_ros.execution.rows import Hold, cubic_spline, motion_of_actions, motion_of_positions
+from traj_integrator_ros.execution.rows import Hold, cubic_spline, motion_of_positions
 
 
 def random_points(random: np.random.Generator, columns: int) -> Points:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from execution_cases import motion_of_actions
 
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.profiles import Bounds
-from traj_integrator_ros.execution.rows import Hold, motion_of_actions
+from traj_integrator_ros.execution.rows import Hold
 from traj_integrator_ros.handling.ending import stopped_at_end
 from traj_integrator_ros.handling.rejection import Rejected
 

@@ -38,38 +38,15 @@ def action_steps(dt: float | np.ndarray, horizon: int) -> np.ndarray:
     return np.full(horizon, dt[0]) if dt.size == 1 else np.append(dt[1:], dt[-1])
 
 
-def motion_of_actions(
-    hold: Hold,
-    steps: np.ndarray,
-    actions: np.ndarray,
-    start: State,
-    *,
-    rest_tolerance: float = 0.0,
-    fade_time: float = DEFAULT_FADE_TIME,
-) -> Motion:
-    """Return the motion that H actions describe: H steps long, from the start state through the positions of all rows.
-
-    Args:
-        hold: what an action is.
-        steps: `[H]`, s, as `action_steps` gives them.
-        actions: `[H, D]` in rad, rad/s, rad/s^2 or rad/s^3.
-        start: state at the beginning of the first step.
-        rest_tolerance: rad/s; a mean velocity of the last step up to this counts as rest.
-        fade_time: s, within which the start's acceleration changes to the plan's and, for an end at rest, the plan's
-            last acceleration to 0.
-
-    """
-    steps, actions = np.asarray(steps, np.float64), np.asarray(actions, np.float64)
-    if hold is Hold.ACCELERATION:
-        return acceleration_hold(steps, actions, start)
-    if hold is Hold.JERK:
-        return jerk_hold(steps, actions, start)
+def rows_of_actions(hold: Hold, steps: np.ndarray, actions: np.ndarray, start: State) -> np.ndarray:
+    """Positions `[H, D]` at the ends of steps `[H]`, s, from a start state; not of held accelerations and jerks."""
     if hold is Hold.POSITION:
-        return motion_of_positions(steps, actions, start, rest_tolerance=rest_tolerance, fade_time=fade_time)
+        return actions
     h = steps[:, None]
-    velocities = actions if hold is Hold.VELOCITY else start.velocity + (actions * h).cumsum(axis=0)
-    positions = start.position + (velocities * h).cumsum(axis=0)
-    return motion_of_positions(steps, positions, start, rest_tolerance=rest_tolerance, fade_time=fade_time)
+    velocities = actions
+    if hold is Hold.ACCELERATION_SEMI_IMPLICIT:
+        velocities = start.velocity + (actions * h).cumsum(axis=0)
+    return start.position + (velocities * h).cumsum(axis=0)
 
 
 def motion_of_positions(

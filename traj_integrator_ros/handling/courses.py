@@ -20,6 +20,7 @@ from ..execution.rows import (
     jerk_hold,
     motion_of_positions,
     rests_at_end,
+    rows_of_actions,
     settle,
     taken_up,
 )
@@ -139,7 +140,7 @@ def courses_of(
         held = acceleration_hold if plan.hold is Hold.ACCELERATION else jerk_hold
         yield Course(origin_ns, held(plan.steps, plan.actions, before))
         return
-    rows = _rows(plan, before)
+    rows = rows_of_actions(plan.hold, plan.steps, plan.actions, before)
     absolute = plan.hold is Hold.POSITION
     anchor = before if plan.start is not None else before._replace(acceleration=None)
     rests = _is_goal(plan) or rests_at_end(
@@ -175,17 +176,6 @@ def stops_of(plan: Plan) -> np.ndarray:
 def _is_goal(plan: Plan) -> bool:
     """Whether a plan is a single position: a goal, at which the robot comes to rest."""
     return plan.hold is Hold.POSITION and len(plan.steps) == 1
-
-
-def _rows(plan: Plan, before: State) -> np.ndarray:
-    """Positions at the ends of the steps, `[H, dof]`."""
-    if plan.hold is Hold.POSITION:
-        return plan.actions
-    h = plan.steps[:, None]
-    velocities = plan.actions
-    if plan.hold is Hold.ACCELERATION_SEMI_IMPLICIT:
-        velocities = before.velocity + (plan.actions * h).cumsum(axis=0)
-    return before.position + (velocities * h).cumsum(axis=0)
 
 
 def _through(steps: np.ndarray, rows: np.ndarray, anchor: State, rests: bool, reading: Reading) -> Motion:
