@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 from lifecycle_msgs.srv import GetState
@@ -149,27 +150,11 @@ class TimingClient(Participant):
                 setattr(getattr(request.cost, output), name, floats(values))
         self._requests["evaluate"] = self._requests["echoed evaluate"] = request
 
-    def evaluated(self) -> list[np.ndarray]:
-        """Costs and the gradient of the actions, flat."""
-        response = self._call("evaluate")[1]
+    def answer(self, service: str, *fields: str) -> list[np.ndarray]:
+        """Arrays of the answer to a call, flat; dots lead into its messages."""
+        response = self._call(service)[1]
         assert response.success, response.message
-        return [np.array(response.cost), np.array(response.grad_action)]
-
-    def two_calls_latency(self) -> float:
-        """Time of ~/integrate and ~/compute_gradient, s; what an optimizer does between them is left out."""
-        return self._call("integrate")[0] + self._call("compute_gradient")[0]
-
-    def gradient(self) -> np.ndarray:
-        """The gradient of the actions, flat."""
-        response = self._call("compute_gradient")[1]
-        assert response.success, response.message
-        return np.array(response.grad_action)
-
-    def integrated(self) -> list[np.ndarray]:
-        """The four arrays that ~/integrate answers with, flat."""
-        response = self._call("integrate")[1]
-        assert response.success, response.message
-        return [np.array(getattr(response.trajectory, field)) for field in ORDERS]
+        return [np.array(attrgetter(field)(response)) for field in fields]
 
     def call_latency(self, service: str) -> float:
         """Time from a request until its answer is here, s."""

@@ -7,7 +7,6 @@ from . import (  # noqa: F401
     cuda_kernels,
     engine,
     execution,
-    ros_large,
     ros_latency,
     ros_messages,
     scaling,

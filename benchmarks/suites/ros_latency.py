@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from traj_integrator_ros.kernels import CostTerm, QuadraticCost, clique_step, quadratic_cost
+from traj_integrator_ros.kernels import CostTerm, QuadraticCost, Trajectory, clique_step, quadratic_cost
 from traj_integrator_ros.kernels.costs.composition import cost_of
 
 from ..checks import exactly
@@ -28,7 +28,7 @@ JOINTS = tuple(f"panda_joint{i + 1}" for i in range(DOF))
 START = np.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.6, 0.8], np.float32)
 LARGE = 1000
 """Trajectories in a batch that takes 3.6 MB."""
-DEFAULT, SHARED_MEMORY = "default transports", "shared memory"
+DEFAULT, SHARED_MEMORY, PREPARED = "default transports", "shared memory", "without settings"
 FIXED = {DEFAULT: None, SHARED_MEMORY: "fastdds_localhost.xml"}
 """Everybody has the same profile of config/, or none."""
 ADDED_TARGETS_US = {1: 300.0}
@@ -83,6 +83,31 @@ def ros_latency(quick: bool) -> Iterator[Case | Unmeasured]:
                 yield joint_states(processes, duration_s=0.5 if quick else 2.0)
 
 
+@suite("ros_large")
+def ros_large(quick: bool) -> Iterator[Case | Unmeasured]:
+    """Large messages as they go without settings: 0.9 MB in and 3.6 MB out.
+
+    The node is started as `ros2 launch` starts it and fits its transports to `max_batch` by itself; the echo does the
+    same. For comparison, the middleware without any chosen transports.
+    """
+    if missing := ros_is_missing():
+        yield Unmeasured("all cases of ros_large", missing)
+        return
+    from ..ros_processes import Transports, running
+
+    shape = (LARGE, HORIZON, DOF)
+    settings = {
+        PREPARED: Transports(prepared_for=shape),
+        "client unprepared": Transports(prepared_for=shape, client_prepares=False),
+        DEFAULT: Transports(),
+    }
+    parameters = {**PARAMETERS, "warmup": [f"{LARGE}x{HORIZON}"]}
+    for name, transports in settings.items():
+        with running(JOINTS, parameters, transports) as processes:
+            least = LARGE_TARGET if name == PREPARED else None
+            yield sequences(processes, name, LARGE, rounds=rounds(quick, LARGE), least_ratio=least)
+
+
 def rounds(quick: bool, batch: int) -> int:
     few, many = (40, 200) if batch == LARGE else (150, 1000)
     return few if quick else many
@@ -128,7 +153,8 @@ def gradients(processes: Processes, transport: str, rounds: int) -> Case:
     zeros = torch.zeros(1, HORIZON, DOF), torch.zeros(1, DOF)
     *_, gradient, _ = exactly(step, zeros, list(map(torch.from_numpy, upstream)))
     clock = partial(client.call_latency, "compute_gradient")
-    ours = Contender("ours", lambda: [client.gradient()], is_close_to([gradient.numpy()]), clock)
+    called = partial(client.answer, "compute_gradient", "grad_action")
+    ours = Contender("ours", called, is_close_to([gradient.numpy()]), clock)
     return service_case(processes, "compute_gradient", transport, ours, rounds)
 
 
@@ -137,9 +163,8 @@ def integrations(processes: Processes, transport: str, rounds: int) -> Case:
     client = processes.client
     actions = motions(1)
     client.prepare(actions, START)
-    ours = Contender(
-        "ours", client.integrated, is_close_to(in_double(actions)), partial(client.call_latency, "integrate")
-    )
+    called = partial(client.answer, "integrate", *(f"trajectory.{name}" for name in Trajectory._fields))
+    ours = Contender("ours", called, is_close_to(in_double(actions)), partial(client.call_latency, "integrate"))
     return service_case(processes, "integrate", transport, ours, rounds)
 
 
@@ -172,8 +197,13 @@ def evaluations(processes: Processes, transport: str, batch: int, rounds: int) -
     values = quadratic_cost(leaf, start, cost=cost, control_map="clique", dt=DT, backend="reference")
     exact_values = values.detach(), torch.autograd.grad(values.sum(), leaf)[0]
     check = is_close_in_norm(*exact_values, limit=2e-6)
-    ours = Contender("ours", client.evaluated, check, partial(client.call_latency, "evaluate"))
-    two_calls = Contender(TWO_CALLS_NAME, list, has_sizes([]), client.two_calls_latency)
+    called = partial(client.answer, "evaluate", "cost", "grad_action")
+    ours = Contender("ours", called, check, partial(client.call_latency, "evaluate"))
+
+    def integrate_and_differentiate() -> float:  # what an optimizer does between them is left out
+        return client.call_latency("integrate") + client.call_latency("compute_gradient")
+
+    two_calls = Contender(TWO_CALLS_NAME, list, has_sizes([]), integrate_and_differentiate)
     peers = (empty_service(processes), two_calls)
     name = f"evaluate, {transport}"
     yield Case(
