@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -210,24 +209,11 @@ class Beginning:
             return None
 
 
-class Schedule(NamedTuple):
-    """Start of a motion, and the time of its plan relative to it."""
-
-    start_ns: int
-    """Start of the motion, ns of the node's clock."""
-    into: float = 0.0
-    """How much of the plan is over at the start, s."""
-    dropped: int = 0
-    """Steps that are over at the start."""
-    wait: float = 0.0
-    """Time from the start until the plan begins, s; until then the robot continues its previous motion."""
-
-
-def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> Schedule:
-    """Place a plan on the node's clock.
+def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> tuple[float, int]:
+    """How long a plan waits from the earliest start on, s, and how many of its steps are over then.
 
     Args:
-        plan: the plan to execute.
+        plan: with an origin.
         earliest_ns: the earliest time at which a motion can start.
         now_ns: the node's clock.
         longest_wait: longest time from now until the plan begins, s.
@@ -236,8 +222,6 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
         Rejected: stale_sequence, if all steps are over at the start; future_sequence.
 
     """
-    if not plan.origin_ns:
-        return Schedule(earliest_ns)
     into = (earliest_ns - plan.origin_ns) * _NANOSECOND_S
     if into < 0:
         ahead = (plan.origin_ns - now_ns) * _NANOSECOND_S
@@ -247,7 +231,7 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
                 f"header.stamp: expected at most {longest_wait:g} s ahead of the node's clock (parameter "
                 f"publish.longest_wait), got {ahead:.3f} s",
             )
-        return Schedule(earliest_ns, wait=-into)
+        return -into, 0
     dropped = int(np.searchsorted(plan.ends, into + _SHORTEST_REST_S, side="right"))
     if dropped == len(plan.steps):
         raise Rejected(
@@ -256,6 +240,4 @@ def schedule(plan: Plan, earliest_ns: int, now_ns: int, longest_wait: float) -> 
             f"and the last ended {into - plan.duration:.3f} s before a trajectory can start "
             f"(in {(earliest_ns - now_ns) * 1e-9:.3f} s, parameter publish.lead_time)",
         )
-    if dropped:
-        into = max(into, float(plan.ends[dropped - 1]))
-    return Schedule(earliest_ns, into, dropped)
+    return 0.0, dropped

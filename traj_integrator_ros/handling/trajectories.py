@@ -16,7 +16,7 @@ from ..execution.points import continued, points_of
 from ..execution.profiles import fastest_stop
 from ..execution.rows import Hold
 from .assumed import assumed_limits
-from .beginning import Beginning, Schedule, schedule
+from .beginning import Beginning, schedule
 from .courses import Course, courses_of, stops_of
 from .limits import JointLimits, find_motion_violation
 from .measured import JointStates
@@ -105,7 +105,7 @@ class TrajectoryMaker:
         self._beginning.check_start(plan, now_ns)
         join_ns = self._join_ns(present, now_ns) + round(plan.making * 1e9)
         try:
-            when = self._schedule(plan, join_ns, now_ns)
+            wait, dropped = self._schedule(plan, join_ns, now_ns)
         except Rejected as rejected:
             lead_ns = round(self._parameters.publish_lead_time * 1e9)
             over_at_once = plan.origin_ns + plan.duration * 1e9 <= now_ns + lead_ns
@@ -113,14 +113,13 @@ class TrajectoryMaker:
                 raise
             # Over before the controller is where it has to begin: it goes there for the sequences that follow.
             way = Way(present.course.motion, present.course, None)
-            when = Schedule(present.known_from_ns, dropped=len(plan.steps))
-            return self._executable(plan, when, present, way, join_ns, now_ns)
-        if when.wait:
+            return self._executable(plan, present, way, join_ns, now_ns, len(plan.steps))
+        if wait:
             join_ns = plan.origin_ns
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             way = self._way(plan, present, join_ns)
             self._beginning.check_place(way, present, join_ns, now_ns)
-            return self._executable(plan, when, present, way, join_ns, now_ns)
+            return self._executable(plan, present, way, join_ns, now_ns, dropped)
 
     def stop(self, now_ns: int) -> ExecutableTrajectory | None:
         """Make the fastest stop from the present command; None if nothing is commanded that could be stopped.
@@ -140,7 +139,7 @@ class TrajectoryMaker:
         bounds = self.assumed.bounds.raised_to(present.course.own_of(rest, join_ns))
         motion = fastest_stop(state, bounds.stopping, bounds.jerk)
         way = Way(motion, Course(join_ns, motion), None)
-        return self._executable(None, Schedule(join_ns), present, way, join_ns, now_ns)
+        return self._executable(None, present, way, join_ns, now_ns)
 
     # Paths without times
 
@@ -173,7 +172,7 @@ class TrajectoryMaker:
                 )
         join_ns = self._join_ns(present, now_ns)
         if plan.origin_ns > join_ns:
-            join_ns += round(self._schedule(replace(plan, steps=_LATER), join_ns, now_ns).wait * 1e9)
+            join_ns += round(self._schedule(replace(plan, steps=_LATER), join_ns, now_ns)[0] * 1e9)
         rest = present.course.rest_from(join_ns)
         if present.follows and present.known_from_ns <= now_ns and rest.duration > _MOMENT_S:
             braking = bounds.raised_to(present.course.own_of(rest, join_ns))
@@ -192,7 +191,7 @@ class TrajectoryMaker:
             self._refuse_or_warn(Rejected(RejectionReason.LIMITS, violation))
         way = Way(motion, Course(join_ns, motion), None)
         self._beginning.check_place(way, present, join_ns, now_ns)
-        return self._executable(plan, Schedule(join_ns), present, way, join_ns, now_ns)
+        return self._executable(plan, present, way, join_ns, now_ns)
 
     def _refuse_or_warn(self, finding: Rejected) -> None:
         if self._parameters.limits_action != ACTION_WARN:
@@ -213,9 +212,9 @@ class TrajectoryMaker:
             return present.known_from_ns
         return now_ns + round(self._parameters.publish_lead_time * 1e9)
 
-    def _schedule(self, plan: Plan, join_ns: int, now_ns: int) -> Schedule:
+    def _schedule(self, plan: Plan, join_ns: int, now_ns: int) -> tuple[float, int]:
         if not plan.origin_ns or not len(plan.steps):
-            return Schedule(join_ns)
+            return 0.0, 0
         return schedule(plan, join_ns, now_ns, self._parameters.publish_longest_wait)
 
     # The plan
@@ -288,7 +287,7 @@ class TrajectoryMaker:
     # The message
 
     def _executable(
-        self, plan: Plan | None, when: Schedule, present: Present, way: Way, join_ns: int, now_ns: int
+        self, plan: Plan | None, present: Present, way: Way, join_ns: int, now_ns: int, dropped: int = 0
     ) -> ExecutableTrajectory:
         """The trajectory from the controller's present command on."""
         motion, start_ns, brakes_at, own_until = way.joined, join_ns, way.brakes_at, way.own_until
@@ -322,7 +321,7 @@ class TrajectoryMaker:
             brakes_at=brakes_at,
             own_until=own_until,
             delay=way.delay,
-            dropped=when.dropped,
+            dropped=dropped,
             seam=seam if present.follows else None,
             origin_ns=origin_ns,
         )
