@@ -100,26 +100,33 @@ def test_time_optimal_ways_and_stops_are_numpys(seed, velocity_only, speed):
 
 @settings(max_examples=50)
 @given(st.integers(1, 6), st.integers(1, 7), st.integers(1, 9), st.booleans(), st.integers(0, 10**6))
-def test_states_points_and_the_quintics_between_them_are_numpys(numpys, pieces, degree, dof, ends_at_rest, seed):
-    random = np.random.default_rng(seed)
-    whole_ns = random.integers(2, 10**8, pieces).cumsum()
+def test_states_points_parts_and_what_follows_are_numpys(numpys, pieces, degree, dof, ends_at_rest, seed):
+    random, close = np.random.default_rng(seed), {"rtol": 1e-12, "atol": 1e-12}
+    whole_ns = random.integers(2 * 10**3, 10**8, pieces).cumsum()
     knots = np.append(0.0, whole_ns + random.choice([0.0, 0.4, -0.4], pieces)) * 1e-9
     motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
-    times = np.concatenate([knots, random.uniform(-0.1, 1.2, 9) * knots[-1]])
-    close = {"rtol": 1e-12, "atol": 1e-12}
+    times = np.concatenate([knots, knots[1:-1] - 5e-7, random.uniform(-0.1, 1.2, 9) * knots[-1]])
     for orders in (1, 3, 4):
         got = motion.states_at(times, orders)
         assert got.shape == (orders, len(times), dof)
         np.testing.assert_allclose(got, numpys(motion.states_at, times, orders), **close)
+    for time in times:
+        np.testing.assert_allclose(motion.state_at(time), numpys(motion.state_at, time), **close)
+        if 0 <= time < knots[-1]:
+            agree(motion.from_time(time), numpys(motion.from_time, time))
+    np.testing.assert_allclose(motion.end, numpys(lambda: motion.end), **close)
+    assert ends_at_rest == (not motion.end.velocity.any())
     for got, wanted in zip(points_of(motion), numpys(points_of, motion), strict=True):
         np.testing.assert_allclose(got, wanted, **close)
     np.testing.assert_array_equal(points_of(motion).time_ns[1:], whole_ns)
     assert not ends_at_rest or not points_of(motion).velocity[-1].any()
-    piece = motion.coefficients[0]
+    piece, states = motion.coefficients[0], random.normal(size=(3, pieces + 1, dof))
     np.testing.assert_array_equal(shifted(piece, 0.3), numpys(shifted, piece, 0.3))
-    states = random.normal(size=(3, pieces + 1, dof))
     states[0] *= (knots[1] - knots[0]) ** 2
     np.testing.assert_allclose(quintics(states, knots), numpys(quintics, states, knots), rtol=1e-9)
+    other = Motion(np.array([0.0, 0.3, 0.4]), random.normal(size=(2, 4, dof)))
+    for first, second in ((motion, other), (other, motion)):
+        agree(first.then(second), numpys(first.then, second))
 
 
 @settings(max_examples=50)
@@ -141,26 +148,6 @@ def test_tracks_are_united_as_by_numpy(numpys, dof, most, longest, seed):
         rest = Motion(np.arange(4) * 0.4 * longest, one)
         some = {joint: track for joint, track in tracks.items() if random.random() < 0.5}
         agree(united(some, rest, ends_at_rest=False), numpys(united, some, rest, ends_at_rest=False))
-
-
-@settings(max_examples=50)
-@given(st.integers(1, 6), st.integers(1, 7), st.integers(1, 9), st.booleans(), st.integers(0, 10**6))
-def test_parts_of_motions_and_one_after_another_are_numpys(numpys, pieces, degree, dof, ends_at_rest, seed):
-    random = np.random.default_rng(seed)
-    knots = np.append(0.0, random.uniform(0.01, 0.1, pieces).cumsum())
-    motion = Motion(knots, random.normal(size=(pieces, degree + 1, dof)), ends_at_rest=ends_at_rest)
-    close = {"rtol": 1e-12, "atol": 1e-12}
-    times = [*knots[:-1], *(knots[1:-1] - 5e-7), *random.uniform(0, knots[-1], 5)]
-    for time in times:
-        agree(motion.from_time(time), numpys(motion.from_time, time))
-        np.testing.assert_allclose(motion.state_at(time), numpys(motion.state_at, time), **close)
-    for time in (-0.01, knots[-1], 2 * knots[-1]):
-        np.testing.assert_allclose(motion.state_at(time), numpys(motion.state_at, time), **close)
-    np.testing.assert_allclose(motion.end, numpys(lambda: motion.end), **close)
-    assert ends_at_rest == (not motion.end.velocity.any())
-    other = Motion(np.array([0.0, 0.3, 0.4]), random.normal(size=(2, 4, dof)))
-    for first, second in ((motion, other), (other, motion)):
-        agree(first.then(second), numpys(first.then, second))
 
 
 @settings(max_examples=100)
