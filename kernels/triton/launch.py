@@ -179,15 +179,10 @@ def run(
     for tensor in tensors:
         if tensor.device != device:
             raise ValueError(f"all tensors: expected on {device}, got one on {tensor.device}")
-    if device.type != "cuda" and not interpreted(kernel):
+    if device.type != "cuda" and type(kernel).__name__ != "InterpretedFunction":
         raise ValueError(f"all tensors: expected on a CUDA device (or TRITON_INTERPRET=1), got {device}")
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
         kernel[(programs,)](**arguments, num_warps=warps, maxnreg=registers)
-
-
-def interpreted(kernel: object) -> bool:
-    """Whether triton was imported under TRITON_INTERPRET=1."""
-    return type(kernel).__name__ == "InterpretedFunction"
 
 
 def programs_for(elements: int, lanes: int) -> int:
