@@ -39,14 +39,13 @@ def keys() -> set[str]:
     from traj_integrator_ros.handling.published import ExecutionReport
     from traj_integrator_ros.handling.rejection import RejectionCounters
     from traj_integrator_ros.node.accounts import LatencyRing
-    from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus, SupervisionStatus
+    from traj_integrator_ros.node.diagnostics import Diagnostics, NodeStatus
 
     counts = RejectionCounters().snapshot()
     status = NodeStatus(
         lifecycle_state="active", failure="", device="cpu", backend="reference", dtype="float32", limits="none",
         state_age_s=0.0, state_timeout_s=0.5, sequences=1, published=1, service_calls=1, namesakes=0,
-        rejected=counts, warned={}, on_schedule=False,
-        execution=ExecutionReport(), supervision=SupervisionStatus(),
+        rejected=counts, warned={}, on_schedule=False, execution=ExecutionReport(),
         sequence_latency=LatencyRing(), service_latency=LatencyRing(),
     )  # fmt: skip
     return {pair.key for pair in Diagnostics(STATUS).message(status, Time()).status[0].values}
