@@ -6,18 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from execution_cases import motion_of_actions
 
 from traj_integrator_ros.execution.limits import extremes
-from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.execution.profiles import Bounds
-from traj_integrator_ros.execution.rows import Hold
+from traj_integrator_ros.execution.rows import jerk_hold, motion_of_positions
 from traj_integrator_ros.handling.ending import stopped_at_end
 from traj_integrator_ros.handling.rejection import Rejected
 
 
 def limits(dof: int, position: float = np.inf) -> Bounds:
     return Bounds(*(np.full(dof, value) for value in (-position, position, 2.0, 5.0, 100.0)))
+
+
+def at_the_speed_of(start: State) -> Motion:
+    """Half a second of it."""
+    steps = np.full(10, 0.05)
+    return motion_of_positions(steps, start.position + steps.cumsum()[:, None] * start.velocity, start)
 
 
 def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays():
@@ -27,7 +32,7 @@ def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays(
     for _ in range(500):
         jerks = random.choice([-100.0, 0.0, 100.0], (int(random.integers(1, 12)), 3))
         jerks[:, 0] = 0.0
-        plan = motion_of_actions(Hold.JERK, np.full(len(jerks), 0.01), jerks, State(*np.zeros((3, 3))))
+        plan = jerk_hold(np.full(len(jerks), 0.01), jerks, State(*np.zeros((3, 3))))
         motion = stopped_at_end(plan, bounds, 0.0)
         least, most = extremes(motion)
         assert np.isfinite(motion.coefficients).all() and motion.ends_at_rest
@@ -43,7 +48,7 @@ def test_bang_bang_plans_stop_within_the_limits_with_a_joint_at_rest_that_stays(
 @pytest.mark.parametrize("velocity", [1e3, 1e30, 1e200])
 def test_an_end_that_nobody_can_stop_is_refused(velocity):
     start = State(np.zeros(2), np.array([velocity, 0.2]), np.zeros(2))
-    plan = motion_of_actions(Hold.VELOCITY, np.full(10, 0.05), np.tile(start.velocity, (10, 1)), start)
+    plan = at_the_speed_of(start)
     raised = Bounds(*(np.full(2, value) for value in (-np.inf, np.inf, velocity, 8 * velocity, 64 * velocity)))
     for bounds in (limits(2), *[raised] * (velocity > 1e100)):
         with pytest.raises(Rejected, match="brake"):
@@ -53,14 +58,14 @@ def test_an_end_that_nobody_can_stop_is_refused(velocity):
 def test_a_plan_that_rests_is_left_alone():
     rows = np.linspace(0, 0.1, 6)[1:, None] * np.ones(2)
     rows[-1] = rows[-2]
-    plan = motion_of_actions(Hold.POSITION, np.full(5, 0.1), rows, State(*np.zeros((3, 2))), rest_tolerance=0.01)
+    plan = motion_of_positions(np.full(5, 0.1), rows, State(*np.zeros((3, 2))), rest_tolerance=0.01)
     assert stopped_at_end(plan, limits(2), 0.01) is plan
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_joint_leaves_its_plan_as_late_as_it_can_to_stop_before_a_position_limit(side):
     start = State(np.zeros(2), np.array([side, 0.2]), np.zeros(2))
-    plan = motion_of_actions(Hold.VELOCITY, np.full(10, 0.05), np.tile(start.velocity, (10, 1)), start)
+    plan = at_the_speed_of(start)
     assert abs(stopped_at_end(plan, limits(2), 0.01).end.position[0]) > 0.6
     motion = stopped_at_end(plan, limits(2, position=0.55), 0.01)
     assert abs(motion.end.position[0]) == pytest.approx(0.55, abs=1e-5)
@@ -76,7 +81,7 @@ def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocit
     rows = (velocity + 2.5 * (0.4 - times / 2)) * times  # constant acceleration of -2.5, to `velocity` after 0.4 s
     rows = np.stack([side * rows, 0.2 * times], axis=1)
     start = State(np.zeros(2), np.array([side * (velocity + 1.0), 0.2]), np.array([-2.5 * side, 0.0]))
-    plan = motion_of_actions(Hold.POSITION, np.full(20, 0.02), rows, start)
+    plan = motion_of_positions(np.full(20, 0.02), rows, start)
     motion = stopped_at_end(plan, limits(2), 0.0)
     forward = side * motion.states_at(np.linspace(0.0, motion.duration, 2000))[0, :, 0]
     assert forward.max() - forward[-1] < 3e-5
@@ -89,7 +94,7 @@ def test_a_joint_leaves_its_plan_rather_than_turn_round_at_its_end(side, velocit
 def test_a_joint_that_speeds_up_leaves_its_plan_rather_than_brake_harder(side):
     """It could not take its last acceleration back before it exceeds its velocity, but for a larger jerk."""
     start = State(np.zeros(1), np.array([1.4 * side]), np.array([5.0 * side]))
-    plan = motion_of_actions(Hold.JERK, np.full(10, 0.01), np.zeros((10, 1)), start)
+    plan = jerk_hold(np.full(10, 0.01), np.zeros((10, 1)), start)
     bounds = replace(limits(1), most=np.array([[2.0], [np.inf], [np.inf]]))  # the velocity is given, the rest assumed
     motion = stopped_at_end(plan, bounds, 0.0)
     largest = np.abs(extremes(motion)).max(axis=0)[:, 0]

@@ -14,7 +14,7 @@ from traj_integrator_ros.kernels import Trajectory
 
 NAMES = ("a", "b")
 LIMITS = JointLimits(
-    NAMES,
+    joint_names=NAMES,
     position_min=np.array([-1.0, -np.inf]),
     position_max=np.array([2.0, np.inf]),
     velocity=np.array([1.0, 2.0]),
@@ -93,7 +93,7 @@ def test_values_at_the_limits_and_joints_without_one_pass() -> None:
     trajectory.position[:, 1:] = [2.0, 1e6]
     trajectory.velocity[:, 1:] = [-1.0, 2.0]
     assert find_violation(trajectory, LIMITS) is None
-    assert find_violation(trajectory, JointLimits(NAMES)) is None
+    assert find_violation(trajectory, JointLimits(joint_names=NAMES)) is None
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -125,5 +125,5 @@ def test_what_is_surely_kept_has_no_violation(seed: int, batch: int, start_row: 
 
 
 def test_without_limits_all_are_surely_kept() -> None:
-    assert JointLimits(NAMES).surely_kept(np.full((4, 2, 3, 2), 1e9))
+    assert JointLimits(joint_names=NAMES).surely_kept(np.full((4, 2, 3, 2), 1e9))
     assert not LIMITS.surely_kept(np.full((4, 2, 3, 2), 1e9))

@@ -38,7 +38,7 @@ def parameters(joint_names: tuple[str, ...] = JOINTS, **given: object) -> NodePa
 
 def test_every_kind_of_joint_has_the_limits_that_it_should() -> None:
     found = read_urdf(URDF, JOINTS, "here")
-    low, high = found.limits.bounds("position")
+    low, high = found.limits.of("position")
     # The tighter of limit and safety_controller; none for a continuous joint; 0 for a missing bound.
     np.testing.assert_array_equal(low, [-1.9, -np.inf, 0.0])
     np.testing.assert_array_equal(high, [2.0, np.inf, 0.4])

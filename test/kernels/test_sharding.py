@@ -63,11 +63,10 @@ def run_rank(rank: int, folder: Path) -> int:
     store = torch.distributed.FileStore(str(folder / "store"), RANKS)
     timeout = timedelta(seconds=30)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS, timeout=timeout)
-    return int(
-        pytest.main(
-            ["-q", "-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", str(HERE / "sharding_checks.py")]
-        )
-    )
+    checks = str(HERE / "sharding_checks.py")
+    code = pytest.main(["-q", "-c", os.devnull, "--noconftest", "-p", "no:cacheprovider", checks])
+    sys.stdout.flush()  # leaving a forked process does not
+    return int(code)
 
 
 if __name__ == "__main__":

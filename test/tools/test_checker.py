@@ -17,7 +17,7 @@ POINTS = 5
 STEP_NS = 20_000_000
 ROBOT = {"shoulder": 0.1, "elbow": 0.2, "wrist": 0.3, "gripper": 9.0}
 LIMITS = JointLimits(
-    JOINTS,
+    joint_names=JOINTS,
     position_min=np.array([-1.0, -1.0, -1.0]),
     position_max=np.array([1.0, 1.0, math.inf]),
     velocity=np.array([2.0, 2.0, 2.0]),

@@ -32,7 +32,7 @@ def test_what_is_missing_is_derived_by_differences_of_the_quantity_before(quadra
 
 def test_exceeded_limits_are_reported_joint_by_joint(tmp_path: Path, quadratic: Samples) -> None:
     limits = JointLimits(
-        JOINTS,
+        joint_names=JOINTS,
         position_min=np.array([0.0, -0.95]),
         position_max=np.array([1.1, np.inf]),
         velocity=np.array([9.0, 9.0]),

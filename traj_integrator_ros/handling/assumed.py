@@ -40,7 +40,7 @@ def assumed_limits(
     """
     dof = len(limits.joint_names)
     low, high = (
-        _full(bound, dof, off) for bound, off in zip(limits.bounds("position"), (-np.inf, np.inf), strict=True)
+        _full(bound, dof, off) for bound, off in zip(limits.of("position"), (-np.inf, np.inf), strict=True)
     )
     velocity = _full(limits.velocity, dof, np.inf)
     unknown = ~np.isfinite(velocity)

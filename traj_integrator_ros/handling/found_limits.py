@@ -41,7 +41,7 @@ def found_limits(
 ) -> FoundLimits:
     """The limits from arrays `[dof]` by quantity; those without a finite value are off."""
     given = {name: array for name, array in values.items() if np.isfinite(array).any()}
-    return FoundLimits(source, JointLimits(joint_names, **given), **more)
+    return FoundLimits(source, JointLimits(**given, joint_names=joint_names), **more)
 
 
 def no_limits(joint_names: tuple[str, ...]) -> dict[str, np.ndarray]:

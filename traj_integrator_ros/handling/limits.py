@@ -27,53 +27,20 @@ if TYPE_CHECKING:  # brings torch with it
 
 
 @dataclass(frozen=True)
-class JointLimits:
-    """Limits per joint `[dof]` in the node's order; None or an infinite value means no limit."""
+class JointLimits(Limits):
+    """Limits of joints that have names, `[dof]` in the node's order."""
 
-    joint_names: tuple[str, ...]
-    position_min: np.ndarray | None = None
-    position_max: np.ndarray | None = None
-    velocity: np.ndarray | None = None
-    acceleration: np.ndarray | None = None
-    jerk: np.ndarray | None = None
-    slack: float = RELATIVE_SLACK
-    """Relative; see `Limits`."""
-    deceleration: np.ndarray | None = None
-    """See `Limits`."""
+    joint_names: tuple[str, ...] = ()
 
-    def bounds(self, quantity: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lowest and highest value `[dof]` of "position", "velocity", "acceleration" or "jerk", None if off.
-
-        Of acceleration and deceleration it is the smaller one.
-        """
-        return self.of_motion.of(quantity)
-
-    @cached_property
-    def of_motion(self) -> Limits:
-        """The same limits, for motions."""
-        return Limits(*(getattr(self, field.name) for field in fields(Limits)))
-
-    def of_joints(self, joint_names: Sequence[str]) -> Limits:
+    def of_joints(self, joint_names: Sequence[str]) -> JointLimits:
         """The limits of other joints, in their order; none for joints that these do not name."""
         places = [self.joint_names.index(name) if name in self.joint_names else -1 for name in joint_names]
-
-        def ordered(values: np.ndarray | None, off: float) -> np.ndarray | None:
-            return None if values is None else np.append(values, off)[places]
-
-        most = (self.position_max, self.velocity, self.acceleration, self.jerk)
-        return Limits(
-            ordered(self.position_min, -np.inf),
-            *(ordered(one, np.inf) for one in most),
-            slack=self.slack,
-            deceleration=ordered(self.deceleration, np.inf),
-        )
-
-    def containing(self, position: np.ndarray) -> JointLimits:
-        """The same, with positions widened to a position `[dof]` that is outside of them."""
-        wide = self.of_motion.containing(position)
-        if wide is self.of_motion:
-            return self
-        return replace(self, position_min=wide.position_min, position_max=wide.position_max)
+        arranged = {}
+        for field in fields(Limits):
+            if isinstance(values := getattr(self, field.name), np.ndarray):
+                off = -np.inf if field.name == "position_min" else np.inf
+                arranged[field.name] = np.append(values, off)[places]
+        return replace(self, joint_names=tuple(joint_names), **arranged)
 
     def surely_kept(self, trajectories: np.ndarray, start_row: int = 0) -> bool:
         """Whether `find_violation` would find none, in few operations; in close cases the answer is False.
@@ -96,7 +63,7 @@ class JointLimits:
     @cached_property
     def _thresholds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Bounds `[4, H, dof]` within which values need no further check; None without limits."""
-        bounds = self.of_motion.with_slack(0.999 * self.slack)
+        bounds = self.with_slack(0.999 * self.slack)
         return None if bounds is None else (bounds[0][:, None], bounds[1][:, None])
 
 
@@ -145,9 +112,9 @@ def find_violation(trajectory: Trajectory, limits: JointLimits, start_row: int =
             continue
         planned = values[:, first:]
         slack = min(limits.slack, POSITION_SLACK) if quantity == "position" else limits.slack
-        slowing, bounds = quantity, limits.bounds(quantity)
-        if quantity == "acceleration" and limits.of_motion.forward is not None and trajectory.velocity is not None:
-            slowing, bounds = DECELERATION, limits.of_motion.forward
+        slowing, bounds = quantity, limits.of(quantity)
+        if quantity == "acceleration" and limits.forward is not None and trajectory.velocity is not None:
+            slowing, bounds = DECELERATION, limits.forward
             planned = forward_rows(planned, trajectory.velocity[:, first:], bounds)
         for reduce, sign, bound in zip((np.min, np.max), (-1.0, 1.0), bounds, strict=True):
             if bound is None:
@@ -193,7 +160,7 @@ def find_motion_violation(
         steps: whether held accelerations are checked, which needs the plan's own knots.
 
     """
-    found, step = worst_violation(motion, limits.of_motion), None
+    found, step = worst_violation(motion, limits), None
     if steps and limits.jerk is not None and not motion.with_accelerations:
         step = _step_beyond(motion, limits, brakes_at)
     if found is None and step is None:

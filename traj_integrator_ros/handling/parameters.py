@@ -30,7 +30,6 @@ class NodeParameters(ParameterTable):
     def joint_limits(self) -> JointLimits:
         """The limits of the joints; None for those that are off."""
         return JointLimits(
-            self.joint_names,
             self.limits_position_min,
             self.limits_position_max,
             self.limits_velocity,
@@ -38,6 +37,7 @@ class NodeParameters(ParameterTable):
             self.limits_jerk,
             self.limits_tolerance,
             self.limits_deceleration,
+            self.joint_names,
         )
 
     @cached_property

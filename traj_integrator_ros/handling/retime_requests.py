@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -173,7 +174,7 @@ def check_retiming(
         position,
         plan,
         _limits(fields, limits, assumed_jerk, order, columns),
-        JointLimits(limits.joint_names, limits.position_min, limits.position_max, slack=limits.slack),
+        replace(limits, velocity=None, acceleration=None, jerk=None, deceleration=None),
         {"order": order, "threads": torch.get_num_threads()},
         fields.duration,
         fields.min_duration,
@@ -213,7 +214,7 @@ def _limits(
 ) -> MotionLimits:
     jerk = assumed_jerk if own.jerk is None else np.where(np.isfinite(own.jerk), own.jerk, assumed_jerk)
     found = {}
-    acceleration = own.bounds("acceleration")[1]  # the deceleration where that is less
+    acceleration = own.of("acceleration")[1]  # the deceleration where that is less
     for name, of_node in (("velocity", own.velocity), ("acceleration", acceleration), ("jerk", jerk))[:order]:
         field, factor = f"{name}_limits", getattr(fields, f"max_{name}_scaling_factor", 0.0) or 1.0
         values = getattr(fields, field)

@@ -168,9 +168,9 @@ def _draw_curve(axes: Axes, curve: Curve, index: int, color: str, width: float, 
 
 def _bounds(limits: JointLimits, joint: str, quantity: str) -> list[tuple[int, float]]:
     """The finite bounds of a joint, each with its sign."""
-    bounds = limits.bounds(quantity)
-    if quantity == "acceleration" and limits.of_motion.forward is not None:
-        largest = np.maximum(limits.of_motion.forward[1], -limits.of_motion.forward[0])  # speeding up or slowing down
+    bounds = limits.of(quantity)
+    if quantity == "acceleration" and limits.forward is not None:
+        largest = np.maximum(limits.forward[1], -limits.forward[0])  # speeding up or slowing down
         bounds = -largest, largest
     column = limits.joint_names.index(joint)
     found = [(sign, float(bound[column])) for sign, bound in zip((-1, 1), bounds, strict=True) if bound is not None]

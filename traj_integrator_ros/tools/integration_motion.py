@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ..execution.limits import Limits, worst_violations
+from ..execution.limits import worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
 from ..handling.assumed import assumed_limits
@@ -92,8 +92,7 @@ def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
 
 def limits_of(robot: Robot, joint_names: tuple[str, ...]) -> JointLimits:
     """The robot's limits of the joints of a sequence, in their order; none where it has none."""
-    own = Limits() if robot.limits is None else robot.limits.of_joints(joint_names)
-    return JointLimits(joint_names, *(getattr(own, field.name) for field in fields(Limits)))
+    return (robot.limits or JointLimits()).of_joints(joint_names)
 
 
 def stopped(motion: Motion, limits: JointLimits) -> Motion:
@@ -143,7 +142,7 @@ def drawn(result: Integrated, row: int, source: str) -> Samples:
 
 def told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
     """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
-    steps_only = JointLimits(limits.joint_names, jerk=limits.jerk)
+    steps_only = JointLimits(jerk=limits.jerk, joint_names=limits.joint_names)
     for number, plan in enumerate(plans):
         told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
         if told:
@@ -154,6 +153,6 @@ def told_violations(motions: list[Motion], limits: JointLimits, units: JointUnit
     """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
     for number, motion in enumerate(motions):
         which = f" of trajectory {number}" if len(motions) > 1 else ""
-        for found in worst_violations(motion, limits.of_motion):
+        for found in worst_violations(motion, limits):
             joint = limits.joint_names[found.joint]
             yield found.told(joint, f"at {found.time:.4g} s{which}", units.of(joint)[found.order])
