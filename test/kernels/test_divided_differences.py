@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,6 +25,22 @@ def test_a_quadratic_motion_on_random_times_keeps_its_acceleration_and_has_no_je
     torch.testing.assert_close(trajectory.velocity, v0 + a0 * midpoints, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(trajectory.acceleration, a0.expand(rows, dof), rtol=1e-7, atol=1e-7)
     assert trajectory.jerk.abs().max() < 1e-3  # rounding of positions up to 1e3 rad, over steps from 10 ms
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(2, 12), seed=st.integers(0, 2**31))
+def test_rows_are_divided_differences_through_points_on_the_arc_before_the_start(rows, seed):
+    generator = torch.Generator().manual_seed(seed)
+    position = torch.randn(rows, 3, generator=generator, dtype=torch.float64)
+    v0, a0 = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+    time = (0.1 + torch.rand(rows, generator=generator, dtype=torch.float64)).cumsum(0)
+    before = (time[0] - time[1]) * torch.tensor([2.0, 1.0], dtype=torch.float64)  # spaced by the first step
+    t = before[:, None]
+    difference, times = torch.cat([position[0] + v0 * t + a0 * t**2 / 2, position]), torch.cat([time[0] + before, time])
+    trajectory = differentiate_positions(position, time, v0, a0)
+    for order, output in enumerate(trajectory[1:], start=1):
+        difference = difference.diff(dim=0) / (times[order:] - times[:-order])[:, None]
+        torch.testing.assert_close(output[1:], math.factorial(order) * difference[1 - rows :], rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=30, deadline=None)
