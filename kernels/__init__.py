@@ -22,16 +22,14 @@ from .backends import Backend, BackendInfo, BackendUnavailable, backend_info, de
 from .call import native_kernels
 from .costs import CostTerm, QuadraticCost, limit_violations, quadratic_cost
 from .divided_differences import differentiate_positions
-from .maps.acceleration import acceleration_step
 from .maps.bspline import bspline_step
 from .maps.bspline_evaluation import evaluate_bspline
 from .maps.bspline_fit import fit_bspline
 from .maps.bspline_segments import SplineSegments, bspline_segments
 from .maps.clique import clique_step
 from .maps.clique_central import clique_central_step
-from .maps.jerk import jerk_step
+from .maps.held import acceleration_step, jerk_step, velocity_step
 from .maps.table import MAPS, ControlMap, control_map
-from .maps.velocity import velocity_step
 from .splines.form import SplineForm
 from .types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 

@@ -46,33 +46,12 @@ def quadratic_cost(
     argument, to any order. DTensors are computed on their shards; weights, targets and limits may then be plain
     tensors, the same on every device.
 
-    Args:
-        action: `[B, Ha, D]` as the map takes them; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]`, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
-        start_velocity: like `start_position`; None means 0.
-        start_acceleration: like `start_position`; None means 0.
-        start_jerk: like `start_position`; only for maps that take one.
-        cost: weights, targets and limits of the four outputs (`CostTerm`), and the weight of the duration.
-        control_map: a map, or what the function `control_map` takes: a name in `MAPS`, or a control space.
-        dt: step lengths, s, as the map takes them.
-        goal_position: like `start_position`, its pool for `goal_index`; like the other goals, only for maps that take a
-            goal.
-        goal_velocity: like `goal_position`; None means 0.
-        goal_acceleration: like `goal_position`; None means 0.
-        goal_jerk: like `goal_position`; None means 0.
-        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
-        goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        goal_mask: which goal rows hold, as the map takes it; None: all.
-        dt_per: what a one-dimensional `dt` has one element for: "step" or "trajectory", as for the map.
-        backend: the backend; None for the device's default. "reference" computes everything in float64.
+    `cost` has weights, targets and limits of the four outputs (`CostTerm`), and the weight of the duration.
+    `control_map` is a map, or what the function of that name takes. All other arguments and the errors are those of the
+    map's public function; what it does not take must be None.
 
     Returns:
         `[B]`, in the action's dtype.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named.
-        BackendUnavailable: the backend cannot run on this device.
 
     """
     kernel = map_of(control_map)

@@ -1,7 +1,8 @@
 """Matrices that differentiate, integrate, shift and interpolate a sequence by multiplication from the left.
 
 `F` is the forward-difference matrix `[h, h]`: row i < h - 1 has -1 at i and +1 at i + 1, the last row is 0. Each
-docstring has the formula of its matrix.
+docstring has the formula of its matrix for `horizon`, or h, steps; `device` and `dtype` are those of the result. Step
+lengths, s, are `[horizon]`, or one for all. What cannot be built raises a ValueError that names the argument.
 """
 
 from __future__ import annotations
@@ -22,16 +23,6 @@ def build_clique_matrix(
 
     The blocks are `S` (ones on the first subdiagonal), `V = diag(1 / dt) W` with `W = I - S` but `W[0, 0] = 0`, and
     `diag(1 / dt) V`.
-
-    Args:
-        horizon: number of steps.
-        dt: `[horizon]` step lengths, s, or one for all.
-        device: device of the result.
-        dtype: dtype of the result.
-
-    Raises:
-        ValueError: horizon < 1, or dt of another length.
-
     """
     rate = _step_lengths("dt", dt, horizon, device).reciprocal()[:, None]
     shift = torch.diag(torch.ones(_length(horizon) - 1, dtype=torch.float64, device=device), -1)
@@ -49,24 +40,13 @@ def build_fd_matrix(
     FULL_RANK: bool = False,
     SHIFT: bool = False,
 ) -> Tensor:
-    """Return a finite-difference matrix for steps of length 1.
+    """Return a finite-difference matrix for steps of length 1: `F ** order`, `[h, h]`; or with one of the flags:
 
-    Args:
-        horizon: number h of steps.
-        device: device of the result.
-        dtype: dtype of the result.
-        order: how often to difference; the matrix is raised to this power, order 0 is the identity. Without effect with
-            FULL_RANK, as published: every order returns the matrix of order 1.
-        PREV_STATE: `-(F_n ** order)[:h]` with `n = h + order`: the sequence begins with `order` points before it.
-        FULL_RANK: negated forward differences above the middle row, a central one in it, backward ones below.
-        SHIFT: backward differences; row 0 is 0.
-
-    Returns:
-        `[h, h]`, with PREV_STATE `[h, h + order]`.
-
-    Raises:
-        ValueError: horizon < 1, order < 0, more than one of the flags, FULL_RANK with an even horizon or with 1.
-
+    - PREV_STATE: `-(F_n ** order)[:h]` with `n = h + order`, `[h, h + order]`: the sequence begins with `order` points
+      before it.
+    - FULL_RANK: negated forward differences above the middle row, a central one in it, backward ones below; for odd
+      horizons >= 3. As published, every order returns the matrix of order 1.
+    - SHIFT: backward differences; row 0 is 0.
     """
     _length(horizon)
     if order < 0:
@@ -97,17 +77,7 @@ def build_int_matrix(
 ) -> Tensor:
     """Return the `[horizon, horizon]` matrix that sums a sequence: `T ** order`, or `(T diag(traj_dt)) ** order`.
 
-    Args:
-        horizon: number of steps.
-        diagonal: `T` has ones on and below this diagonal (-1: without the current step).
-        device: device of the result.
-        dtype: dtype of the result.
-        order: how often to sum; order 0 is the identity.
-        traj_dt: `[horizon]` step lengths, s, or one for all; None means 1. Gradients flow through.
-
-    Raises:
-        ValueError: horizon < 1, order < 0, or traj_dt of another length.
-
+    `T` has ones on and below `diagonal` (-1: without the current step). Gradients flow through `traj_dt`.
     """
     if order < 0:
         raise ValueError(f"order: expected >= 0, got {order}")
@@ -134,10 +104,6 @@ def tensor_linspace(start_tensor: Tensor, end_tensor: Tensor, steps: int = 10) -
 
     The points run along the last dimension where that is 1 (`[..., 1]` gives `[..., steps]`, a number `[steps]`), else
     along a new one before it (`[..., D]` gives `[..., steps, D]`).
-
-    Raises:
-        ValueError: steps < 1.
-
     """
     if steps < 1:
         raise ValueError(f"steps: expected >= 1, got {steps}")
@@ -157,12 +123,7 @@ def sum_matrix(h: int, int_steps: int, tensor_args: TensorDeviceType) -> Tensor:
 
 
 def interpolate_kernel(h: int, int_steps: int, tensor_args: TensorDeviceType) -> Tensor:
-    """Return `[(h - 1) int_steps, h]`: segment i leads linearly from value i to value i + 1, both included.
-
-    Raises:
-        ValueError: h < 2 or int_steps < 2 (a segment needs both its ends).
-
-    """
+    """Return `[(h - 1) int_steps, h]`: segment i leads linearly from value i to value i + 1, both included."""
     if int_steps < 2:
         raise ValueError(f"int_steps: expected >= 2, the two ends of a segment, got {int_steps}")
     matrix, steps = _segments(h, int_steps, tensor_args)
@@ -178,10 +139,6 @@ def action_interpolate_kernel(h: int, int_steps: int, tensor_args: TensorDeviceT
 
     The first row of a segment is already one part of the way. The last `offset` rows of the matrix have a 1 at
     column 1, as published: for h = 2 they hold the last action.
-
-    Raises:
-        ValueError: h < 2, or offset outside [0, int_steps).
-
     """
     matrix, steps = _segments(h, int_steps, tensor_args)
     if not 0 <= offset < int_steps:

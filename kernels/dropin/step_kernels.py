@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ..arguments import is_watched
 from ..call import fast_map
-from ..maps.acceleration import ACCELERATION, acceleration_step, integrator_name
 from ..maps.clique import CLIQUE, clique_step
 from ..maps.clique_central import CLIQUE_CENTRAL, clique_central_step
+from ..maps.held import ACCELERATION, acceleration_step, integrator_name
 from ..operator import StepOperator
 from ..types import AccelerationIntegrator, Trajectory
 from .buffers import with_gradient_buffer, write_trajectory
@@ -144,21 +144,8 @@ class _IdxStepKernel(_Map):
     ) -> Trajectory:
         """Write the trajectory into the buffers, as the kernel without Idx does, from a pool of start states.
 
-        Args:
-            u_act: actions `[B, Ha, D]`.
-            start_position: pool `[S, D]`, rad.
-            start_velocity: pool `[S, D]`, rad/s; None means 0.
-            start_acceleration: pool `[S, D]`, rad/s^2; None means 0.
-            start_idx: `[B]`, int32 or int64: the row of the pool that trajectory b starts from. The gradients of a row
-                that several trajectories share add up, in the same order in every run.
-            out_position: `[B, H, D]`; this and all that follow, results and errors as for the kernel without Idx.
-            out_velocity: as out_position.
-            out_acceleration: as out_position.
-            out_jerk: as out_position.
-            traj_dt: step lengths or their reciprocals.
-            out_grad_position: `[B, Ha, D]` or None.
-            scheme: as for the kernel without Idx.
-
+        The starts are pools `[S, D]`, and `start_idx` `[B]`, int32 or int64, the row of the pool that each trajectory
+        starts from. The gradients of a row that several trajectories share add up, in the same order in every run.
         """
         start = (start_position, start_velocity, start_acceleration)
         buffers = (out_position, out_velocity, out_acceleration, out_jerk)

@@ -1,14 +1,18 @@
 """Steps by matrix products: on whole states, rows `[q | qd | qdd]` in one tensor or a `JointState`, and on positions.
 
-`integrate_matrix` `[H, H]` sums a sequence and `fd_matrix` `[H, H]` differentiates it (see `build_int_matrix`,
-`build_fd_matrix`); where a function does not use dt, the matrices contain it. Units: rad, s.
+What the functions take, unless they say otherwise:
 
-A `state_seq` tensor is overwritten and returned; where all its columns are overwritten, its previous graph is dropped,
-so that a loop over one `state_seq` grows no graph. A `state_seq` JointState is returned with new tensors in its fields.
-Everything is differentiable in the state, the actions and the matrices.
+- `act`, `pos_act`: actions `[B, H, D]`; `n_dofs`: D; `dt_h`, `diag_dt`: `[H]` step lengths, s.
+- `state`: the start: `[B, 3 D]` or `[B, 1, 3 D]` with columns `[q | qd | qdd]`, or a JointState of fields `[B, D]`, of
+  which a velocity or acceleration of None means 0.
+- `integrate_matrix` `[H, H]` sums a sequence and `fd_matrix` `[H, H]` differentiates it (see `build_int_matrix`,
+  `build_fd_matrix`); where a function does not use dt, the matrices contain it.
+- `state_seq`: `[B, H, >= 3 D]`, whose first 3 D columns are overwritten; where these are all, its previous graph is
+  dropped, so that a loop over one `state_seq` grows no graph. A JointState gets new tensors `[B, H, D]` in its fields.
+  It is returned.
 
-Those on positions are slower than `clique_step` (they multiply mostly by zeros) and do not support a moving start;
-their matrices are `[H, H]`, except `mask` `[H, 1]`, and contain the step length (1 / dt, ...).
+Everything is differentiable in the state, the actions and the matrices. Units: rad, s. Steps on positions are slower
+than `clique_step` (they multiply mostly by zeros) and do not support a moving start.
 """
 
 from __future__ import annotations
@@ -32,18 +36,7 @@ def tensor_step_jerk(
 ) -> Tensor:
     """Integrate jerks three times: `qdd = qdd0 + T (dt jerk)`, `qd = qd0 + T (dt qdd)`, `q = q0 + T (dt qd)`.
 
-    Args:
-        state: start `[B, 3 D]` or `[B, 1, 3 D]`, columns `[q | qd | qdd]`.
-        act: jerks `[B, H, D]`.
-        state_seq: `[B, H, >= 3 D]`, its first 3 D columns are overwritten.
-        dt_h: `[H]` step lengths, s.
-        n_dofs: D.
-        integrate_matrix: T `[H, H]`, without dt.
-        fd_matrix: not used.
-
-    Returns:
-        `state_seq`.
-
+    `integrate_matrix` T is without dt; `fd_matrix` is not used.
     """
     q0, qd0, qdd0 = _start_columns(state, n_dofs)
     step = dt_h.reshape(-1, 1)
@@ -69,18 +62,7 @@ def tensor_step_acc(
 ) -> Tensor:
     """Integrate accelerations twice: `qdd = act`, `qd = qd0 + M act`, `q = q0 + M qd`.
 
-    Args:
-        state: start `[B, 3 D]` or `[B, 1, 3 D]`, columns `[q | qd | qdd]`.
-        act: accelerations `[B, H, D]`.
-        state_seq: `[B, H, >= 3 D]`, its first 3 D columns are overwritten.
-        dt_h: not used, M carries it.
-        n_dofs: D.
-        integrate_matrix: M `[H, H]`, with dt.
-        fd_matrix: not used.
-
-    Returns:
-        `state_seq`.
-
+    `integrate_matrix` M is with dt; `dt_h` and `fd_matrix` are not used.
     """
     q0, qd0, _ = _start_columns(state, n_dofs)
     qd = euler_integrate(qd0, act, dt_h, integrate_matrix)
@@ -110,18 +92,8 @@ def tensor_step_acc_semi_euler(
 ) -> JointState:
     """Integrate accelerations twice, with a matrix of its own for the position.
 
-    Args:
-        state: start, fields `[B, D]`; a velocity of None means at rest.
-        act: accelerations `[B, H, D]`.
-        state_seq: receives acceleration `act`, velocity `qd0 + integrate_matrix act` and position
-            `q0 + integrate_matrix_pos velocity`, each `[B, H, D]`.
-        diag_dt: not used, the matrices carry it.
-        integrate_matrix: `[H, H]`, with dt.
-        integrate_matrix_pos: `[H, H]`, with dt.
-
-    Returns:
-        `state_seq`.
-
+    `state_seq` receives acceleration `act`, velocity `qd0 + integrate_matrix act` and position
+    `q0 + integrate_matrix_pos velocity`. Both matrices are with dt; `diag_dt` is not used.
     """
     state_seq.acceleration = act
     state_seq.velocity = euler_integrate(_or_zero(state.velocity, state).unsqueeze(1), act, diag_dt, integrate_matrix)
@@ -140,18 +112,7 @@ def tensor_step_vel(
 ) -> Tensor:
     """Integrate and differentiate velocities, `qd = [qd0, act[:-1]]`; `q = q0 + M qd`, `qdd = [qdd0, (fd qd/dt)[:-1]]`.
 
-    Args:
-        state: start `[B, 3 D]` or `[B, 1, 3 D]`, columns `[q | qd | qdd]`.
-        act: velocities `[B, H, D]`; the last one is not used.
-        state_seq: `[B, H, >= 3 D]`, its first 3 D columns are overwritten. The position is `q0 + M qd` in row 0 too.
-        dt_h: `[H]` step lengths, s.
-        n_dofs: D.
-        integrate_matrix: M `[H, H]`, with dt.
-        fd_matrix: `[H, H]`, without dt.
-
-    Returns:
-        `state_seq`.
-
+    The position is `q0 + M qd` in row 0 too. `integrate_matrix` M is with dt, `fd_matrix` without.
     """
     q0, qd0, qdd0 = _start_columns(state, n_dofs)
     qd = _behind(qd0, act)
@@ -162,15 +123,7 @@ def tensor_step_vel(
 def tensor_step_pos(state: JointState, act: Tensor, state_seq: JointState, fd_matrix: Tensor) -> JointState:
     """Differentiate positions: row 0 is the start, then `act[:-1]`, `(fd position)[:-1]` and `(fd velocity)[:-1]`.
 
-    Args:
-        state: start, fields `[B, D]`; a velocity or acceleration of None means 0.
-        act: positions `[B, H, D]`; the last one is not used.
-        state_seq: receives position, velocity and acceleration `[B, H, D]`.
-        fd_matrix: `[H, H]`, with 1 / dt.
-
-    Returns:
-        `state_seq`.
-
+    `fd_matrix` is with 1 / dt.
     """
     position = _behind(state.position.unsqueeze(1), act)
     velocity = _behind(_or_zero(state.velocity, state).unsqueeze(1), fd_matrix @ position)
@@ -192,19 +145,7 @@ def tensor_step_pos_clique(
     mask_matrix: tuple[Tensor, Tensor],
     fd_matrix: tuple[Tensor, Tensor, Tensor],
 ) -> JointState:
-    """Differentiate positions by matrices, see `jit_tensor_step_pos_clique`.
-
-    Args:
-        state: start, position `[B, D]`.
-        act: positions `[B, H, D]`; the last one is not used.
-        state_seq: receives position, velocity, acceleration and jerk `[B, H, D]`.
-        mask_matrix: `(mask, n_mask)` of `build_start_state_mask`.
-        fd_matrix: `(fd_1, fd_2, fd_3)`, positions to velocity, acceleration, jerk.
-
-    Returns:
-        `state_seq`.
-
-    """
+    """Differentiate positions by `(mask, n_mask)` and `(fd_1, fd_2, fd_3)`, see `jit_tensor_step_pos_clique`."""
     outputs = jit_tensor_step_pos_clique(act, state.position, *mask_matrix, *fd_matrix)
     state_seq.position, state_seq.velocity, state_seq.acceleration, state_seq.jerk = outputs
     return state_seq
@@ -215,18 +156,8 @@ def jit_tensor_step_pos_clique(
 ) -> Step:
     """Return position `mask p0 + n_mask u` and `fd_1`, `fd_2`, `fd_3` times it: velocity, acceleration, jerk.
 
-    Args:
-        pos_act: actions u `[B, H, D]`, rad.
-        start_position: p0 `[B, D]`, rad.
-        mask: `[H, 1]`, puts the start position into row 0; see `build_start_state_mask`.
-        n_mask: `[H, H]`, puts the actions into the rows after it.
-        fd_1: `[H, H]`, positions to velocity.
-        fd_2: `[H, H]`, positions to acceleration.
-        fd_3: `[H, H]`, positions to jerk.
-
-    Returns:
-        Four tensors `[B, H, D]`, differentiable in every argument.
-
+    `start_position` p0 is `[B, D]`. `mask` `[H, 1]` puts it into row 0 and `n_mask` `[H, H]` the actions u into the
+    rows after it (`build_start_state_mask`); the others, `[H, H]`, carry the step length (1 / dt, ...).
     """
     position = mask @ start_position.unsqueeze(-2) + n_mask @ pos_act
     return position, fd_1 @ position, fd_2 @ position, fd_3 @ position
@@ -254,19 +185,8 @@ def jit_backward_pos_clique(
 ) -> Tensor:
     """Return the actions' gradient `n_mask' (grad_p + fd_3' grad_j + fd_2' grad_a + fd_1' grad_v)`, `[B, H, D]`.
 
-    Args:
-        grad_p: upstream gradient of the position `[B, H, D]`; None means 0, here and below.
-        grad_v: upstream gradient of the velocity.
-        grad_a: upstream gradient of the acceleration.
-        grad_j: upstream gradient of the jerk.
-        n_mask: `[H, H]`, as in `jit_tensor_step_pos_clique`.
-        fd_1: as there.
-        fd_2: as there.
-        fd_3: as there.
-
-    Raises:
-        ValueError: all four upstream gradients are None.
-
+    The upstream gradients are `[B, H, D]`, or None for 0, but not all of them; the matrices are those of
+    `jit_tensor_step_pos_clique`.
     """
     terms = [grad_p] if grad_p is not None else []
     terms += [fd.mT @ grad for fd, grad in ((fd_3, grad_j), (fd_2, grad_a), (fd_1, grad_v)) if grad is not None]

@@ -32,33 +32,14 @@ def clique_central_step(
 
     Row 0 lies one step before the start, row 1 is the start, rows 2 to Ha + 1 are the actions and the last two hold the
     last action, or the goal in its place (that action gets gradient 0). Exact for quadratic motions, and with
-    `start_jerk` for cubic ones, except in the rows that the hold at the end affects. Differentiable in every tensor
-    argument, to any order.
+    `start_jerk` (rad/s^3, None means 0) for cubic ones, except in the rows that the hold at the end affects.
 
-    Args:
-        action: `[B, Ha, D]` positions, rad; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
-        start_velocity: like `start_position`, rad/s; None means 0.
-        start_acceleration: like `start_position`, rad/s^2; None means 0.
-        start_jerk: like `start_position`, rad/s^3; None means 0.
-        dt: step length, s: a number, a scalar tensor, or one for each trajectory (`[B, 1]`, or `[B]` with `dt_per`).
-        goal_position: like `start_position`, its pool for `goal_index`; None: no goal.
-        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
-        goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-        goal_mask: bool or uint8, one for each goal row (or, without an index, each trajectory): a goal that is masked
-            out replaces nothing. None: all hold.
-        dt_per: what a one-dimensional `dt` has one element for; here it can only be "trajectory".
-        truncate_terminal_gradient: drop the velocity, acceleration and jerk gradients of the last action, as the
-            published backward does, instead of the exact vjp.
-        backend: the backend that computes; None for the device's default (see `backend_info`).
+    `dt` has one step length for each trajectory: a number, a scalar tensor, `[B, 1]`, or `[B]` with `dt_per`.
+    `truncate_terminal_gradient` drops the velocity, acceleration and jerk gradients of the last action, as the
+    published backward does, instead of the exact vjp. All other arguments and the errors are those of `clique_step`.
 
     Returns:
         Trajectory of `[B, Ha + 4, D]` tensors in the action's dtype.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named; a `dt` that has one length for each step.
-        BackendUnavailable: the backend cannot run on this device.
 
     """
     if goal_position is not None or goal_index is not None or goal_mask is not None:

@@ -18,13 +18,11 @@ from ..call import step_vjp
 from ..operator import StepOperator
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
-from .acceleration import ACCELERATION, acceleration_step
 from .bspline import BSPLINE, bspline_step
 from .clique import CLIQUE, CLIQUE_GOAL, clique_step
 from .clique_central import CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, clique_central_step
 from .goal import collected, goal_vjp, mask_of_each
-from .jerk import JERK, jerk_step
-from .velocity import VELOCITY, velocity_step
+from .held import ACCELERATION, JERK, VELOCITY, acceleration_step, jerk_step, velocity_step
 
 Rows = TypeVar("Rows", Tensor, np.ndarray)
 

@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
 from ..types import End
-from .layouts import (
+from .layouts import (  # noqa: F401  those who compute on shards find the layouts here
     COSTS,
     INDEX,
     TRAJECTORIES,
@@ -21,19 +21,6 @@ from .layouts import (
     rows_layout,
     weights_layout,
 )
-
-__all__ = [
-    "COSTS",
-    "INDEX",
-    "TRAJECTORIES",
-    "Shards",
-    "dt_gradient",
-    "dt_layout",
-    "placed",
-    "replicated",
-    "rows_layout",
-    "weights_layout",
-]
 
 
 class Shards:
