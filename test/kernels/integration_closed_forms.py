@@ -256,8 +256,8 @@ def check_step_kernel(case, dtype=torch.float64, tolerance=1e-13, dt=0.25):
     map_name = ("clique_central" if case.extra_horizon else "clique") if case.takes_rate else "acceleration_zoh"
     for b, action in enumerate(arguments.action.double().numpy()):
         row = int(arguments.start_idx[b]) if case.indexed else b
-        start = [rows[row].double().numpy() for rows in arguments.start]
-        expected = spec_trajectory(map_name, action, *start, np.full(7, dt))
+        start = [*(rows[row].double().numpy() for rows in arguments.start), np.zeros(2)]
+        expected = spec_trajectory(map_name, action, start, None, np.full(7, dt), ())
         for output, numbers in zip(outputs, expected, strict=True):
             assert np.linalg.norm(output[b] - numbers) <= tolerance * np.linalg.norm(numbers)
 

@@ -1,16 +1,20 @@
-"""What the operator tests share: the maps, the backends, inputs, and a backend that keeps a diary."""
+"""What the tests of the public functions and their operators share: maps, backends, calls of any form, a diary."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, backend_info
+from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, Trajectory, backend_info, control_map
 from traj_integrator_ros.kernels import operator as operator_module
 
 MAP = pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
@@ -26,31 +30,159 @@ BACKEND = pytest.mark.parametrize(
     "backend", CPU_BACKENDS, ids=["by device" if backend is None else backend.value for backend in CPU_BACKENDS]
 )
 
-NAMES = ("action", "start_position", "start_velocity", "start_acceleration", "dt")
+STATE = ("position", "velocity", "acceleration", "jerk")
+# What is passed for dt, of step lengths `[B, H]`.
+DT: dict[str, Callable[[Tensor], Tensor | float]] = {
+    "number": lambda dt: float(dt[0, 0]),
+    "scalar": lambda dt: dt[0, 0],
+    "[1]": lambda dt: dt[0, :1],
+    "[B]": lambda dt: dt[:, 0],
+    "[B, 1]": lambda dt: dt[:, :1],
+    "[H]": lambda dt: dt[0],
+    "[1, H]": lambda dt: dt[:1],
+    "[B, H]": lambda dt: dt,
+}
+UNIFORM = tuple(DT)[:5]
+POOL = 3
+LATER = ("start_jerk", *(f"goal_{kind}" for kind in STATE[1:]))
 
 
-def random_inputs(kernel: ControlMap, batch: int = 2, horizon: int = 4, dof: int = 2, seed: int = 0) -> list[Tensor]:
-    """Action, three start rows for each trajectory, and dt `[B, Ha]` (`[B, 1]` where it must be uniform), float64."""
-    generator = torch.Generator().manual_seed(seed)
+@dataclass(frozen=True)
+class Case:
+    """One call of a public function, in float64; the numbers are drawn from the seed."""
 
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+    kernel: ControlMap
+    batch: int = 2
+    horizon: int = 4
+    dof: int = 2
+    dt: str = "[B, H]"
+    start: str = "own"
+    """One row for all ("one"), one for each trajectory ("own"), or a "pool"."""
+    goal: str = ""
+    """The same; "": there is none."""
+    absent: tuple[str, ...] = LATER
+    masked: bool = False
+    """Whether every second goal row does not hold."""
+    seed: int = 0
 
-    columns = 1 if kernel.uniform_dt_only else horizon
-    dt = 0.5 + torch.rand(batch, columns, generator=generator, dtype=torch.float64)
-    return [normal(batch, horizon, dof), *(normal(batch, dof) for _ in range(3)), dt]
+    @functools.cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """What it is differentiated by: action, rows of start and goal, and dt unless that is a number."""
+        generator = torch.Generator().manual_seed(self.seed)
+        normal = functools.partial(torch.randn, generator=generator, dtype=torch.float64)
+        operator = self.kernel.operator
+        named = {"action": normal(self.batch, self.horizon, self.dof)}
+        for end, form, kinds in (
+            ("start", self.start, operator.starts),
+            ("goal", self.goal, operator.goals or len(self.kernel.goal)),
+        ):
+            for kind in STATE[:kinds] if form else ():
+                if f"{end}_{kind}" not in self.absent:
+                    named[f"{end}_{kind}"] = normal(self._rows(form), self.dof)
+        if self.masked:  # what does not hold is not read: anything may stand there
+            for name in named:
+                if name.startswith("goal_"):
+                    named[name][1::2] = torch.nan
+        given = DT[self.dt](self.lengths)
+        return {**named, "dt": given} if isinstance(given, Tensor) else named
+
+    @functools.cached_property
+    def lengths(self) -> Tensor:
+        """Step lengths, `[B, H]`, as the form of dt means them; one row at least if they are the same for all."""
+        generator = torch.Generator().manual_seed(self.seed + 1)
+        rows = max(self.batch, 1)
+        dt = 0.5 + torch.rand(rows, self.horizon, generator=generator, dtype=torch.float64)
+        dt = dt[:, :1].expand(rows, self.horizon) if self.dt in UNIFORM else dt
+        return dt[: self.batch] if self.dt.startswith("[B") else dt[:1].expand(rows, self.horizon)
+
+    @functools.cached_property
+    def fixed(self) -> dict[str, object]:
+        """The other arguments."""
+        fixed: dict[str, object] = {"dt_per": "trajectory"} if self.dt == "[B]" else {}
+        generator = torch.Generator().manual_seed(self.seed + 2)
+        for end, form, dtype in (("start", self.start, torch.int32), ("goal", self.goal, torch.int64)):
+            if form == "pool":
+                fixed[f"{end}_index"] = torch.randint(POOL, (self.batch,), generator=generator).to(dtype)
+        if self.masked:
+            fixed["goal_mask"] = [k % 2 == 0 for k in range(self._rows(self.goal))]
+        return fixed if "dt" in self.tensors else {**fixed, "dt": DT[self.dt](self.lengths)}
+
+    def leaves(self) -> list[Tensor]:
+        """The tensors, which require grad."""
+        return [tensor.clone().requires_grad_() for tensor in self.tensors.values()]
+
+    def step(self, *values: Tensor, **options: object) -> Trajectory:
+        """The map of these tensors; without any, of its own."""
+        (_, action), *others = zip(self.tensors, values or self.tensors.values(), strict=True)
+        return self.kernel.step(action, **dict(others), **{**self.fixed, **options})
+
+    def of_trajectory(self, b: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray] | None, np.ndarray]:
+        """Action, four rows of start and of goal (None: there is none), and step lengths of one trajectory."""
+
+        def place(end: str, form: str) -> int:
+            return int(self.fixed[f"{end}_index"][b]) if form == "pool" else b if form == "own" else 0
+
+        def rows(end: str, form: str) -> list[np.ndarray]:
+            given = (self.tensors.get(f"{end}_{kind}") for kind in STATE)
+            return [np.zeros(self.dof) if row is None else row[place(end, form)].numpy() for row in given]
+
+        holds = self.goal and not (self.masked and place("goal", self.goal) % 2)
+        goal = rows("goal", self.goal) if holds else None
+        return self.tensors["action"][b].numpy(), rows("start", self.start), goal, self.lengths[b].numpy()
+
+    def _rows(self, form: str) -> int:
+        return {"one": 1, "own": self.batch, "pool": POOL}[form]
 
 
-def leaves(kernel: ControlMap, **sizes: int) -> list[Tensor]:
+def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[Case]:
+    """Calls of a map in any form; of splines, of any degree and layout."""
+    if kernel.operator.goals:
+        kernels = st.builds(lambda k, s: control_map(kernel, None, None, k, s), st.integers(3, 5), st.integers(1, 3))
+    else:
+        kernels = st.just(kernel)
+    starts = st.sampled_from(("one", "own", "pool"))
+    ends = [f"start_{kind}" for kind in STATE[1:]] + [f"goal_{kind}" for kind in STATE[1:]]
+    return st.builds(
+        _possible,
+        kernels,
+        **sizes,
+        dt=st.sampled_from(UNIFORM if kernel.uniform_dt_only else tuple(DT)),
+        start=starts,
+        goal=st.one_of(st.just(""), starts) if kernel.goal else st.just(""),
+        absent=st.one_of(st.just(()), st.sets(st.sampled_from(ends)).map(tuple)),
+        masked=st.booleans(),
+        seed=st.integers(0, 2**20),
+    )
+
+
+def _possible(kernel: ControlMap, *, horizon: int, goal: str, masked: bool, **fields: object) -> Case:
+    goal = goal if horizon >= -kernel.goal_place else ""
+    return Case(kernel, horizon=horizon, goal=goal, masked=masked and goal != "", **fields)
+
+
+def signature_case(kernel: ControlMap, **fields: object) -> Case:
+    """A call with everything that distinguishes its signature: of splines, with a goal position."""
+    dt = "[B, 1]" if kernel.uniform_dt_only else "[B, H]"
+    return Case(kernel, dt=dt, goal="own" if kernel.operator.goals else "", **fields)
+
+
+def random_inputs(kernel: ControlMap, **fields: object) -> list[Tensor]:
+    """Action, three start rows for each trajectory, the goal position of splines, and dt."""
+    return list(signature_case(kernel, **fields).tensors.values())
+
+
+def leaves(kernel: ControlMap, **fields: object) -> list[Tensor]:
     """`random_inputs` that require grad."""
-    return [tensor.requires_grad_() for tensor in random_inputs(kernel, **sizes)]
+    return signature_case(kernel, **fields).leaves()
 
 
 def function(kernel: ControlMap, backend: Backend | None = None, **options) -> Callable[..., tuple[Tensor, ...]]:
-    """The map as a function of action, start position, velocity, acceleration and dt."""
+    """The map as a function of `random_inputs`."""
+    goal = ("goal_position",) if kernel.operator.goals else ()
+    names = (*(f"start_{kind}" for kind in STATE[:3]), *goal, "dt")
 
-    def step(action: Tensor, p0: Tensor, v0: Tensor, a0: Tensor, dt: Tensor) -> tuple[Tensor, ...]:
-        return tuple(kernel.step(action, p0, v0, a0, dt=dt, backend=backend, **options))
+    def step(action: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        return tuple(kernel.step(action, **dict(zip(names, others, strict=False)), backend=backend, **options))
 
     return step
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pytest
 import torch
-from operator_cases import SIGNATURES, weights_like
+from operator_cases import SIGNATURES, UNIFORM, Case, weights_like
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
@@ -15,7 +14,6 @@ from torch.distributed.tensor.debug import CommDebugMode
 
 from traj_integrator_ros.kernels import (
     MAPS,
-    ControlMap,
     CostTerm,
     QuadraticCost,
     clique_step,
@@ -23,124 +21,57 @@ from traj_integrator_ros.kernels import (
     quadratic_cost,
 )
 
-BATCH, HORIZON, DOF, POOL = 5, 6, 3, 4
+BATCH, HORIZON, DOF = 5, 6, 3
 """A batch and joints that two do not divide."""
 LAYOUTS = ("batch", "joints")
-STARTS = ("shared", "own", "pool")
-DT = ("number", "one", "of steps", "of trajectories", "of all")
+ENDS = ("one", "own", "pool")
 LINE = init_device_mesh("cpu", (2,))
 GRID = init_device_mesh("cpu", (1, 2), mesh_dim_names=("batch", "joints"))
 TOLERANCE = {"rtol": 1e-12, "atol": 1e-12}
 
 
-class Case(NamedTuple):
-    """One map on one layout."""
-
-    kernel: str
-    layout: str
-    start: str
-    dt: str = "number"
-    goal: str = ""
-    batch: int = BATCH
-
-    def __str__(self) -> str:
-        goal = f", {self.goal} goal" if self.goal else ""
-        size = f", batch of {self.batch}" if self.batch != BATCH else ""
-        return f"{self.kernel}: {self.layout} split, {self.start} start{goal}, dt {self.dt}{size}"
+def call(name: str, **fields: object) -> Case:
+    sizes = {"batch": BATCH, "horizon": HORIZON, "dof": DOF, "dt": "number", "absent": (), "seed": 7}
+    return Case(MAPS[name], **{**sizes, **fields})
 
 
-def table() -> list[Case]:
-    """Of each map; all layouts of those with a signature, or a place of the goal, of their own."""
-    cases = [Case(name, "batch", "own") for name in MAPS]
+def table() -> dict[str, tuple[Case, str]]:
+    """Calls of each map and their layouts; all of those with a signature, or a place of the goal, of their own."""
+    rows = [(call(name), "batch") for name in MAPS]
     for i, name in enumerate(("clique", *SIGNATURES)):
         kernel = MAPS[name]
-        cases += [
-            Case(name, layout, start) for layout in LAYOUTS for start in STARTS if (layout, start) != ("batch", "own")
-        ]
-        known = [dt for dt in DT[1:] if not kernel.uniform_dt_only or dt in ("one", "of trajectories")]
-        cases += [Case(name, LAYOUTS[(i + j) % 2], "own", dt) for j, dt in enumerate(known)]
+        rows += [(call(name, start=start), layout) for layout in LAYOUTS for start in ENDS]
+        known = [dt for dt in ("scalar", "[B, 1]", "[H]", "[B, H]") if dt in UNIFORM or not kernel.uniform_dt_only]
+        rows += [(call(name, dt=dt), LAYOUTS[(i + j) % 2]) for j, dt in enumerate(known)]
         if kernel.goal:
-            cases += [Case(name, LAYOUTS[(i + j) % 2], STARTS[-j], goal=goal) for j, goal in enumerate(STARTS)]
-            cases.append(Case(name, "batch", "shared", "one", "shared"))
-        cases.append(Case(name, "both", "pool"))
-    return [*cases, Case("clique", "batch", "own", batch=1), Case("jerk", "batch", "shared", "one", batch=2)]
+            rows += [(call(name, start=ENDS[-j], goal=goal), LAYOUTS[(i + j) % 2]) for j, goal in enumerate(ENDS)]
+            rows.append((call(name, dt="scalar", start="one", goal="one"), "batch"))
+        rows.append((call(name, start="pool"), "both"))
+    rows += [(call("clique", batch=1), "batch"), (call("jerk", start="one", dt="scalar", batch=2), "batch")]
+    return {
+        f"{case.kernel.name}: {layout}, batch {case.batch}, start {case.start}, goal {case.goal}, dt {case.dt}": row
+        for row in rows
+        for case, layout in [row]
+    }
 
 
-class Inputs(NamedTuple):
-    """Of a step; float64, and the same on each device."""
-
-    action: Tensor
-    rows: list[Tensor]
-    index: Tensor | None
-    dt: float | Tensor
-    goal: list[Tensor]
-    goal_index: Tensor | None
-
-
-def inputs_of(case: Case, kernel: ControlMap) -> Inputs:
-    generator = torch.Generator().manual_seed(7)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    def rows(kind: str, count: int) -> list[Tensor]:
-        return [normal({"shared": 1, "own": case.batch, "pool": POOL}[kind], DOF) for _ in range(count)]
-
-    def index(kind: str) -> Tensor | None:
-        return torch.randint(POOL, (case.batch,), generator=generator) if kind == "pool" else None
-
-    shapes = {"one": (), "of steps": (HORIZON,), "of trajectories": (case.batch, 1), "of all": (case.batch, HORIZON)}
-    dt = 0.1 if case.dt == "number" else 0.5 + normal(*shapes[case.dt]).abs()
-    goal = rows(case.goal, len(kernel.goal)) if case.goal else []
-    return Inputs(normal(case.batch, HORIZON, DOF), rows(case.start, 3), index(case.start), dt, goal, index(case.goal))
-
-
-def step(kernel: ControlMap, given: Inputs) -> tuple[Tensor, ...]:
-    goal = {f"goal_{kind}": rows for kind, rows in zip(kernel.goal, given.goal, strict=False)}
-    if given.goal_index is not None:
-        goal["goal_index"] = given.goal_index
-    return tuple(kernel.step(given.action, *given.rows, dt=given.dt, start_index=given.index, **goal))
-
-
-def variables(given: Inputs) -> list[Tensor]:
-    """What is differentiated by: the inputs that are numbers on a line."""
-    found = [given.action, *given.rows, *given.goal]
-    return [*found, given.dt] if isinstance(given.dt, Tensor) else found
-
-
-def differentiable(given: Inputs) -> Inputs:
-    def leaf(tensor: Tensor | float) -> Tensor | float:
-        return tensor.detach().requires_grad_() if isinstance(tensor, Tensor) else tensor
-
-    return given._replace(
-        action=leaf(given.action), rows=list(map(leaf, given.rows)), goal=list(map(leaf, given.goal)), dt=leaf(given.dt)
-    )
-
-
-def spread(tensor: Tensor | None, layout: str, batch: int | None, joints: int | None) -> DTensor | None:
+def spread(tensor: Tensor, layout: str, batch: int | None, joints: int | None) -> DTensor:
     """Distribute a tensor whose batch and joints are these dimensions; None: it has none."""
-    if tensor is None:
-        return None
     places = {"batch": [batch], "joints": [joints], "both": [batch, joints]}[layout]
     mesh = GRID if layout == "both" else LINE
     return distribute_tensor(tensor, mesh, [Replicate() if place is None else Shard(place) for place in places])
 
 
-def distributed(given: Inputs, case: Case) -> Inputs:
-    def rows(values: Sequence[Tensor], kind: str) -> list[DTensor]:
-        return [spread(one, case.layout, 0 if kind == "own" else None, 1) for one in values]
+def distributed(case: Case, layout: str) -> tuple[dict[str, DTensor], dict[str, DTensor]]:
+    """The tensors of a call, which require grad, and its indices."""
 
-    dt = given.dt
-    if isinstance(dt, Tensor):
-        dt = spread(dt, case.layout, 0 if dt.dim() == 2 else None, None)
-    return Inputs(
-        spread(given.action, case.layout, 0, 2),
-        rows(given.rows, case.start),
-        spread(given.index, case.layout, 0, None),
-        dt,
-        rows(given.goal, case.goal),
-        spread(given.goal_index, case.layout, 0, None),
-    )
+    def place(name: str, tensor: Tensor) -> DTensor:
+        rows = (0 if case.start == "own" else None, 1), (0 if case.goal == "own" else None, 1)
+        known = {"action": (0, 2), "dt": (0 if tensor.dim() == 2 else None, None)}
+        return spread(tensor, layout, *known.get(name, rows[name.startswith("goal")])).requires_grad_()
+
+    indices = {name: spread(x, layout, 0, None) for name, x in case.fixed.items() if name.endswith("_index")}
+    return {name: place(name, tensor) for name, tensor in case.tensors.items()}, indices
 
 
 def full(tensor: DTensor) -> Tensor:
@@ -165,22 +96,20 @@ def test_operators_of_torch_take_dtensors_also_if_they_are_called_first() -> Non
         forward(distribute_tensor(action, LINE, [Shard(1)]), shards[1], None, None, None, shards[2], None)
 
 
-@pytest.mark.parametrize("case", table(), ids=str)
-def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case: Case) -> None:
+@pytest.mark.parametrize(("case", "layout"), table().values(), ids=table())
+def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case: Case, layout: str) -> None:
     """Outputs, first and second derivatives, against those of one process."""
-    kernel = MAPS[case.kernel]
-    whole = differentiable(inputs_of(case, kernel))
-    split = differentiable(distributed(whole, case))
-    wholes, splits = variables(whole), variables(split)
-    expected = step(kernel, whole)
+    wholes, (named, indices) = case.leaves(), distributed(case, layout)
+    splits = list(named.values())
+    expected = case.step(*wholes)
     with CommDebugMode() as forward:
-        outputs = step(kernel, split)
+        outputs = case.step(*splits, **indices)
     for got, wanted in zip(outputs, expected, strict=True):
-        assert case.batch == 1 or got.placements == split.action.placements
+        assert case.batch == 1 or got.placements == splits[0].placements
         assert got.shape == wanted.shape
         assert torch.equal(full(got), wanted)
     upstream = weights_like(expected)
-    shards = [spread(one, case.layout, 0, 2) for one in upstream]
+    shards = [spread(one, layout, 0, 2) for one in upstream]
     # What else a mean or a sum hands back: the same number everywhere.
     shards[0] = distribute_tensor(upstream[0], shards[0].device_mesh, [Replicate()] * shards[0].device_mesh.ndim)
     for one in (*upstream, *shards):
@@ -196,7 +125,7 @@ def test_a_map_of_dtensors_is_that_of_the_whole_and_sends_nothing_but_sums(case:
     check_second(wanted, gradients, [*upstream, *wholes[-1:]], [*shards, *splits[-1:]], case)
     assert (forward.get_total_counts() > 0) == (case.batch == 1), "a batch smaller than the mesh is gathered"
     shared = sum(any(map(is_sum, gradient.placements)) for gradient in gradients)
-    assert shared >= 3 or case.layout != "batch" or case.start == "own"
+    assert shared >= 3 or layout != "batch" or case.start == "own"
     assert case.batch == 1 or (backward.get_total_counts(), sums.get_total_counts()) == (0, shared)
 
 
@@ -232,7 +161,7 @@ def is_layout_of(gradient: DTensor, variable: DTensor, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("layout", ["batch", "joints", "both"])
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", ENDS)
 def test_quadratic_cost_of_dtensors_is_that_of_the_whole_and_sends_nothing(layout: str, start: str) -> None:
     weights = torch.linspace(0.1, 2.0, HORIZON * DOF, dtype=torch.float64).view(HORIZON, DOF)
     target = torch.linspace(-1, 1, BATCH * DOF, dtype=torch.float64).view(BATCH, DOF)[:, None].expand(-1, HORIZON, -1)
@@ -240,20 +169,18 @@ def test_quadratic_cost_of_dtensors_is_that_of_the_whole_and_sends_nothing(layou
         position=CostTerm(weights, target.contiguous(), terminal_weight=3.0),
         velocity=CostTerm(limit_weight=2.0, upper=0.5),
     )
-    case = Case("velocity", layout, start, dt="one")
-    whole = differentiable(inputs_of(case, MAPS["velocity"]))
-    split = differentiable(distributed(whole, case))
+    case = call("velocity", start=start, dt="scalar")
+    wholes, (named, indices) = dict(zip(case.tensors, case.leaves(), strict=True)), distributed(case, layout)
     costs = []
-    for given in (whole, split):
-        arguments = {"cost": cost, "control_map": "velocity", "dt": given.dt, "start_index": given.index}
+    for given, options in ((wholes, case.fixed), (named, indices)):
         with CommDebugMode() as comm:
-            costs.append(quadratic_cost(given.action, *given.rows, **arguments))
+            costs.append(quadratic_cost(**given, **options, cost=cost, control_map="velocity"))
         assert comm.get_total_counts() == 0
     upstream = torch.linspace(1, 2, BATCH, dtype=torch.float64)
-    wanted = torch.autograd.grad(costs[0], variables(whole), upstream)
+    wanted = torch.autograd.grad(costs[0], list(wholes.values()), upstream)
     spread_out = spread(upstream, layout, 0, None)
     with CommDebugMode() as comm:
-        got = torch.autograd.grad(costs[1], variables(split), spread_out)
+        got = torch.autograd.grad(costs[1], list(named.values()), spread_out)
     assert comm.get_total_counts() == 0
     torch.testing.assert_close(full(costs[1]), costs[0].detach(), **TOLERANCE)
     for one, other in zip(got, wanted, strict=True):
@@ -261,24 +188,22 @@ def test_quadratic_cost_of_dtensors_is_that_of_the_whole_and_sends_nothing(layou
 
 
 def test_gradients_without_a_step_are_those_of_the_whole() -> None:
-    for case in (
-        Case("bspline_tight", "batch", "own", goal="pool"),
-        Case("clique", "batch", "pool", goal="own"),
-        Case("clique", "joints", "own", goal="shared"),
-        Case("acceleration_zoh", "batch", "own"),
-        Case("jerk", "batch", "shared", dt="of steps"),
+    for case, layout in (
+        (call("bspline_tight", goal="pool"), "batch"),
+        (call("clique", start="pool", goal="own"), "batch"),
+        (call("clique", goal="one"), "joints"),
+        (call("acceleration_zoh"), "batch"),
+        (call("jerk", start="one", dt="[H]"), "batch"),
     ):
-        kernel = MAPS[case.kernel]
-        whole = inputs_of(case, kernel)
-        results = []
-        for given in (whole, distributed(whole, case)):
-            upstream = weights_like(step(kernel, whole))
-            if isinstance(given.action, DTensor):
-                upstream = [spread(one, case.layout, 0, 2) for one in upstream]
-            goal = {"goal_rows": given.goal[0].shape[0], "goal_index": given.goal_index} if given.goal else {}
-            rows = given.rows[0].shape[0]
-            options = {"dt": given.dt, "action_horizon": HORIZON, "start_rows": rows, "start_index": given.index}
-            results.append(kernel.vjp(upstream, **options, **goal))
+        upstream, (named, indices) = weights_like(case.step()), distributed(case, layout)
+        ends = ("start", "goal")[: 1 + bool(case.goal)]
+        sizes = {f"{end}_rows": len(case.tensors[f"{end}_position"]) for end in ends}
+        sizes = {"action_horizon": HORIZON, **sizes, **case.fixed}
+        shards = [spread(one, layout, 0, 2) for one in upstream]
+        results = [
+            case.kernel.vjp(gradients, **{"dt": tensors.get("dt"), **sizes, **given})
+            for gradients, tensors, given in ((upstream, case.tensors, {}), (shards, named, indices))
+        ]
         for got, wanted in zip(results[1], results[0], strict=True):
             assert (got is None) == (wanted is None)
             if wanted is not None:

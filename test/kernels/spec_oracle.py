@@ -10,15 +10,26 @@ from spline_oracle import spline_trajectory
 
 
 def spec_trajectory(
-    name: str, action: np.ndarray, p0: np.ndarray, v0: np.ndarray, a0: np.ndarray, dt: np.ndarray
+    name: str,
+    action: np.ndarray,
+    start: list[np.ndarray],
+    goal: list[np.ndarray] | None,
+    dt: np.ndarray,
+    form: tuple[int, int, str],
 ) -> tuple[np.ndarray, ...]:
-    """One trajectory: `action` [Ha, D], start rows [D], `dt` [Ha] seconds; returns p, v, a, j as [H, D]."""
+    """One trajectory: `action` [Ha, D], four rows [D] of start and of goal, `dt` [Ha] seconds; p, v, a, j as [H, D].
+
+    `form` is degree, steps and layout of a spline.
+    """
     if name.startswith("bspline"):
-        start = [p0, v0, a0, np.zeros_like(p0)]
-        return spline_trajectory(action, start, None, float(dt[0]), layout=name.partition("_")[2])
+        return spline_trajectory(action, start, goal, float(dt[0]), *form)
+    action = action.copy()
+    if goal is not None:
+        action[-1 if name == "clique_central" else -2] = goal[0]
     if name == "clique_central":
-        return _central(action, p0, v0, a0, float(dt[0]))
+        return _central(action, start, float(dt[0]))
     horizon = action.shape[0]
+    p0, v0, a0, _ = start
     p, v, a, j = (np.zeros_like(action) for _ in range(4))
     p[0], v[0], a[0] = p0, v0, a0
     for h in range(1, horizon):
@@ -52,12 +63,12 @@ def spec_trajectory(
     return p, v, a, j
 
 
-def _central(action: np.ndarray, p0: np.ndarray, v0: np.ndarray, a0: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
-    last = action.shape[0]
+def _central(action: np.ndarray, start: list[np.ndarray], dt: float) -> tuple[np.ndarray, ...]:
+    last, (p0, v0, a0, j0) = action.shape[0], start
 
     def e(k: int) -> np.ndarray:
         if k < 0:
-            return p0 + k * dt * v0 + (k * dt) ** 2 / 2 * a0
+            return p0 + k * dt * v0 + (k * dt) ** 2 / 2 * a0 + (k * dt) ** 3 / 6 * j0
         return p0 if k == 0 else action[min(k, last) - 1]
 
     rows = range(-1, last + 3)

@@ -124,11 +124,11 @@ def test_unknown_control_spaces_and_schemes_are_refused():
 
 @SIGNATURE
 def test_errors_are_the_same_inside_a_compiled_function_and_under_vmap(kernel):
-    action, p0, v0, a0, dt = random_inputs(kernel, batch=B)
-    wrong = v0[:, :1]
+    inputs = random_inputs(kernel, batch=B)
+    inputs[2] = inputs[2][:, :1]
     for transformed in (
-        lambda: torch.compile(function(kernel), backend="eager")(action, p0, wrong, a0, dt),
-        lambda: torch.vmap(function(kernel))(*(x[None] for x in (action, p0, wrong, a0, dt))),
+        lambda: torch.compile(function(kernel), backend="eager")(*inputs),
+        lambda: torch.vmap(function(kernel))(*(x[None] for x in inputs)),
     ):
         torch._dynamo.reset()
         with pytest.raises(ValueError, match=r"^start_velocity: expected shape \[rows, dof = 2\], got \[3, 1\]"):

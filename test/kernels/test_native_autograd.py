@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 
 import pytest
 import torch
-from operator_cases import MAP
+from operator_cases import MAP, Case
 from torch.autograd import forward_ad
 
-from traj_integrator_ros.kernels import MAPS, bspline_step, clique_step
+from traj_integrator_ros.kernels import MAPS, bspline_step, clique_step, control_map
 
 try:
     from traj_integrator_ros.kernels import native
@@ -17,10 +18,9 @@ except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 
-def leaves(batch=3, horizon=6, dof=2, dtype=torch.float64):
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(batch, horizon, dof), (batch, dof), (batch, dof), (batch, dof)]
-    return [torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes]
+def leaves(dtype=torch.float64):
+    values = Case(MAPS["clique"], batch=3, horizon=6, dt="number").tensors.values()
+    return [value.to(dtype).requires_grad_() for value in values]
 
 
 def takes_the_fast_path(output: torch.Tensor) -> bool:
@@ -28,26 +28,21 @@ def takes_the_fast_path(output: torch.Tensor) -> bool:
 
 
 @MAP
-@pytest.mark.parametrize("ends", [False, True], ids=["own starts", "pools"])
+@pytest.mark.parametrize("ends", ["own", "pool"])
 def test_the_fast_path_records_what_the_operator_does(kernel, ends):
     """Outputs to the last bit, and derivatives by each output alone: the gradients of the others stay None."""
-    action, *start = inputs = leaves()
     options = {"truncate_terminal_gradient": True} if kernel.operator.truncates else {}
-    if ends:
-        index = torch.tensor([2, 0, 2])
-        options["start_index"] = index
-        if kernel.operator.goals:
-            pool = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
-            options |= {"goal_position": pool, "goal_index": index, "degree": 5}
-            inputs = [*inputs, pool]
+    case = Case(kernel, batch=3, horizon=6, dt="number", start=ends)
+    if kernel.operator.goals and ends == "pool":
+        case = dataclasses.replace(case, kernel=control_map(kernel, bspline_degree=5), goal="pool", absent=())
+    inputs = case.leaves()
 
     def derivatives(output):
         first = torch.autograd.grad(output.pow(3).sum(), inputs, create_graph=True, materialize_grads=True)
         squares = sum(x.pow(2).sum() for x in first)
         return *first, *torch.autograd.grad(squares, inputs, retain_graph=True, materialize_grads=True)
 
-    fast = kernel.step(action, *start, dt=0.1, **options)
-    general = kernel.step(action, *start, dt=0.1, **options, backend="native")
+    fast, general = case.step(*inputs, **options), case.step(*inputs, **options, backend="native")
     assert type(fast).__name__ == "Trajectory"
     for a, b in zip(fast, general, strict=True):
         assert takes_the_fast_path(a) and not takes_the_fast_path(b)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +11,12 @@ from operator_cases import (
     BACKEND,
     CPU_BACKENDS,
     MAP,
+    POOL,
     SIGNATURE,
+    STATE,
     assert_all_close,
     assert_derivatives,
+    cases,
     cost,
     function,
     launches,  # noqa: F401  a fixture
@@ -24,9 +26,7 @@ from operator_cases import (
 )
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
-from traj_integrator_ros.kernels import MAPS, ControlSpace, clique_central_step
-
-ALL = tuple(range(5))
+from traj_integrator_ros.kernels import MAPS, ControlSpace
 
 
 def jacobian_by_rows(f, inputs):
@@ -48,26 +48,18 @@ def jacobian_by_rows(f, inputs):
 @settings(max_examples=20)
 @given(data=st.data())
 def test_derivatives_are_finite_differences_however_the_map_is_called(kernel, data):
-    """Of any inputs in any form, for any backend."""
-    batch, horizon = data.draw(st.integers(1, 3), "batch"), data.draw(st.integers(1, 9), "horizon")
-    action, *start, dt = random_inputs(kernel, batch=batch, horizon=horizon, dof=data.draw(st.integers(1, 2), "dof"))
-    form = data.draw(st.sampled_from(("rows", "one row", "pool")), "start")
-    rows, index = {"rows": (batch, None), "one row": (1, None), "pool": (2, [1, 0, 1][:batch])}[form]
-    absent = data.draw(st.sampled_from([(), (), (1,), (2,), (1, 2)]), "absent")
-    start = [None if k in absent else torch.cat([row, -row])[:rows] for k, row in enumerate(start)]
-    per_step, per_trajectory = data.draw(st.tuples(st.booleans(), st.booleans()), "dt per step and trajectory")
-    dt = dt[: None if per_trajectory else 1, : None if per_step else 1]
-    inputs = [action, *start, dt[0, 0] if dt.numel() == 1 else dt]
-    given = [k for k, x in enumerate(inputs) if x is not None]
-    wanted = sorted(data.draw(st.sets(st.sampled_from(given), min_size=1), "inputs that require grad"))
+    """Of any inputs in any form, for any backend; splines of any form."""
+    sizes = {"batch": st.integers(1, 3), "horizon": st.integers(1, 9), "dof": st.integers(1, 2)}
+    case = data.draw(cases(kernel, **sizes))
+    values = list(case.tensors.values())
+    wanted = sorted(data.draw(st.sets(st.sampled_from(range(len(values))), min_size=1), "inputs that require grad"))
     backend = data.draw(st.sampled_from(CPU_BACKENDS), "backend")
 
-    def step(*values):
-        places = {**dict(enumerate(inputs)), **dict(zip(wanted, values, strict=True))}
-        action, *start, dt = (places[k] for k in range(5))
-        return tuple(kernel.step(action, *start, dt=dt, start_index=index, backend=backend))
+    def step(*changed):
+        places = {**dict(enumerate(values)), **dict(zip(wanted, changed, strict=True))}
+        return tuple(case.step(*places.values(), backend=backend))
 
-    assert_derivatives(step, [inputs[k] for k in wanted])
+    assert_derivatives(step, [values[k] for k in wanted])
 
 
 @MAP
@@ -118,13 +110,14 @@ def test_jacrev_and_jacfwd_equal_the_jacobian_by_rows(kernel, backend):
     inputs, f = random_inputs(kernel), function(kernel, backend)
     expected = jacobian_by_rows(f, inputs)
     for transform in (torch.func.jacrev, torch.func.jacfwd):
-        for got, want in zip(transform(f, argnums=ALL)(*inputs), expected, strict=True):
+        for got, want in zip(transform(f, argnums=tuple(range(len(inputs))))(*inputs), expected, strict=True):
             assert_all_close(got, want)
 
 
 @SIGNATURE
 def test_hessians_in_all_four_orders_of_the_modes_agree_with_rows(kernel):
     inputs, f = random_inputs(kernel, horizon=3, dof=1), function(kernel)
+    every = tuple(range(len(inputs)))
 
     def gradient(*x):
         x = [t if t.requires_grad else t.requires_grad_() for t in x]
@@ -133,7 +126,7 @@ def test_hessians_in_all_four_orders_of_the_modes_agree_with_rows(kernel):
     expected = jacobian_by_rows(gradient, inputs)
     rev, fwd = torch.func.jacrev, torch.func.jacfwd
     for outer, inner in itertools.product((rev, fwd), repeat=2):
-        hessian = outer(inner(lambda *x: cost(f(*x)), argnums=ALL), argnums=ALL)(*inputs)
+        hessian = outer(inner(lambda *x: cost(f(*x)), argnums=every), argnums=every)(*inputs)
         for got, want in zip(hessian, expected, strict=True):
             assert_all_close(got, want)
 
@@ -156,21 +149,17 @@ def test_jvp_by_actions_and_start_is_the_map_itself_on_the_tangents(kernel, back
 @settings(max_examples=40)
 @given(data=st.data())
 def test_vmap_equals_a_loop(kernel, data):
-    """Of outputs and of a gradient, over any arguments, with starts and dt in any form."""
-    form = data.draw(st.sampled_from(("rows", "one row", "pool")), "start")
-    action, *start, dt = random_inputs(kernel, batch=3)
-    start = [row[: {"rows": 3, "one row": 1, "pool": 2}[form]] for row in start]
-    inputs = [action, *start, data.draw(st.sampled_from((dt, dt[:1], dt[0, 0])), "dt")]
-    places = [min(1, x.dim()) for x in inputs]
-    stacks = [torch.stack([x, 2 * x, x / 3], place) for x, place in zip(inputs, places, strict=True)]
-    if form == "pool":
-        stacks.append(torch.tensor([[0, 1, 0], [1, 0, 1], [1, 0, 0]], dtype=torch.int32))
-        places.append(0)
+    """Of outputs and of a gradient, over any arguments, with start, goal and dt in any form."""
+    case = data.draw(cases(kernel, batch=st.just(3), horizon=st.just(4), dof=st.just(2)))
+    indices = {name: index for name, index in case.fixed.items() if name.endswith("_index")}
+    count, places = len(case.tensors), [min(1, x.dim()) for x in case.tensors.values()] + [0] * len(indices)
+    stacks = [torch.stack([x, 2 * x, x / 3], place) for x, place in zip(case.tensors.values(), places, strict=False)]
+    stacks += [torch.stack([index, index.flip(0), (index + 1) % POOL]) for index in indices.values()]
     mapped = data.draw(st.sets(st.sampled_from(range(len(stacks))), min_size=1), "mapped")
-    of = data.draw(st.sampled_from((None, *ALL)), "gradient of")
+    of = data.draw(st.sampled_from((None, *range(count))), "gradient of")
 
-    def step(action, p0, v0, a0, dt, index=None):
-        return tuple(kernel.step(action, p0, v0, a0, dt=dt, start_index=index))
+    def step(*values):
+        return tuple(case.step(*values[:count], **dict(zip(indices, values[count:], strict=True))))
 
     def inputs_of(k):
         return [
@@ -205,35 +194,35 @@ def test_batched_gradients_of_autograd_equal_a_loop(kernel, backend):
         assert_all_close([gradient[k] for gradient in got], expected)
 
 
-@BACKEND
-def test_start_jerk_of_the_central_map_has_its_gradients(backend):
-    action, p0, v0, a0, dt = leaves(MAPS["clique_central"], horizon=3, dof=1)
-
-    def step(j0, dt):
-        return tuple(clique_central_step(action.detach(), p0, v0, a0, j0, dt=dt, backend=backend))
-
-    j0 = torch.randn(2, 1, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(step, [j0, dt], check_forward_ad=True)
-    assert gradgradcheck(step, [j0, dt])
-
-
 @MAP
-@pytest.mark.parametrize("given", [(0,), (3,), (1, 2), (0, 1, 2, 3)], ids=str)
-def test_vjp_is_the_vector_jacobian_product_without_a_forward_pass(kernel, given, launches):  # noqa: F811
-    *inputs, dt = random_inputs(kernel, batch=3)
-    inputs = [inputs[0], *(x[:2] for x in inputs[1:])]
-    index = torch.tensor([1, 0, 1])
-    leaf = [x.requires_grad_() for x in inputs]
-    outputs = kernel.step(*leaf, dt=dt, start_index=index, backend="reference")
+@settings(max_examples=40)
+@given(data=st.data())
+def test_vjp_is_the_vector_jacobian_product(kernel, data):
+    """With start, goal, mask and dt in any form, of any outputs, for any arguments."""
+    case = data.draw(cases(kernel, batch=st.integers(1, 4), horizon=st.integers(2, 6), dof=st.integers(1, 2)))
+    given = data.draw(st.sets(st.integers(0, 3), min_size=1), "outputs with a gradient")
+    outputs = case.step(*(inputs := case.leaves()))
     upstream = [w if i in given else None for i, w in enumerate(weights_like(outputs))]
-    expected = torch.autograd.grad([outputs[i] for i in given], leaf, [upstream[i] for i in given])
-    launches.clear()
-    got = kernel.vjp(
-        upstream, dt=dt, action_horizon=4, start_rows=2, start_index=index, needs=(True, False, True, True)
-    )
+    zeros = [torch.zeros_like(output) if one is None else one for output, one in zip(outputs, upstream, strict=True)]
+    found = torch.autograd.grad(outputs, inputs, zeros, allow_unused=True, materialize_grads=True)
+    expected = dict(zip(case.tensors, found, strict=True))
+    names = ["action", *(f"start_{kind}" for kind in STATE[:3])]
+    names += [f"goal_{kind}" for kind in kernel.goal] if case.goal else []
+    needs = data.draw(st.tuples(*[st.booleans()] * len(names)).filter(any), "needs")
+    counts = {f"{end}_rows": len(case.tensors[f"{end}_position"]) for end in ("start", "goal")[: 1 + bool(case.goal)]}
+    options = {"dt": case.tensors.get("dt"), "action_horizon": case.horizon, **counts, **case.fixed}
+    got = case.kernel.vjp(upstream, **options, needs=needs)
+    for name, need, gradient in zip(names, needs, got, strict=True):
+        assert (gradient is not None) == need
+        if need and name in expected:
+            torch.testing.assert_close(gradient, expected[name], rtol=1e-9, atol=1e-9)
+
+
+@SIGNATURE
+def test_vjp_runs_no_forward_pass(kernel, launches):  # noqa: F811
+    upstream = weights_like(function(kernel)(*random_inputs(kernel)))
+    kernel.vjp(upstream, dt=0.1, action_horizon=4, start_rows=2, backend="reference")
     assert [launch.direction for launch in launches] == ["vjp"]
-    assert got[1] is None
-    assert_all_close([got[0], *got[2:]], [expected[0], *expected[2:]])
 
 
 @SIGNATURE

@@ -38,13 +38,13 @@ def our_nodes(graph: torch.fx.Graph) -> list[str]:
 @SIGNATURE
 @pytest.mark.parametrize(("requires_grad", "pool"), [(False, False), (True, True)], ids=["plain", "grad and pool"])
 def test_opcheck_passes_for_every_operator(kernel, requires_grad, pool):
-    action, *start, dt = [x.requires_grad_(requires_grad) for x in random_inputs(kernel)]
+    inputs = [x.requires_grad_(requires_grad) for x in random_inputs(kernel)]
     index = torch.tensor([1, 1]) if pool else None
     with OperatorCalls() as recorded:
-        outputs = kernel.step(action, *start, dt=dt, start_index=index, backend=Backend.REFERENCE)
+        outputs = function(kernel, Backend.REFERENCE, start_index=index)(*inputs)
         if requires_grad:
-            gradients = torch.autograd.grad(outputs[1:], [action, start[1], dt], outputs[1:], create_graph=True)
-            torch.autograd.grad(cost(gradients), [action, start[0]])
+            gradients = torch.autograd.grad(outputs[1:], [inputs[2], inputs[-1]], outputs[1:], create_graph=True)
+            torch.autograd.grad(cost(gradients), inputs[:2])
     names = {operator._opname.rsplit("_", 1)[1] for operator, _ in recorded.calls}
     assert names == ({"forward", "vjp"} if requires_grad else {"forward"})
     for operator, arguments in recorded.calls[:2]:

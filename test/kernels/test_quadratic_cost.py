@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import MAP, SIGNATURE, OperatorCalls
+from operator_cases import MAP, SIGNATURE, Case, OperatorCalls
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -25,7 +25,6 @@ from traj_integrator_ros.kernels import (
     quadratic_cost,
 )
 
-STATE = ("position", "velocity", "acceleration")
 NATIVE = pytest.mark.skipif(
     default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ extension is not built here"
 )
@@ -36,28 +35,20 @@ KERNELS = {
 }
 
 
-class Case:
-    """Random inputs of one call, float64 unless `dtype` says otherwise."""
+class CostCase:
+    """Random inputs of one call, float64 unless `to` changes it."""
 
-    def __init__(self, kernel: ControlMap, batch=2, horizon=4, dof=2, seed=0, rows=None, has_goal=False, dims=3):
-        generator = torch.Generator().manual_seed(seed)
-        self.normal = functools.partial(torch.randn, generator=generator, dtype=torch.float64)
+    def __init__(self, kernel: ControlMap, batch=2, horizon=4, dof=2, seed=0, start="own", has_goal=False, dims=3):
         self.kernel = kernel
-        pool = batch if rows is None else rows
-        kinds = kernel.goal if has_goal and horizon >= max(1, -kernel.goal_place) else ()
+        self.normal = functools.partial(
+            torch.randn, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        )
         self.shape = (batch, kernel.output_horizon(horizon), dof)
-        self.variables = {
-            "action": self.normal(batch, horizon, dof),
-            **{f"start_{kind}": self.normal(pool, dof) for kind in STATE},
-            **{f"goal_{kind}": self.normal(pool, dof) for kind in kinds},
-        }
-        dt = 0.4 + 0.1 * (seed % 7)
-        self.options = {"dt": dt + 0.1 * torch.arange(batch)[:, None] if seed % 2 else dt, "control_map": kernel}
-        if rows is not None and rows not in (1, batch):
-            index = torch.randint(rows, (batch,), generator=generator)
-            self.options["start_index"] = index
-            if kinds:
-                self.options["goal_index"] = index.flip(0).int()
+        goal = start if has_goal and kernel.goal and horizon >= -kernel.goal_place else ""
+        forms = {"dt": "[B, 1]" if seed % 2 else "number", "start": start, "goal": goal, "absent": ("goal_jerk",)}
+        call = Case(kernel, batch, horizon, dof, **forms, seed=seed)
+        self.variables = {name: value for name, value in call.tensors.items() if name != "dt"}
+        self.options = {"dt": call.tensors.get("dt"), **call.fixed, "control_map": kernel}
         self.cost = QuadraticCost(*(self.term(dims, k) for k in range(4)))
 
     def term(self, dims: int, k: int) -> CostTerm:
@@ -73,7 +64,7 @@ class Case:
         )
         return terms[(k + dims) % 4]
 
-    def to(self, dtype) -> Case:
+    def to(self, dtype) -> CostCase:
         self.variables = {name: value.to(dtype) for name, value in self.variables.items()}
         return self
 
@@ -85,7 +76,7 @@ class Case:
         return [value.clone().requires_grad_() for value in self.variables.values()]
 
 
-def by_definition(case: Case) -> torch.Tensor:
+def by_definition(case: CostCase) -> torch.Tensor:
     """The formula of `CostTerm`, element by element."""
     options = {name: value for name, value in case.options.items() if name != "control_map"}
     action, *others = case.variables.items()
@@ -116,7 +107,7 @@ def by_definition(case: Case) -> torch.Tensor:
 @pytest.mark.parametrize("dims", [1, 2, 3])
 @MAP
 def test_cost_is_its_definition(kernel, dims):
-    case = Case(kernel, has_goal=True, dims=dims)
+    case = CostCase(kernel, has_goal=True, dims=dims)
     torch.testing.assert_close(case(), by_definition(case), rtol=1e-11, atol=1e-11)
 
 
@@ -135,15 +126,15 @@ def values_and_gradients(case, backend):
     horizon=st.integers(1, 40),
     dof=st.integers(1, 10),
     dims=st.integers(1, 3),
-    pool=st.sampled_from([None, 1, 3]),
+    start=st.sampled_from(["own", "one", "pool"]),
     has_goal=st.booleans(),
     single=st.booleans(),
     seed=st.integers(0, 2**20),
 )
-def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, pool, has_goal, single, seed):
-    case = Case(KERNELS[name], batch, horizon, dof, seed, pool, has_goal, dims)
+def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, start, has_goal, single, seed):
+    case = CostCase(KERNELS[name], batch, horizon, dof, seed, start, has_goal, dims)
     case = case.to(torch.float32) if single else case
-    exact = Case(KERNELS[name], batch, horizon, dof, seed, pool, has_goal, dims)
+    exact = CostCase(KERNELS[name], batch, horizon, dof, seed, start, has_goal, dims)
     exact.variables = {key: value.double() for key, value in case.variables.items()}
     tolerance = 2e-6 if single else 1e-11
     got, got_gradients = values_and_gradients(case, None)
@@ -155,7 +146,7 @@ def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, po
 
 @NATIVE
 def test_ordinary_calls_are_fused_and_others_composed():
-    case = Case(MAPS["clique"])
+    case = CostCase(MAPS["clique"])
     with OperatorCalls() as calls:
         case()  # a mode is active
     assert calls.calls
@@ -168,7 +159,7 @@ def test_ordinary_calls_are_fused_and_others_composed():
 
 @MAP
 def test_gradients_of_actions_start_and_goal_to_the_second_order(kernel):
-    case = Case(kernel, batch=2, horizon=3, dof=2, has_goal=True)
+    case = CostCase(kernel, batch=2, horizon=3, dof=2, has_goal=True)
     leaves = case.leaves()
     assert gradcheck(case, leaves, fast_mode=True)
     assert gradgradcheck(case, leaves, fast_mode=True)
@@ -176,7 +167,7 @@ def test_gradients_of_actions_start_and_goal_to_the_second_order(kernel):
 
 @SIGNATURE
 def test_gradients_of_dt_weights_targets_and_limits(kernel):
-    case = Case(kernel, batch=2, horizon=3)
+    case = CostCase(kernel, batch=2, horizon=3)
     dt = torch.full((2, 1), 0.3, dtype=torch.float64, requires_grad=True)
     learned, terms = tree_flatten(tuple(case.cost.outputs))
 
@@ -189,8 +180,8 @@ def test_gradients_of_dt_weights_targets_and_limits(kernel):
 
 @MAP
 def test_half_precision_costs_what_its_own_trajectory_does(kernel):
-    case = Case(kernel).to(torch.bfloat16)
-    exact = Case(kernel)
+    case = CostCase(kernel).to(torch.bfloat16)
+    exact = CostCase(kernel)
     exact.variables = {name: value.double() for name, value in case.variables.items()}
     cost = case()
     assert cost.dtype == torch.bfloat16
@@ -198,7 +189,7 @@ def test_half_precision_costs_what_its_own_trajectory_does(kernel):
 
 
 def test_transforms_see_through_it():
-    case = Case(MAPS["acceleration_zoh"], batch=3, rows=1, dims=2)
+    case = CostCase(MAPS["acceleration_zoh"], batch=3, start="one", dims=2)
     start = {name: value for name, value in case.variables.items() if name != "action"}
 
     def of(action):
@@ -217,7 +208,7 @@ def test_transforms_see_through_it():
 
 
 def test_no_trajectories_cost_nothing():
-    case = Case(MAPS["clique"], batch=0, rows=1, dims=2)
+    case = CostCase(MAPS["clique"], batch=0, start="one", dims=2)
     leaves = case.leaves()
     cost = case(*leaves)
     assert cost.shape == (0,)
@@ -225,7 +216,7 @@ def test_no_trajectories_cost_nothing():
 
 
 def test_a_cost_of_nothing_is_zero_with_zero_gradients():
-    case = Case(MAPS["jerk"])
+    case = CostCase(MAPS["jerk"])
     leaves = case.leaves()
     cost = case(*leaves, cost=QuadraticCost())
     assert cost.tolist() == [0.0, 0.0]
@@ -235,7 +226,7 @@ def test_a_cost_of_nothing_is_zero_with_zero_gradients():
 
 
 def test_joints_without_a_limit_have_infinite_ones():
-    case = Case(MAPS["velocity"])
+    case = CostCase(MAPS["velocity"])
     term = CostTerm(limit_weight=1.0, lower=torch.tensor([-math.inf, 100.0]), upper=math.inf)
     leaves = case.leaves()
     cost = case(*leaves, cost=QuadraticCost(position=term))
@@ -247,14 +238,14 @@ def test_joints_without_a_limit_have_infinite_ones():
 
 @NATIVE
 def test_not_a_number_is_never_hidden():
-    case = Case(MAPS["clique"])
+    case = CostCase(MAPS["clique"])
     case.variables["action"][0, 1, 0] = math.nan
     cost = case(cost=QuadraticCost(position=CostTerm(limit_weight=1.0, upper=1e9)))
     assert cost.isnan().tolist() == [True, False]
 
 
 def test_a_gradient_after_a_change_of_the_actions_raises():
-    case = Case(MAPS["clique"])
+    case = CostCase(MAPS["clique"])
     leaves = case.leaves()
     action = leaves[0] * 1
     cost = case(action, *leaves[1:])
@@ -296,12 +287,12 @@ MISUSES = [
 @pytest.mark.parametrize(("name", "options", "error", "message"), MISUSES)
 def test_misuse_is_named(name, options, error, message):
     with pytest.raises(error, match=message):
-        Case(MAPS[name])(**options)
+        CostCase(MAPS[name])(**options)
 
 
 @NATIVE
 def test_rows_that_are_not_in_the_pool_raise():
-    case = Case(MAPS["clique"], batch=4, rows=3)
+    case = CostCase(MAPS["clique"], batch=4, start="pool")
     with pytest.raises(IndexError, match="start_index"):
         case(start_index=torch.tensor([0, 1, 2, 3]))
 
@@ -311,7 +302,7 @@ def test_rows_that_are_not_in_the_pool_raise():
 def test_the_duration_lasts_from_the_start_to_the_last_row(kernel, per_step):
     if per_step and kernel.uniform_dt_only:
         pytest.skip("the map takes one step length")
-    case = Case(kernel)
+    case = CostCase(kernel)
     batch, _, _ = case.shape
     shape = (batch, 4) if per_step else (batch, 1)
     dt = (0.1 + torch.rand(*shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)).requires_grad_()
@@ -332,7 +323,7 @@ def test_the_duration_lasts_from_the_start_to_the_last_row(kernel, per_step):
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**20), dof=st.integers(1, 4))
 def test_violations_are_signed_distances_whose_squares_are_the_cost(seed, dof):
-    case = Case(MAPS["velocity"], dof=dof, seed=seed)
+    case = CostCase(MAPS["velocity"], dof=dof, seed=seed)
     bound = case.normal(dof).abs()
     limits = QuadraticCost(
         velocity=CostTerm(lower=-bound, upper=bound), acceleration=CostTerm(upper=0.3), jerk=CostTerm(weight=1.0)

@@ -7,13 +7,15 @@ imported, and would change what other tests see. `TRITON_CHECKS_DEVICE` is "cpu"
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Callable
 
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from launch_cases import SCHEMES, assert_close, cases
-from triton_launches import DEVICE, ON_GPU, assert_matches, launch, make_case
+from launch_cases import SCHEMES, Case, assert_close, cases
+from triton import language
 
 from traj_integrator_ros.engine import staged as engine_staged
 from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
@@ -22,6 +24,34 @@ from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
 from traj_integrator_ros.kernels.triton import chain, clique_central, start_gradients
 from traj_integrator_ros.kernels.triton.launch import FlatTile, ScanTile
+
+DEVICE = os.environ.get("TRITON_CHECKS_DEVICE", "cpu")
+ON_GPU = DEVICE != "cpu"
+
+
+def _quicken() -> None:
+    """Keep the interpreter from what takes most of the time of these checks and changes nothing.
+
+    It replaces what the language is made of before each launch, and again before each call of a function by a kernel,
+    when nothing is left to replace; and it computes whether integers overflow, for assertions that are off.
+    """
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang
+
+    def patch_what_is_not(function: Callable) -> object:
+        languages = [one for one in function.__globals__.values() if one is language or one is language.core]
+        if languages and not any(language.core.is_builtin(one.load) for one in languages):
+            return interpreter._LangPatchScope()  # of no changes
+        return patch(function)
+
+    interpreter._patch_lang = patch_what_is_not
+    builder = interpreter.interpreter_builder
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+
+
+if not ON_GPU:
+    _quicken()
 
 EACH_MAP = pytest.mark.parametrize("variant", SCHEMES)
 EACH_OF_STEPS = pytest.mark.parametrize("variant", [name for name in SCHEMES if name != "bspline"])
@@ -32,6 +62,26 @@ SOME_MAPS = pytest.mark.parametrize("variant", ["clique", "clique_central", "jer
 FEW, FEW_OR_MANY = st.integers(0, 4), st.one_of(st.integers(0, 4), st.integers(0, 4), st.integers(5, 70))
 LONGEST, WIDEST = (130, 32) if ON_GPU else (70, 12)  # a test has longer and wider ones
 MANY = 1500 if ON_GPU else 70
+
+
+def make_case(
+    variant: str, batch: int, horizon: int, dof: int, dtype: torch.dtype = torch.float64, **options: object
+) -> Case:
+    """A launch on the device of the checks."""
+    return Case(variant, batch, horizon, dof, dtype, device=DEVICE, **options)
+
+
+def launch(case: Case, tile: object = None) -> list[torch.Tensor | None]:
+    """Forward and transpose by the kernels."""
+    return [*case.forward("triton", tile=tile), *case.vjp("triton", tile=tile)]
+
+
+def assert_matches(case: Case, tolerance: float, tile: object = None) -> None:
+    """Forward and transpose are those of the reference and its autograd."""
+    wanted = [*case.expected_forward(), *case.expected_vjp()]
+    for place, (got, want) in enumerate(zip(launch(case, tile), wanted, strict=True)):
+        assert got is None or got.dtype == case.dtype
+        assert_close(got, want, tolerance, place)
 
 
 def is_flat(variant: str) -> bool:
@@ -199,6 +249,78 @@ def test_pool_gradients_are_the_sums_of_their_rows_and_the_same_in_every_run(dty
         wanted.index_add_(0, index[inside].long(), values[inside].double())
         assert torch.equal(result, again)
         assert float((result.double() - wanted).norm() / wanted.norm()) < 2e-7
+
+
+# How exact the results must be
+
+
+ORDERS = {"clique": 0, "clique_central": 0, "velocity": 1, "acceleration": 2, "jerk": 3}
+
+
+def waves(time: torch.Tensor) -> list[torch.Tensor]:
+    """Three joints that swing, and their derivatives at these times, `[H, 3]` each."""
+    phase = torch.tensor([[0.3, 1.1, 2.0]], dtype=torch.float64)
+    return [0.8 * 1.3**n * torch.sin(1.3 * time[:, None] + phase + n * torch.pi / 2) for n in range(4)]
+
+
+def through_zero(time: torch.Tensor) -> list[torch.Tensor]:
+    """Three joints that go from rest to rest and pass 0 between two rows, and their derivatives, `[H, 3]` each.
+
+    Points are added that repeat the last row: a motion that did not rest there would have a jerk beside which nothing
+    else is seen.
+    """
+    s, reach = time[:, None] / time[-1], torch.tensor([[1.0, 0.7, -0.4]], dtype=torch.float64)
+    shape = [
+        s**3 * (10 - 15 * s + 6 * s**2) - 0.37,
+        30 * s**2 * (1 - s) ** 2,
+        60 * s * (1 - s) * (1 - 2 * s),
+        60 - 360 * s * (1 - s),
+    ]
+    return [reach * part / time[-1] ** order for order, part in enumerate(shape)]
+
+
+@EACH_MAP
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types_lose_no_more_than_their_own_rounding(variant, dtype):
+    case = make_case(variant, 3, 20, 7, dtype, start_form="pool int32")
+    case.dt = 5 * case.dt + 0.5  # jerk stays below the 65504 of float16
+    assert_matches(case, torch.finfo(dtype).eps)
+
+
+@EACH_OF_STEPS
+@pytest.mark.parametrize(
+    ("motion", "steps", "step", "horizon"),
+    [
+        ("random", "step", 0.1, 100),
+        ("around 2 rad", "step", 0.001, 100),
+        ("through 0", "scalar", 0.005, 400),
+    ],
+)
+def test_float32_is_within_2e_6_of_float64_arithmetic_on_the_same_inputs(variant, step, steps, motion, horizon):
+    case = make_case(variant, 2, horizon, 3, torch.float32, dt_form=steps)
+    case.dt = case.dt / case.dt.mean() * step
+    if motion != "random":
+        time = case.dt.expand(-1, horizon)[:, 1:].cumsum(1).cpu()
+        time = torch.cat([torch.zeros(1, 1, dtype=torch.float64), time, time[:, -1:] + step], 1)[0]
+        wave = through_zero(time) if motion == "through 0" else waves(time)
+        wave[0] = wave[0] + (2 if motion == "around 2 rad" else 0)
+        # Row 0 moves: its velocity and acceleration are those of the wave.
+        case.action = wave[ORDERS[case.map]][1:].float().expand(2, -1, -1).to(DEVICE)
+        case.start[:] = [row[:1].float().expand(2, -1).to(DEVICE) for row in wave[: len(case.start)]]
+        rows = torch.linspace(0, 3, case.upstream[0].shape[1], dtype=torch.float64)[:, None]
+        phase = torch.tensor([[0.3, 1.1, 2.0]], dtype=torch.float64)
+        case.upstream = [torch.cos(rows + phase + i).float().expand(2, -1, -1).to(DEVICE) for i in range(4)]
+    assert_matches(case, 2e-6)
+
+
+@pytest.mark.parametrize("variant", ["acceleration zoh", "acceleration euler", "jerk"])
+def test_float32_sums_of_long_motions_are_within_2e_6(variant):
+    case = make_case(variant, 1, 700, 3, torch.float32)
+    case.dt = torch.full_like(case.dt, 0.02)
+    wave = waves(torch.arange(701, dtype=torch.float64) * 0.02)
+    case.action = wave[ORDERS[case.map]][1:].float()[None].to(DEVICE)
+    case.start[:] = [row[:1].float().to(DEVICE) for row in wave[: len(case.start)]]
+    assert_matches(case, 2e-6)
 
 
 gpu = pytest.mark.skipif(not ON_GPU, reason="needs a CUDA device")

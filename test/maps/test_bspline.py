@@ -1,4 +1,4 @@
-"""What splines promise beyond what every map does: scipy's numbers, start, goal, fit, evaluation and pieces."""
+"""What splines promise beyond what every map does: fit, evaluation and pieces."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import BACKEND, OperatorCalls, assert_all_close, assert_derivatives, cost
-from spline_oracle import extended_spline, spline_trajectory
-from spline_table import FORMS, STATE, errors
+from operator_cases import STATE, assert_all_close
+from spline_oracle import extended_spline
 from torch.autograd import gradcheck
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from traj_integrator_ros.kernels import SplineForm, bspline_segments, bspline_step, evaluate_bspline, fit_bspline
 
+FORMS = tuple(itertools.product((3, 4, 5), ("tight", "curobo"), (False, True)))
 FORM = pytest.mark.parametrize(("degree", "layout", "has_goal"), FORMS)
 
 
@@ -33,80 +33,6 @@ def arguments(degree=3, layout="tight", has_goal=True, *, batch=2, points=4, dof
     inputs = [normal(batch, points, dof), *(normal(rows, dof) for _ in range(4))]
     goal = {f"goal_{kind}": normal(rows, dof) for kind in STATE} if has_goal else {}
     return inputs, {**goal, "dt": dt, "degree": degree, "steps": steps, "layout": layout}
-
-
-def as_function(options, backend=None, **more):
-    """`bspline_step` of control points, start rows, goal rows and dt."""
-    options = {name: value for name, value in options.items() if not name.startswith("goal_") and name != "dt"}
-
-    def step(*inputs):
-        goal = {f"goal_{kind}": row for kind, row in zip(STATE, inputs[5:-1], strict=False)}
-        return tuple(bspline_step(*inputs[:5], **goal, dt=inputs[-1], backend=backend, **options, **more))
-
-    return step
-
-
-def leaves(form, **sizes):
-    inputs, options = arguments(*form, **sizes)
-    dt = 0.5 + torch.rand(inputs[0].shape[0], 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    goal = [value for name, value in options.items() if name.startswith("goal_")]
-    return [x.requires_grad_() for x in (*inputs, *goal, dt)], options
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    form=st.sampled_from(FORMS),
-    batch=st.integers(1, 2),
-    points=st.integers(1, 12),
-    dof=st.integers(1, 9),
-    steps=st.integers(1, 9),
-    dt=st.floats(1e-3, 0.5),
-    seed=st.integers(0, 2**31),
-)
-def test_equals_scipy_for_any_size_and_step(form, batch, points, dof, steps, dt, seed):
-    inputs, options = arguments(*form, batch=batch, points=points, dof=dof, steps=steps, dt=dt, seed=seed)
-    trajectory = bspline_step(*inputs, **options)
-    control, *start = (x.numpy() for x in inputs)
-    goal = [options[f"goal_{kind}"].numpy() for kind in STATE] if form[2] else None
-    for b in range(batch):
-        end = None if goal is None else [row[b] for row in goal]
-        exact = spline_trajectory(control[b], [row[b] for row in start], end, dt, form[0], steps, form[1])
-        for got, want in zip(trajectory, exact, strict=True):
-            assert np.linalg.norm(got[b].numpy() - want) <= 1e-12 * np.linalg.norm(want)
-
-
-@FORM
-def test_every_form_gradient_and_fit_is_scipys(degree, layout, has_goal):
-    table = errors(degree, layout, has_goal)
-    assert max(table.scipy, table.gradients, table.double_backward) <= 1e-12
-    assert table.dt <= 1e-8
-    assert table.fit <= 1e-10
-
-
-@pytest.mark.slow
-@FORM
-@BACKEND
-def test_derivatives_by_every_input_are_finite_differences_to_the_second_order(degree, layout, has_goal, backend):
-    inputs, options = leaves((degree, layout, has_goal), points=2, dof=1, steps=1)
-    step = as_function(options, backend)
-    assert_derivatives(step, [x.detach() for x in inputs])
-
-
-@FORM
-def test_start_is_exact_at_row_0_and_the_goal_at_the_last_row_or_a_segment_before(degree, layout, has_goal):
-    inputs, options = arguments(degree, layout, has_goal, steps=3)
-    trajectory = bspline_step(*inputs, **options)
-    orders = 3 if degree == 3 else 4
-    for output, row in zip(trajectory[:orders], inputs[1:], strict=False):
-        torch.testing.assert_close(output[:, 0], row, rtol=0, atol=1e-12)
-    end = -1 if layout == "tight" else -4
-    for kind, output in zip(STATE[:orders], trajectory, strict=False):
-        if has_goal:
-            torch.testing.assert_close(output[:, end], options[f"goal_{kind}"], rtol=0, atol=1e-12)
-        else:
-            still = inputs[0][:, -1] if kind == "position" else torch.zeros_like(inputs[1])
-            if kind != "jerk":  # of degree 3 it jumps to 0 there
-                torch.testing.assert_close(output[:, -1], still, rtol=0, atol=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -202,71 +128,6 @@ def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
     assert tensors.time.shape == (2, 8)
     rows = bspline_step(*inputs, **options, start_index=index, goal_index=index).position
     np.testing.assert_allclose(tensors.position, rows.numpy()[:, ::2], atol=1e-12)
-
-
-@BACKEND
-def test_goal_pools_pick_rows_and_collect_gradients(backend):
-    inputs, options = arguments(rows=3, batch=5)
-    pool = [options.pop(f"goal_{kind}").requires_grad_() for kind in STATE]
-    start = [row[:1] for row in inputs[1:]]
-    index = torch.tensor([2, 0, 2, 2, 0], dtype=torch.int32)
-
-    def step(rows, **more):
-        goal = {f"goal_{kind}": row for kind, row in zip(STATE, rows, strict=True)}
-        return bspline_step(inputs[0], *start, **goal, **options, backend=backend, **more)
-
-    picked = [row.detach()[index.long()].requires_grad_() for row in pool]
-    outputs, wanted = step(pool, goal_index=index), step(picked)
-    assert_all_close(outputs, wanted)
-    gradients = torch.autograd.grad(cost(outputs), pool[:3])
-    each = torch.autograd.grad(cost(wanted), picked[:3])
-    for got, rows in zip(gradients, each, strict=True):
-        torch.testing.assert_close(got, torch.zeros_like(got).index_add(0, index, rows))
-        assert not got[1].any()
-
-
-def test_goal_gradients_are_the_same_on_every_run():
-    generator = torch.Generator().manual_seed(3)
-    control = torch.randn(300, 5, 7, generator=generator)
-    pool = torch.randn(4, 7, generator=generator, requires_grad=True)
-    index = torch.randint(0, 4, (300,), generator=generator)
-
-    def gradient():
-        outputs = bspline_step(control, pool, goal_position=pool, dt=0.02, start_index=index, goal_index=index)
-        return torch.autograd.grad([output.sum() for output in outputs], pool)[0]
-
-    first = gradient()
-    assert all(torch.equal(first, gradient()) for _ in range(3))
-
-
-@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (3, "curobo"), (5, "tight")])
-def test_goals_under_vmap_and_jvp(degree, layout):
-    inputs, options = leaves((degree, layout, True))
-    step = as_function(options)
-    plain = [x.detach() for x in inputs]
-    stacks = [torch.stack([x, 2 * x]) for x in plain]
-    got = torch.vmap(step)(*stacks)
-    assert_all_close(got, [torch.stack(o) for o in zip(step(*plain), step(*(2 * x for x in plain)), strict=True)])
-    # A goal that does not move is still a goal.
-    tangent = torch.randn_like(plain[0])
-    _, moved = torch.func.jvp(lambda u: step(u, *plain[1:]), (plain[0],), (tangent,))
-    still = [tangent, *(torch.zeros_like(x) for x in plain[1:-1]), plain[-1]]
-    assert_all_close(moved, step(*still))
-
-
-def test_goals_under_compile_and_opcheck():
-    inputs, options = leaves((3, "curobo", True), points=2, dof=1)
-    step = as_function(options)
-    torch._dynamo.reset()
-    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")(*inputs)
-    assert_all_close(torch.autograd.grad(cost(compiled), inputs), torch.autograd.grad(cost(step(*inputs)), inputs))
-    with OperatorCalls() as recorded:
-        outputs = as_function(options, "reference")(*inputs)
-        torch.autograd.grad(outputs, inputs[:9], outputs)
-    checks = ("test_schema", "test_autograd_registration", "test_faketensor")  # the last one is the compiler above
-    for operator, values in recorded.calls:
-        values = [x.detach().requires_grad_(x.requires_grad) if torch.is_tensor(x) else x for x in values]
-        assert set(torch.library.opcheck(operator, values, test_utils=checks).values()) == {"SUCCESS"}
 
 
 def test_a_first_spline_of_a_form_may_be_transformed_and_leaves_the_next_ones_whole():
