@@ -26,8 +26,7 @@ CONSTRAINTS = Path("requirements/transitive.txt")
 NOT_INPUTS = ("docs/", "benchmarks/", "soak/", "examples/", ".ci/")
 """Folders on which no result of a cell depends; nor does it on pages."""
 TESTS = (
-    "test/maps/test_clique.py",
-    "test/maps/test_held.py",
+    "test/maps/test_exact_motions.py",
     "test/maps/test_bspline.py::test_a_first_spline_may_be_compiled_with_a_number_for_dt_and_exported",
     "test/kernels/test_native.py",
     "test/kernels/test_reference.py",

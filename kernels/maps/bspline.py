@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
 from torch import Tensor
 
 from ..backends import Backend
 from ..call import step
 from ..operator import StepOperator
+from ..reference_backend import start_rows
 from ..types import BsplineLayout, Trajectory
+from ..validation import prepare_step
 from .goal import goal_or_rest
 
 
@@ -88,6 +94,37 @@ def bspline_step(
         goal, goal_index = goal_or_rest(control_points, goal, goal_index, goal_mask), None
     scheme, ends = (degree, steps, layout), {"goal": goal, "goal_index": goal_index}
     return step(BSPLINE, control_points, start, dt, start_index, dt_per, backend, *scheme, **ends)
+
+
+class SplineArguments(NamedTuple):
+    """What `splines.composition` takes, in float64, for the spline functions that are not operators."""
+
+    action: Tensor
+    start: list[Tensor]
+    goal: list[Tensor] | None
+    dt: Tensor  # [1 or B, 1, 1]
+    dtype: torch.dtype
+    """That of the result: of the rows or control points, float32 where autocast widens them."""
+
+
+def spline_arguments(
+    rows: Tensor,
+    start: Sequence[Tensor | None],
+    goal: Sequence[Tensor | None],
+    dt: float | Tensor,
+    start_index: Tensor | None,
+    goal_index: Tensor | None,
+    dt_per: str,
+    goal_mask: Tensor | None = None,
+    name: str = "control_points",
+) -> SplineArguments:
+    """Check the arguments as `bspline_step` does; `rows` are control points, or what `name` calls them in errors."""
+    if goal_mask is not None:
+        goal, goal_index = goal_or_rest(rows, goal, goal_index, goal_mask, name), None
+    inputs = prepare_step(BSPLINE, rows, start, dt, start_index, dt_per, goal, goal_index, name)
+    begin = start_rows(inputs.start, inputs.start_index, inputs.action)
+    end = None if inputs.goal[0] is None else start_rows(inputs.goal, inputs.goal_index, inputs.action)
+    return SplineArguments(inputs.action.double(), begin, end, inputs.dt.double()[..., None], inputs.action.dtype)
 
 
 _STATE = ("position", "velocity", "acceleration", "jerk")

@@ -11,7 +11,7 @@ from ..splines import composition
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS, POLYNOMIALS
 from ..types import BsplineLayout, Trajectory
-from .bspline_arguments import spline_arguments
+from .bspline import spline_arguments
 
 
 def evaluate_bspline(

@@ -13,8 +13,7 @@ from ..backends import Backend
 from ..splines.form import SplineForm
 from ..splines.weights import ORDERS
 from ..types import BsplineLayout
-from .bspline import BSPLINE
-from .bspline_arguments import spline_arguments
+from .bspline import BSPLINE, spline_arguments
 from .goal import mask_of_each
 
 

@@ -13,7 +13,7 @@ from ..splines import composition
 from ..splines.form import SplineForm
 from ..splines.weights import basis
 from ..types import BsplineLayout
-from .bspline_arguments import spline_arguments
+from .bspline import spline_arguments
 
 
 class SplineSegments(NamedTuple):

@@ -92,29 +92,18 @@ class ControlMap:
 
         Differentiable in the upstream gradients and in dt, to any order.
 
-        Args:
-            upstream: gradients of position, velocity, acceleration and jerk, each `[B, H, D]` or None for zero; at
-                least one is a tensor.
-            dt: step lengths, s, in a form that `step` takes.
-            action_horizon: Ha; the upstream gradients have `output_horizon(Ha)` rows.
-            start_rows: S, rows of the start state: 1, B, or those of the pool for `start_index`.
-            start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
-            dt_per: as for `step`.
-            goal_rows: rows of the goal state, like `start_rows`; None: there is no goal.
-            goal_index: `[B]` int32 or int64, row of the goal pool for each trajectory.
-            goal_mask: which goal rows hold, as for `step`; None: all.
-            needs: which gradients are wanted: of the action, start position, start velocity, start acceleration, and of
-                the parts of a goal that the map takes: position, velocity, acceleration.
-            backend: the backend that computes; None for the device's default (see `backend_info`).
+        - `upstream`: gradients of position, velocity, acceleration and jerk, each `[B, H, D]` or None for zero, but not
+          all of them; H is `output_horizon(action_horizon)`.
+        - `start_rows`: S, rows of the start state: 1, B, or those of the pool for `start_index`.
+        - `goal_rows`: rows of the goal state, like `start_rows`; None: there is no goal.
+        - `needs`: which gradients are wanted: of the action, start position, start velocity, start acceleration, and of
+          the parts of a goal that the map takes: position, velocity, acceleration.
+
+        All other arguments and the errors are those of `step`.
 
         Returns:
             Gradients of the action, `[B, Ha, D]`, of each start, `[S, D]`, and with `goal_rows` of the parts of a goal
             that the map takes, `[goal_rows, D]`; None if not wanted.
-
-        Raises:
-            TypeError: an argument of a wrong type or dtype, named.
-            ValueError: an argument of a wrong shape, device or value, named.
-            BackendUnavailable: the backend cannot run on this device.
 
         """
         operator = self.operator

@@ -249,15 +249,22 @@ def _():
 # Step kernels ----------------------------------------------------------------------------------------------------
 
 
-def check_step_kernel(case, dtype=torch.float64, tolerance=1e-13, dt=0.25):
-    """Random actions from moving starts against the specification; `tolerance` is that of each output's norm."""
+def check_step_kernel(case, dtype=torch.float64, tolerance=1e-13, dt=0.25, lengths=None, form=None):
+    """Random actions from moving starts against the specification; `tolerance` is that of each output's norm.
+
+    `form` makes traj_dt of `lengths`, `[3, 7]` s, or of their reciprocals.
+    """
     arguments = case.arguments(batch=3, horizon=7, dof=2, dt=dt, dtype=dtype)
+    if form is None:
+        lengths = torch.full((3, 7), dt)
+    else:
+        arguments.traj_dt = form(1 / lengths if case.takes_rate else lengths)
     outputs = [output.double().numpy() for output in case.apply(arguments)]
     map_name = ("clique_central" if case.extra_horizon else "clique") if case.takes_rate else "acceleration_zoh"
     for b, action in enumerate(arguments.action.double().numpy()):
         row = int(arguments.start_idx[b]) if case.indexed else b
         start = [*(rows[row].double().numpy() for rows in arguments.start), np.zeros(2)]
-        expected = spec_trajectory(map_name, action, start, None, np.full(7, dt), ())
+        expected = spec_trajectory(map_name, action, start, None, lengths[b].numpy(), ())
         for output, numbers in zip(outputs, expected, strict=True):
             assert np.linalg.norm(output[b] - numbers) <= tolerance * np.linalg.norm(numbers)
 

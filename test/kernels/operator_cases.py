@@ -61,6 +61,8 @@ class Case:
     goal: str = ""
     """The same; "": there is none."""
     absent: tuple[str, ...] = LATER
+    single: tuple[str, ...] = ()
+    """Rows for all beside those for each trajectory."""
     masked: bool = False
     """Whether every second goal row does not hold."""
     seed: int = 0
@@ -78,7 +80,8 @@ class Case:
         ):
             for kind in STATE[:kinds] if form else ():
                 if f"{end}_{kind}" not in self.absent:
-                    named[f"{end}_{kind}"] = normal(self._rows(form), self.dof)
+                    alone = form == "own" and f"{end}_{kind}" in self.single
+                    named[f"{end}_{kind}"] = normal(1 if alone else self._rows(form), self.dof)
         if self.masked:  # what does not hold is not read: anything may stand there
             for name in named:
                 if name.startswith("goal_"):
@@ -123,8 +126,8 @@ class Case:
             return int(self.fixed[f"{end}_index"][b]) if form == "pool" else b if form == "own" else 0
 
         def rows(end: str, form: str) -> list[np.ndarray]:
-            given = (self.tensors.get(f"{end}_{kind}") for kind in STATE)
-            return [np.zeros(self.dof) if row is None else row[place(end, form)].numpy() for row in given]
+            given = (self.tensors.get(f"{end}_{kind}", torch.zeros(1, self.dof)) for kind in STATE)
+            return [row[place(end, form) if len(row) > 1 else 0].numpy() for row in given]
 
         holds = self.goal and not (self.masked and place("goal", self.goal) % 2)
         goal = rows("goal", self.goal) if holds else None
@@ -141,7 +144,7 @@ def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[C
     else:
         kernels = st.just(kernel)
     starts = st.sampled_from(("one", "own", "pool"))
-    ends = [f"start_{kind}" for kind in STATE[1:]] + [f"goal_{kind}" for kind in STATE[1:]]
+    ends = [f"{end}_{kind}" for end in ("start", "goal") for kind in STATE]
     return st.builds(
         _possible,
         kernels,
@@ -149,7 +152,8 @@ def cases(kernel: ControlMap, **sizes: st.SearchStrategy) -> st.SearchStrategy[C
         dt=st.sampled_from(UNIFORM if kernel.uniform_dt_only else tuple(DT)),
         start=starts,
         goal=st.one_of(st.just(""), starts) if kernel.goal else st.just(""),
-        absent=st.one_of(st.just(()), st.sets(st.sampled_from(ends)).map(tuple)),
+        absent=st.one_of(st.just(()), st.sets(st.sampled_from([*ends[1:4], *ends[5:]])).map(tuple)),
+        single=st.one_of(st.just(()), st.sets(st.sampled_from(ends)).map(tuple)),
         masked=st.booleans(),
         seed=st.integers(0, 2**20),
     )

@@ -173,6 +173,28 @@ def test_float32_agrees_with_float64_arithmetic_on_the_same_numbers(case):
     check_step_kernel(case, torch.float32, tolerance=1e-6, dt=0.02)
 
 
+TRAJ_DT = {
+    "number": lambda dt: dt[0, 0].item(),
+    "scalar": lambda dt: dt[0, 0],
+    "per step": lambda dt: dt[0],
+    "per trajectory": lambda dt: dt[:, :1],
+    "of all": lambda dt: dt,
+}
+
+
+@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+@pytest.mark.parametrize("form", TRAJ_DT)
+def test_traj_dt_is_taken_in_every_form(case, form):
+    lengths = torch.full((3, 7), 0.25, dtype=torch.float64)
+    if form in ("per step", "of all") and not case.extra_horizon:
+        lengths = lengths * torch.arange(1, 8)
+    if form == "of all" and case.extra_horizon:
+        form = "per trajectory"
+    if form in ("per trajectory", "of all"):
+        lengths = lengths * torch.tensor([[1], [3], [2]])
+    check_step_kernel(case, lengths=lengths, form=TRAJ_DT[form])
+
+
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullgraph):
     """Torch cannot follow writes into the caller's memory; where the graph may break the result is the eager one."""

@@ -188,25 +188,6 @@ def test_half_precision_costs_what_its_own_trajectory_does(kernel):
     torch.testing.assert_close(cost.double(), exact(), rtol=0.05, atol=0.05)
 
 
-def test_transforms_see_through_it():
-    case = CostCase(MAPS["acceleration_zoh"], batch=3, start="one", dims=2)
-    start = {name: value for name, value in case.variables.items() if name != "action"}
-
-    def of(action):
-        return quadratic_cost(action[None], **start, cost=case.cost._replace(**unbatched), **case.options)[0]
-
-    unbatched = {
-        name: term._replace(terminal_weight=None)
-        for name, term in zip(case.cost._fields, case.cost.outputs, strict=False)
-    }
-    unbatched = {name: t if t.weight is not None else t._replace(target=None) for name, t in unbatched.items()}
-    action = case.variables["action"]
-    together = torch.func.vmap(torch.func.grad(of))(action)
-    leaf = action.clone().requires_grad_()
-    (one_by_one,) = torch.autograd.grad(sum(of(row) for row in leaf), leaf)
-    torch.testing.assert_close(together, one_by_one)
-
-
 def test_no_trajectories_cost_nothing():
     case = CostCase(MAPS["clique"], batch=0, start="one", dims=2)
     leaves = case.leaves()
