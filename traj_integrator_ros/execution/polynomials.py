@@ -16,6 +16,8 @@ _SHORT = 0.8
 """Share of the fade's time below which the next knot is the better end."""
 _SAME_TIME = 1e-9
 """Rounding of times, s."""
+_ROUNDING = 1e-12
+"""Of coefficients, as a share of the largest one."""
 _HIGHEST_DEGREE = 15
 
 
@@ -55,7 +57,9 @@ def extremes_of_piece(coefficients: np.ndarray, span: float, order: int) -> tupl
 
 def roots_within(polynomial: np.ndarray, margin: float = 0.0) -> np.ndarray:
     """Real roots of a polynomial `[K + 1]` between `margin` and 1 - `margin`."""
-    trimmed = np.trim_zeros(polynomial, "b")
+    sizes = np.abs(polynomial)
+    # A leading coefficient that is rounding adds a root far away, beside which the others are computed inexactly.
+    trimmed = np.trim_zeros(np.where(sizes > _ROUNDING * sizes.max(initial=0.0), polynomial, 0.0), "b")
     roots = np.polynomial.polynomial.polyroots(trimmed) if len(trimmed) > 1 else np.zeros(0)
     # A double root may be computed as a slightly complex pair; checking one time too many does no harm.
     return roots.real[(np.abs(roots.imag) < 1e-3) & (roots.real > margin) & (roots.real < 1 - margin)]

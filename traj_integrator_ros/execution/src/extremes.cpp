@@ -41,8 +41,9 @@ void find_beyond(const Pieces& motion, long piece, const double* known, double* 
 void extremes(const Pieces& motion, double* out) {
   const long dof = motion.dof, plane = kOrders * dof;
   double *least = out, *most = out + plane;
-  std::fill_n(least, plane, HUGE_VAL);
-  std::fill_n(most, plane, -HUGE_VAL);
+  const long known = std::min<long>(kOrders, motion.size) * dof;  // the other derivatives are 0
+  std::fill(std::fill_n(least, known, HUGE_VAL), most, 0.0);
+  std::fill(std::fill_n(most, known, -HUGE_VAL), most + plane, 0.0);
   // First where pieces begin: most of them are surely within what is known then.
   for (long piece = 0; piece < motion.knots.count; ++piece) {
     double factor = 1;

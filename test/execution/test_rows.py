@@ -1,0 +1,224 @@
+"""Motions made of rows and actions: splines against scipy's, holds against the maps, fades, recordings as chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from execution_cases import largest_jumps, motion_of_actions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.interpolate import CubicSpline
+
+from traj_integrator_ros.demo.recordings import load_recording
+from traj_integrator_ros.execution.limits import extremes
+from traj_integrator_ros.execution.motion import State
+from traj_integrator_ros.execution.rows import (
+    Hold,
+    action_steps,
+    cubic_spline,
+    motion_of_positions,
+    rests_at_end,
+    settle,
+    taken_up,
+)
+from traj_integrator_ros.kernels import acceleration_step, clique_step, jerk_step, velocity_step
+
+# Splines
+
+STEPS = {
+    "uniform": lambda n: np.full(n, 0.02),
+    "non-uniform": lambda n: np.random.default_rng(n).uniform(0.005, 0.2, n),
+    "one of another length": lambda n: np.where(np.arange(n) == n // 2, 0.05, 0.02),
+    "milliseconds": lambda n: np.full(n, 0.001),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("count", [1, 2, 3, 32, 129])
+@pytest.mark.parametrize("ends_at_rest", [True, False])
+def test_equals_scipys_clamped_spline(steps, count, ends_at_rest):
+    h, random = steps(count), np.random.default_rng(0)
+    positions, velocity = random.normal(size=(count + 1, 3)), random.normal(size=3)
+    spline = cubic_spline(h, positions, velocity, ends_at_rest=ends_at_rest)
+    np.testing.assert_allclose(spline.knots, np.append(0, h.cumsum()), rtol=1e-12)
+    if ends_at_rest:
+        reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (1, np.zeros(3))))
+        assert not np.any(spline.end.velocity)
+    else:
+        # An open end has no jerk in its last piece: scipy is given our curvature at the end.
+        assert np.abs(spline.coefficients[-1, 3]).max() <= 1e-9 * np.abs(spline.coefficients[:, 3]).max() + 1e-9
+        reference = CubicSpline(spline.knots, positions, bc_type=((1, velocity), (2, spline.end.acceleration)))
+    times = np.linspace(0, spline.duration, 200)[:-1]
+    states = spline.states_at(times)
+    for order, values in enumerate(states[:3]):
+        expected = reference(times, order)
+        np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_an_open_start_has_no_jerk_in_its_first_piece():
+    times = np.arange(9) * 0.1
+    quadratic = np.stack([1 + 2 * times - 3 * times**2], axis=1)
+    spline = cubic_spline(np.full(8, 0.1), quadratic)
+    np.testing.assert_allclose(spline.state_at(0.0).velocity, 2, rtol=1e-12)
+    np.testing.assert_allclose(spline.end.acceleration, -6, rtol=1e-9)
+    np.testing.assert_allclose(cubic_spline(np.ones(1), np.array([[1.0], [3.0]])).state_at(0.5), [[2], [2], [0]])
+
+
+def test_what_counts_as_rest_at_the_end():
+    positions = np.array([[0.0, 0.0], [1.0, 1.0], [1.0001, 1.0]])
+    assert rests_at_end(positions, 0.02, 0.01)
+    assert not rests_at_end(positions, 0.005, 0.01)
+
+
+def test_a_step_in_velocity_overshoots_its_positions_by_at_most_15_percent_of_a_row():
+    rows = np.maximum(np.arange(33) - 12, 0) * 0.02
+    start = State(np.zeros(1), np.zeros(1), np.zeros(1))
+    motion = motion_of_positions(np.full(32, 0.02), rows[1:, None], start)
+    times = np.linspace(0, motion.duration, 2000)[:-1]
+    planned = np.maximum(times - 0.24, 0)
+    position, velocity = motion.states_at(times)[:2, :, 0]
+    assert np.abs(position - planned).max() <= 0.15 * 0.02
+    knots = motion.states_at(motion.knots[:-1])[1, :, 0]
+    assert knots.max() <= 1.15 and knots.min() >= -0.15
+    assert np.abs(velocity[times > 0.36] - 1).max() <= 1e-3
+
+
+def test_noise_comes_out_no_larger_than_a_c2_cubic_spline_makes_it():
+    random = np.random.default_rng(5)
+    times = np.arange(33) * 0.02
+    ours, scipys = [], []
+    for _ in range(20):
+        positions = np.sin(times[:, None] * np.arange(1, 8) / 4) + random.normal(scale=1e-4, size=(33, 7))
+        velocity = np.arange(1, 8) / 4.0
+        motion = motion_of_positions(np.full(32, 0.02), positions[1:], State(positions[0], velocity, np.zeros(7)))
+        ours.append(np.abs(extremes(motion)[:, 2]).max())
+        spline = cubic_spline(np.full(32, 0.02), positions, velocity)
+        assert ours[-1] <= np.abs(extremes(spline)[:, 2]).max() * 1.001
+        scipys.append(np.abs(CubicSpline(times, positions, bc_type=((1, velocity), "not-a-knot"))(times, 2)).max())
+    assert np.mean(ours) <= np.mean(scipys)
+
+
+def test_an_acceleration_fades_alike_for_any_rounding_of_the_other_joints():
+    random, steps = np.random.default_rng(5), np.full(20, 1 / 30)
+    rows = random.normal(size=(20, 1))
+    for velocity in random.normal(size=(200, 1)):
+        start = State(rows[0] * 0, np.array([0.5]), np.array([3.0]))
+        both = State(*(np.append(part, other) for part, other in zip(start, (0.0, velocity, 1.0), strict=True)))
+        alone = motion_of_positions(steps, rows, start)
+        beside = motion_of_positions(steps, np.hstack([rows, rows * 0.1]), both)
+        np.testing.assert_allclose(beside.coefficients[:, :3, :1], alone.coefficients[:, :3], rtol=1e-9, atol=1e-9)
+
+
+# Holds: every action is a step of the motion
+
+MAPS = {
+    Hold.POSITION: clique_step,
+    Hold.VELOCITY: velocity_step,
+    Hold.ACCELERATION: acceleration_step,
+    Hold.ACCELERATION_SEMI_IMPLICIT: lambda *a, **k: acceleration_step(*a, integrator="semi_implicit_euler", **k),
+    Hold.JERK: jerk_step,
+}
+
+
+def rows_of_the_map(hold: Hold, dt: np.ndarray, actions: np.ndarray, start: State) -> np.ndarray:
+    """Position, velocity and acceleration `[3, H + 1, D]`: one action more, so that the last one reaches a row."""
+    more = torch.from_numpy(np.concatenate([actions, actions[-1:]]))[None]
+    states = (torch.from_numpy(part)[None] for part in start)
+    steps = torch.from_numpy(np.append(dt, dt[-1]))
+    return torch.stack(MAPS[hold](more, *states, dt=steps, dt_per="step", backend="reference")[:3])[:, 0].numpy()
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 16])
+@pytest.mark.parametrize("hold", Hold)
+def test_the_motion_passes_through_all_rows_and_the_one_the_last_action_leads_to(hold, horizon):
+    random = np.random.default_rng(horizon)
+    dt = random.uniform(0.01, 0.1, horizon)
+    actions, start = random.normal(size=(horizon, 3)), State(*random.normal(size=(3, 3)))
+    motion = motion_of_actions(hold, action_steps(dt, horizon), actions, start, fade_time=0.0)
+    rows = rows_of_the_map(hold, dt, actions, start)
+    assert len(motion.coefficients) == horizon
+    reached = np.vstack([motion.states_at(motion.knots[:-1])[0], motion.end.position])
+    np.testing.assert_allclose(reached, rows[0], rtol=1e-9, atol=1e-12)
+    if hold in (Hold.ACCELERATION, Hold.JERK):
+        np.testing.assert_allclose(motion.end.velocity, rows[1, -1], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(motion.end.acceleration, rows[2, -1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(motion.state_at(0.0).velocity, start.velocity)
+
+
+def test_steps_of_actions_are_those_that_lead_to_their_rows():
+    np.testing.assert_array_equal(action_steps(0.1, 3), [0.1, 0.1, 0.1])
+    np.testing.assert_array_equal(action_steps(np.array([0.1, 0.2, 0.3]), 3), [0.2, 0.3, 0.3])
+    np.testing.assert_array_equal(action_steps(np.array([0.1]), 1), [0.1])
+
+
+# Fades: what they begin with, where they end, how far they lead away
+
+
+def a_plan(count: int = 32, dof: int = 3, step: float = 0.02):
+    times = np.arange(count + 1) * step
+    return cubic_spline(np.full(count, step), np.sin(times[:, None] + np.arange(dof)), np.cos(np.arange(dof) * 1.0))
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 40), st.sampled_from([0.002, 0.02, 0.1]), st.floats(0.01, 0.5), st.integers(0, 10**6))
+def test_another_acceleration_at_the_start_fades_and_the_plan_is_followed_exactly_afterwards(
+    count, step, fade_time, seed
+):
+    plan = a_plan(count, step=step)
+    begin = plan.begin
+    acceleration = begin.acceleration + np.random.default_rng(seed).normal(size=3)
+    faded = taken_up(plan, acceleration, fade_time)
+    for part, expected in zip(faded.begin, begin._replace(acceleration=acceleration), strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-12)
+    assert (largest_jumps(faded) <= [1e-12, 1e-10, 1e-8 / step]).all()
+    rest = plan.knots[3:] if count > 3 else plan.knots[-1:]
+    np.testing.assert_allclose(faded.states_at(rest)[:2], plan.states_at(rest)[:2], rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(faded.end.position, plan.end.position, rtol=1e-9, atol=1e-9)
+
+
+def test_at_rest_the_last_acceleration_fades_to_zero_and_the_end_stays():
+    times = np.arange(33) * 0.02
+    rows = np.minimum(times, 0.5)[:, None] ** 2
+    rows[-1] = rows[-2]
+    spline = cubic_spline(np.full(32, 0.02), rows, np.zeros(1), ends_at_rest=True)
+    settled = settle(spline, 0.2)
+    assert np.abs(spline.end.acceleration).max() > 1e-6
+    np.testing.assert_allclose(settled.end.acceleration, 0, atol=1e-9)
+    np.testing.assert_allclose(settled.end.position, spline.end.position, rtol=1e-12)
+    assert np.abs(extremes(settled)[:, 2]).max() <= 1.01 * np.abs(extremes(spline)[:, 2]).max()
+
+
+@pytest.mark.parametrize("first", [0.0002, 0.01])
+def test_a_fade_ends_no_earlier_than_a_full_step(first):
+    plan = a_plan().from_time(0.02 - first)
+    joined = taken_up(plan, plan.begin.acceleration + 5, 0.005)
+    assert np.abs(extremes(joined)[:, 3]).max() < 9 * 5 / 0.02 * 1.1
+
+
+# Chunks of recordings; test/benchmarks/test_executed.py has the other requirements
+
+RECORDINGS = [
+    "unisa-panda-exciting/panda_exciting_trajectory.derived.csv",
+    "rad-ur3e-rtde/L0L1.csv",
+    "rad-ur3e-rtde/L1L2.csv",
+    "rad-ur3e-rtde/L2L3.csv",
+    "generated-ruckig/panda_ruckig_p2p_500hz.csv",
+]
+
+
+@pytest.mark.parametrize("path", RECORDINGS)
+def test_recordings_as_position_chunks_accelerate_no_more_than_the_spline_through_them(shared_data, path):
+    recording = load_recording(shared_data(path))
+    step = float(np.median(np.diff(recording.time)))
+    whole = CubicSpline(recording.time, recording.position)
+    times = np.arange(int(recording.duration / step)) * step
+    rows = whole(times)
+    state = State(*(whole(0.0, order) for order in range(3)))
+    largest, ratios = np.abs(whole(np.linspace(0, times[-1], 20 * len(times)), 2)).max(), []
+    for begin in range(0, min(len(rows), 500) - 17, 8):  # 16 steps each, replaced after 8
+        chunk = rows[begin + 1 : begin + 17]
+        motion = motion_of_positions(np.full(16, step), chunk, state)
+        ratios.append(np.abs(extremes(motion)[:, 2]).max() / largest)
+        state = motion.state_at(8 * step)
+    assert max(ratios) <= 1.25
