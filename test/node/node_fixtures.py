@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ NEXT_STATE = {
 }
 NodeFactory = Callable[..., NodeProcess]
 ClientFactory = Callable[..., RosClient]
+NodeServer = Callable[..., tuple[NodeProcess, RosClient]]
 
 
 @pytest.fixture
@@ -75,6 +77,20 @@ def connect() -> Iterator[ClientFactory]:
         client.close()
 
 
+@pytest.fixture
+def serve(start_node: NodeFactory, connect: ClientFactory) -> NodeServer:
+    """Starts a node as `start_node` does, and connects a client to it once it is active."""
+
+    def start(
+        *arguments: object, connect_to: str = "/traj_integrator", **options: object
+    ) -> tuple[NodeProcess, RosClient]:
+        process, client = start_node(*arguments, **options), connect(connect_to)
+        client.wait_until_active()
+        return process, client
+
+    return start
+
+
 @pytest.fixture(scope="module")
 def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """One node with the usual parameters for all tests of a module; they leave it as they found it."""
@@ -100,6 +116,17 @@ def client(shared_node: NodeProcess, shared_client: RosClient) -> Iterator[RosCl
     yield shared_client
     assert shared_node.is_running(), shared_node.output
     assert "internal_error" not in shared_node.output, shared_node.output
+
+
+@contextmanager
+def changed(client: RosClient, **parameters: object) -> Iterator[None]:
+    """Change parameters of the node for the time being."""
+    before = {name: client.parameter(name.replace("__", ".")) for name in parameters}
+    assert client.set_atomically(**parameters) == (True, "")
+    try:
+        yield
+    finally:
+        assert client.set_atomically(**before) == (True, "")
 
 
 def plan(times_s: Sequence[float], positions: object, names: Sequence[str] = JOINTS) -> JointTrajectory:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rclpy
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import NodeServer
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.context import Context
@@ -192,10 +192,8 @@ def test_what_it_does_not_serve_is_refused(node: Node, executor: LeanExecutor) -
     executor.spin_once(timeout_sec=0)
 
 
-def test_without_it_the_node_does_the_same_job(start_node: NodeFactory, connect: ClientFactory) -> None:
-    process = start_node(program=(str(Path(__file__).with_name("node_on_rclpys_executor.py")),))
-    client = connect()
-    client.wait_until_active()
+def test_without_it_the_node_does_the_same_job(serve: NodeServer) -> None:
+    process, client = serve(program=(str(Path(__file__).with_name("node_on_rclpys_executor.py")),))
     client.answer(sequence(np.zeros((1, 4, 3)), position=np.zeros(3)))
     assert client.change_state("deactivate") and client.change_state("cleanup")
     assert client.change_state("configure") and client.change_state("activate")

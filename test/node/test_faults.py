@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeServer
 
 from traj_integrator_interfaces.srv import ComputeGradient
 from traj_integrator_ros.traffic.messages import floats, sequence
@@ -16,12 +16,8 @@ DOF = 3
 WITH_START = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
 
 
-def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node(program=[str(Path(__file__).parent / "node_short_of_memory.py")])
-    client = connect()
-    client.wait_until_active()
+def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(serve: NodeServer) -> None:
+    _, client = serve(program=[str(Path(__file__).parent / "node_short_of_memory.py")])
     large = sequence(np.zeros((64, 64, DOF)), position=np.zeros(DOF))
     gradient = ComputeGradient.Request(actions=large, grad_position=floats(np.zeros(64 * 64 * DOF)))
     for refused in (client.integrate(large), client.compute_gradient(gradient)):
@@ -35,11 +31,8 @@ def test_exhausted_device_memory_is_reported_and_the_next_request_is_served(
     client.answer(WITH_START)
 
 
-def test_two_planners_at_once_are_both_answered_and_counted(start_node: NodeFactory, connect: ClientFactory) -> None:
-    start_node()
-    first, second = connect(), connect()
-    first.wait_until_active()
-    first.wait_until_connected()
+def test_two_planners_at_once_are_both_answered_and_counted(serve: NodeServer, connect: ClientFactory) -> None:
+    (_, first), second = serve(), connect()
     second.wait_until_connected()
     for number in range(100):
         for planner, stamp in ((first, 1_000 + number), (second, 2_000 + number)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory
+from node_fixtures import JOINTS, PARAMETERS, TRANSITIONS, ClientFactory, NodeFactory, NodeServer
 from preloaded_node import PreloadedNode
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -113,14 +113,12 @@ def test_repeated_cleanup_and_configure_do_not_grow(managed_node: NodeProcess, m
     managed.wait_until_connected()
 
 
-def test_quality_of_service_can_be_overridden_by_parameters(start_node: NodeFactory, connect: ClientFactory) -> None:
-    start_node({
+def test_quality_of_service_can_be_overridden_by_parameters(serve: NodeServer) -> None:
+    _, client = serve({
         "qos_overrides./joint_states.subscription.reliability": "reliable",
         "qos_overrides./traj_integrator/joint_trajectory.publisher.durability": "transient_local",
         "qos_overrides./traj_integrator/action_sequence.subscription.reliability": "best_effort",
     })  # fmt: skip
-    client = connect()
-    client.wait_until_active()
     [states] = client.node.get_subscriptions_info_by_topic("/joint_states")
     [output] = client.node.get_publishers_info_by_topic("/traj_integrator/joint_trajectory")
     [actions] = client.node.get_subscriptions_info_by_topic("/traj_integrator/action_sequence")
@@ -130,10 +128,8 @@ def test_quality_of_service_can_be_overridden_by_parameters(start_node: NodeFact
     client.answer(SEQUENCE)
 
 
-def test_float64_kernels_answer_in_the_same_messages(start_node: NodeFactory, connect: ClientFactory) -> None:
-    start_node({"dtype": "float64"})
-    client = connect()
-    client.wait_until_active()
+def test_float64_kernels_answer_in_the_same_messages(serve: NodeServer) -> None:
+    _, client = serve({"dtype": "float64"})
     actions = np.random.default_rng(0).normal(size=(2, 5, 3))
     response = client.integrate(sequence(actions, position=np.zeros(3), control_space=ActionSequence.VELOCITY))
     expected = np.concatenate([np.zeros((2, 1, 3)), np.cumsum(np.float32(actions[:, :-1]) * 0.02, axis=1)], axis=1)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from node_fixtures import ClientFactory, NodeFactory, table
+from node_fixtures import ClientFactory, NodeFactory, NodeServer, table
 from rcl_interfaces.msg import ParameterType
 from rclpy.parameter import Parameter
 
-from traj_integrator_ros.handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind
+from traj_integrator_ros.handling.parameter_table import PARAMETERS, SPECS, Changeable, ParameterKind, ParameterSpec
 from traj_integrator_ros.handling.parameters import InvalidParameters, NodeParameters, check_value, default_values
 from traj_integrator_ros.tools.robot import dotted
 from traj_integrator_ros.traffic.messages import sequence
@@ -74,7 +74,7 @@ def test_a_configuration_is_valid_and_has_limits_in_the_order_of_the_joints(proj
 
 
 @pytest.mark.parametrize("spec", PARAMETERS, ids=lambda spec: spec.name)
-def test_every_default_is_valid_and_described(spec: object) -> None:
+def test_every_default_is_valid_and_described(spec: ParameterSpec) -> None:
     check_value(spec, spec.default)
     assert spec.description and not spec.description.endswith(".")
     assert spec.kind is not ParameterKind.DOUBLE or spec.unit
@@ -131,39 +131,31 @@ def test_every_parameter_is_declared_with_type_range_and_description(client: Ros
         assert [(r.from_value, r.to_value) for r in ranges] == ([spec.range] if spec.range else []), name
 
 
-CHANGES = [
-    ("dt", 0.05), ("control_space", "velocity"), ("finite_difference", "central"),
-    ("acceleration_integrator", "semi_implicit_euler"), ("state_timeout", 1.0), ("start_from", "previous"),
-    ("bspline.degree", 4), ("bspline.steps", 2), ("bspline.layout", "curobo"),
-    ("limits.position_min", [-1.0] * 3), ("limits.position_max", [1.0] * 3), ("limits.velocity", [1.0] * 3),
-    ("limits.acceleration", [1.0] * 3), ("limits.deceleration", [1.0] * 3), ("limits.jerk", [1.0] * 3),
-    ("limits.start_deviation", 0.5),
-    ("limits.action", "warn"), ("publish.row", 1), ("publish.joint_trajectory", False),
-    ("publish.trajectory_batch", False), ("publish.end", "as_planned"), ("publish.rest_tolerance", 0.1),
-    ("publish.brake_time", 0.5), ("publish.lead_time", 0.05), ("publish.fade_time", 0.1), ("publish.lead_in", False),
-    ("publish.longest_wait", 2.0), ("publish.on_reject", "brake"), ("publish.bridge_time", 0.1),
-    ("publish.catch_up", 2.0), ("supervision.deviation", 0.1), ("limits.assumed_velocity", 2.0),
-    ("limits.tolerance", 0.01), ("limits.continuous", ["joint_a"]),
-    ("chunks.ensemble", "weighted"), ("chunks.decay", 0.1), ("chunks.heaviest", "newest"),
-    ("diagnostics.period", 0.2), ("service_introspection", "contents"),
-]  # fmt: skip
+def another(spec: ParameterSpec, value: object) -> object:
+    """A value of a parameter that differs from this one."""
+    return {
+        ParameterKind.BOOL: lambda: not value,
+        ParameterKind.INTEGER: lambda: value + 1,
+        ParameterKind.DOUBLE: lambda: 2 * value or 0.1,
+        ParameterKind.STRING: lambda: next(choice for choice in spec.choices if choice != value),
+        ParameterKind.STRING_ARRAY: lambda: ["joint_a"],
+        ParameterKind.DOUBLE_ARRAY: lambda: [1.0] * 3,
+    }[spec.kind]()
 
 
 @pytest.mark.ros
 def test_what_can_change_at_run_time_does_and_the_rest_refuses_with_a_reason(client: RosClient) -> None:
-    changeable = {name for name, spec in SPECS.items() if spec.changeable is Changeable.RUN_TIME}
-    assert {name for name, _ in CHANGES} == changeable
-    for name, value in CHANGES:
+    for name, spec in SPECS.items():
         before = client.parameter(name)
-        assert client.set_parameters(**{name: value}) == [(True, "")], name
-        assert client.parameter(name) == value
-        kind = Parameter.Type(KINDS[SPECS[name].kind])
-        assert client.set_parameters(**{name: Parameter(name, kind, before)}) == [(True, "")], name
-    for name in set(SPECS) - changeable:
-        [(successful, reason)] = client.set_parameters(**{name: client.parameter(name) or ["x"]})
-        assert not successful
-        assert name in reason
-        assert "deactivate and clean up" in reason or "read-only" in reason
+        if spec.changeable is not Changeable.RUN_TIME:
+            [(successful, reason)] = client.set_parameters(**{name: before or ["x"]})
+            assert not successful and name in reason
+            assert "deactivate and clean up" in reason or "read-only" in reason
+            continue
+        for value in (another(spec, before), before):
+            typed = Parameter(name, Parameter.Type(KINDS[spec.kind]), value)
+            assert client.set_parameters(**{name: typed}) == [(True, "")], name
+            assert client.parameter(name) == value
 
 
 @pytest.mark.ros
@@ -213,10 +205,9 @@ def test_numbers_written_without_a_point_are_taken_for_what_they_are(client: Ros
 
 
 @pytest.mark.ros
-def test_a_file_may_write_numbers_without_a_point_too(start_node: NodeFactory, connect: ClientFactory) -> None:
-    start_node({"dt": 1, "limits.velocity": [2, 2, 2], "limits.jerk": []}, ["-r", "__ns:=/whole"])
-    client = connect("/whole/traj_integrator")
-    client.wait_until_active()
+def test_a_file_may_write_numbers_without_a_point_too(serve: NodeServer) -> None:
+    given = {"dt": 1, "limits.velocity": [2, 2, 2], "limits.jerk": []}
+    _, client = serve(given, ["-r", "__ns:=/whole"], connect_to="/whole/traj_integrator")
     assert client.parameters(["dt", "limits.velocity", "limits.jerk"]) == {
         "dt": 1.0, "limits.velocity": [2.0] * 3, "limits.jerk": [],
     }  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from node_fixtures import JOINTS, PARAMETERS, ClientFactory, NodeFactory
+from node_fixtures import JOINTS, PARAMETERS, NodeFactory, NodeServer
 from preloaded_node import PreloadedNode
 from preloaded_python import preloaded_python
 
@@ -62,10 +62,9 @@ def test_a_parameter_that_does_not_exist_is_reported(start_node: NodeFactory) ->
     assert process.output.count("does not exist") == 2
 
 
-def test_the_wildcard_section_reaches_a_node_in_any_namespace(start_node: NodeFactory, connect: ClientFactory) -> None:
-    start_node(arguments=["-r", "__ns:=/deep/down", "-r", "__node:=other"])
-    client = connect("/deep/down/other")
-    client.wait_until_active()
+def test_the_wildcard_section_reaches_a_node_in_any_namespace(serve: NodeServer) -> None:
+    arguments = ["-r", "__ns:=/deep/down", "-r", "__node:=other"]
+    _, client = serve(arguments=arguments, connect_to="/deep/down/other")
     assert client.parameter("joint_names") == list(JOINTS)
     assert client.parameter("max_batch") == PARAMETERS["max_batch"]
 

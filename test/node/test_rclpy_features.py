@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import NodeServer
 
 from traj_integrator_ros.traffic.messages import sequence
 
@@ -14,13 +14,9 @@ pytestmark = pytest.mark.ros
 SEQUENCE = sequence(np.zeros((1, 4, 3)), position=np.zeros(3))
 
 
-def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
+def test_the_node_works_on_an_rclpy_without_the_features_that_came_after_humble(serve: NodeServer) -> None:
     program = [str(Path(__file__).parent / "node_on_an_older_rclpy.py")]
-    process = start_node({"diagnostics.period": 0.5}, program=program)
-    client = connect()
-    client.wait_until_active()
+    process, client = serve({"diagnostics.period": 0.5}, program=program)
     client.answer(SEQUENCE)
     assert client.integrate(SEQUENCE).success
     assert client.counts()["sequences"] == "1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from node_fixtures import JOINTS, ClientFactory, NodeFactory
+from node_fixtures import JOINTS, ClientFactory, NodeFactory, NodeServer
 
 from traj_integrator_ros.traffic.messages import sequence
 
@@ -29,12 +29,8 @@ def urdf(velocity: float) -> str:
     return f"<robot name='arm'>{''.join(LIMIT.format(name, velocity) for name in JOINTS)}</robot>"
 
 
-def test_limits_come_with_the_topic_however_late_and_parameters_go_first(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    node = start_node({"limits.action": "reject", "limits.acceleration": [1e6] * 3})
-    client = connect()
-    client.wait_until_active()
+def test_limits_come_with_the_topic_however_late_and_parameters_go_first(serve: NodeServer) -> None:
+    node, client = serve({"limits.action": "reject", "limits.acceleration": [1e6] * 3})
     assert client.integrate(TOO_FAST).success
     origins = "position: {0}, velocity: {0}, acceleration: parameters, jerk: none"
     assert client.counts()["limits"] == origins.format("none")
@@ -104,12 +100,8 @@ def test_a_node_that_is_to_be_asked_and_does_not_answer_is_told_of_and_a_signal_
     assert code == 0 and "configure failed" not in node.output and "Traceback" not in node.output
 
 
-def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node({"limits.assumed_velocity": 0.0, "state_timeout": 0.0})
-    client = connect()
-    client.wait_until_active()
+def test_a_joint_that_the_urdf_lets_turn_without_end_takes_the_short_way(serve: NodeServer) -> None:
+    _, client = serve({"limits.assumed_velocity": 0.0, "state_timeout": 0.0})
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     description = client.node.create_publisher(String, "robot_description", latched)
     turning = '<joint name="joint_c" type="continuous"><limit velocity="2"/></joint>'

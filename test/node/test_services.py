@@ -7,8 +7,7 @@ from array import array
 import numpy as np
 import pytest
 import torch
-from node_fixtures import table
-from rclpy.parameter import Parameter
+from node_fixtures import changed, table
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import ComputeGradient, Evaluate, Retime
@@ -76,11 +75,8 @@ def test_the_gradient_is_that_of_autograd_in_the_callers_columns(
     upstream = rng.normal(size=(4, batch, kernel.output_horizon(horizon), DOF)).astype(np.float32)
     for name, values in zip(UPSTREAM, upstream, strict=True):
         setattr(request, name, floats(values))
-    client.set_parameters(finite_difference=scheme)
-    try:
+    with changed(client, finite_difference=scheme):
         response = client.compute_gradient(request)
-    finally:
-        client.set_parameters(finite_difference="backward")
     assert response.success, response.message
     leaves = leaves_of(request.actions)
     action, *starts, dt = leaves.values()
@@ -142,12 +138,9 @@ def test_no_upstream_gradient_gives_zeros(client: RosClient) -> None:
 def test_violated_limits_are_counted_where_they_are_to_warn(client: RosClient) -> None:
     message = sequence(np.full((2, 4, DOF), 2.0), control_space=ActionSequence.VELOCITY, position=np.zeros(DOF))
     before = int(client.counts()["warned.limits_violated"])
-    client.set_parameters(limits__velocity=[1.0, 3.0, 3.0])
-    try:
+    with changed(client, limits__velocity=[1.0, 3.0, 3.0]):
         assert client.integrate(message).success
         assert int(client.counts()["warned.limits_violated"]) == before + 1
-    finally:
-        client.set_parameters(limits__velocity=Parameter("limits.velocity", Parameter.Type.DOUBLE_ARRAY, []))
 
 
 @pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.ACCELERATION, ControlSpace.BSPLINE])
@@ -245,14 +238,11 @@ def test_a_path_is_timed_by_the_limits_of_the_node_and_of_the_request(client: Ro
     lacking = client.call(Retime, "retime", request)
     assert lacking.message.startswith("no_limits: velocity_limits: expected a limit of joint_a, joint_b"), lacking
     assert not lacking.success and not lacking.status
-    client.set_parameters(limits__velocity=[2.0] * DOF, limits__jerk=[80.0] * DOF)
-    try:
+    with changed(client, limits__velocity=[2.0] * DOF, limits__jerk=[80.0] * DOF):
         request.acceleration_limits = array("d", [8.0] * DOF)
         answer = client.call(Retime, "retime", request)
         request.min_duration = 2 * answer.duration[0]
         longer = client.call(Retime, "retime", request)
-    finally:
-        client.set_parameters(limits__velocity=[], limits__jerk=[])
     assert answer.success and list(answer.status) == [Retime.Request.DONE], answer
     assert list(answer.joint_names) == client.joint_names and list(answer.reason) == [""]
     position, velocity, acceleration = (

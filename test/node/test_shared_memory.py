@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_shared_memory
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import NodeFactory, NodeServer
 
 from traj_integrator_ros.node import shared_memory
 from traj_integrator_ros.node.shared_memory import remove_abandoned_segments
@@ -76,12 +76,8 @@ def test_without_the_folder_nothing_happens(tmp_path: Path) -> None:
     assert remove_abandoned_segments(tmp_path / "none") == 0
 
 
-def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+def test_the_segments_of_a_killed_node_go_when_the_next_one_starts(serve: NodeServer) -> None:
+    process, client = serve()
     left = own_segments(process.pid)
     assert left
     living = own_segments(os.getpid())

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import ClientFactory, NodeFactory, NodeServer
 
 from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.traffic.node_process import NodeProcess
@@ -29,12 +29,8 @@ def assert_ended_well(process: NodeProcess, number: signal.Signals, again_s: flo
 @pytest.mark.parametrize(
     ("number", "again_s"), [(signal.SIGTERM, 20.0), (signal.SIGINT, 0.02)], ids=["SIGTERM once", "SIGINT repeated"]
 )
-def test_a_signal_ends_an_active_node_under_traffic(
-    start_node: NodeFactory, connect: ClientFactory, number: signal.Signals, again_s: float
-) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+def test_a_signal_ends_an_active_node_under_traffic(serve: NodeServer, number: signal.Signals, again_s: float) -> None:
+    process, client = serve()
     client.node.create_timer(0.002, lambda: client.sequences.publish(SEQUENCE))
     client.spin(0.5)
     assert_ended_well(process, number, again_s)

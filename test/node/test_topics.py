@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from builtin_interfaces.msg import Duration
-from node_fixtures import ClientFactory, NodeFactory, plan, table
+from node_fixtures import NodeServer, changed, plan, table
 from trajectory_msgs.msg import JointTrajectory
 
 from traj_integrator_interfaces.msg import ActionSequence
@@ -111,15 +111,12 @@ def test_what_is_published_for_the_controller_is_acceptable_to_it(
 def test_a_trajectory_may_end_in_motion_where_that_is_asked_for(client: RosClient) -> None:
     message = sequence(np.ones((1, 20, DOF)), control_space=ActionSequence.VELOCITY)
     stopped = client.answer(message)[1].points[-1]
-    client.set_parameters(publish__end="as_planned")
-    client.expects_rest = False
-    try:
+    with changed(client, publish__end="as_planned"):
+        client.expects_rest = False
         for transition in ("deactivate", "activate"):
             client.change_state(transition)
         trajectory = client.answer(message)[1]
-    finally:
-        client.expects_rest = True
-        client.set_parameters(publish__end="stop")
+    client.expects_rest = True
     assert np.allclose(stopped.velocities, 0.0)
     assert np.allclose(trajectory.points[-1].velocities, 1.0, atol=0.1)
 
@@ -139,12 +136,8 @@ def test_positions_at_uneven_times_come_back_with_velocities_and_accelerations(c
     assert np.allclose([point.positions[1:] for point in answer.points], 0.0)
 
 
-def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    start_node(arguments=["-r", "__ns:=/alone"])
-    client = connect("/alone/traj_integrator")
-    client.wait_until_active()
+def test_the_batch_is_published_only_with_subscribers_and_the_trajectory_always(serve: NodeServer) -> None:
+    _, client = serve(arguments=["-r", "__ns:=/alone"], connect_to="/alone/traj_integrator")
     message = sequence(np.zeros((1, 2, DOF)), position=np.zeros(DOF))
     client.answer(message)
     client.node.destroy_subscription(client.batch_subscription)
@@ -166,31 +159,24 @@ def stamp_s(trajectory: JointTrajectory) -> float:
 def test_the_published_row_can_be_chosen(client: RosClient) -> None:
     actions = np.broadcast_to(np.array([0.1, 0.2])[:, None, None], (2, 4, DOF))
     message = sequence(actions, control_space=ActionSequence.VELOCITY)
-    assert client.set_parameters(publish__row=1) == [(True, "")]
-    try:
+    with changed(client, publish__row=1):
         ends = [client.answer(message)[1].points[-1].positions[0]]
         client.spin(0.5)
-        assert client.set_parameters(publish__row=0) == [(True, "")]
-        ends.append(client.answer(message)[1].points[-1].positions[0])
-        assert ends[0] == pytest.approx(2 * (ends[1] - ends[0]), rel=0.2), "the second row is twice as fast"
-    finally:
-        client.set_parameters(publish__row=0)
+    ends.append(client.answer(message)[1].points[-1].positions[0])
+    assert ends[0] == pytest.approx(2 * (ends[1] - ends[0]), rel=0.2), "the second row is twice as fast"
 
 
 @pytest.mark.parametrize(("parameter", "silent"), [("publish.joint_trajectory", 1), ("publish.trajectory_batch", 0)])
 def test_each_output_can_be_switched_off(client: RosClient, parameter: str, silent: int) -> None:
     message = sequence(np.zeros((1, 4, DOF)))
-    client.set_parameters(**{parameter: False})
-    try:
-        received = (client.batches, client.trajectories)
+    received = (client.batches, client.trajectories)
+    with changed(client, **{parameter: False}):
         for messages in received:
             messages.clear()
         client.sequences.publish(message)
         client.wait_for(lambda: received[1 - silent], "the other output")
         client.spin(0.1)
         assert not received[silent]
-    finally:
-        client.set_parameters(**{parameter: True})
     client.answer(message)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import small_shared_memory
 from large_batch import mapped_segments
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import NodeServer
 
 from traj_integrator_ros.traffic.messages import sequence
 from traj_integrator_ros.wire.transport import DEFAULT_LIMIT_MIB, MIB
@@ -46,13 +46,11 @@ def test_without_room_in_shared_memory_it_goes_by_udp_and_both_sides_say_so() ->
 
 @pytest.mark.parametrize("profile", ["fastdds_shared_memory", "fastdds_localhost"])
 def test_a_profile_gives_the_node_a_large_segment_and_others_still_reach_it(
-    start_node: NodeFactory, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch, project_root: Path, profile: str
+    serve: NodeServer, monkeypatch: pytest.MonkeyPatch, project_root: Path, profile: str
 ) -> None:
     for variable in ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"):
         monkeypatch.setenv(variable, str(project_root / "config" / f"{profile}.xml"))
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+    process, client = serve()
     segments = mapped_segments(process.pid)
     assert any(PROFILE_BYTES <= size < 1.1 * PROFILE_BYTES for size in segments), segments
     client.answer(sequence(np.zeros((64, 64, 3)), position=np.zeros(3)))

@@ -6,15 +6,13 @@ processing on a simulated clock (test/soak). Here is what depends on the node: i
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from builtin_interfaces.msg import Duration
-from node_fixtures import JOINTS, PARAMETERS
+from node_fixtures import JOINTS, PARAMETERS, plan
 from simulated_arm import RATE, Limits, SimulatedArm, SimulatedClock
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory
 
 from soak.streams.model import Models
 from traj_integrator_interfaces.msg import ActionSequence
@@ -106,12 +104,7 @@ def positions(rows: np.ndarray, dt: float, stamp_ns: int = 0, **start: object) -
 
 
 def points(times_s: list[float], rows: list[list[float]], stamp_ns: int = 0) -> JointTrajectory:
-    message = JointTrajectory(joint_names=list(JOINTS))
-    for time_s, row in zip(times_s, rows, strict=True):
-        seconds, nanoseconds = divmod(round(time_s * 1e9), 10**9)
-        message.points.append(
-            JointTrajectoryPoint(positions=array("d", row), time_from_start=Duration(sec=seconds, nanosec=nanoseconds))
-        )
+    message = plan(times_s, rows)
     set_stamp(message, stamp_ns)
     return message
 
@@ -364,7 +357,7 @@ def test_chunks_of_an_exact_plan_are_executed_as_the_plan(make_arm: MakeArm) -> 
     arm = make_arm({"start_from": "previous"})
     begin_ns = arm.clock.now_ns
 
-    def plan(into: np.ndarray) -> np.ndarray:
+    def planned(into: np.ndarray) -> np.ndarray:
         into = np.maximum(into - 0.5, 0.0)
         return 0.4 * (1 - np.cos(1.5 * into))
 
@@ -372,14 +365,14 @@ def test_chunks_of_an_exact_plan_are_executed_as_the_plan(make_arm: MakeArm) -> 
         observed_ns = arm.clock.now_ns
         arm.run(0.05)  # inference
         into = (observed_ns - begin_ns) * 1e-9
-        rows = plan(into + 0.1 * np.arange(1, 17))[:, None] * np.array(row(1.0))
+        rows = planned(into + 0.1 * np.arange(1, 17))[:, None] * np.array(row(1.0))
         arm.client.sequences.publish(positions(rows, 0.1, observed_ns))
 
     arm.run(4.0, 0.1, send)
     arm.assert_within(LIMITS)
     commands = arm.commands
     times = (arm.begin_ns - begin_ns) * 1e-9 + (np.arange(len(commands)) + 2) / RATE
-    apart = np.abs(commands[:, 0, 0] - plan(times))[times > 1.5]
+    apart = np.abs(commands[:, 0, 0] - planned(times))[times > 1.5]
     assert apart.max() < 3e-3, "the plan's own spline is 2.4 mrad from it"
 
 
