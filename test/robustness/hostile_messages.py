@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from hostile_cases import LONG, NODE, UGLY
-from hostile_oracle import OUTPUTS, TERM_FIELDS
+from hostile_oracle import OUTPUTS
 from hypothesis import strategies as st
 from node_fixtures import plan
 from sensor_msgs.msg import JointState
@@ -32,13 +32,9 @@ NAMES = st.one_of(
 FLOAT32 = st.one_of(st.sampled_from(UGLY_FLOATS), st.sampled_from(ODD_FLOATS), st.floats(width=32))
 
 
-@st.composite
-def sequences(draw: Draw) -> ActionSequence:
+def sequences() -> st.SearchStrategy[ActionSequence]:
     """Action sequences, most of them with something wrong."""
-    message = draw(right_sequences())
-    for spoil in draw(st.lists(st.sampled_from(SPOIL_SEQUENCE), min_size=draw(AT_LEAST), max_size=3)):
-        spoil(draw, message)
-    return message
+    return right_sequences().flatmap(spoilt)
 
 
 @st.composite
@@ -50,9 +46,7 @@ def gradient_requests(draw: Draw) -> ComputeGradient.Request:
         setattr(request, f"grad_{name}", _tame(draw, size))
     if draw(st.booleans()):
         request.actions.data = floats([])
-    for spoil in draw(st.lists(st.sampled_from((*SPOIL_SEQUENCE, _upstream)), min_size=draw(AT_LEAST), max_size=3)):
-        spoil(draw, request if spoil is _upstream else request.actions)
-    return request
+    return draw(spoilt(request))
 
 
 @st.composite
@@ -67,9 +61,7 @@ def evaluation_requests(draw: Draw) -> Evaluate.Request:
         setattr(request, f"want_grad_{wanted}", draw(st.booleans()))
     request.want_limit_violations = draw(st.booleans())
     request.cost.duration_weight = _tame(draw, draw(st.sampled_from((0, 1, request.actions.batch))))
-    for spoil in draw(st.lists(st.sampled_from((*SPOIL_SEQUENCE, _cost)), min_size=draw(AT_LEAST), max_size=3)):
-        spoil(draw, request if spoil is _cost else request.actions)
-    return request
+    return draw(spoilt(request))
 
 
 @st.composite
@@ -79,9 +71,9 @@ def plans(draw: Draw) -> JointTrajectory:
     steps = draw(st.lists(st.integers(1, 10**9), min_size=1, max_size=6))
     times = np.cumsum(steps) - (steps[0] if draw(st.booleans()) else 0)
     message = plan(times * 1e-9, np.asarray(_tame(draw, len(steps) * len(names))).reshape(len(steps), -1), names)
-    for spoil in draw(st.lists(st.sampled_from(SPOIL_PLAN), min_size=draw(AT_LEAST), max_size=3)):
-        spoil(draw, message)
-    return message
+    if draw(st.booleans()):
+        message.header.stamp.sec = draw(st.integers(-(2**31), 10**9))
+    return draw(spoilt(message))
 
 
 @st.composite
@@ -91,9 +83,7 @@ def states(draw: Draw) -> JointState:
     message = JointState(name=names, position=array("d", _tame(draw, 4)))
     if draw(st.booleans()):
         message.velocity = array("d", _tame(draw, 4))
-    for spoil in draw(st.lists(st.sampled_from(SPOIL_STATE), min_size=draw(AT_LEAST), max_size=3)):
-        spoil(draw, message)
-    return message
+    return draw(spoilt(message))
 
 
 @st.composite
@@ -137,120 +127,67 @@ def right_sequences(draw: Draw) -> ActionSequence:
     return message
 
 
-AT_LEAST = st.sampled_from([0, 1, 1, 2, 2, 2, 2, 2])
-
-
 def _tame(draw: Draw, length: int) -> array:
     seed = draw(st.integers(0, 2**32 - 1))
     return floats(np.random.default_rng(seed).normal(scale=0.1, size=length))
 
 
-def _names(draw: Draw, message: object) -> None:
-    field = "name" if isinstance(message, JointState) else "joint_names"
-    names = list(getattr(message, field))
+INTEGERS = {
+    "uint8": st.integers(0, 255),
+    "uint32": UINT32,
+    "int32": st.sampled_from((-(2**31), -1, 0, 2**31 - 1)) | st.integers(-(2**31), 2**31 - 1),
+}
+UNREAD = ("header", "velocities", "accelerations", "effort")
+"""Fields that the node does not read, but for stamps."""
+
+
+@st.composite
+def spoilt(draw: Draw, message: object) -> object:
+    """A message with up to three of its fields changed: other numbers, names or lengths."""
+    for _ in range(draw(st.sampled_from([0, 1, 2, 2, 2, 3, 3, 3]))):
+        owner, name = draw(st.sampled_from(list(_fields(message))))
+        kind, value = owner.get_fields_and_field_types()[name], getattr(owner, name)
+        if kind == "sequence<string>":
+            value = _other_names(draw, list(value))
+        elif isinstance(value, array):
+            value = _other_numbers(draw, value)
+        else:  # points, or a number
+            value = (value * 17)[: draw(st.sampled_from((0, 17)))] if isinstance(value, list) else draw(INTEGERS[kind])
+        setattr(owner, name, value)
+    return message
+
+
+def _fields(message: object) -> Iterator[tuple[object, str]]:
+    """All fields that have no fields themselves, and whose they are."""
+    for name, kind in message.get_fields_and_field_types().items():
+        value = getattr(message, name)
+        if name in UNREAD or kind == "boolean":
+            continue
+        if hasattr(value, "get_fields_and_field_types"):
+            yield from _fields(value)
+            continue
+        yield message, name
+        if isinstance(value, list) and kind != "sequence<string>":
+            for one in value:
+                yield from _fields(one)
+
+
+def _other_names(draw: Draw, names: list[str]) -> list[str]:
     how = draw(st.sampled_from(("replace", "drop", "add", "all")))
     if how == "all":
-        names = draw(st.lists(NAMES, max_size=5))
-    elif how == "add" or not names:
+        return draw(st.lists(NAMES, max_size=5))
+    if how == "add" or not names:
         names.insert(draw(INDEX) % (len(names) + 1), draw(NAMES))
     elif how == "drop":
         del names[draw(INDEX) % len(names)]
     else:
         names[draw(INDEX) % len(names)] = draw(NAMES)
-    setattr(message, field, names)
+    return names
 
 
-def _control_space(draw: Draw, message: ActionSequence) -> None:
-    message.control_space = draw(st.integers(0, 255))
-
-
-def _batch(draw: Draw, message: ActionSequence) -> None:
-    message.batch = draw(UINT32)
-
-
-def _horizon(draw: Draw, message: ActionSequence) -> None:
-    message.horizon = draw(UINT32)
-
-
-def _index(draw: Draw, message: ActionSequence) -> None:
-    setattr(
-        message, draw(st.sampled_from(("start_index", "goal_index"))), array("I", draw(st.lists(UINT32, max_size=5)))
-    )
-
-
-def _values(path: str) -> Callable[[Draw, object], None]:
-    """Something done to an array of numbers: another length, or another number in it."""
-
-    def spoil(draw: Draw, message: object) -> None:
-        owner = message.start if path.startswith("start.") else message
-        _spoil_array(draw, owner, path.removeprefix("start."))
-
-    return spoil
-
-
-def _number(field: str) -> Callable[[Draw, ActionSequence], None]:
-    """Another number in an array, its length as it should be."""
-
-    def spoil(draw: Draw, message: ActionSequence) -> None:
-        values = getattr(message, field)
-        if values:
-            values[draw(INDEX) % len(values)] = draw(FLOAT32)
-        else:
-            setattr(message, field, floats([draw(st.sampled_from(ODD_FLOATS))]))
-
-    return spoil
-
-
-def _upstream(draw: Draw, request: ComputeGradient.Request) -> None:
-    _spoil_array(draw, request, f"grad_{draw(st.sampled_from(OUTPUTS))}")
-
-
-def _cost(draw: Draw, request: Evaluate.Request) -> None:
-    kind = draw(st.sampled_from(("term", "term", "rows", "fields", "violations", "duration")))
-    if kind == "term":
-        _spoil_array(draw, getattr(request.cost, draw(st.sampled_from(OUTPUTS))), draw(st.sampled_from(TERM_FIELDS)))
-    elif kind == "duration":
-        _spoil_array(draw, request.cost, "duration_weight")
-    elif kind == "violations":
-        request.violation_fields = draw(st.integers(0, 31))
-    elif kind == "rows":
-        request.trajectory_rows = array("I", draw(st.lists(UINT32, min_size=1, max_size=5)))
-    else:
-        request.trajectory_fields = draw(st.integers(0, 255))
-
-
-def _spoil_array(draw: Draw, owner: object, field: str) -> None:
-    values = getattr(owner, field)
+def _other_numbers(draw: Draw, values: array) -> array:
     if len(values) and draw(st.booleans()):
-        values[draw(INDEX) % len(values)] = draw(FLOAT32)
-    else:
-        length = draw(st.one_of(st.just(len(values) + 1), st.just(max(0, len(values) - 1)), st.integers(0, 60)))
-        setattr(owner, field, array(values.typecode, np.resize(np.asarray(values or [0.0]), length).tolist()))
-
-
-def _point(draw: Draw, message: JointTrajectory) -> None:
-    if message.points:
-        _spoil_array(draw, message.points[draw(INDEX) % len(message.points)], "positions")
-
-
-def _time(draw: Draw, message: JointTrajectory) -> None:
-    if message.points:
-        time = message.points[draw(INDEX) % len(message.points)].time_from_start
-        time.sec = draw(st.one_of(st.sampled_from((-(2**31), -1, 0, 2**31 - 1)), st.integers(-(2**31), 2**31 - 1)))
-        time.nanosec = draw(st.one_of(st.just(0), st.integers(0, 2**32 - 1)))
-
-
-def _points(draw: Draw, message: JointTrajectory) -> None:
-    message.points = (message.points * 17)[: draw(st.sampled_from((0, 17)))]
-
-
-def _stamp(draw: Draw, message: JointTrajectory) -> None:
-    message.header.stamp.sec = draw(st.integers(-(2**31), 10**9))
-
-
-SPOIL_SEQUENCE = (
-    _names, _control_space, _batch, _horizon, _index, _number("dt"), _number("data"), _values("dt"), _values("data"),
-    _values("start.position"), _values("start.velocity"), _values("start.acceleration"),
-)  # fmt: skip
-SPOIL_PLAN = (_names, _point, _time, _points, _stamp)
-SPOIL_STATE = (_names, _values("position"), _values("velocity"))
+        values[draw(INDEX) % len(values)] = draw(UINT32 if values.typecode == "I" else FLOAT32)
+        return values
+    length = draw(st.one_of(st.just(len(values) + 1), st.just(max(0, len(values) - 1)), st.integers(0, 60)))
+    return array(values.typecode, np.resize(np.asarray(values or [0]), length).tolist())

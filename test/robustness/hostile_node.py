@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from hostile_cases import NODE, good_evaluation, good_plan, good_report, good_sequence
-from hostile_ledger import Ledger
 from hostile_oracle import OUTPUTS, Verdict
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
@@ -55,9 +54,8 @@ class HostileNode:
     one (in the response, on ~/rejections) is added up, and must be what it has counted in the end.
     """
 
-    def __init__(self, process: NodeProcess, ledger: Ledger, report_type: type | None = None) -> None:
+    def __init__(self, process: NodeProcess, report_type: type | None = None) -> None:
         self.process = process
-        self.ledger = ledger
         self.client = RosClient(NODE.joint_names)
         self.client.wait_until_active()
         self.report_type = report_type
@@ -69,14 +67,13 @@ class HostileNode:
         self.serves = True
         """Whether good messages are answered now; else none is sent after a bad one."""
         self._number = 0
+        self.refused = 0
+        """Messages refused for a right reason."""
         self.told: list[Rejection] = []
         """What came on ~/rejections since the last message to a topic."""
         self.client.subscribe(Rejection, "~/rejections", self.told.append, 100)
         self.rejected: Counter = Counter()
         self.settle()
-
-    def close(self) -> None:
-        self.client.close()
 
     def reset(self) -> None:
         """Let the node forget what it has commanded, and start anew from a robot at rest."""
@@ -149,7 +146,6 @@ class HostileNode:
             _assert_batch(batch)
         problem = problem or self._wrong_rejection(channel, message)
         self._judge(channel, message, verdict, told or self._told(), problem)
-        self.ledger.good[channel] += self.serves
 
     def _bridge(self) -> None:
         """Have a motion in execution: until the first one begins, of several that come only the last is executed."""
@@ -190,7 +186,6 @@ class HostileNode:
             problem += " the joint state before it is gone"
         self._measure()  # what comes of this one tells that the other has arrived
         self._judge(STATE, message, verdict, self._new_reasons(), problem)
-        self.ledger.good[STATE] += 1
 
     def report(self, message: object, verdict: Verdict) -> None:
         """Send a report of the controller; a bad one must be counted and change nothing, a good one must be taken."""
@@ -203,7 +198,6 @@ class HostileNode:
         position = 1e-6 * self._next()
         self.client.wait_for(lambda: self._commands(position), "the good report in use", ANSWER_TIMEOUT_S)
         self._judge(REPORT, message, verdict, self._new_reasons(), problem)
-        self.ledger.good[REPORT] += 1
         self.reset()
 
     def publish_report(self, position: float, velocity: float = 0.0, speed_scaling: float = 1.0) -> None:
@@ -310,7 +304,6 @@ class HostileNode:
         answers = [] if told else [(request, response)]
         if self.serves:
             answers.append((good, self.client.call(service, channel.removeprefix("~/"), good, ANSWER_TIMEOUT_S)))
-            self.ledger.good[channel] += 1
         for asked, answer in answers:
             assert answer.success, answer.message
             # What was not commanded or measured is NaN; limits that there are not are exceeded by -inf.
@@ -320,7 +313,7 @@ class HostileNode:
 
     # What must hold after all of it
 
-    def assert_in_good_health(self, what: str) -> None:
+    def assert_in_good_health(self) -> None:
         """Check that it is alive, has grown by no more than 5 % since warm-up, and met with nothing unforeseen."""
         assert self.process.is_running(), self.process.output
         counts = self.client.counts()
@@ -331,7 +324,6 @@ class HostileNode:
         assert "internal_error" not in self.process.output, self.process.output
         if self.warm_bytes:
             now = self.process.memory_bytes("VmRSS")
-            self.ledger.memory[what] = (self.warm_bytes, now)
             assert now <= self.warm_bytes * TOLERATED_GROWTH, (self.warm_bytes, now)
 
     def _next(self) -> int:
@@ -339,16 +331,12 @@ class HostileNode:
         return self._number
 
     def _judge(self, channel: str, message: object, verdict: Verdict, told: list[str], problem: str) -> None:
-        """Record a message in the ledger; `told`: the reasons that the node gave for refusing it."""
+        """Hold what became of a message against its verdict; `told`: the reasons that the node gave for refusing it."""
         right = told[0] in verdict.reasons and len(told) == 1 if told else verdict.may_pass
         if problem or not right:
             line = f"{channel}: expected {sorted(verdict.reasons)}{' or an answer' * verdict.may_pass}, got {told}"
-            self.ledger.wrong.append(f"{line} {problem}")
             raise AssertionError(f"{line} {problem}\n{shortened(message)}")
-        if told:
-            self.ledger.right[channel, told[0]] += 1
-        else:
-            self.ledger.good[channel] += 1
+        self.refused += len(told)
 
     def _new_reasons(self) -> list[str]:
         """Reasons counted beyond those that are known; now they are known."""

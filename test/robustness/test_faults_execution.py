@@ -3,67 +3,120 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from node_fixtures import ClientFactory, NodeFactory
+from node_fixtures import NodeServer
 from rosgraph_msgs.msg import Clock
-from streamed_robot import DT_S, HORIZON, PARAMETERS, SECOND_NS, StreamedRobot
+from trajectory_msgs.msg import JointTrajectory
 
+from soak.commanded import Commanded
+from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.traffic.messages import sequence, set_stamp
 from traj_integrator_ros.traffic.node_process import NodeProcess
+from traj_integrator_ros.traffic.participant import received_ns
 from traj_integrator_ros.traffic.ros_client import RosClient
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
+SECOND_NS = 10**9
+HORIZON, DT_S = 16, 0.05
+VELOCITY, ACCELERATION, JERK = 2.0, 10.0, 500.0
+PARAMETERS = {
+    "start_from": "previous",
+    "limits.action": "reject",
+    "limits.velocity": [VELOCITY] * 3,
+    "limits.acceleration": [ACCELERATION] * 3,
+    "limits.jerk": [JERK] * 3,
+    # So far ahead that a busy machine is in time.
+    "publish.lead_time": 0.15,
+    "publish.longest_wait": 1.0,
+    "diagnostics.period": 0.05,
+}
+LOST_RAD = 0.05
+
+
+class StreamedRobot:
+    """A policy that streams chunks to a node, and a robot that executes the trajectories; all waits use the client."""
+
+    def __init__(self, process: NodeProcess, client: RosClient) -> None:
+        self.process, self.client = process, client
+        limits = (np.full(3, limit) for limit in (VELOCITY, ACCELERATION))
+        self.commanded = Commanded(np.zeros(3), tuple(client.joint_names), *limits, time.time_ns())
+        self._origin, self._begin_ns = np.zeros(3), 0
+        client.subscribe(JointTrajectory, "~/joint_trajectory", self._execute)
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Stream at 10 Hz while messages are handled; a robot that its brake has stopped is set off anew."""
+        with self.client.periodically(0.1, self._send):
+            self.wait_until_moving()
+            yield
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Publish joint states at 50 Hz."""
+        with self.client.periodically(0.02, self._publish_state):
+            yield
+
+    def wait_until_moving(self) -> None:
+        """Wait until the robot is in full swing."""
+        self.client.wait_for(lambda: self._speed() > 0.1, "the robot in motion", 20.0)
+
+    def wait_until_at_rest(self) -> None:
+        """Wait until the robot rests, which it does as soon as the last motion is over."""
+        self.client.spin(HORIZON * DT_S + 0.5)
+        self.client.wait_for(lambda: self._speed() == 0.0, "the robot at rest, rather than left in motion")
+
+    def assert_guided(self) -> None:
+        """Whatever was commanded until now kept the limits."""
+        self.commanded.judge(time.time_ns())
+        assert self.commanded.faults == []
+
+    def _plan(self, times_ns: object) -> np.ndarray:
+        """Positions at times: swings of 0.2 rad in 4 s, each from rest; at most 0.31 rad/s and 0.5 rad/s^2."""
+        swing = 0.2 * np.sin(np.pi / 4 * (np.asarray(times_ns) - self._begin_ns) / SECOND_NS) ** 2
+        return self._origin + swing[..., None] * [1.0, -1.0, 0.5]
+
+    def _speed(self) -> float:
+        return float(np.abs(self.commanded.at(time.time_ns()).velocity).max())
+
+    def _send(self) -> None:
+        now_ns = time.time_ns()
+        state = self.commanded.at(now_ns)
+        is_lost = np.abs(self._plan(now_ns) - state.position).max() > LOST_RAD
+        if not self._begin_ns or (is_lost and not state.velocity.any()):
+            self._origin, self._begin_ns = state.position, now_ns
+        times_ns = now_ns + np.rint(SECOND_NS * DT_S * np.arange(1, HORIZON + 1)).astype(np.int64)
+        self.client.publish_sequence(sequence(self._plan(times_ns)[None], dt=[DT_S]))
+
+    def _publish_state(self) -> None:
+        now_ns = time.time_ns()
+        position, velocity, _ = self.commanded.at(now_ns)
+        self.client.publish_state(position.tolist(), velocity.tolist(), stamp_ns=now_ns)
+
+    def _execute(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
+        self.commanded.take(*scheduled_points(message), received_ns(info))
 
 
 @pytest.fixture
-def process(start_node: NodeFactory) -> NodeProcess:
-    return start_node(PARAMETERS)
-
-
-@pytest.fixture
-def robot(process: NodeProcess, connect: ClientFactory) -> Iterator[StreamedRobot]:
+def robot(serve: NodeServer) -> Iterator[StreamedRobot]:
     """A robot at rest that has a node of its own."""
-    client = connect()
-    client.wait_until_active()
-    robot = StreamedRobot(client)
+    robot = StreamedRobot(*serve(PARAMETERS))
     with robot.measured():
-        client.spin(0.3)
+        robot.client.spin(0.3)
         yield robot
     robot.assert_guided()
 
 
-def test_a_stream_that_ends_in_motion_and_resumes(robot: StreamedRobot) -> None:
-    for rounds in (1, 2):
-        with robot.streaming():
-            pass
-        robot.wait_until_at_rest()
-        assert int(robot.client.counts()["brakes"]) >= rounds
-    assert robot.client.counts()["rejected"] == "0"
-
-
-def test_joint_states_that_end_stop_the_stream(start_node: NodeFactory, connect: ClientFactory) -> None:
-    """Nobody knows whether the robot follows: it is braked, and sequences are rejected until there are new ones."""
-    start_node({**PARAMETERS, "state_timeout": 0.5})
-    client = connect()
-    client.wait_until_active()
-    robot, joint_states = StreamedRobot(client), ExitStack()
-    joint_states.enter_context(robot.measured())
-    client.spin(0.3)
-    with robot.streaming():
-        joint_states.close()
-        robot.wait_until_at_rest()
-        assert int(client.counts()["rejected.state_too_old"]) > 0
-        with robot.measured():
-            robot.wait_until_moving()
-    robot.assert_guided()
-
-
-def test_a_node_that_is_deactivated_while_the_robot_moves(robot: StreamedRobot) -> None:
+def test_a_stream_that_ends_in_motion_and_a_node_that_is_deactivated_meanwhile(robot: StreamedRobot) -> None:
     client = robot.client
+    with robot.streaming():
+        pass
+    robot.wait_until_at_rest()
+    counts = client.counts()
+    assert int(counts["brakes"]) > 0 and counts["rejected"] == "0"
     with robot.streaming():
         assert client.change_state("deactivate")
         robot.wait_until_at_rest()
@@ -73,13 +126,11 @@ def test_a_node_that_is_deactivated_while_the_robot_moves(robot: StreamedRobot) 
     robot.wait_until_at_rest()
 
 
-def test_a_node_that_is_killed_while_the_robot_moves_and_started_again(
-    robot: StreamedRobot, process: NodeProcess
-) -> None:
+def test_a_node_that_is_killed_while_the_robot_moves_and_started_again(robot: StreamedRobot) -> None:
     with robot.streaming():
-        process.kill()
+        robot.process.kill()
         robot.wait_until_at_rest()
-        process.start()
+        robot.process.start()
         robot.client.wait_until_active()
         robot.wait_until_moving()
     robot.wait_until_at_rest()
@@ -114,11 +165,9 @@ class Simulation:
 
 
 @pytest.mark.parametrize("jump_s", [-100.0, -1.0, 100.0])
-def test_a_clock_that_jumps_while_a_motion_runs(start_node: NodeFactory, connect: ClientFactory, jump_s: float) -> None:
-    start_node({**PARAMETERS, "use_sim_time": True, "limits.start_deviation": 0.0, "state_timeout": 0.5})
+def test_a_clock_that_jumps_while_a_motion_runs(serve: NodeServer, jump_s: float) -> None:
+    _, client = serve({**PARAMETERS, "use_sim_time": True, "limits.start_deviation": 0.0, "state_timeout": 0.5})
     reason = f"rejected.{'clock_jumped_back' if jump_s < 0 else 'state_too_old'}"
-    client = connect()
-    client.wait_until_active()
     simulation = Simulation(client)
     with client.periodically(0.01, simulation.tick):
         client.spin(1.0)

@@ -8,15 +8,14 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from caller import connected_caller
-from hostile_ledger import Ledger
-from node_fixtures import NEXT_STATE, TRANSITIONS, ClientFactory, NodeFactory
+from node_fixtures import NEXT_STATE, TRANSITIONS, NodeServer
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 
@@ -60,17 +59,13 @@ def traffic(client: RosClient) -> Iterator[None]:
     """Joint states, sequences and service calls from the same client, as long as it spins."""
     calls = client.node.create_client(Integrate, f"{client.node_name}/integrate")
     client.wait_for(calls.service_is_ready, "service", 40.0)
-    timers = [
-        client.node.create_timer(0.005, lambda: client.publish_state([0.0] * DOF)),
-        client.node.create_timer(0.005, lambda: client.sequences.publish(SMALL)),
-        client.node.create_timer(0.02, lambda: calls.call_async(Integrate.Request(actions=SMALL))),
-    ]
-    try:
+    with (
+        client.periodically(0.005, lambda: client.publish_state([0.0] * DOF)),
+        client.periodically(0.005, lambda: client.sequences.publish(SMALL)),
+        client.periodically(0.02, lambda: calls.call_async(Integrate.Request(actions=SMALL))),
+    ):
         yield
-    finally:
-        for timer in timers:
-            client.node.destroy_timer(timer)
-        client.node.destroy_client(calls)
+    client.node.destroy_client(calls)
 
 
 def accounted(client: RosClient) -> tuple[int, int, int]:
@@ -85,11 +80,9 @@ def accounted(client: RosClient) -> tuple[int, int, int]:
 
 
 def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
-    start_node: NodeFactory, connect: ClientFactory, ledger: Ledger
+    serve: NodeServer, record_property: Callable[[str, object], None]
 ) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+    process, client = serve()
     client.answer(SMALL)
     data = bytearray(serialize_message(SMALL))
     sent = 0
@@ -105,7 +98,7 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     received, answered, rejected = accounted(client)
     assert received == answered + rejected, "nothing is lost that was not counted"
     assert sent > 20 * answered, (sent, answered)
-    ledger.notes.append(f"flood: {sent} sequences sent, {answered - 1} answered, {rejected} counted as queue_overflow")
+    record_property("summary", f"flood: {sent} sequences sent, {answered - 1} answered, {rejected} queue_overflow")
     assert int(client.counts()["rejected.queue_overflow"]) == rejected
     # Status and answers come by different queues: a status that counts all answers can be read before the last of them.
     client.wait_for(lambda: len(client.batches) == answered - 1, "every answer")
@@ -115,11 +108,9 @@ def test_a_planner_that_sends_twenty_times_what_the_node_can_take(
     client.answer(SMALL)
 
 
-def test_calls_for_sixty_candidates_at_once(start_node: NodeFactory, connect: ClientFactory) -> None:
+def test_calls_for_sixty_candidates_at_once(serve: NodeServer) -> None:
     """The usual queue of a service holds ten; what does not fit is never answered."""
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+    process, client = serve()
     candidates = 60
     caller = client.node.create_client(
         Integrate, f"{client.node_name}/integrate", qos_profile=QoSProfile(depth=candidates)
@@ -133,10 +124,8 @@ def test_calls_for_sixty_candidates_at_once(start_node: NodeFactory, connect: Cl
     assert all(future.result().success for future in futures)
 
 
-def test_callers_that_are_killed_while_the_node_works_for_them(start_node: NodeFactory, connect: ClientFactory) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+def test_callers_that_are_killed_while_the_node_works_for_them(serve: NodeServer) -> None:
+    process, client = serve()
     held: list[tuple[int, int]] = []
     for _ in range(4):
         with connected_caller(3) as caller:
@@ -158,10 +147,8 @@ def open_files(process: NodeProcess) -> int:
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
 
-def test_parameters_that_change_under_load(start_node: NodeFactory, connect: ClientFactory) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+def test_parameters_that_change_under_load(serve: NodeServer) -> None:
+    process, client = serve()
     client.expects_rest = False
     steps = (0.01, 0.02, 0.05)
     with traffic(client):
@@ -181,12 +168,8 @@ def test_parameters_that_change_under_load(start_node: NodeFactory, connect: Cli
     assert client.counts()["rejected.internal_error"] == "0", process.output
 
 
-def test_every_lifecycle_transition_after_every_other_under_load(
-    start_node: NodeFactory, connect: ClientFactory
-) -> None:
-    process = start_node()
-    client = connect()
-    client.wait_until_active()
+def test_every_lifecycle_transition_after_every_other_under_load(serve: NodeServer) -> None:
+    process, client = serve()
     state = "active"
     with traffic(client):
         for transition in itertools.chain.from_iterable(itertools.product(TRANSITIONS, repeat=2)):

@@ -61,10 +61,7 @@ def test_a_log_directory_that_cannot_be_written(
 
 
 def test_a_disk_and_a_shared_memory_that_are_full(
-    start_node: NodeFactory,
-    connect: ClientFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    start_node: NodeFactory, connect: ClientFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """No file can grow: not the log file, not the output, and not shared memory, which is files to the system."""
     logs = tmp_path / "log"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from hostile_cases import NODE, good_sequence
-from hostile_node import ACTIONS, HostileNode
+from hostile_node import HostileNode
 from hostile_oracle import Verdict, judge_gradient, judge_motion, judge_plan, judge_sequence, judge_state
 from node_fixtures import plan
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -46,7 +46,7 @@ def other(hostile_node: HostileNode) -> Iterator[RosClient]:
     hostile_node.catch_up()
     hostile_node.sequence(good_sequence(), ACCEPTED)
     hostile_node.integrate(good_sequence(), ACCEPTED)
-    hostile_node.assert_in_good_health("what the middleware keeps out")
+    hostile_node.assert_in_good_health()
 
 
 def test_a_publisher_of_another_quality_of_service(hostile_node: HostileNode, other: RosClient) -> None:
@@ -56,7 +56,6 @@ def test_a_publisher_of_another_quality_of_service(hostile_node: HostileNode, ot
     for _ in range(TIMES):
         publisher.publish(good_sequence(batch=0))
     other.spin(0.2)
-    hostile_node.ledger.kept_out[ACTIONS, "from a best effort publisher, as the node's log tells"] += TIMES
 
 
 def test_another_type_on_the_name_of_the_topic(hostile_node: HostileNode) -> None:
@@ -67,7 +66,6 @@ def test_another_type_on_the_name_of_the_topic(hostile_node: HostileNode) -> Non
         publisher.publish(String(data="not a sequence"))
     other.spin(0.2)
     other.close()
-    hostile_node.ledger.kept_out[ACTIONS, "std_msgs/String"] += TIMES
     hostile_node.sequence(good_sequence(), ACCEPTED)
 
 
@@ -76,7 +74,6 @@ def test_a_message_without_a_single_byte(hostile_node: HostileNode, other: RosCl
     other.wait_until_connected()
     other.sequences.publish(b"")
     other.spin(0.2)
-    hostile_node.ledger.kept_out[ACTIONS, "no bytes at all"] += 1
 
 
 # Sizes
@@ -99,7 +96,7 @@ def test_huge_arrays_are_refused_and_take_no_more_memory_the_next_time(hostile_n
         send_huge(hostile_node)
     hostile_node.warm_bytes = hostile_node.process.memory_bytes("VmRSS")
     send_huge(hostile_node)
-    hostile_node.assert_in_good_health("huge arrays")
+    hostile_node.assert_in_good_health()
 
 
 def test_ten_megabytes_of_empty_names_cost_no_time(hostile_node: HostileNode) -> None:
