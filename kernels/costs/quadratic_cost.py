@@ -12,8 +12,7 @@ from ..sharding import is_sharded, rules
 from ..types import ControlSpace
 from ..validation import prepare_step
 from .composition import CostProblem
-from .fused import cost_of_problem
-from .sharded import sharded_cost
+from .fused import cost_of_problem, sharded_cost
 from .terms import QuadraticCost, checked_duration_weight, checked_terms
 
 

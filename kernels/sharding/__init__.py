@@ -31,5 +31,5 @@ def rules() -> ModuleType:
 
 @functools.cache
 def shards() -> ModuleType:
-    """The module that computes on the shards of DTensors."""
+    """The layouts, and what computes on the shards of DTensors."""
     return importlib.import_module(".shards", __package__)

@@ -18,8 +18,17 @@ from torch.distributed.tensor.experimental import register_sharding
 from torch.distributed.tensor.placement_types import Placement
 
 from ..signature import Signature
-from .layouts import INDEX, TRAJECTORIES, Layout, Split, check_distributed, check_horizon, dt_layout, rows_layout
-from .shards import replicated
+from .shards import (
+    INDEX,
+    TRAJECTORIES,
+    Layout,
+    Split,
+    check_distributed,
+    check_horizon,
+    dt_layout,
+    replicated,
+    rows_layout,
+)
 
 _KINDS = ("position", "velocity", "acceleration", "jerk")
 Ways = list[tuple[list[Placement | None], list[Placement | None]]]

@@ -31,39 +31,33 @@ def forward(**changes: object) -> list[object]:
     arguments = {
         "map": 0,
         "action": np.ones((BATCH, HORIZON, DOF), np.float32),
-        "p0": zeros(1, DOF),
-        "v0": zeros(1, DOF),
-        "a0": None,
+        "start": (zeros(1, DOF), zeros(1, DOF), None),
         "start_index": None,
+        "goal": None,
+        "goal_index": None,
         "dt": np.full((1, 1), 0.1),
         "out": np.full((4, BATCH, HORIZON, DOF), np.nan, np.float32),
     }
     assert changes.keys() <= arguments.keys()
-    number, action, *start, index, dt, out = {**arguments, **changes}.values()
-    return [number, action, tuple(start), index, None, None, dt, out]
+    return list({**arguments, **changes}.values())
 
 
 def of_vjp(**changes: object) -> list[object]:
     """Arguments of `vjp_into` that suit, but for the changes."""
-    gradient = np.ones((BATCH, HORIZON, DOF), np.float32)
+    gradient, rows = np.ones((BATCH, HORIZON, DOF), np.float32), np.full((2, 1, DOF), np.nan, np.float32)
     arguments = {
         "map": 0,
-        "grad_p": gradient,
-        "grad_v": None,
-        "grad_a": gradient,
-        "grad_j": None,
+        "upstream": (gradient, None, gradient, None),
         "start_index": None,
+        "goal_index": None,
         "dt": np.full((1, 1), 0.1),
         "truncate": False,
         "action": np.full((BATCH, HORIZON, DOF), np.nan, np.float32),
-        "p0": np.full((1, DOF), np.nan, np.float32),
-        "v0": np.full((1, DOF), np.nan, np.float32),
-        "a0": None,
+        "start": (*rows, None),
+        "goal": None,
     }
     assert changes.keys() <= arguments.keys()
-    given = {**arguments, **changes}
-    number, *upstream, index, dt, truncate, action, p0, v0, a0 = given.values()
-    return [number, tuple(upstream), index, None, dt, truncate, action, (p0, v0, a0), None]
+    return list({**arguments, **changes}.values())
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -71,17 +65,18 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-POOL = {"p0": zeros(2, DOF), "v0": zeros(2, DOF)}
+GRADIENT = zeros(BATCH, HORIZON, DOF)
+POOL = {"start": (zeros(2, DOF), zeros(2, DOF))}
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {},
-        {"action": torch.ones(BATCH, HORIZON, DOF), "p0": torch.zeros(1, DOF)},
-        {"action": read_only(np.ones((BATCH, HORIZON, DOF), np.float32)), "v0": read_only(zeros(1, DOF))},
-        {"p0": None, "v0": None},
-        {"p0": zeros(BATCH, DOF), "v0": zeros(BATCH, DOF)},
+        {"action": torch.ones(BATCH, HORIZON, DOF), "start": (torch.zeros(1, DOF), None, None)},
+        {"action": read_only(np.ones((BATCH, HORIZON, DOF), np.float32)), "start": (read_only(zeros(1, DOF)),)},
+        {"start": (None, None, None)},
+        {"start": (zeros(BATCH, DOF), zeros(BATCH, DOF), None)},
         {**POOL, "start_index": np.array([0, 1, 1, 0])},
         {**POOL, "start_index": np.array([0, 1, 1, 0], np.int32)},
         {"dt": np.full((BATCH, HORIZON), 0.1)},
@@ -108,10 +103,10 @@ def test_arrays_that_suit_are_taken(changes):
         {"action": zeros(BATCH, 0, DOF), "out": zeros(4, BATCH, 0, DOF)},
         {"action": torch.zeros(BATCH, HORIZON, DOF, dtype=torch.float16)},
         {"action": torch.zeros(BATCH, HORIZON, DOF, device="meta")},
-        {"p0": zeros(2, DOF), "v0": zeros(2, DOF)},
-        {"p0": zeros(BATCH, DOF)},
-        {"p0": zeros(1, DOF + 1), "v0": None},
-        {"p0": zeros(0, DOF), "v0": None},
+        POOL,
+        {"start": (zeros(BATCH, DOF), zeros(1, DOF))},
+        {"start": (zeros(1, DOF + 1),)},
+        {"start": (zeros(0, DOF),)},
         {**POOL, "start_index": np.array([0, 1, 2, 0])},
         {**POOL, "start_index": np.array([0, -1, 1, 0], np.int32)},
         {**POOL, "start_index": np.array([0, 1, 1, 0], np.uint32)},
@@ -149,17 +144,17 @@ def test_actions_and_outputs_may_touch_but_not_overlap(first, are_apart):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"grad_p": None, "grad_a": None},
-        {"grad_p": zeros(BATCH, HORIZON + 1, DOF)},
-        {"grad_p": zeros(BATCH, HORIZON, DOF, dtype=np.float64)},
-        {"grad_v": zeros(BATCH, HORIZON, 2 * DOF)[..., ::2]},
+        {"upstream": (None,) * 4},
+        {"upstream": (zeros(BATCH, HORIZON + 1, DOF), None, GRADIENT, None)},
+        {"upstream": (zeros(BATCH, HORIZON, DOF, dtype=np.float64), None, GRADIENT, None)},
+        {"upstream": (GRADIENT, zeros(BATCH, HORIZON, 2 * DOF)[..., ::2], None, None)},
         {"map": CENTRAL},
         {"action": zeros(BATCH, HORIZON + 1, DOF)},
         {"action": read_only(zeros(BATCH, HORIZON, DOF))},
-        {"p0": zeros(2, DOF), "v0": zeros(2, DOF)},
-        {"p0": zeros(BATCH, DOF)},
-        {"p0": read_only(zeros(1, DOF))},
-        {"p0": zeros(2, DOF), "v0": zeros(2, DOF), "start_index": np.array([0, 2, 0, 0])},
+        POOL,
+        {"start": (zeros(BATCH, DOF), zeros(1, DOF))},
+        {"start": (read_only(zeros(1, DOF)),)},
+        {**POOL, "start_index": np.array([0, 2, 0, 0])},
         {"dt": np.ones((2, 1))},
     ],
 )
@@ -172,7 +167,9 @@ def test_vjp_calls_leave_alone_what_does_not_suit(changes):
         assert np.array_equal(action, before, equal_nan=True)
 
 
-@pytest.mark.parametrize("changes", [{}, {"p0": None, "v0": None}, {"grad_v": torch.ones(BATCH, HORIZON, DOF)}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"start": (None,) * 3}, {"upstream": (None, torch.ones(BATCH, HORIZON, DOF), GRADIENT, None)}]
+)
 def test_vjp_calls_write_what_is_asked_for(changes):
     arguments = of_vjp(**changes)
     assert vjp_into(*arguments) is True
@@ -186,12 +183,12 @@ def test_rows_of_a_large_batch_are_summed_in_order_for_any_part():
     random = np.random.default_rng(0)
     gradient = random.standard_normal((batch, 2, dof)).astype(np.float32)
     index = random.integers(0, 5, batch)
-    rows = {"p0": np.empty((5, dof), np.float32), "v0": np.empty((5, dof), np.float32)}
-    arguments = of_vjp(grad_p=gradient, grad_a=None, action=np.empty_like(gradient), start_index=index, **rows)
-    assert vjp_into(*arguments)
+    rows = np.empty((2, 5, dof), np.float32)
+    given = {"upstream": (gradient, None, None, None), "start_index": index}
+    assert vjp_into(*of_vjp(**given, action=np.empty_like(gradient), start=tuple(rows)))
     expected = np.zeros((5, dof))
     np.add.at(expected, index, gradient[:, 0].astype(np.float64))
-    assert np.array_equal(rows["p0"], expected.astype(np.float32))
+    assert np.array_equal(rows[0], expected.astype(np.float32))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")

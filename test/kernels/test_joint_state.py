@@ -50,11 +50,12 @@ def test_unsqueeze_puts_a_dimension_before_the_joints(state, dim, shape):
     assert state.unsqueeze(dim).shape == shape
 
 
-def test_stack_and_cat_join_every_field(state):
+def test_stack_and_cat_join_every_field_along_rows(state):
     other = state[:, :]
     every_field(JointState.stack([state, other], 1), state, lambda field: torch.stack([field, field], 1))
     every_field(JointState.cat([state[:1], state[1:]]), state, lambda field: field)
     assert JointState.cat([state, other], dim=1).shape == (2, 6, 3)
+    assert (len(state), state.dof) == (2, 3)
     assert JointState.stack([state, other]).joint_names == NAMES
 
 
@@ -141,11 +142,6 @@ def test_vmap_takes_and_returns_states(state):
     result = torch.func.vmap(double)(state)
     assert torch.equal(result.position, 2 * state.position)
     assert result.joint_names == NAMES
-
-
-def test_length_is_the_number_of_rows(state):
-    assert len(state) == 2
-    assert state.dof == 3
 
 
 def test_zeros_are_at_rest_in_the_dtype_asked_for():

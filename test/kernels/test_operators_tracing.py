@@ -11,7 +11,7 @@ from operator_cases import SIGNATURE, OperatorCalls, assert_all_close, cost, fun
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from traj_integrator_ros.kernels import MAPS, Backend, clique_central_step
+from traj_integrator_ros.kernels import MAPS, Backend
 
 TRANSFORMS = {
     "grad": lambda f: torch.func.grad(lambda *x: cost(f(*x)), argnums=tuple(range(5))),
@@ -118,17 +118,6 @@ def test_exports_with_a_dynamic_batch(kernel, strict):
     assert len(our_nodes(program.run_decompositions().graph)) == 1
     for other in (3, 5):
         assert_all_close(program.module()(*arguments(other)), Model()(*arguments(other)))
-
-
-def test_scheme_arguments_and_numbers_for_dt_compile_too():
-    action, p0, *_ = leaves(MAPS["clique_central"])
-
-    def f(action, p0):
-        return tuple(clique_central_step(action, p0, dt=0.1, truncate_terminal_gradient=True, backend="reference"))
-
-    torch._dynamo.reset()
-    outputs = torch.compile(f, fullgraph=True, backend="aot_eager")(action, p0)
-    assert_all_close(torch.autograd.grad(cost(outputs), action), torch.autograd.grad(cost(f(action, p0)), action))
 
 
 def test_outputs_have_shapes_without_data_on_the_meta_device():
