@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -75,7 +75,7 @@ def retime(
         BackendUnavailable: the C++ extension is not built.
 
     """
-    problem = _checked(waypoints, limits, order, mode, dt, velocity, acceleration, duration, intervals)
+    given, knots, bounds, N = _checked(waypoints, limits, order, mode, dt, velocity, acceleration, duration, intervals)
     batch, rows, dof = waypoints.shape
     default = 1.0 if mode == "slow only" else 0.0
     ends = torch.stack(
@@ -90,7 +90,7 @@ def retime(
     if mode == "slow only" and float(ends[:, [0, 2]].max()) > 1:
         raise ValueError("start_speed, end_speed: expected rates of at most 1 in mode 'slow only', got more")
     wanted = None if duration is None else _each("duration", duration, batch, 0.0)
-    N = max(problem.intervals, rows - 1)
+    N = max(N, rows - 1)
     points = max(N + 1 if order == 2 else 2 * N + 1 + rows, rows)
     envelope = None
     if wants_gradient(waypoints, limits):
@@ -104,7 +104,7 @@ def retime(
     states, row_times = _zeros(3, batch, points, dof), _zeros(batch, rows)
     segment_ratio = _zeros(batch, rows - 1, 3)
     segment_joint = torch.full((batch, rows - 1, 3), -1, dtype=torch.int64)
-    inputs = (*problem.rows, problem.knots, *problem.limits, ends, wanted)
+    inputs = (*given, knots, *bounds, ends, wanted)
     results = (info, scalars, times, states, row_times, segment_ratio, segment_joint)
     native().retime(
         tuple(None if x is None else x.numpy() for x in inputs),
@@ -141,14 +141,6 @@ def retime(
     return Retimed(**{name: None if x is None else x.to(device) for name, x in parts.items()})
 
 
-@dataclass(frozen=True)
-class _Problem:
-    rows: tuple[Tensor, Tensor | None, Tensor | None]
-    knots: Tensor | None
-    limits: tuple[Tensor, ...]
-    intervals: int
-
-
 def _checked(
     waypoints: Tensor,
     limits: MotionLimits,
@@ -159,7 +151,8 @@ def _checked(
     acceleration: Tensor | None,
     duration: float | Tensor | None,
     intervals: int | None,
-) -> _Problem:
+) -> tuple[list[Tensor | None], Tensor | None, tuple[Tensor, ...], int]:
+    """Waypoints and their derivatives, the times of the plan, rows of the limits, and the number of intervals."""
     if not isinstance(waypoints, Tensor) or not waypoints.is_floating_point():
         raise TypeError("waypoints: expected a tensor of real numbers")
     if waypoints.dim() != 3 or waypoints.shape[1] < 2 or waypoints.shape[2] < 1:
@@ -201,15 +194,12 @@ def _checked(
         if steps.shape not in ((), (1,), (rows - 1,)) or not bool((torch.isfinite(steps) & (steps > 0)).all()):
             raise ValueError(f"dt: expected seconds greater than 0, a number or [{rows - 1}], got {dt}")
         knots = torch.cat([torch.zeros(1, dtype=torch.float64), steps.expand(rows - 1).cumsum(0)]).contiguous()
-    count = intervals if intervals is not None else _intervals(rows - 1, order, slow)
-    return _Problem(tuple(given), knots, bounds, count)
-
-
-def _intervals(segments: int, order: int, slow: bool) -> int:
-    if slow:
-        return max(4, 2 * segments)
-    fine = _PER_SEGMENT[order] * segments
-    return max(_LEAST_INTERVALS[order], fine if order == 2 else min(fine, max(segments, _MANY_INTERVALS)))
+    if intervals is None and slow:
+        intervals = max(4, 2 * (rows - 1))
+    elif intervals is None:
+        fine = _PER_SEGMENT[order] * (rows - 1)
+        intervals = max(_LEAST_INTERVALS[order], fine if order == 2 else min(fine, max(rows - 1, _MANY_INTERVALS)))
+    return given, knots, bounds, intervals
 
 
 def _each(name: str, value: float | Tensor, batch: int, least: float) -> Tensor:

@@ -10,7 +10,16 @@ import pytest
 import torch
 from operator_cases import MAP, SIGNATURE, function, random_inputs
 
-from traj_integrator_ros.kernels import acceleration_step, clique_central_step, control_map
+from traj_integrator_ros.kernels import (
+    MAPS,
+    QuadraticCost,
+    acceleration_step,
+    clique_central_step,
+    clique_step,
+    control_map,
+    fit_bspline,
+    quadratic_cost,
+)
 
 B, H, D = 3, 5, 2
 
@@ -167,3 +176,46 @@ def test_misuse_of_vjp_is_named(kernel, changes, error, message):
         changes = {"upstream": (gradient, None, None, gradient.double())}
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         kernel.vjp(**{**correct, **changes})
+
+
+ACTION, P0 = torch.zeros(4, H, D), torch.zeros(4, D)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"goal_mask": [True] * 4}, ValueError, "goal_position: expected a tensor with goal_mask, got None"),
+        ({"goal_position": P0, "goal_mask": [True] * 3}, ValueError, r"goal_mask: expected shape \[goal rows = 4\]"),
+        (
+            {"goal_position": P0[:3], "goal_index": [0] * 4, "goal_mask": [True] * 4},
+            ValueError,
+            r"goal_mask: expected shape \[goal rows = 3\], got \[4\]",
+        ),
+        ({"goal_position": P0, "goal_mask": torch.ones(4)}, TypeError, "goal_mask: expected a tensor of bool or uint8"),
+        (
+            {"goal_position": P0, "goal_mask": True},
+            TypeError,
+            "goal_mask: expected a tensor of bool or uint8.*got bool",
+        ),
+    ],
+)
+def test_a_wrong_mask_is_named(options, error, message):
+    for step in (clique_step, MAPS["bspline_tight"].step):
+        with pytest.raises(error, match=message):
+            step(ACTION, P0, dt=0.1, **options)
+    with pytest.raises(error, match=message):
+        fit_bspline(torch.zeros(4, 37, D), P0, dt=0.1, **options)
+
+
+def test_misuse_of_goals_is_named():
+    sizes = {"dt": 0.1, "action_horizon": H, "start_rows": 1}
+    with pytest.raises(ValueError, match="goal_mask: expected None, because jerk takes no goal"):
+        quadratic_cost(ACTION, P0, cost=QuadraticCost(), control_map="jerk", dt=0.1, goal_mask=[True] * 4)
+    with pytest.raises(ValueError, match="goal_rows: expected a number of rows with goal_mask, got None"):
+        MAPS["clique"].vjp([ACTION, None, None, None], **sizes, goal_mask=[True])
+    with pytest.raises(ValueError, match=r"^goal_rows: expected None, because velocity takes no goal, got 1"):
+        MAPS["velocity"].vjp([ACTION, None, None, None], **sizes, goal_rows=1)
+    with pytest.raises(ValueError, match=r"^action: expected a horizon >= 2 with a goal, got 1"):
+        clique_step(ACTION[:, :1], P0, goal_position=P0, dt=0.1)
+    with pytest.raises(ValueError, match=r"^goal_position: expected a tensor with goal_index, got None"):
+        clique_step(ACTION, P0, goal_index=[0] * 4, dt=0.1)

@@ -52,25 +52,6 @@ def test_results_are_those_of_float64_arithmetic(variant, data):
     assert_close(got, case.expected_dt_gradient(), limit if rounded_weights else 1e-11)
 
 
-@VARIANT
-def test_gradient_of_dt_is_left_to_the_composition_where_it_is_differentiated(variant):
-    case = Case(variant, 2, 6, 3, torch.float64, seed=1)
-    for leaf in ("action", "dt"):
-        differentiated = Case(variant, 2, 6, 3, torch.float64, seed=1)
-        setattr(differentiated, leaf, getattr(case, leaf).clone().requires_grad_())
-        assert differentiated.dt_gradient(native) is None
-        with torch.no_grad():
-            assert torch.equal(differentiated.dt_gradient(native), case.dt_gradient(native))
-    assert torch.func.vmap(lambda action: _dt_gradient_or_zero(case, action))(torch.stack([case.action])).eq(0).all()
-
-
-def _dt_gradient_or_zero(case: Case, action: torch.Tensor) -> torch.Tensor:
-    """The kernel's answer under a transform that it must not run in: None, given back as 0."""
-    case.action = action
-    gradient = case.dt_gradient(native)
-    return action.new_zeros(()) if gradient is None else action.new_ones(())
-
-
 @pytest.mark.parametrize("variant", [name for name in SCHEMES if "central" not in name and name != "bspline"])
 @pytest.mark.parametrize("dof", [3, 7, 13])
 def test_equal_steps_give_the_bits_of_one_step_length(variant, dof):

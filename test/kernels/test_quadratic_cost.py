@@ -17,7 +17,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from traj_integrator_ros.kernels import (
     MAPS,
     Backend,
-    ControlMap,
     CostTerm,
     QuadraticCost,
     control_map,
@@ -39,7 +38,9 @@ KERNELS = {
 class CostCase:
     """Random inputs of one call, float64 unless `to` changes it."""
 
-    def __init__(self, kernel: ControlMap, batch=2, horizon=4, dof=2, seed=0, start="own", has_goal=False, dims=3):
+    def __init__(
+        self, kernel, batch=2, horizon=4, dof=2, seed=0, start="own", *, dims=3, has_goal=False, masked=False
+    ):
         self.kernel = kernel
         self.normal = functools.partial(
             torch.randn, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
@@ -47,7 +48,7 @@ class CostCase:
         self.shape = (batch, kernel.output_horizon(horizon), dof)
         goal = start if has_goal and kernel.goal and horizon >= -kernel.goal_place else ""
         forms = {"dt": "[B, 1]" if seed % 2 else "number", "start": start, "goal": goal, "absent": ("goal_jerk",)}
-        call = Case(kernel, batch, horizon, dof, **forms, seed=seed)
+        call = Case(kernel, batch, horizon, dof, **forms, masked=masked and goal != "", seed=seed)
         self.variables = {name: value for name, value in call.tensors.items() if name != "dt"}
         self.options = {"dt": call.tensors.get("dt"), **call.fixed, "control_map": kernel}
         self.cost = QuadraticCost(*(self.term(dims, k) for k in range(4)))
@@ -97,7 +98,7 @@ def by_definition(case: CostCase) -> np.ndarray:
 @pytest.mark.parametrize("dims", [1, 2, 3])
 @MAP
 def test_cost_is_its_definition(kernel, dims):
-    case = CostCase(kernel, has_goal=True, dims=dims)
+    case = CostCase(kernel, has_goal=True, dims=dims, masked=dims == 2)
     np.testing.assert_allclose(case().numpy(), by_definition(case), rtol=1e-11)
 
 
@@ -117,14 +118,14 @@ def values_and_gradients(case, backend):
     dof=st.integers(1, 10),
     dims=st.integers(1, 3),
     start=st.sampled_from(["own", "one", "pool"]),
-    has_goal=st.booleans(),
+    goal=st.sampled_from([{}, {"has_goal": True}, {"has_goal": True, "masked": True}]),
     single=st.booleans(),
     seed=st.integers(0, 2**20),
 )
-def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, start, has_goal, single, seed):
-    case = CostCase(KERNELS[name], batch, horizon, dof, seed, start, has_goal, dims)
+def test_fused_is_the_reference_for_any_size(name, batch, horizon, dof, dims, start, goal, single, seed):
+    case = CostCase(KERNELS[name], batch, horizon, dof, seed, start, dims=dims, **goal)
     case = case.to(torch.float32) if single else case
-    exact = CostCase(KERNELS[name], batch, horizon, dof, seed, start, has_goal, dims)
+    exact = CostCase(KERNELS[name], batch, horizon, dof, seed, start, dims=dims, **goal)
     exact.variables = {key: value.double() for key, value in case.variables.items()}
     tolerance = 2e-6 if single else 1e-11
     got, got_gradients = values_and_gradients(case, None)

@@ -130,6 +130,21 @@ def test_segments_take_arrays_pools_and_a_step_for_each_trajectory():
     np.testing.assert_allclose(tensors.position, rows.numpy()[:, ::2], atol=1e-12)
 
 
+@pytest.mark.parametrize(("degree", "layout"), [(3, "tight"), (4, "curobo")])
+def test_fit_evaluation_and_segments_take_a_mask_of_the_goals(degree, layout):
+    """As if the others had none: they come to rest at the last control point."""
+    inputs, options = arguments(degree, layout, batch=4, points=6, rows=4)
+    options |= {"goal_mask": [True, False, True, False], "dt": 0.1}
+    motion = bspline_step(*inputs, **options)
+    times = torch.arange(motion.position.shape[1], dtype=torch.float64) * 0.1
+    assert_all_close(evaluate_bspline(*inputs, **options, times=times)[:3], motion[:3])
+    fitted = fit_bspline(motion.position, *inputs[1:], **options)
+    used = 6 - (layout == "curobo")
+    assert_all_close([fitted[:, :used], fitted[1::2, -1]], [inputs[0][:, :used], inputs[0][1::2, -1]])
+    pieces = bspline_segments(*inputs, **options)
+    torch.testing.assert_close(torch.from_numpy(pieces.position), motion.position[:, ::2])
+
+
 def test_a_first_spline_of_a_form_may_be_transformed_and_leaves_the_next_ones_whole():
     points, start = torch.randn(2, 4, 2), torch.randn(2, 2)
     transforms = (
