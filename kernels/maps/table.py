@@ -116,52 +116,41 @@ class ControlMap:
             raise ValueError("goal_rows: expected a number of rows with goal_index, got None")
         if goal_mask is not None and goal_rows is None:
             raise ValueError("goal_rows: expected a number of rows with goal_mask, got None")
-        wanted, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
-        wanted += [False] * (1 + operator.starts - len(wanted))
-        options: dict[str, object] = {}
-        if goal_rows is not None and self.goal_place:
-            wanted[0] = wanted[0] or any(goals)
-        elif goal_rows is not None:
-            wanted += goals
-            options = {"goal_rows": goal_rows, "goal_index": goal_index}
-            if goal_mask is not None:  # as if each trajectory had a goal row of its own: rest at its last control point
-                wanted[1 + operator.starts] = goals[0] or needs[0]
-                options = {"goal_rows": like.shape[0]} if like is not None else {}
-        gradients = step_vjp(
-            operator,
-            upstream,
-            dt,
-            start_index,
-            dt_per,
-            backend,
-            *self.scheme,
-            action_horizon=action_horizon,
-            start_rows=start_rows,
-            needs=wanted,
-            **options,
+        own, goals = list(needs[:4]), list(needs[4 : 4 + len(self.goal)])
+        own += [False] * (1 + operator.starts - len(own))
+        goals += [False] * (len(self.goal) - len(goals))
+        rows = {"action_horizon": action_horizon, "start_rows": start_rows}
+        vjp = functools.partial(
+            step_vjp, operator, upstream, dt, start_index, dt_per, backend, *self.scheme, **rows
         )
-        ends = gradients[1:4]
         if goal_rows is None:
-            return gradients[:4]
-        if not self.goal_place:
-            of_goal = gradients[1 + operator.starts :][: len(self.goal)]
-            if goal_mask is None:
-                return (gradients[0], *ends, *of_goal)
-            holds = mask_of_each(goal_mask, goal_rows, goal_index, like)
-            action = gradients[0] if needs[0] else None
-            zero = like.new_zeros(())
-            if action is not None:
-                last = action[:, -1] + torch.where(holds, zero, of_goal[0])
-                action = torch.cat([action[:, :-1], last[:, None]], 1)
-            rows = (
+            return vjp(needs=own)[:4]
+        if self.goal_place:
+            action, *ends = vjp(needs=[own[0] or any(goals), *own[1:]])[:4]
+            if action is None:
+                return (None, *ends, None)
+            action, goal = goal_vjp(action, goal_rows, goal_index, self.goal_place, goal_mask)
+            return (action if needs[0] else None, *ends, goal if any(goals) else None)
+        if goal_mask is None:
+            gradients = vjp(needs=[*own, *goals], goal_rows=goal_rows, goal_index=goal_index)
+            return (*gradients[:4], *gradients[1 + operator.starts :][: len(goals)])
+        # As if each trajectory had a goal row of its own, which is rest at its last control point where no goal holds.
+        batch = None if like is None else like.shape[0]
+        gradients = vjp(needs=[*own, goals[0] or needs[0], *goals[1:]], goal_rows=batch)
+        of_goal = gradients[1 + operator.starts :][: len(goals)]
+        holds, zero = mask_of_each(goal_mask, goal_rows, goal_index, like), like.new_zeros(())
+        action = gradients[0]
+        if action is not None:
+            last = action[:, -1] + torch.where(holds, zero, of_goal[0])
+            action = torch.cat([action[:, :-1], last[:, None]], 1)
+        return (
+            action,
+            *gradients[1:4],
+            *(
                 collected(torch.where(holds, gradient, zero), goal_rows, goal_index) if need else None
                 for gradient, need in zip(of_goal, goals, strict=True)
-            )
-            return (action, *ends, *rows)
-        if gradients[0] is None:
-            return (None, *ends, None)
-        action, goal = goal_vjp(gradients[0], goal_rows, goal_index, self.goal_place, goal_mask)
-        return (action if needs[0] else None, *ends, goal if any(goals) else None)
+            ),
+        )
 
 
 def control_map(
