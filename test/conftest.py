@@ -28,6 +28,7 @@ from traj_integrator_ros.traffic.local_dds import isolate
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = PROJECT_ROOT.parent / "shared" / "data"
 sys.path.append(str(PROJECT_ROOT))  # benchmarks and soak are tools of the repository, not of the package
+sys.path.append(str(PROJECT_ROOT / "test" / "kernels"))  # whose cases are those of the maps and the engine, too
 
 
 def _prepare_environment() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from operator_cases import DT, STATE, Case
 from torch import Tensor
 
 from traj_integrator_ros.engine.call import Runner
@@ -17,26 +18,26 @@ from traj_integrator_ros.engine.integrator import (
     TrajectoryIntegrator,
     UpstreamGradient,
 )
-from traj_integrator_ros.kernels import MAPS
+from traj_integrator_ros.kernels import MAPS, ControlMap
 
-KINDS = ("position", "velocity", "acceleration")
+KINDS = STATE[:3]
+JERKS = ("start_jerk", "goal_jerk")
+"""The engine's states have none."""
 
 
 @dataclasses.dataclass(frozen=True)
-class EngineCase:
+class EngineCase(Case):
     """Inputs of one forward and one vjp call."""
 
-    kernel: str = "clique"
+    kernel: ControlMap = MAPS["clique"]
     batch: int = 5
     horizon: int = 6
     dof: int = 3
     dt: str = "number"
-    start: str = "one row"
-    goal: str | None = None
-    given_starts: tuple[bool, bool] = (True, True)
+    start: str = "one"
+    absent: tuple[str, ...] = JERKS
     given_upstream: tuple[bool, bool, bool, bool] = (True, True, True, True)
     input_dtype: str = "float32"
-    seed: int = 0
 
     def engine(self, runner: Runner | None = None, **fields: object) -> TrajectoryIntegrator:
         """An engine for these inputs."""
@@ -44,37 +45,29 @@ class EngineCase:
 
     def config(self, **fields: object) -> IntegratorConfig:
         """Its configuration."""
-        kernel = MAPS[self.kernel]
-        fields = {"device": "cpu", **kernel.schemes, **fields}
-        return IntegratorConfig(dof=self.dof, control_space=kernel.control_space, **fields)
+        fields = {"device": "cpu", **self.kernel.schemes, **fields}
+        return IntegratorConfig(dof=self.dof, control_space=self.kernel.control_space, **fields)
+
+    @property
+    def indices(self) -> dict[str, Tensor]:
+        """Those of pools."""
+        return {name: index for name, index in self.fixed.items() if name.endswith("_index")}
 
     def arguments(self) -> dict[str, object]:
         """Those of `integrate`."""
-        random = np.random.default_rng(self.seed)
-
-        def draw(*shape: int) -> np.ndarray:
-            return random.standard_normal(shape).astype(self.input_dtype)
-
-        def end(form: str, given: tuple[bool, ...]) -> tuple[StartState, np.ndarray | None]:
-            rows = {"one row": 1, "rows": self.batch, "pool": 3}[form]
-            index = random.integers(0, rows, self.batch) if form == "pool" else None
-            return StartState(*(draw(rows, self.dof) if one else None for one in given)), index
-
-        dt = 0.1 + random.random({"number": (), "steps": (self.horizon,), "rows": (self.batch, 1)}.get(self.dt) or ())
-        if self.dt == "both":
-            dt = 0.1 + random.random((self.batch, self.horizon))
-        start, start_index = end(self.start, (True, *self.given_starts))
-        given = {"start": start, "actions": draw(self.batch, self.horizon, self.dof), "dt": dt}
-        given["start_index"] = start_index
-        kinds = len(MAPS[self.kernel].goal)
-        if self.goal is not None and kinds:
-            given["goal"], given["goal_index"] = end(self.goal, tuple(k < kinds for k in range(3)))
-        return given
+        given = {name: tensor.numpy().astype(self.input_dtype) for name, tensor in self.tensors.items()}
+        ends = {
+            end: StartState(*(given.get(f"{end}_{kind}") for kind in KINDS))
+            for end in ("start", "goal")[: 1 + bool(self.goal)]
+        }
+        dt = DT[self.dt](self.lengths)
+        indices = {name: index.numpy() for name, index in self.indices.items()}
+        return {**ends, "actions": given["action"], "dt": np.asarray(dt), "start_index": None, **indices}
 
     def upstream(self) -> UpstreamGradient:
         """Gradients of the outputs."""
         random = np.random.default_rng(self.seed + 1)
-        shape = (self.batch, MAPS[self.kernel].output_horizon(self.horizon), self.dof)
+        shape = (self.batch, self.kernel.output_horizon(self.horizon), self.dof)
         return UpstreamGradient(
             *(random.standard_normal(shape).astype(self.input_dtype) if one else None for one in self.given_upstream)
         )
@@ -86,24 +79,20 @@ class EngineCase:
         gradient = engine.vjp_arrays(given.pop("start"), self.upstream(), want_dt=want_dt, **given)
         return [*outputs, *tensors_of(gradient)]
 
-    def leaves(self, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
-        """The arguments of the public functions, which require grad, and the indices."""
-        given, kernel = self.arguments(), MAPS[self.kernel]
-        start, goal, dt = given.pop("start"), given.pop("goal", None), given.pop("dt")
-        rest = np.zeros_like(start.position)
-        named = {"action": given.pop("actions")}
-        named |= {f"start_{kind}": rest if row is None else row for kind, row in zip(KINDS, start.rows, strict=True)}
-        leaves = {name: torch.tensor(value, dtype=dtype, requires_grad=True) for name, value in named.items()}
-        leaves["dt"] = torch.tensor(dt, requires_grad=True)
-        for kind, row in zip(kernel.goal, () if goal is None else goal.rows, strict=False):
-            leaves[f"goal_{kind}"] = torch.tensor(row, dtype=dtype, requires_grad=True)
-        return leaves, {name: None if index is None else torch.tensor(index) for name, index in given.items()}
+    def leaves(self, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+        """The arguments of the public functions, which require grad: dt before the goal, zeros for an absent start."""
+        named = dict.fromkeys(["action", *(f"start_{kind}" for kind in KINDS), "dt"])
+        rest = torch.zeros_like(self.tensors["start_position"])
+        for name, tensor in {**dict.fromkeys(named, rest), **self.tensors}.items():
+            named[name] = tensor.to(getattr(torch, self.input_dtype)).to(dtype).clone().requires_grad_()
+        named["dt"] = torch.as_tensor(DT[self.dt](self.lengths), dtype=torch.float64).clone().requires_grad_()
+        return named
 
     def expected(self, dtype: torch.dtype) -> list[Tensor]:
         """What the public function and autograd through it give: outputs, gradients, that of dt before the goal's."""
-        leaves, indices = self.leaves(dtype)
-        action, *others = leaves.items()
-        outputs = MAPS[self.kernel].step(action[1], **dict(others), **indices)
+        leaves = self.leaves(dtype)
+        (_, action), *others = leaves.items()
+        outputs = self.kernel.step(action, **dict(others), **self.indices)
         upstream = [
             torch.zeros_like(out) if g is None else torch.tensor(g).to(dtype)
             for out, g in zip(outputs, self.upstream(), strict=True)
@@ -130,15 +119,17 @@ def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) 
 
 def engine_cases(**fixed: object) -> st.SearchStrategy[EngineCase]:
     """Cases of every map and form; steps that differ, and goals, only where the map takes them."""
+    ends = ("one", "own", "pool")
+    absent = st.sets(st.sampled_from(("start_velocity", "start_acceleration")))
     fields = {
-        "kernel": st.sampled_from(list(MAPS)),
+        "kernel": st.sampled_from(list(MAPS.values())),
         "batch": st.integers(1, 9),
         "horizon": st.sampled_from([1, 2, 5, 8]),
         "dof": st.sampled_from([1, 2, 7]),
-        "dt": st.sampled_from(["number", "steps", "rows", "both"]),
-        "start": st.sampled_from(["one row", "rows", "pool"]),
-        "goal": st.sampled_from([None, "one row", "rows", "pool"]),
-        "given_starts": st.tuples(st.booleans(), st.booleans()),
+        "dt": st.sampled_from(("number", "[H]", "[B, 1]", "[B, H]")),
+        "start": st.sampled_from(ends),
+        "goal": st.sampled_from(("", *ends)),
+        "absent": absent.map(lambda kinds: (*JERKS, *kinds)),
         "given_upstream": st.tuples(*[st.booleans()] * 4),
         "input_dtype": st.sampled_from(["float32", "float64"]),
         "seed": st.integers(0, 1000),
@@ -148,6 +139,6 @@ def engine_cases(**fixed: object) -> st.SearchStrategy[EngineCase]:
 
 
 def _possible(case: EngineCase) -> EngineCase:
-    if MAPS[case.kernel].uniform_dt_only and case.dt in ("steps", "both"):
-        case = dataclasses.replace(case, dt="rows")
-    return case if case.horizon > 1 and MAPS[case.kernel].goal else dataclasses.replace(case, goal=None)
+    if case.kernel.uniform_dt_only and case.dt in ("[H]", "[B, H]"):
+        case = dataclasses.replace(case, dt="[B, 1]")
+    return case if case.horizon > 1 and case.kernel.goal else dataclasses.replace(case, goal="")

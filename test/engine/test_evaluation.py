@@ -8,10 +8,11 @@ import torch
 from engine_cases import KINDS, EngineCase, engine_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operator_cases import MAP
 
 from traj_integrator_ros.engine.integrator import StartState, Wanted
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS, CostTerm, QuadraticCost, quadratic_cost
+from traj_integrator_ros.kernels import CostTerm, QuadraticCost, quadratic_cost
 
 BATCH, HORIZON, DOF = 5, 6, 3
 ALL = Wanted(action=True, start=True, goal=True, dt=True)
@@ -29,7 +30,7 @@ def cost_of(batch: int = BATCH, horizon: int = HORIZON, dof: int = DOF, duration
     )
 
 
-@pytest.mark.parametrize("kernel", MAPS)
+@MAP
 @settings(max_examples=25)
 @given(data=st.data())
 def test_costs_and_gradients_are_those_of_the_public_function(kernel, data):
@@ -37,13 +38,13 @@ def test_costs_and_gradients_are_those_of_the_public_function(kernel, data):
     runner = StagedRunner(torch.device("cpu"), torch.float64, max_graphs=0)
     engine = case.engine(data.draw(st.sampled_from((None, runner)), "runner"), dtype="float64")
     duration = np.linspace(0.0, 1.0, case.batch) if data.draw(st.booleans(), "a weight for each") else 0.7
-    cost = cost_of(case.batch, MAPS[kernel].output_horizon(case.horizon), case.dof, duration)
-    leaves, indices = case.leaves(torch.float64)
+    cost = cost_of(case.batch, kernel.output_horizon(case.horizon), case.dof, duration)
+    leaves = case.leaves()
     terms = QuadraticCost(
         *(CostTerm(*(x if x is None else torch.tensor(x) for x in term)) for term in cost.outputs),
         duration_weight=torch.as_tensor(cost.duration_weight, dtype=torch.float64),
     )
-    expected = quadratic_cost(**leaves, cost=terms, control_map=MAPS[kernel], **indices)
+    expected = quadratic_cost(**leaves, cost=terms, control_map=kernel, **case.indices)
     found = torch.autograd.grad(expected.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
     found = dict(zip(leaves, found, strict=True))
     if data.draw(st.booleans(), "in parts"):

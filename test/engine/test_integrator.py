@@ -10,6 +10,7 @@ import torch
 from engine_cases import EngineCase, assert_same, engine_cases, tensors_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operator_cases import MAP
 
 from traj_integrator_ros.engine.integrator import (
     IntegratorConfig,
@@ -25,7 +26,7 @@ from traj_integrator_ros.kernels import MAPS, ControlSpace, CostTerm, QuadraticC
 ZEROS = StartState(np.zeros((1, 2)))
 
 
-@pytest.mark.parametrize("kernel", MAPS)
+@MAP
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @settings(max_examples=25)
 @given(data=st.data())
@@ -46,7 +47,7 @@ def test_calls_give_the_numbers_and_gradients_of_the_public_function(kernel, dty
 
 @pytest.mark.parametrize("staged", [False, True], ids=["direct", "staged"])
 def test_a_spline_of_its_own_form_is_that_of_an_engine_with_this_form(staged):
-    case = EngineCase("bspline_tight", batch=4, goal="pool")
+    case = EngineCase(MAPS["bspline_tight"], batch=4, goal="pool")
     runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0) if staged else None
     configured = {"bspline_degree": 5, "bspline_steps": 3, "bspline_layout": "curobo"}
     results = []

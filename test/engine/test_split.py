@@ -14,6 +14,7 @@ from traj_integrator_ros.engine.call import Call, Runner
 from traj_integrator_ros.engine.integrator import OutOfDeviceMemory, StartState
 from traj_integrator_ros.engine.runners import Buffers
 from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.kernels import MAPS
 
 
 class SmallDevice:
@@ -71,7 +72,7 @@ def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
 
 
 def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_parts(monkeypatch):
-    case = EngineCase("acceleration_zoh", batch=64, horizon=8, dof=7, start="pool", dt="both")
+    case = EngineCase(MAPS["acceleration_zoh"], batch=64, horizon=8, dof=7, start="pool", dt="[B, H]")
     whole = case.run(case.engine())
     allocate = Buffers._allocate
     device_sizes = []

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from engine_cases import EngineCase, assert_same, engine_cases
+from engine_cases import JERKS, EngineCase, assert_same, engine_cases
 from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
@@ -86,16 +86,16 @@ def again(case: EngineCase) -> list[EngineCase]:
 
 DIFFERENT = [
     EngineCase(),
-    EngineCase(kernel="velocity"),
-    EngineCase(kernel="clique_central"),
+    EngineCase(MAPS["velocity"]),
+    EngineCase(MAPS["clique_central"]),
     EngineCase(batch=4),
     EngineCase(horizon=5),
-    EngineCase(dt="steps"),
-    EngineCase(dt="rows"),
-    EngineCase(dt="both"),
-    EngineCase(start="rows"),
+    EngineCase(dt="[H]"),
+    EngineCase(dt="[B, 1]"),
+    EngineCase(dt="[B, H]"),
+    EngineCase(start="own"),
     EngineCase(start="pool"),
-    EngineCase(given_starts=(False, True)),
+    EngineCase(absent=(*JERKS, "start_velocity")),
     EngineCase(given_upstream=(True, False, True, True)),
 ]
 
@@ -171,7 +171,7 @@ def test_warm_up_records_and_runs_the_kernels_for_every_choice_of_gradients_a_re
     monkeypatch.setattr(engine_staged, "launch_forward", forward)
     monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
     recorder = CallRecorder()
-    EngineCase(kernel=kernel).engine(staged(recorder)).warm_up([(4, 8)])
+    EngineCase(MAPS[kernel]).engine(staged(recorder)).warm_up([(4, 8)])
     assert recorder.recorded == 2
     for has_steps in (False, True) if kernel == "velocity" else (False,):
         assert len({given for given, pool, steps in seen if steps is has_steps and not pool}) == 15
@@ -241,8 +241,8 @@ def cuda() -> TrajectoryIntegrator:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", MAPS)
-@pytest.mark.parametrize("start", ["one row", "pool"])
+@pytest.mark.parametrize("kernel", MAPS.values(), ids=MAPS)
+@pytest.mark.parametrize("start", ["one", "pool"])
 def test_graphs_replay_with_new_inputs_and_give_what_the_cpu_gives(kernel, start):
     case = EngineCase(kernel=kernel, start=start)
     engine, on_cpu = case.engine(device="cuda"), case.engine()
