@@ -85,7 +85,8 @@ def step_vjp(
     if is_sharded(like):
         indices = {"start_index": start_index, "goal_index": goal_index}
         rules().check_vjp(upstream, like, indices, dt)
-    inputs = prepare_vjp(
+    upstream, start_index, goal_index, lengths = prepare_vjp(
+        operator,
         upstream,
         dt,
         start_index,
@@ -93,19 +94,18 @@ def step_vjp(
         start_rows=start_rows,
         action_horizon=action_horizon,
         output_horizon=operator.output_horizon(action_horizon, scheme),
-        one_dt_for=operator.one_dt_for,
         goal_rows=goal_rows,
         goal_index=goal_index,
     )
-    batch = some(inputs.upstream).shape[0]
+    batch = some(upstream).shape[0]
     wanted = [*needs, *(False for _ in range(operator.starts + operator.goals + 1 - len(needs)))]
     return operator.vjp(
-        *inputs.upstream,
-        inputs.start_index,
-        *((inputs.goal_index,) if operator.goals else ()),
-        rules().step_lengths(inputs.dt, like) if is_sharded(like) else inputs.dt,
+        *upstream,
+        start_index,
+        *((goal_index,) if operator.goals else ()),
+        rules().step_lengths(lengths, like) if is_sharded(like) else lengths,
         own_rows(start_rows, start_index, batch),
-        *((-1 if goal_rows is None else own_rows(goal_rows, inputs.goal_index, batch),) if operator.goals else ()),
+        *((-1 if goal_rows is None else own_rows(goal_rows, goal_index, batch),) if operator.goals else ()),
         action_horizon,
         wanted,
         *scheme,

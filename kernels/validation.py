@@ -99,16 +99,8 @@ def _check_end(
     return _common_rows(end, rows, action.shape[0], index), index
 
 
-class VjpInputs(NamedTuple):
-    """Arguments of a step's vjp in the form that the operators take."""
-
-    upstream: tuple[Tensor | None, ...]  # position, velocity, acceleration, jerk, each [B, H, D]
-    start_index: Tensor | None  # [B]; None: the start has 1 row or B
-    goal_index: Tensor | None  # [B]
-    dt: Tensor  # [1 or B, 1 or Ha], s, float32 or float64
-
-
 def prepare_vjp(
+    operator: Signature,
     upstream: Sequence[Tensor | None],
     dt: float | Tensor,
     start_index: Tensor | None,
@@ -117,11 +109,10 @@ def prepare_vjp(
     start_rows: int,
     action_horizon: int,
     output_horizon: int,
-    one_dt_for: str | None = None,
     goal_rows: int | None = None,
     goal_index: Tensor | None = None,
-) -> VjpInputs:
-    """Check the arguments of a step's vjp as `prepare_step` checks those of a step."""
+) -> tuple[Sequence[Tensor | None], Tensor | None, Tensor | None, Tensor]:
+    """Check the arguments of a step's vjp as `prepare_step` checks those of a step: upstream, indices and dt."""
     upstream = promoted(upstream)
     given = [(name, gradient) for name, gradient in zip(_UPSTREAM_NAMES, upstream, strict=True) if gradient is not None]
     if not given:
@@ -145,8 +136,8 @@ def prepare_vjp(
     for end, rows, index in (("start", start_rows, start_index), ("goal", goal_rows, goal_index)):
         if index is None and rows not in (None, 1, batch):
             raise ValueError(f"{end}_rows: expected 1 or {batch} without {end}_index, got {rows}")
-    step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, one_dt_for)
-    return VjpInputs(tuple(upstream), start_index, goal_index, step)
+    step = _normalize_dt(dt, (batch, action_horizon), like.device, dt_per, operator.one_dt_for)
+    return upstream, start_index, goal_index, step
 
 
 def check_action(action: Tensor, name: str) -> None:

@@ -23,28 +23,8 @@ def velocity_step(
 ) -> Trajectory:
     """Integrate velocity actions, each held over its step; acceleration and jerk are backward differences.
 
-    Row 0 is the start state; `velocity[:, h] = action[:, h - 1]` for h >= 1, so the last action is unused and gets
-    gradient 0. Differentiable in every tensor argument, to any order.
-
-    Args:
-        action: `[B, H, D]` velocities, rad/s; float32, float64, float16 or bfloat16.
-        start_position: `[B, D]` rad, `[1, D]` for all, or a pool `[S, D]` for `start_index`; the dtype of action.
-        start_velocity: like `start_position`, rad/s; None means 0.
-        start_acceleration: like `start_position`, rad/s^2; None means 0.
-        dt: step lengths, s: a number, a scalar tensor, `[H]`, `[B, 1]` or `[B, H]`; `dt[h]` leads from row h - 1 to h
-            (`dt[0]` is not used). Values are not checked when given as a tensor.
-        start_index: `[B]` int32 or int64, row of the start pool for each trajectory.
-        dt_per: what a one-dimensional `dt` has one element for: "step" (`[H]`) or "trajectory" (`[B]`).
-        backend: the backend that computes; None for the device's default (see `backend_info`).
-
-    Returns:
-        Trajectory of `[B, H, D]` tensors in the action's dtype.
-
-    Raises:
-        TypeError: an argument of a wrong type or dtype, named.
-        ValueError: an argument of a wrong shape, device or value, named.
-        BackendUnavailable: the backend cannot run on this device.
-
+    Row 0 is the start state; `velocity[:, h] = action[:, h - 1]` for h >= 1, rad/s. `dt[0]` is not used. All arguments,
+    the results and the errors are those of `clique_step`.
     """
     start = (start_position, start_velocity, start_acceleration)
     return step(VELOCITY, action, start, dt, start_index, dt_per, backend)
@@ -64,9 +44,10 @@ def acceleration_step(
 ) -> Trajectory:
     """Integrate acceleration actions, each held over its step; jerk is their backward difference.
 
-    `acceleration[:, h] = action[:, h - 1]` for h >= 1, rad/s^2. `integrator` is "zoh", exact for an acceleration held
-    over each step, or "semi_implicit_euler", which moves the position by the velocity at the end of the step. All other
-    arguments, the results and the errors are those of `velocity_step`.
+    Row 0 is the start state; `acceleration[:, h] = action[:, h - 1]` for h >= 1, rad/s^2. `dt[0]` is not used.
+    `integrator` is "zoh", exact for an acceleration held over each step, or "semi_implicit_euler", which moves the
+    position by the velocity at the end of the step. All other arguments, the results and the errors are those of
+    `clique_step`.
     """
     start = (start_position, start_velocity, start_acceleration)
     scheme = integrator_name(integrator)
@@ -86,8 +67,8 @@ def jerk_step(
 ) -> Trajectory:
     """Integrate jerk actions, each held over its step, by the exact cubic.
 
-    `jerk[:, h] = action[:, h - 1]` for h >= 1, rad/s^3. All arguments, the results and the errors are those of
-    `velocity_step`.
+    Row 0 is the start state; `jerk[:, h] = action[:, h - 1]` for h >= 1, rad/s^3. `dt[0]` is not used. All arguments,
+    the results and the errors are those of `clique_step`.
     """
     start = (start_position, start_velocity, start_acceleration)
     return step(JERK, action, start, dt, start_index, dt_per, backend)

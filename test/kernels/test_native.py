@@ -12,9 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launch_cases import OUTPUTS, SCHEMES, Case, assert_close, cases
+from operator_cases import MAP
 from preloaded_python import preloaded_python
 
-from traj_integrator_ros.kernels import MAPS, ControlSpace
+from traj_integrator_ros.kernels import ControlSpace
 
 try:
     from traj_integrator_ros.kernels import native
@@ -112,20 +113,13 @@ def test_every_instruction_set_gives_the_same_bits():
         assert results[wish] == results["baseline"]
 
 
-@pytest.mark.parametrize(
-    ("name", "per_step"),
-    [
-        pytest.param(name, per_step, id=f"{name}-{'dt per step' if per_step else 'uniform dt'}")
-        for name, kernel in MAPS.items()
-        for per_step in (False, True)
-        if not (per_step and kernel.uniform_dt_only)
-    ],
-)
+@MAP
+@pytest.mark.parametrize("per_step", [False, True], ids=["uniform dt", "dt per step"])
 @pytest.mark.parametrize("dt", [0.001, 0.02, 0.1])
 @pytest.mark.parametrize("offset", [0.0, 2.0], ids=["through zero", "near 2 rad"])
-def test_smooth_motions_keep_their_digits_in_float32(name, per_step, dt, offset):
-    kernel = MAPS[name]
+def test_smooth_motions_keep_their_digits_in_float32(kernel, per_step, dt, offset):
     steps = dt * (1 + 0.3 * torch.rand(64, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    per_step = per_step and not kernel.uniform_dt_only
     if not per_step:
         steps = steps[:1].expand(64)
     time = torch.cat([torch.zeros(1, dtype=torch.float64), steps.cumsum(0)])
