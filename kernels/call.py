@@ -19,7 +19,7 @@ from torch.compiler import is_compiling
 from .backends import Backend, check_backend
 from .operator import StepOperator
 from .sharding import is_sharded, rules
-from .signature import some
+from .signature import first_given
 from .splines.form import SplineForm
 from .types import Trajectory, own_rows
 from .validation import prepare_step, prepare_vjp
@@ -97,7 +97,7 @@ def step_vjp(
         goal_rows=goal_rows,
         goal_index=goal_index,
     )
-    batch = some(upstream).shape[0]
+    batch = first_given(upstream).shape[0]
     wanted = [*needs, *(False for _ in range(operator.starts + operator.goals + 1 - len(needs)))]
     return operator.vjp(
         *upstream,

@@ -24,7 +24,7 @@ from .arguments import is_watched
 from .backends import launcher
 from .batching import fold, fold_dt, fold_start_index, unfold
 from .sharding import is_sharded, rules
-from .signature import Signature, some
+from .signature import Signature, first_given
 from .step_derivatives import forward_derivative, vjp_derivative
 from .types import End, counted
 
@@ -91,7 +91,7 @@ class StepOperator(Signature):
 
     def _run_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
         upstream, indices, dt, counts, action_horizon, needs, options = self.split_vjp(arguments)
-        like = some(upstream)
+        like = first_given(upstream)
         return launcher(self.name, "vjp", options[-1], like.device.type)(
             *upstream,
             *indices,
@@ -104,7 +104,7 @@ class StepOperator(Signature):
 
     def _fake_vjp(self, *arguments) -> tuple[Tensor | None, ...]:
         upstream, indices, _, counts, action_horizon, needs, _ = self.split_vjp(arguments)
-        like = some(upstream)
+        like = first_given(upstream)
         batch, _, dof = like.shape
         shapes = [(batch, action_horizon, dof)]
         for rows, count in zip(self.ends, counted(counts, indices, batch), strict=True):
@@ -116,7 +116,7 @@ class StepOperator(Signature):
         upstream, indices, dt, counts, *rest, options = self.split_vjp(arguments)
         upstream_dims, index_dims, dt_dim, *_ = self.split_vjp(in_dims)
         upstream = [fold(g, dim, size) for g, dim in zip(upstream, upstream_dims, strict=True)]
-        like = some(upstream)
+        like = first_given(upstream)
         batch = like.shape[0] // size
         indices = [
             None if count < 0 else fold_start_index(index, dim, size, batch, count, like.device)

@@ -166,8 +166,8 @@ class Signature:
         return {}
 
 
-def some(upstream: Sequence[Tensor | None]) -> Tensor:
-    """Return one of the upstream gradients that are not None."""
+def first_given(upstream: Sequence[Tensor | None]) -> Tensor:
+    """Return the first of the upstream gradients that is not None."""
     for gradient in upstream:
         if gradient is not None:
             return gradient

@@ -15,7 +15,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from . import dt_derivatives
 from .sharding import is_sharded, shards
-from .signature import Signature, some
+from .signature import Signature, first_given
 from .types import End, counted, own_rows
 
 
@@ -91,7 +91,7 @@ def vjp_derivative(operator: Signature) -> type[_SingleLevelFunction]:
         ctx.set_materialize_grads(False)
         ctx.options = options
         ctx.counts, ctx.action_horizon, ctx.needs = counts, action_horizon, list(needs)
-        like = some(upstream)
+        like = first_given(upstream)
         ctx.batch, _, ctx.dof = like.shape
         ctx.placements = _placements(like)
         ctx.save_for_backward(*indices, dt, *(upstream if ctx.needs_input_grad[dt_place] else ()))

@@ -92,9 +92,9 @@ def _checked(name: str, term: CostTerm, like: Tensor, shape: tuple[int, int, int
         raise ValueError(f"{name}.limit_weight: expected lower or upper with it, got None")
     if not limited:
         return values
-    some = values.upper if values.lower is None else values.lower
-    lower = torch.full_like(some, -math.inf) if values.lower is None else values.lower
-    upper = torch.full_like(some, math.inf) if values.upper is None else values.upper
+    given = values.upper if values.lower is None else values.lower
+    lower = torch.full_like(given, -math.inf) if values.lower is None else values.lower
+    upper = torch.full_like(given, math.inf) if values.upper is None else values.upper
     return values._replace(lower=lower, upper=upper)
 
 

@@ -61,18 +61,14 @@ def goal_vjp(
 ) -> tuple[Tensor, Tensor]:
     """Vjp of `with_goal`: gradients of the actions, and of the goal rows."""
     batch, _, dof = grad_action.shape
-    if goal_mask is not None:
-        holds = mask_of_each(goal_mask, goal_rows, goal_index, grad_action)
-        row, zero = grad_action[:, place], grad_action.new_zeros(())
-        of_action = _with_row(grad_action, torch.where(holds, zero, row), place)
-        return of_action, collected(torch.where(holds, row, zero), goal_rows, goal_index)
+    holds = None if goal_mask is None else mask_of_each(goal_mask, goal_rows, goal_index, grad_action)
     goal_rows = own_rows(goal_rows, goal_index, batch)
     if not is_sharded(grad_action):
-        return _taken_apart(grad_action, goal_rows, goal_index, place)
+        return _replaced_row_vjp(grad_action, goal_rows, goal_index, place, holds)
     whole_rows = goal_rows or batch
     split, layout = shards().Shards(grad_action, "upstream"), shards().rows_layout(whole_rows, goal_index, batch)
     local = [split.local(grad_action, shards().TRAJECTORIES), goal_rows, split.local(goal_index, shards().INDEX)]
-    of_action, of_goal = _taken_apart(*local, place)
+    of_action, of_goal = _replaced_row_vjp(*local, place)
     action = split.whole(of_action, shards().TRAJECTORIES, grad_action.shape)
     return action, split.whole(of_goal, layout, (whole_rows, dof), gradient=True)
 
@@ -132,7 +128,11 @@ def _with_row(action: Tensor, row: Tensor, place: int) -> Tensor:
     return torch.cat([action[:, :place], row[:, None], action[:, action.shape[1] + place + 1 :]], 1)
 
 
-def _taken_apart(grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int) -> tuple[Tensor, Tensor]:
+def _replaced_row_vjp(
+    grad_action: Tensor, goal_rows: int, goal_index: Tensor | None, place: int, holds: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Gradients of actions and goal rows; without an index, 0 rows mean one for each trajectory."""
     row = grad_action[:, place]
-    return _with_row(grad_action, torch.zeros_like(row), place), collected(row, goal_rows, goal_index)
+    zero = torch.zeros_like(row)
+    kept, of_goal = (zero, row) if holds is None else (torch.where(holds, zero, row), torch.where(holds, row, zero))
+    return _with_row(grad_action, kept, place), collected(of_goal, goal_rows, goal_index)

@@ -125,7 +125,7 @@ def _vjp(name: str) -> Callable[..., tuple[Tensor | None, ...]]:
         written = [to for want, to in zip(wanted, into, strict=True) if want and to is not None]
         if written:
             torch.autograd.graph.increment_version(written)
-        results = [made if to is None else to for made, to, _ in zip(results, into, needs, strict=False)]
+        results = [result if to is None else to for result, to, _ in zip(results, into, needs, strict=False)]
         return tuple(None if result is None else result.to(dtype) for result in results)
 
     return vjp
