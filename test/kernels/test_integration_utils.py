@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-import integration_cases
 import pytest
 import torch
-from integration_cases import squares
-from integration_closed_forms import CLOSED_FORMS, check_step_kernel
+from integration_cases import CLOSED_FORMS, STEP_KERNELS, check_step_kernel, squares
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from traj_integrator_ros.kernels import integration_utils as iu
@@ -41,7 +39,7 @@ ARGUMENTS = {
     "interpolate_kernel": "h int_steps tensor_args",
     "action_interpolate_kernel": "h int_steps tensor_args offset",
     **{
-        case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in integration_cases.STEP_KERNELS
+        case.name: f"u_act {START} {'start_idx ' * case.indexed}{OUT} scheme" for case in STEP_KERNELS
     },
 }
 NAMES = tuple(ARGUMENTS)
@@ -80,7 +78,7 @@ def calls_of(name, monkeypatch):
     return function, calls
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in map(str, integration_cases.STEP_KERNELS)])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in map(str, STEP_KERNELS)])
 def test_a_name_has_its_derivatives(name, monkeypatch):
     """First and second derivatives, reverse and forward mode, of the calls with a closed form, by all their tensors."""
     function, calls = calls_of(name, monkeypatch)
@@ -101,7 +99,7 @@ def test_a_name_has_its_derivatives(name, monkeypatch):
             torch.autograd.gradgradcheck(of_tensors, inputs)
 
 
-@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+@pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
 def test_a_step_kernel_has_its_derivatives(case):
     arguments = case.arguments(batch=2, horizon=3, dof=1, requires_grad=True)
     torch.autograd.gradcheck(case.on(arguments), arguments.differentiable, check_forward_ad=True)
@@ -168,7 +166,7 @@ def test_reused_state_seq_keeps_no_graph_of_earlier_calls():
     assert out.grad_fn.next_functions[0][0] is None
 
 
-@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+@pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
 def test_float32_agrees_with_float64_arithmetic_on_the_same_numbers(case):
     check_step_kernel(case, torch.float32, tolerance=1e-6, dt=0.02)
 
@@ -182,7 +180,7 @@ TRAJ_DT = {
 }
 
 
-@pytest.mark.parametrize("case", integration_cases.STEP_KERNELS, ids=str)
+@pytest.mark.parametrize("case", STEP_KERNELS, ids=str)
 @pytest.mark.parametrize("form", TRAJ_DT)
 def test_traj_dt_is_taken_in_every_form(case, form):
     lengths = torch.full((3, 7), 0.25, dtype=torch.float64)
@@ -198,7 +196,7 @@ def test_traj_dt_is_taken_in_every_form(case, form):
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_torch_compile_breaks_the_graph_where_a_kernel_writes_into_buffers(fullgraph):
     """Torch cannot follow writes into the caller's memory; where the graph may break the result is the eager one."""
-    case = integration_cases.STEP_KERNELS[0]
+    case = STEP_KERNELS[0]
     arguments = case.arguments(requires_grad=True)
     buffers = case.buffers(arguments.action)
     expected = torch.autograd.grad(squares(case.apply(arguments)), arguments.action)

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import STATE, assert_all_close
-from spline_oracle import extended_spline
+from spec_oracle import extended_spline
 from torch.autograd import gradcheck
 from torch.fx.experimental.proxy_tensor import make_fx
 
