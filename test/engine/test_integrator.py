@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from engine_cases import EngineCase, assert_same, engine_cases, tensors_of
+from engine_cases import KINDS, EngineCase, assert_same, engine_cases, tensors_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import MAP
@@ -18,12 +18,14 @@ from traj_integrator_ros.engine.integrator import (
     StartState,
     TrajectoryIntegrator,
     UpstreamGradient,
+    Wanted,
     resolve_device,
 )
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import MAPS, ControlSpace, CostTerm, QuadraticCost, SplineForm
+from traj_integrator_ros.kernels import MAPS, ControlSpace, CostTerm, QuadraticCost, SplineForm, quadratic_cost
 
 ZEROS = StartState(np.zeros((1, 2)))
+EVERYTHING = Wanted(action=True, start=True, goal=True, dt=True)
 
 
 @MAP
@@ -43,6 +45,52 @@ def test_calls_give_the_numbers_and_gradients_of_the_public_function(kernel, dty
     linear = engine.vjp_arrays(None, case.upstream(), **given, **rows)  # needs no actions and no rows
     assert linear.dt is None
     assert_same(tensors_of(linear), [*expected[4:8], *expected[9:]], exact=False)
+
+
+def cost_of(batch: int, horizon: int, dof: int, duration: object) -> QuadraticCost:
+    rng = np.random.default_rng(7)
+    bound = rng.random(dof)
+    return QuadraticCost(
+        CostTerm(rng.random((batch, horizon, dof)), rng.normal(size=(horizon, dof)), rng.random((batch, dof))),
+        CostTerm(rng.random(dof), rng.normal(size=(batch, horizon, dof))),
+        CostTerm(limit_weight=rng.random(dof), lower=-bound, upper=bound),
+        CostTerm(weight=1e-3 * rng.random((horizon, dof))),
+        duration_weight=duration,
+    )
+
+
+@MAP
+@settings(max_examples=25)
+@given(data=st.data())
+def test_costs_and_gradients_are_those_of_the_public_function(kernel, data):
+    case = data.draw(engine_cases(kernel=kernel))
+    runner = StagedRunner(torch.device("cpu"), torch.float64, max_graphs=0)
+    engine = case.engine(data.draw(st.sampled_from((None, runner)), "runner"), dtype="float64")
+    duration = np.linspace(0.0, 1.0, case.batch) if data.draw(st.booleans(), "a weight for each") else 0.7
+    cost = cost_of(case.batch, kernel.output_horizon(case.horizon), case.dof, duration)
+    leaves = case.leaves()
+    terms = QuadraticCost(
+        *(CostTerm(*(x if x is None else torch.tensor(x) for x in term)) for term in cost.outputs),
+        duration_weight=torch.as_tensor(cost.duration_weight, dtype=torch.float64),
+    )
+    expected = quadratic_cost(**leaves, cost=terms, control_map=kernel, **case.indices)
+    found = torch.autograd.grad(expected.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
+    found = dict(zip(leaves, found, strict=True))
+    if data.draw(st.booleans(), "in parts"):
+        engine._sizes._fitting["evaluate", engine.control_map().name, case.horizon] = 2
+    for wanted in (EVERYTHING, Wanted(start=True, goal=True), Wanted(), Wanted(action=False)):
+        arguments = case.arguments()
+        got = engine.evaluate(arguments.pop("start"), arguments.pop("actions"), cost, wanted=wanted, **arguments)
+        np.testing.assert_allclose(got.cost, expected.detach().numpy(), rtol=1e-11)
+        answers = {"action": got.action, "dt": got.dt}
+        answers |= {f"start_{kind}": x for kind, x in zip(KINDS, got.start or (), strict=False)}
+        answers |= {f"goal_{kind}": x for kind, x in zip(KINDS, got.goal or (), strict=False)}
+        answers = {name: value for name, value in answers.items() if value is not None}
+        assert set(answers) == {name for name in found if getattr(wanted, name.split("_")[0])}
+        for name, value in answers.items():
+            right = found[name].numpy()
+            atol = 1e-9 * (1 + np.abs(right).max())
+            np.testing.assert_allclose(value.reshape(right.shape), right, rtol=1e-9, atol=atol, err_msg=name)
 
 
 @pytest.mark.parametrize("staged", [False, True], ids=["direct", "staged"])
@@ -193,6 +241,12 @@ def test_misuse_of_gradients_is_named(upstream, arguments, message):
 def test_a_wrong_configuration_is_named(changes, message):
     with pytest.raises(ValueError, match=message):
         TrajectoryIntegrator(IntegratorConfig(dof=2)).with_changes(**changes)
+
+
+def test_costs_of_arrays_that_do_not_fit_are_an_error():
+    cost = QuadraticCost(CostTerm(np.ones(3)))
+    with pytest.raises(ValueError, match="arrays: expected real numbers in shapes that belong together"):
+        TrajectoryIntegrator(IntegratorConfig(dof=2)).evaluate(ZEROS, np.zeros((1, 2, 2)), cost, 0.1)
 
 
 def test_auto_takes_cuda_where_there_is_one():
