@@ -4,7 +4,6 @@ Nothing but torch and the rest of `kernels` may be imported here.
 """
 
 from .quadratic_cost import quadratic_cost
-from .terms import CostTerm, QuadraticCost
-from .violations import limit_violations
+from .terms import CostTerm, QuadraticCost, limit_violations
 
 __all__ = ["CostTerm", "QuadraticCost", "limit_violations", "quadratic_cost"]

@@ -13,7 +13,7 @@ from ..types import ControlSpace
 from ..validation import prepare_step
 from .composition import CostProblem
 from .fused import cost_of_problem, sharded_cost
-from .terms import QuadraticCost, checked_duration_weight, checked_terms
+from .terms import QuadraticCost, checked_duration_weight, checked_terms, without_free_limits
 
 
 def quadratic_cost(
@@ -81,7 +81,7 @@ def quadratic_cost(
     start, goal = start[: operator.starts], goal[: operator.goals]
     inputs = prepare_step(operator, action, start, dt, start_index, dt_per, goal, goal_index)
     batch, horizon, dof = action.shape
-    terms = checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof))
+    terms = without_free_limits(checked_terms(cost, action, (batch, kernel.output_horizon(horizon), dof)))
     problem = CostProblem(kernel, inputs, terms, chosen)
     value = sharded_cost(problem) if is_sharded(action) else cost_of_problem(problem)
     if cost.duration_weight is None:

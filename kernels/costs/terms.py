@@ -1,13 +1,16 @@
-"""Weights, targets and limits of a quadratic cost, and the check of their shapes."""
+"""Weights, targets and limits of a quadratic cost, by how much these are exceeded, and the check of their shapes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree
+
+from ..types import Trajectory
 
 Number = float | Tensor
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -59,18 +62,48 @@ _pytree._register_namedtuple(CostTerm, serialized_type_name="traj_integrator_ros
 _pytree._register_namedtuple(QuadraticCost, serialized_type_name="traj_integrator_ros.kernels.QuadraticCost")
 
 Terms = tuple[CostTerm, CostTerm, CostTerm, CostTerm]
-"""Terms of position to jerk: every field is a tensor or None; lower and upper are given with limit_weight."""
+"""Terms of position to jerk: every field is a tensor or None; without either limit, both are None."""
+
+
+def limit_violations(trajectory: Trajectory | Sequence[Tensor], cost: QuadraticCost) -> Trajectory:
+    """Return `max(x - upper, lower - x)` for every row and joint: positive beyond a limit, negative by the room left.
+
+    `quadratic_cost` adds squares of the positive part, which vanish with their gradient at the limit. Augmented
+    Lagrangian methods and SQP need the values: c <= 0 is the constraint, and `limit_weight` is not used. Differentiable
+    to any order; where there is no limit the value is -inf.
+
+    Args:
+        trajectory: outputs of a map, `[B, H, D]` each.
+        cost: whose limits to take (`CostTerm.lower`, `CostTerm.upper`); they need no `limit_weight` here.
+
+    Returns:
+        `[B, H, D]` for each output, in its unit, float32 at least; what has no limits takes no memory.
+
+    Raises:
+        TypeError: a limit of a wrong type or dtype, named.
+        ValueError: a limit of a wrong shape or device, named.
+
+    """
+    like = trajectory[0]
+    results = []
+    for output, term in zip(trajectory, checked_terms(cost, like, tuple(like.shape)), strict=True):
+        wide = torch.promote_types(output.dtype, torch.float32)
+        if term.lower is None:
+            results.append(output.new_full((), -math.inf, dtype=wide).expand(output.shape))
+        else:
+            x, lower, upper = output.to(wide), term.lower.to(wide), term.upper.to(wide)
+            results.append(torch.maximum(x - upper, lower - x))
+    return Trajectory(*results)
 
 
 def checked_terms(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
     """Return the terms of a cost of `[B, H, D]` outputs as tensors on the device of `like`."""
-    terms = (_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
-    return tuple(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms)
-
-
-def checked_limits(cost: QuadraticCost, like: Tensor, shape: tuple[int, int, int]) -> Terms:
-    """Return the terms with the limits that have no weight, too; without either, both are None."""
     return tuple(_checked(name, term, like, shape) for name, term in zip(cost._fields[:4], cost.outputs, strict=True))
+
+
+def without_free_limits(terms: Terms) -> Terms:
+    """Return the terms without the limits that have no weight, which cost nothing."""
+    return tuple(term if term.limit_weight is not None else term._replace(lower=None, upper=None) for term in terms)
 
 
 def checked_duration_weight(cost: QuadraticCost, like: Tensor) -> Tensor | None:
