@@ -26,8 +26,7 @@ from .maps.bspline import bspline_step
 from .maps.bspline_evaluation import evaluate_bspline
 from .maps.bspline_fit import fit_bspline
 from .maps.bspline_segments import SplineSegments, bspline_segments
-from .maps.clique import clique_step
-from .maps.clique_central import clique_central_step
+from .maps.clique import clique_central_step, clique_step
 from .maps.held import acceleration_step, jerk_step, velocity_step
 from .maps.table import MAPS, ControlMap, control_map
 from .splines.form import SplineForm

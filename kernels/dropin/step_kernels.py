@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ..arguments import is_watched
 from ..call import fast_map
-from ..maps.clique import CLIQUE, clique_step
-from ..maps.clique_central import CLIQUE_CENTRAL, clique_central_step
+from ..maps.clique import CLIQUE, CLIQUE_CENTRAL, clique_central_step, clique_step
 from ..maps.held import ACCELERATION, acceleration_step, integrator_name
 from ..operator import StepOperator
 from ..types import AccelerationIntegrator, Trajectory

@@ -19,8 +19,7 @@ from ..operator import StepOperator
 from ..splines.form import SplineForm
 from ..types import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference, Trajectory
 from .bspline import BSPLINE, bspline_step
-from .clique import CLIQUE, CLIQUE_GOAL, clique_step
-from .clique_central import CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, clique_central_step
+from .clique import CLIQUE, CLIQUE_CENTRAL, CLIQUE_CENTRAL_GOAL, CLIQUE_GOAL, clique_central_step, clique_step
 from .goal import collected, goal_vjp, mask_of_each
 from .held import ACCELERATION, JERK, VELOCITY, acceleration_step, jerk_step, velocity_step
 
