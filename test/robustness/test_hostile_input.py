@@ -55,7 +55,7 @@ from traj_integrator_interfaces.srv import Committed, ComputeGradient, Stop
 from traj_integrator_ros.traffic.messages import floats, set_stamp
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow]
-BAD_AT_LEAST = 0.5
+BAD_AT_LEAST = 0.4
 
 
 def generated(count: int) -> settings:
