@@ -19,7 +19,7 @@ from traj_integrator_ros.motions.files import read_samples
 from traj_integrator_ros.motions.read_npz import read_npz
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from traj_integrator_ros.tools.integration_input import STATE, read_sequences, sequence_of_states
-from traj_integrator_ros.tools.integration_output import Integrated, write_archive
+from traj_integrator_ros.tools.integration_output import write_archive
 from traj_integrator_ros.tools.integration_output import write_table as write_result
 from traj_integrator_ros.tools.trajectory_files import read_trajectories
 
@@ -250,8 +250,9 @@ def test_an_archive_has_one_sequence_after_the_other_and_a_table_that_fails_leav
     tmp_path: Path, quadratic: Samples
 ) -> None:
     values = np.random.default_rng(0).normal(size=(2, 4, 2, 3, 2))
-    results = [Integrated(JOINTS, 0.1 * np.arange(3), *quantities) for quantities in values]
-    write_archive(tmp_path / "all.npz", results)
+    time, more = 0.1 * np.arange(3), ("made up", "test", Nature.EXACT)
+    results = [[Samples(JOINTS, time, *rows, *more) for rows in batch.swapaxes(0, 1)] for batch in values]
+    write_archive(tmp_path / "all.npz", results, {})
     found = np.load(tmp_path / "all.npz")
     for name, (first, second) in zip(QUANTITIES, values.swapaxes(0, 1), strict=True):
         np.testing.assert_array_equal(found[name], [*first, *second])
@@ -297,13 +298,14 @@ def test_action_sequences_of_a_bag_start_where_they_say_or_at_the_joint_state_be
         for number, (topic, message) in enumerate(messages):
             writer.write(connections[topic], number, types.serialize_cdr(message, message.__msgtype__))
     own, measured, spline = read_sequences(tmp_path / "bag", "position", None, {})
-    assert own.control_space == "acceleration" and own.actions.shape == (2, 3, 2)
-    np.testing.assert_allclose(own.start["position"], [[5, 6]])
-    np.testing.assert_allclose(measured.start["position"], [[1, 2]])
-    np.testing.assert_allclose(measured.start["velocity"], [[0.1, 0.2]])
-    assert own.goal == {} and (spline.control_space, spline.degree, spline.steps) == ("bspline", 4, 2)
-    np.testing.assert_allclose(spline.goal["velocity"], [[0, 1], [2, 3]])
-    np.testing.assert_array_equal(spline.goal["index"], [1, 0])
+    assert own.control_space == "acceleration" and own.fields["data"].shape == (2, 3, 2)
+    own, measured, spline = own.fields, measured.fields, spline.fields
+    np.testing.assert_allclose(own["start_position"], [5, 6])
+    np.testing.assert_allclose(measured["start_position"], [1, 2])
+    np.testing.assert_allclose(measured["start_velocity"], [0.1, 0.2])
+    assert "goal_position" not in own and (spline["control_space"], spline["degree"], spline["steps"]) == (5, 4, 2)
+    np.testing.assert_allclose(spline["goal_velocity"], [0, 1, 2, 3])
+    np.testing.assert_array_equal(spline["goal_index"], [1, 0])
 
 
 def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
@@ -311,7 +313,7 @@ def test_what_a_motion_lacks_cannot_be_its_actions(quadratic: Samples) -> None:
     with pytest.raises(RecordingError, match="expected jerk of every joint, got position, velocity only"):
         sequence_of_states(without, "jerk")
     derived = sequence_of_states(without, "position")
-    np.testing.assert_allclose(derived.start["acceleration"], quadratic.acceleration[:1], atol=1e-9)
+    np.testing.assert_allclose(derived.fields["start_acceleration"], quadratic.acceleration[:1], atol=1e-9)
     assert derived.note == "start acceleration by differences"
 
 

@@ -3,50 +3,192 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import time
 from collections.abc import Sequence as Arguments
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..handling.time_grid import DT_MAX_S, DT_MIN_S
 from ..motions.extras import require
 from ..motions.files import read_samples
 from ..motions.samples import QUANTITIES, Samples
-from ..motions.units import JointUnits
-from .command_line import UserError, run_tool
-from .integration_input import BSPLINE, STATE, Sequence, completed, read_sequences
-from .integration_options import DEFAULT_DT_S, NAME, assumed, parse
-from .integration_output import Integrated, write_archive, write_bag, write_table
+from .command_line import ToolParser, UserError, count, names, natural, numbers, positive, run_tool
+from .integration_input import BSPLINE, CONTROL_SPACES, ENDS, STATE, Sequence, completed, read_sequences
+from .integration_output import from_start, write_archive, write_bag, write_table
 from .plot_trajectory import PICTURES
-from .progress import Progress, make_progress
-from .robot import Robot, load_robot
+from .progress import make_progress
+from .robot import Robot, add_robot_options, load_robot
 
-if TYPE_CHECKING:  # bring torch with them
-    from ..engine.integrator import TrajectoryIntegrator
-    from ..handling.requests import ActionRequest
+if TYPE_CHECKING:  # brings torch with it
+    from ..execution.motion import Motion
 
+NAME = "integrate"
+DEFAULT_DT_S = 0.02
 SHOWN_VIOLATIONS = 20
+EXAMPLES = (
+    (f"{NAME} recording.db3 --out trajectory.csv --plot trajectory.png", "recorded positions, as position control"),
+    (f"{NAME} motion.csv --control-space acceleration --out out.npz", "its accelerations, integrated from its start"),
+    (f"{NAME} sequences_bag --out integrated_bag", "every ActionSequence of a bag, to a bag"),
+    (f"{NAME} actions.csv --dt 0.05 --start-position 0.1,0.2,0.3 --out out.csv", "a table of action_<joint> columns"),
+    (f"{NAME} motion.csv --fit 16 --out spline.npz --plot spline.png", "as a B-spline with 16 control points"),
+    (f"{NAME} actions.npy --batch-file --start-position starts.npy --out results", "a batch larger than memory"),
+)
+FORM = ("degree", "steps", "layout")
+OF_ROWS = {"finite_difference": "backward", "device": "cpu", "dtype": "float64"}
+"""Options that have an effect with --rows only, and their defaults."""
+OF_BATCH_FILES = ("fields", "part")
+NOT_OF_BATCH_FILES = ("plot", "params", "urdf", "topic", "sequence", "fit")
 
 
 def main(arguments: Arguments[str] | None = None) -> int:
     """Integrate a file; returns the exit code."""
-    options = parse(arguments)
-    return run_tool(NAME, lambda: _run(options))
+    options = _parse(arguments)
+    return run_tool(NAME, lambda: _integrate_batch(options) if options.batch_file else _integrate(options))
 
 
-def _run(options: argparse.Namespace) -> int:
+def _parse(arguments: Arguments[str] | None) -> argparse.Namespace:
+    parser = ToolParser(
+        NAME,
+        "Integrates actions to trajectories with position, velocity, acceleration and jerk, as the node sends them\n"
+        "to a controller, but without one: every action is executed, and a brake follows. In: a rosbag2 recording\n"
+        "(ActionSequence messages, else joint states), CSV (action_<joint>, or time, position_<joint> ...), NPZ\n"
+        "(actions, or time, position ...), YAML of a planned trajectory.",
+        EXAMPLES,
+    )
+    parser.option("file", "actions or a motion", "FILE", Path)
+    parser.option("--out", "trajectory: .csv, .npz, or a folder (no suffix) for a bag", "FILE", Path)
+    parser.option("--plot", "figure of one trajectory, with what was recorded", "FILE", Path)
+    add_robot_options(parser, "parameter file of the node: limits")
+    parser.option("--topic", "topic of a bag (default: the only one of its type)")
+    parser.add_argument(
+        "--control-space", choices=CONTROL_SPACES, help="what actions are, if not in the file, or which of a motion's"
+        " quantities are taken as actions (default: position)",
+    )  # fmt: skip
+    parser.option("--dt", "time step (default: that of the file, else 0.02)", "S", _step)
+    for name in STATE:
+        parser.option(f"--start-{name}", "start of actions that bring none (default: 0)", "A,B", _row)
+        parser.option(f"--goal-{name}", "goal of control points or positions that bring none", "A,B", _row)
+    parser.add_argument("--acceleration-integrator", choices=("zoh", "semi_implicit_euler"), default="zoh")
+    parser.add_argument(
+        "--end", choices=("stop", "as_planned"), default="stop", help="brake to rest after the last action, or not"
+    )
+    of_batch = (
+        "the rows of ~/trajectory_batch and ~/integrate instead: no brake, and the last action leads to none of them"
+    )
+    parser.flag("--rows", of_batch)
+    splines = parser.add_argument_group("with --control-space bspline")
+    parser.option("--fit", "take a motion as a B-spline with N control points", "N", natural, group=splines)
+    splines.add_argument("--degree", type=int, choices=(3, 4, 5), help="where the file does not say (default: 3)")
+    parser.option("--steps", "rows in a segment, if not in the file (default: 4)", "N", natural, group=splines)
+    splines.add_argument("--layout", choices=("tight", "curobo"), help="if not in the file (default: tight)")
+    batches = parser.add_argument_group("batches larger than memory")
+    of_file = (
+        "FILE is an .npy of actions [B, Ha, D], --out a folder for an .npy [B, H, D] of each quantity, the rows of "
+        "--rows in FILE's dtype; --start-* and --goal-* may be .npy, too, [1, D] or [B, D]"
+    )
+    parser.flag("--batch-file", of_file, group=batches)
+    parser.option("--fields", f"the quantities to write (default: {','.join(QUANTITIES)})", "A,B", names, group=batches)
+    parser.option("--part", "trajectories at a time (default: 32 MiB of results)", "N", natural, group=batches)
+    rows = parser.add_argument_group("with --rows and --batch-file")
+    rows.add_argument("--finite-difference", choices=("backward", "central"), help="default: backward")
+    parser.option("--device", "cpu, cuda, cuda:N or auto (default: cpu)", group=rows)
+    rows.add_argument("--dtype", choices=("float32", "float64"), help="default: float64")
+    parser.option("--sequence", "take this message of a bag only", "N", count)
+    parser.option("--row", "trajectory of a batch for CSV and figure (default: 0)", kind=count, default=0)
+    parser.flag("--quiet", "show no progress")
+    options = parser.parse(arguments)
+    _check(parser, options)
+    return options
+
+
+def _row(text: str) -> list[float] | Path:
+    """An argument of numbers with commas between them, or an .npy of rows."""
+    return Path(text) if text.endswith(".npy") else numbers(text)
+
+
+def _step(text: str) -> float:
+    """An argument that is a time step as the node takes them."""
+    value = positive(text)
+    if not DT_MIN_S <= value <= DT_MAX_S:
+        raise argparse.ArgumentTypeError(f"expected {DT_MIN_S:g} to {DT_MAX_S:g} s, as in the node, got {text!r}")
+    return value
+
+
+def _check(parser: ToolParser, options: argparse.Namespace) -> None:
+    """Check what options need and exclude of each other, and fill in defaults that depend on others."""
+
+    def refuse(expected: str, *unwanted: str) -> None:
+        for name in unwanted:
+            if getattr(options, name) is not None:
+                parser.error(f"--{name.replace('_', '-')}: expected {expected}")
+
+    if options.fit is not None:
+        refuse("without --fit: the motion's time is divided among the segments", "dt")
+        refuse("without --fit: the spline ends as the motion does", *ENDS[3:])
+        options.control_space = BSPLINE
     if options.batch_file:
-        from .integration_batch import integrate_file
+        refuse("without --batch-file", *NOT_OF_BATCH_FILES)
+        refuse("without --batch-file, which keeps that of FILE", "dtype")
+        if options.out is None or options.out.suffix:
+            parser.error(f"--out: expected a folder without a suffix with --batch-file, got {options.out}")
+        for name in options.fields or ():
+            if name not in QUANTITIES:
+                parser.error(f"--fields: expected some of {','.join(QUANTITIES)}, got {name}")
+        options.fields = [name for name in QUANTITIES if options.fields is None or name in options.fields]
+    else:
+        refuse("with --batch-file only", *OF_BATCH_FILES)
+        refuse("numbers, a file with --batch-file only", *(x for x in ENDS if isinstance(getattr(options, x), Path)))
+        if not options.rows:
+            refuse("with --rows only: nothing else goes through the kernels", *OF_ROWS)
+        if options.out is None and options.plot is None:
+            parser.error("--out, --plot: expected at least one of them, got none")
+        if options.out is not None and options.out.suffix not in (".csv", ".npz", ""):
+            parser.error(f"--out: expected .csv, .npz or a folder without a suffix for a bag, got {options.out}")
+        if options.plot is not None and options.plot.suffix not in PICTURES:
+            parser.error(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
+    for name, default in OF_ROWS.items():
+        setattr(options, name, getattr(options, name) or default)
 
-        return integrate_file(options)
-    if options.out is None and options.plot is None:
-        raise UserError("--out, --plot: expected at least one of them, got none")
-    if options.out is not None and options.out.suffix not in (".csv", ".npz", ""):
-        raise UserError(f"--out: expected .csv, .npz or a folder without a suffix for a bag, got {options.out}")
-    if options.plot is not None and options.plot.suffix not in PICTURES:
-        raise UserError(f"--plot: expected a file ending in {', '.join(PICTURES)}, got {options.plot}")
+
+def _integrate_batch(options: argparse.Namespace) -> int:
+    from .integration_batch import integrate_file
+
+    notes = _assumed(options, [{} if options.start_position is None else {"start_position": options.start_position}])
+    options.control_space, options.dt = options.control_space or "position", options.dt or DEFAULT_DT_S
+    integrate_file(options, _form(options), _schemes(options))
+    for note in notes:
+        print(f"note: {note}")
+    for name in (*options.fields, "time"):
+        print(f"written: {options.out / name}.npy")
+    for name in QUANTITIES:
+        if name not in options.fields and (options.out / f"{name}.npy").exists():
+            print(f"left unchanged: {options.out / name}.npy, which does not belong to these results")
+    return 0
+
+
+def _form(options: argparse.Namespace) -> dict[str, int | str]:
+    return {name: value for name in FORM if (value := getattr(options, name))}
+
+
+def _schemes(options: argparse.Namespace) -> dict[str, str]:
+    return {name: getattr(options, name) for name in ("finite_difference", "acceleration_integrator")}
+
+
+class Integrated(NamedTuple):
+    """What became of a sequence."""
+
+    sequence: Sequence
+    trajectories: list[Samples]
+    motions: list[Motion]
+    """Of the trajectories; none with --rows."""
+    exceeded: list[str]
+    """Limits that they exceed."""
+
+
+def _integrate(options: argparse.Namespace) -> int:
     if options.plot is not None:
         require("matplotlib", "--plot")
     if options.out is not None and options.out.suffix == "":
@@ -54,16 +196,22 @@ def _run(options: argparse.Namespace) -> int:
     robot = load_robot(options.params, options.urdf)  # before the work, because it may be wrong
     with make_progress(quiet=options.quiet) as progress:
         progress.stage("Reading")
-        sequences, told = _read(options, robot.units)
-        if options.sequence is not None:
-            if options.sequence >= len(sequences):
-                raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
-            sequences = [sequences[options.sequence]]
+        sequences, notes = _read(options, robot)
         robot = robot.for_motion(sequences[0].joint_names)
-        results, exceeded, seconds = _integrate_all(sequences, robot, options, progress)
+        progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
+        results, begin = [], time.monotonic()
+        for number, sequence in enumerate(sequences):
+            try:
+                results.append(_integrated(sequence, robot, options))
+            except ValueError as error:
+                which = f", sequence {number}" if len(sequences) > 1 else ""
+                raise UserError(f"{options.file}{which}: {error}") from None
+            progress.update(float(number + 1))
+        seconds = time.monotonic() - begin
         progress.stage("Writing")
-        _write(sequences, results, robot, options)
-    _conclude(sequences, results, robot, options, seconds, told)
+        _write(results, robot, options)
+    _conclude(results, robot, options, seconds, notes)
+    exceeded = [line for one in results for line in one.exceeded]
     for line in exceeded[:SHOWN_VIOLATIONS]:
         print(f"limit exceeded: {line}")
     if len(exceeded) > SHOWN_VIOLATIONS:
@@ -71,208 +219,135 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace, units: JointUnits) -> tuple[list[Sequence], list[str]]:
+def _read(options: argparse.Namespace, robot: Robot) -> tuple[list[Sequence], list[str]]:
     """The sequences, and what had to be assumed for lack of a word in the file or an option."""
-    form = {name: getattr(options, name) for name in ("degree", "steps", "layout") if getattr(options, name)}
     if options.fit is not None:
-        from .integration_spline import fit  # brings torch with it
+        from .integration import fit  # brings torch with it, which a wrong file does not need
 
-        return [fit(read_samples(options.file, options.topic), options.fit, form, units)], []
-    start = _given(options, "start")
-    sequences = read_sequences(options.file, options.control_space, options.topic, start)
-    goal = _given(options, "goal")
-    dt = {} if options.dt is None else {"dt": np.array([options.dt])}
-    whole = [
-        completed(dataclasses.replace(sequence, **dt), options.control_space, goal, form) for sequence in sequences
-    ]
-    return whole, _assumed(sequences, options)
-
-
-def _assumed(sequences: list[Sequence], options: argparse.Namespace) -> list[str]:
-    actions = [sequence for sequence in sequences if sequence.recorded is None]
-    return assumed(
-        options,
-        space=any(not sequence.control_space for sequence in actions),
-        dt=any(sequence.dt is None for sequence in actions),
-        start=any("position" not in sequence.start for sequence in actions),
+        return [fit(read_samples(options.file, options.topic), options.fit, _form(options), robot.units)], []
+    space = options.control_space or "position"
+    start, goal = (
+        {name: row for name in STATE if (row := getattr(options, f"{end}_{name}")) is not None}
+        for end in ("start", "goal")
     )
+    sequences = read_sequences(options.file, space, options.topic, start)
+    notes = _assumed(options, [sequence.fields for sequence in sequences])
+    for sequence in sequences:
+        if options.dt is not None:
+            sequence.fields["dt"] = np.array([options.dt])
+        sequence.fields.setdefault("dt", np.array([DEFAULT_DT_S]))
+    sequences = [completed(sequence, space, goal, _form(options)) for sequence in sequences]
+    if options.sequence is None:
+        return sequences, notes
+    if options.sequence >= len(sequences):
+        raise UserError(f"--sequence: expected less than {len(sequences)}, got {options.sequence}")
+    return [sequences[options.sequence]], notes
 
 
-def _given(options: argparse.Namespace, end: str) -> dict[str, list[float]]:
-    values = {name: getattr(options, f"{end}_{name}") for name in STATE}
-    return {name: row for name, row in values.items() if row is not None}
+def _assumed(options: argparse.Namespace, given: list[dict[str, object]]) -> list[str]:
+    """A line about what neither an option nor all of the given fields say: control space, steps or start; or none."""
+    lacking = {name for fields in given for name in ("control_space", "dt", "start_position") if name not in fields}
+    found = []
+    if "control_space" in lacking and options.control_space is None:
+        found.append("actions are positions (--control-space)")
+    if "dt" in lacking and options.dt is None:
+        found.append(f"steps are {DEFAULT_DT_S:g} s (--dt)")
+    if "start_position" in lacking:
+        found.append("the start is at position 0 (--start-position)")
+    return [f"assumed, since neither the file nor an option says otherwise: {', '.join(found)}"] if found else []
 
 
-def _integrate_all(
-    sequences: list[Sequence], robot: Robot, options: argparse.Namespace, progress: Progress
-) -> tuple[list[Integrated], list[str], float]:
-    """Integrate, find what exceeds a limit, and measure the time of that [s]."""
-    from .integration_motion import request_of  # brings torch with it, which a wrong file does not need
+def _integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) -> Integrated:
+    """Integrate, and find what exceeds a limit. Raises ValueError."""
+    from . import integration
 
-    engines: dict[tuple[int, ...], TrajectoryIntegrator] = {}
-    progress.stage("Integrating", float(len(sequences)), "sequences" if len(sequences) > 1 else "sequence")
-    results, exceeded = [], []
-    begin = time.monotonic()
-    for number, sequence in enumerate(sequences):
-        try:
-            schemes = {name: getattr(options, name) for name in ("finite_difference", "acceleration_integrator")}
-            request = request_of(sequence, DEFAULT_DT_S, **schemes)
-            if options.rows:
-                results.append(_integrate(sequence, request, options, engines))
-                exceeded += _exceeded_in_rows(results[-1], robot)
-            else:
-                result, told = _planned(sequence, request, robot, options)
-                results.append(result)
-                exceeded += told
-        except ValueError as error:
-            which = f", sequence {number}" if len(sequences) > 1 else ""
-            raise UserError(f"{options.file}{which}: {error}") from None
-        progress.update(float(number + 1))
-    return results, exceeded, time.monotonic() - begin
-
-
-def _planned(
-    sequence: Sequence, request: ActionRequest, robot: Robot, options: argparse.Namespace
-) -> tuple[Integrated, list[str]]:
-    from .integration_motion import integrated, limits_of, motions_of, stopped, told_steps, told_violations
-
-    limits = limits_of(robot, sequence.joint_names)
-    with np.errstate(all="ignore"):  # overflow is reported below
-        plans = motions = motions_of(sequence, request)
+    request, source = integration.request_of(sequence, **_schemes(options)), str(options.file)
+    with np.errstate(all="ignore"):  # numbers that are not finite are reported
+        if options.rows:
+            config = {"device": options.device, "dtype": options.dtype, **_schemes(options)}
+            rows = integration.rows_of(sequence, request, source, **config)
+            return Integrated(sequence, rows, [], _exceeded(rows, robot))
+        plans = motions = integration.motions_of(sequence, request)
+        limits = integration.limits_of(robot.limits, sequence)
         if all(np.isfinite(motion.coefficients).all() for motion in motions) and options.end == "stop":
-            motions = [stopped(motion, limits) for motion in motions]
-        result = integrated(sequence, motions)
-        if request.spline is not None:
-            result = dataclasses.replace(result, curves=tuple(motions))
-    _require_finite(result)
-    return result, [*told_violations(motions, limits, robot.units), *told_steps(plans, limits)]
+            motions = [integration.stopped(motion, limits) for motion in motions]
+        points = integration.points_of_motions(sequence, motions, source)
+    told = integration.told_violations(motions, limits, robot.units)
+    return Integrated(sequence, points, motions, [*told, *integration.told_steps(plans, limits)])
 
 
-def _require_finite(result: Integrated) -> None:
-    for name in QUANTITIES:
-        if not np.isfinite(getattr(result, name)).all():
-            raise ValueError(f"expected a finite trajectory, got a {name} that is not")
-
-
-def _exceeded_in_rows(result: Integrated, robot: Robot) -> list[str]:
+def _exceeded(rows: list[Samples], robot: Robot) -> list[str]:
     if robot.limits is None:
         return []
     from .drawing import violations
 
-    rows = [result.samples(row, "") for row in range(len(result.position))]
-    return [line for row in rows for line in violations(row, robot.limits, units=robot.units)]
+    return [line for row in rows for line in violations(from_start(row), robot.limits, units=robot.units)]
 
 
-def _integrate(sequence: Sequence, request: ActionRequest, options: argparse.Namespace, engines: dict) -> Integrated:
-    from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
-
-    if differences_of(sequence, options):
-        return _differentiate(sequence)
-    shape = request.actions.shape
-    if shape not in engines:
-        config = IntegratorConfig(
-            dof=shape[2],
-            finite_difference=options.finite_difference,
-            acceleration_integrator=options.acceleration_integrator,
-            device=options.device,
-            dtype=options.dtype,
-            max_batch=shape[0],
-            max_horizon=shape[1],
-        )
-        engines[shape] = TrajectoryIntegrator(config)
-    engine, space = engines[shape], request.control_map.control_space
-    trajectory = engine.integrate_array(request.start, request.actions, request.dt, **request.map_and_rows)
-    time_s = engine.time_from_start(request.dt, *shape[:2], space, request.spline)
-    result = Integrated(sequence.joint_names, time_s, *trajectory.astype(np.float64))
-    _require_finite(result)
-    return result
-
-
-def differences_of(sequence: Sequence, options: argparse.Namespace) -> bool:
-    """Whether this is a motion of positions at uneven times, which the node takes on ~/position_trajectory.
-
-    The kernels for actions divide by the individual step, and are exact for even steps.
-    """
-    uneven = sequence.recorded is not None and len(sequence.dt) > 1
-    return uneven and sequence.control_space == "position" and options.finite_difference == "backward"
-
-
-def _differentiate(sequence: Sequence) -> Integrated:
-    import torch
-
-    from ..kernels import differentiate_positions
-
-    recorded = sequence.recorded
-    arrays = (recorded.position, recorded.time, *(sequence.start[name][0] for name in STATE[1:]))
-    trajectory = differentiate_positions(*(torch.from_numpy(np.array(values)) for values in arrays))
-    return Integrated(sequence.joint_names, recorded.time, *(values.numpy()[None] for values in trajectory))
-
-
-def _write(sequences: list[Sequence], results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
-    batch = len(results[0].position)
-    if options.row >= batch:
-        raise UserError(f"--row: expected less than {batch} (the batch), got {options.row}")
-    chosen = results[0].samples(options.row, str(options.file))
+def _write(results: list[Integrated], robot: Robot, options: argparse.Namespace) -> None:
+    first = results[0]
+    if options.row >= len(first.trajectories):
+        raise UserError(f"--row: expected less than {len(first.trajectories)} (the batch), got {options.row}")
+    chosen = from_start(first.trajectories[options.row])
     if options.out is not None and options.out.suffix == ".csv":
         write_table(options.out, chosen)
     elif options.out is not None and options.out.suffix == ".npz":
-        write_archive(options.out, results, sequences[0] if options.fit is not None else None)
+        fields, fitted = first.sequence.fields, {}
+        if options.fit is not None:
+            of_points = {name: fields[name] for name in ("dt", *FORM, *ENDS)}
+            fitted = {"actions": fields["data"], "control_space": BSPLINE, **of_points}
+        write_archive(options.out, [one.trajectories for one in results], fitted)
     elif options.out is not None:
-        source = str(options.file)
-        samples = [one.samples(row, source) for one in results for row in range(len(one.position))]
-        write_bag(options.out, samples, results[0].with_accelerations)
+        with_accelerations = not first.motions or first.motions[0].with_accelerations
+        write_bag(options.out, [from_start(row) for one in results for row in one.trajectories], with_accelerations)
     if options.plot is not None:
         from .drawing import draw_motion
-        from .integration_motion import drawn
 
-        shown = drawn(results[0], options.row, str(options.file))
-        title = _title(sequences[0], options)
-        draw_motion(options.plot, shown, robot.limits, reference=sequences[0].recorded, title=title, units=robot.units)
+        if first.motions and first.sequence.control_space == BSPLINE:  # its points would not show it
+            from .integration import between_points
+
+            chosen = between_points(chosen, first.motions[options.row])
+        reference, title = first.sequence.recorded, _title(first.sequence, options)
+        draw_motion(options.plot, chosen, robot.limits, reference=reference, title=title, units=robot.units)
 
 
 def _title(sequence: Sequence, options: argparse.Namespace) -> str:
     """What the figure shows: of which file, and what was done with it."""
-    count, space = sequence.actions.shape[1], sequence.control_space
+    fields, space = sequence.fields, sequence.control_space
     if space == BSPLINE:
-        what = f"{count} control points of degree {sequence.degree or 3}"
+        what = f"{fields['horizon']} control points of degree {fields.get('degree', 3)}"
         what = f"fitted by {what}" if sequence.fitted else what
     else:
-        what = f"integrated from its {space if sequence.recorded is not None else f'{count} {space} actions'}"
-    row = f", trajectory {options.row} of {len(sequence.actions)}" if len(sequence.actions) > 1 else ""
+        actions = space if sequence.recorded is not None else f"{fields['horizon']} {space} actions"
+        what = f"integrated from its {actions}"
+    row = f", trajectory {options.row} of {fields['batch']}" if fields["batch"] > 1 else ""
     return f"{options.file.name}{row}: {what}"
 
 
 def _conclude(
-    sequences: list[Sequence],
-    results: list[Integrated],
-    robot: Robot,
-    options: argparse.Namespace,
-    seconds: float,
-    told: list[str],
+    results: list[Integrated], robot: Robot, options: argparse.Namespace, seconds: float, assumed: list[str]
 ) -> None:
-    trajectories = sum(len(one.position) for one in results)
-    horizon, dof = results[0].position.shape[1:]
-    of = f" of {len(sequences)} sequences" if len(sequences) > 1 else ""
+    first, shown = results[0].sequence, results[0].trajectories[0]
+    trajectories, dof = sum(len(one.trajectories) for one in results), shown.dof
+    of = f" of {len(results)} sequences" if len(results) > 1 else ""
     print(
-        f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {horizon} points, "
+        f"{trajectories} {'trajectory' if trajectories == 1 else 'trajectories'}{of}, {len(shown.time)} points, "
         f"{dof} {'joint' if dof == 1 else 'joints'}, "
         f"integrated in {1e3 * seconds:.1f} ms"
     )
-    first = sequences[0]
     notes = [first.note] if first.note and options.rows else []
     if not options.rows and first.recorded is not None and first.recorded.velocity is None:
         notes.append("start velocity by differences")
     if not options.rows and options.end == "stop":
         notes.append("at rest in the end, after a brake where the plan does not stop (--end as_planned: without)")
-    if options.rows and differences_of(first, options):
+    if options.rows and options.finite_difference == "backward" and first.has_uneven_positions:
         notes.append("uneven steps: divided differences, as on ~/position_trajectory")
-    for note in (*notes, *told):
+    for note in (*notes, *assumed):
         print(f"note: {note}")
     if first.fitted:
         print(f"fit: {first.fitted}")
     elif first.recorded is not None:
-        differences = _differences(results[0].samples(0, ""), first.recorded, robot.units)
-        print(f"RMS difference from the recording: {', '.join(differences)}")
+        print(f"RMS difference from the recording: {_differences(from_start(shown), first.recorded, robot)}")
     if options.out is not None and options.out.suffix == ".csv" and trajectories > 1:
         print(f"note: {options.out} has trajectory {options.row} of the first sequence; NPZ and bags take all")
     for path in (options.out, options.plot):
@@ -280,15 +355,14 @@ def _conclude(
             print(f"written: {path}")
 
 
-def _differences(integrated: Samples, recorded: Samples, units: JointUnits) -> list[str]:
+def _differences(integrated: Samples, recorded: Samples, robot: Robot) -> str:
     found = []
     for order, name in enumerate(QUANTITIES):
         expected, got = getattr(recorded, name), getattr(integrated, name)
         if expected is not None:
             rows = min(len(expected), len(got))
-            away = got[:rows] - expected[:rows]
-            found.append(f"{name} {units.rms(away, order, recorded.joint_names)}")
-    return found
+            found.append(f"{name} {robot.units.rms(got[:rows] - expected[:rows], order, recorded.joint_names)}")
+    return ", ".join(found)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import factorial
 from pathlib import Path
 from typing import Any
@@ -22,37 +21,47 @@ BSPLINE = "bspline"
 CONTROL_SPACES = (*QUANTITIES, BSPLINE)
 """Control spaces, in the order of ActionSequence's constants from 1 on."""
 STATE = ("position", "velocity", "acceleration")
+ENDS = tuple(f"{end}_{name}" for end in ("start", "goal") for name in STATE)
 UNIFORM_TOLERANCE = 1e-3
 """Steps that differ from their mean by less than this share of it count as uniform."""
-
-
 _SAMPLES = 4
 """A cubic through the nearest samples: the slope between the first two is that of half a step later, and a spline that
 starts with it begins with a jerk that the motion does not have."""
+_INDICES = ("start_index", "goal_index")
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """A batch of action sequences: `actions` [B, Ha, D] and `dt` [1], [Ha], [B, 1] or [B, Ha] in s.
+    """A batch of action sequences: the `fields` that its message would have, by name, as far as they are known.
 
-    `control_space` is one of position, velocity, acceleration, jerk, bspline, or empty for the one in the options; the
-    same holds for `dt` None, `degree` and `steps` 0 and an empty `layout`. `start` and `goal` have rows [S, D] by the
-    names of STATE, and `index` [B], the row of each; what is not given is not in them. `recorded` is the motion from
-    which the actions were taken, if any, and `fitted` says how close control points come to it.
+    Among the fields may be `layout`, which messages do not have. `recorded` is the motion from which the actions were
+    taken, if any, and `fitted` says how close control points come to it.
     """
 
     joint_names: tuple[str, ...]
-    control_space: str
-    actions: np.ndarray
-    dt: np.ndarray | None
-    start: dict[str, np.ndarray]
-    goal: dict[str, np.ndarray] = field(default_factory=dict)
+    fields: dict[str, Any]
     recorded: Samples | None = None
     note: str = ""
-    degree: int = 0
-    steps: int = 0
-    layout: str = ""
     fitted: str = ""
+
+    @property
+    def control_space(self) -> str:
+        """One of CONTROL_SPACES; empty for a number that is none."""
+        number = self.fields["control_space"]
+        return CONTROL_SPACES[number - 1] if number <= len(CONTROL_SPACES) else ""
+
+    @property
+    def has_uneven_positions(self) -> bool:
+        """Whether these are recorded positions at uneven times, which the node takes on ~/position_trajectory.
+
+        The kernels for actions divide by the individual step, and are exact for even steps.
+        """
+        return self.recorded is not None and self.control_space == "position" and len(self.fields["dt"]) > 1
+
+
+def number_of(control_space: str) -> int:
+    """The number of a control space in messages."""
+    return 1 + CONTROL_SPACES.index(control_space)
 
 
 def read_sequences(
@@ -70,34 +79,43 @@ def read_sequences(
         return [_of_arrays(path, arrays, start)]
     if format_ == "table" and (found := read_actions(path)) is not None:
         names, actions, dt = found
-        return [Sequence(names, "", actions[None], dt, _start_rows(path, start, len(names)))]
+        steps = {} if dt is None else {"dt": dt}
+        return [_with_rows(Sequence(names, fields_of(actions[None]) | steps), "start", start)]
     return [sequence_of_states(read_samples(path, topic), control_space)]
+
+
+def fields_of(actions: np.ndarray) -> dict[str, Any]:
+    """The fields that actions `[B, Ha, D]` give."""
+    return {"batch": actions.shape[0], "horizon": actions.shape[1], "data": actions}
 
 
 def completed(
     sequence: Sequence, control_space: str, goal: Mapping[str, list[float]], form: Mapping[str, int | str]
 ) -> Sequence:
-    """The sequence completed by the options: a goal if it has none, and the form of a spline.
+    """The sequence completed by the options: a control space, a goal, and the form of a spline.
 
     Raises RecordingError for options that do not fit the sequence.
     """
-    space = sequence.control_space or control_space
+    fields = {"control_space": number_of(control_space), **sequence.fields}
+    sequence = Sequence(sequence.joint_names, fields, sequence.recorded, sequence.note)
+    space = sequence.control_space
     for name, asked in form.items():
-        own = getattr(sequence, name)
         if space != BSPLINE:
-            raise RecordingError(f"--{name}: expected with --control-space {BSPLINE} only, got it with {space}")
-        if own and own != asked:
-            raise RecordingError(f"--{name}: expected {own}, as in the file, got {asked}")
-    sequence = dataclasses.replace(sequence, control_space=space, **form)
-    if goal and not sequence.goal:
-        if "position" not in goal:
-            raise RecordingError(f"--goal-position: expected with --goal-{next(iter(goal))}, got none")
-        for name, values in goal.items():
-            if sequence.recorded is not None or len(values) != len(sequence.joint_names):
-                wanted = "actions" if sequence.recorded is not None else f"{len(sequence.joint_names)} numbers"
-                got = "a motion" if sequence.recorded is not None else len(values)
-                raise RecordingError(f"--goal-{name}: expected {wanted}, got {got}")
-        sequence = dataclasses.replace(sequence, goal={name: np.array([row]) for name, row in goal.items()})
+            raise RecordingError(f"--{name}: expected with --control-space {BSPLINE} only, got {space}")
+        if fields.setdefault(name, asked) != asked:
+            raise RecordingError(f"--{name}: expected {fields[name]}, as in the file, got {asked}")
+    if goal and sequence.recorded is not None:
+        raise RecordingError(f"--goal-{next(iter(goal))}: expected actions, got a motion")
+    return _with_rows(sequence, "goal", goal)
+
+
+def _with_rows(sequence: Sequence, end: str, given: Mapping[str, list[float]]) -> Sequence:
+    """The sequence with what it lacks of a start or a goal."""
+    dof = len(sequence.joint_names)
+    for name, values in given.items():
+        if len(values) != dof:
+            raise RecordingError(f"--{end}-{name}: expected {dof} numbers (the joints), got {len(values)}")
+        sequence.fields.setdefault(f"{end}_{name}", np.array(values))
     return sequence
 
 
@@ -118,15 +136,14 @@ def sequence_of_states(samples: Samples, control_space: str) -> Sequence:
     steps = np.diff(samples.time)
     uniform = np.all(np.abs(steps - steps.mean()) <= UNIFORM_TOLERANCE * steps.mean())
     lacking = [name for name in ("acceleration", "velocity") if getattr(samples, name) is None]
-    return Sequence(
-        samples.joint_names,
-        control_space,
-        actions[None],
-        np.array([steps.mean()]) if uniform else np.concatenate([steps[:1], steps]),
-        dict(zip(STATE, (samples.position[:1], *derivatives_at(samples, 0)), strict=True)),
-        recorded=samples,
-        note=", ".join(f"start {name} by differences" for name in lacking),
-    )
+    fields = {
+        "control_space": number_of(control_space),
+        **fields_of(actions[None]),
+        "dt": np.array([steps.mean()]) if uniform else np.concatenate([steps[:1], steps]),
+        **dict(zip(ENDS[:3], (samples.position[:1], *derivatives_at(samples, 0)), strict=True)),
+    }
+    note = ", ".join(f"start {name} by differences" for name in lacking)
+    return Sequence(samples.joint_names, fields, samples, note)
 
 
 def derivatives_at(samples: Samples, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -156,52 +173,27 @@ def _derivative_at_end(time: np.ndarray, values: np.ndarray, end: int, order: in
     return factorial(order) * coefficients[order] / scale**order
 
 
-def _start_rows(path: Path, start: Mapping[str, list[float]], dof: int) -> dict[str, np.ndarray]:
-    for name, values in start.items():
-        if len(values) != dof:
-            raise RecordingError(f"--start-{name}: expected {dof} numbers for the joints of {path}, got {len(values)}")
-    return {name: np.array([values]) for name, values in start.items()}
-
-
 def _of_arrays(path: Path, arrays: Mapping[str, np.ndarray], start: Mapping[str, list[float]]) -> Sequence:
     actions = numbers(path, "actions", arrays["actions"])
     actions = actions[None] if actions.ndim == 2 else actions
     if actions.ndim != 3 or actions.size == 0:
         raise RecordingError(f"{path}: expected actions of shape [Ha, D] or [B, Ha, D], got {list(actions.shape)}")
-    dof = actions.shape[2]
-    given = {
-        end: {
-            name: arrays[key] if name == "index" else np.atleast_2d(numbers(path, key, arrays[key]))
-            for name in (*STATE, "index")
-            if (key := f"{end}_{name}") in arrays
-        }
-        for end in ("start", "goal")
-    }
-    rates = [name for name in STATE if name in given["goal"]]
-    if rates and "position" not in rates:
-        raise RecordingError(f"{path}: expected goal_position with goal_{rates[0]}, got none")
-    dt = np.atleast_1d(numbers(path, "dt", arrays["dt"])) if "dt" in arrays else None
-    space = str(arrays["control_space"]) if "control_space" in arrays else ""
-    if space not in ("", *CONTROL_SPACES):
-        raise RecordingError(f"{path}: expected control_space one of {', '.join(CONTROL_SPACES)}, got {space!r}")
-    return Sequence(
-        tuple(joint_names(path, arrays, dof)),
-        space,
-        actions,
-        dt,
-        _start_rows(path, start, dof) | given["start"],
-        given["goal"] if rates else {},
-        degree=_whole(path, arrays, "degree"),
-        steps=_whole(path, arrays, "steps"),
-        layout=str(arrays.get("layout", "")),
-    )
-
-
-def _whole(path: Path, arrays: Mapping[str, np.ndarray], name: str) -> int:
-    value = np.asarray(arrays.get(name, 0))
-    if value.ndim or value.dtype.kind not in "iu":
-        raise RecordingError(f"{path}: expected {name} to be a whole number, got {value.tolist()!r}")
-    return int(value)
+    fields = fields_of(actions)
+    fields |= {name: numbers(path, name, arrays[name]) for name in ("dt", *ENDS) if name in arrays}
+    if np.shape(fields.get("dt")) == (len(actions), 1):
+        fields["dt"] = np.repeat(fields["dt"], actions.shape[1], axis=1)
+    for name in (*_INDICES, "degree", "steps"):
+        if name in arrays:
+            values = arrays[name]
+            if values.dtype.kind not in "iu" or values.ndim != (name in _INDICES) or np.any(values < 0):
+                raise RecordingError(f"{path}: expected whole numbers, 0 or more, in {name}, got {values.tolist()!r}")
+            fields[name] = values if values.ndim else int(values)
+    for name, known in (("control_space", CONTROL_SPACES), ("layout", ("tight", "curobo"))):
+        if value := str(arrays.get(name, "")):
+            if value not in known:
+                raise RecordingError(f"{path}: expected {name} one of {', '.join(known)}, got {value!r}")
+            fields[name] = number_of(value) if name == "control_space" else value
+    return _with_rows(Sequence(tuple(joint_names(path, arrays, actions.shape[2])), fields), "start", start)
 
 
 def _in_bag(path: Path, topic: str | None, start: Mapping[str, list[float]]) -> Iterator[Sequence]:
@@ -221,68 +213,33 @@ def _in_bag(path: Path, topic: str | None, start: Mapping[str, list[float]]) -> 
 
 
 def _of_message(where: str, message: Any, state: Any, start: Mapping[str, list[float]]) -> Sequence:
-    batch, horizon = int(message.batch), int(message.horizon)
-    cells = batch * horizon
-    if cells == 0 or len(message.data) % cells or len(message.data) == 0:
-        raise RecordingError(
-            f"{where}: expected data [batch {batch}, horizon {horizon}, dof], got {len(message.data)} numbers"
-        )
-    dof = len(message.data) // cells
-    names = tuple(message.joint_names) or (tuple(state.name) if state is not None and len(state.name) == dof else ())
-    if len(names) not in (0, dof):
+    cells, length = int(message.batch) * int(message.horizon), len(message.data)
+    if not cells or not length or length % cells:
+        shape = f"[batch {message.batch}, horizon {message.horizon}, dof]"
+        raise RecordingError(f"{where}: expected data {shape}, got {length} numbers")
+    dof = length // cells
+    of_state = tuple(state.name) if state is not None and len(state.name) == dof else ()
+    names = tuple(message.joint_names) or of_state or tuple(f"joint_{i}" for i in range(dof))
+    if len(names) != dof:
         raise RecordingError(f"{where}: expected {dof} joint_names as in data, got {len(names)}")
-    if message.control_space > len(CONTROL_SPACES):
-        raise RecordingError(f"{where}: expected control_space 0 to {len(CONTROL_SPACES)}, got {message.control_space}")
-    dt = np.asarray(message.dt)
-    names = names or tuple(f"joint_{i}" for i in range(dof))
-    begin = _start_of(where, message.start, names, state, start)
-    if len(message.start_index):
-        begin["index"] = np.asarray(message.start_index)
-    return Sequence(
-        names,
-        ("", *CONTROL_SPACES)[message.control_space],
-        np.asarray(message.data, np.float64).reshape(batch, horizon, dof),
-        dt.reshape(batch, horizon) if len(dt) == cells and batch > 1 else dt if len(dt) else None,
-        begin,
-        _goal_of(where, message, dof),
-        degree=int(getattr(message, "degree", 0)),
-        steps=int(getattr(message, "steps", 0)),
-    )
-
-
-def _start_of(
-    where: str, given: Any, names: tuple[str, ...], state: Any, start: Mapping[str, list[float]]
-) -> dict[str, np.ndarray]:
-    dof = len(names)
-    if len(given.position):
-        fields = {"position": given.position, "velocity": given.velocity, "acceleration": given.acceleration}
-    elif start:
-        fields = start
-    elif state is not None and all(name in list(state.name) for name in names):
-        order = [list(state.name).index(name) for name in names]
-        full = len(state.velocity) == len(state.name)
-        fields = {"position": state.position[order], "velocity": state.velocity[order] if full else ()}
-    else:
+    # Messages that were recorded before there were goals and splines lack their fields.
+    scalars = {name: int(getattr(message, name, 0)) for name in ("control_space", "degree", "steps")}
+    arrays = {name: np.asarray(getattr(message, name, ())) for name in ("dt", *_INDICES)}
+    for end in ("start", "goal"):
+        given = getattr(message, end, None)
+        arrays |= {f"{end}_{name}": np.asarray(getattr(given, name, ()), np.float64) for name in STATE}
+    fields = fields_of(np.asarray(message.data, np.float64).reshape(message.batch, message.horizon, dof))
+    fields |= {name: value for name, value in scalars.items() if value}
+    fields |= {name: values for name, values in arrays.items() if values.size}
+    sequence = _with_rows(Sequence(names, fields), "start", start)
+    if "start_position" in fields:
+        return sequence
+    if state is None or not set(names) <= set(state.name):
         raise RecordingError(
             f"{where}: it has no start, and no joint state of its joints was recorded before it; give --start-position"
         )
-    return _rows_of(where, "start", fields, dof)
-
-
-def _goal_of(where: str, message: Any, dof: int) -> dict[str, np.ndarray]:
-    """The goal of a message; empty if it has none, or was recorded before messages had goals."""
-    given = getattr(message, "goal", None)
-    rows = _rows_of(where, "goal", {name: getattr(given, name, ()) for name in STATE}, dof)
-    if rows and "position" not in rows:
-        raise RecordingError(f"{where}: expected goal.position with goal.{next(iter(rows))}, got none")
-    if rows and len(message.goal_index):
-        rows["index"] = np.asarray(message.goal_index)
-    return rows
-
-
-def _rows_of(where: str, end: str, fields: Mapping[str, Any], dof: int) -> dict[str, np.ndarray]:
-    """Those fields of a start or goal that are not empty, [rows, dof]."""
-    for name, values in fields.items():
-        if len(values) % dof:
-            raise RecordingError(f"{where}: expected {end}.{name} of rows of {dof} numbers, got {len(values)}")
-    return {name: np.asarray(values, np.float64).reshape(-1, dof) for name, values in fields.items() if len(values)}
+    order = [list(state.name).index(name) for name in names]
+    fields["start_position"] = state.position[order]
+    if len(state.velocity) == len(state.name):
+        fields.setdefault("start_velocity", state.velocity[order])
+    return sequence

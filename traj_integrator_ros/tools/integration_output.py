@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ..execution.motion import Motion
-from ..motions.samples import QUANTITIES, Nature, Samples
+from ..motions.samples import QUANTITIES, Samples
 from .command_line import UserError
-from .integration_input import Sequence
 
 STATES_TOPIC, TRAJECTORIES_TOPIC = "/joint_states", "/traj_integrator/joint_trajectory"
 _NS = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class Integrated:
-    """A batch of trajectories: `time` [H] or [B, H] s from the start, the quantities [B, H, D], float64."""
-
-    joint_names: tuple[str, ...]
-    time: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
-    with_accelerations: bool = True
-    """Whether its JointTrajectory has accelerations: False if they jump at the points."""
-    curves: tuple[Motion, ...] = ()
-    """The motions between the points, if a figure of the points alone would not show them."""
-
-    def samples(self, row: int, source: str) -> Samples:
-        """One trajectory from its start on: a point before it (central differences have one) is left out."""
-        time = self.time[row] if self.time.ndim == 2 else self.time
-        kept = time >= 0
-        arrays = (getattr(self, name)[row][kept] for name in QUANTITIES)
-        return Samples(self.joint_names, time[kept], *arrays, source, "integrated", Nature.EXACT)
+def from_start(samples: Samples) -> Samples:
+    """A trajectory from its start on: a point before it (central differences have one) is left out."""
+    kept = samples.time >= 0
+    if kept.all():
+        return samples
+    return replace(samples, **{name: getattr(samples, name)[kept] for name in ("time", *QUANTITIES)})
 
 
 def write_table(path: Path, samples: Samples) -> None:
@@ -55,30 +39,23 @@ def write_table(path: Path, samples: Samples) -> None:
         part.unlink(missing_ok=True)
 
 
-def write_archive(path: Path, results: list[Integrated], fitted: Sequence | None = None) -> None:
-    """An NPZ of joint_names, time and the quantities [B, H, D], the sequences one after the other in B.
+def write_archive(path: Path, results: list[list[Samples]], fitted: Mapping[str, object]) -> None:
+    """An NPZ of joint_names, time and the quantities [B, H, D], the trajectories of one sequence after the other in B.
 
-    `fitted`, if given, are the control points, which are stored with them and can be integrated again.
+    `fitted` are arrays of control points that are stored with them, and can be integrated again.
     """
-    first = results[0]
-    for number, one in enumerate(results):
-        if one.joint_names != first.joint_names or one.position.shape[1:] != first.position.shape[1:]:
+    first, shape = results[0][0], results[0][0].position.shape
+    for number, (one, *_) in enumerate(results):
+        if one.joint_names != first.joint_names or one.position.shape != shape:
             raise UserError(
-                f"--out: an archive takes sequences of one shape, got {list(first.position.shape[1:])} in sequence 0 "
-                f"and {list(one.position.shape[1:])} in sequence {number}; choose one by --sequence, or write a bag"
+                f"--out: an archive takes sequences of one shape, got {list(shape)} in sequence 0 and "
+                f"{list(one.position.shape)} in sequence {number}; choose one by --sequence, or write a bag"
             )
-    arrays = {name: np.concatenate([getattr(one, name) for one in results]) for name in QUANTITIES}
-    times = [np.broadcast_to(one.time, one.position.shape[:2]) for one in results]
-    time = np.concatenate(times)
-    if fitted is not None:
-        arrays |= {
-            name: getattr(fitted, name) for name in ("actions", "dt", "control_space", "degree", "steps", "layout")
-        }
-        ends = {"start": fitted.start, "goal": fitted.goal}
-        arrays |= {f"{end}_{name}": values for end, rows in ends.items() for name, values in rows.items()}
-    np.savez_compressed(
-        path, joint_names=np.array(first.joint_names), time=time[0] if np.all(time == time[0]) else time, **arrays
-    )
+    rows = [row for one in results for row in one]
+    arrays = {name: np.stack([getattr(row, name) for row in rows]) for name in ("time", *QUANTITIES)}
+    if np.all(arrays["time"] == first.time):
+        arrays["time"] = first.time
+    np.savez_compressed(path, joint_names=np.array(first.joint_names), **arrays, **fitted)
 
 
 def write_bag(path: Path, motions: list[Samples], accelerations: bool, *, states_only: bool = False) -> None:

@@ -1,0 +1,258 @@
+"""What the node makes of sequences: checked requests, their rows, and the motions that a controller would be sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from ..execution.limits import worst_violations
+from ..execution.motion import Motion
+from ..execution.rows import DEFAULT_FADE_TIME
+from ..handling.assumed import assumed_limits
+from ..handling.courses import Reading, courses_of
+from ..handling.ending import stopped_at_end
+from ..handling.limits import JointLimits, find_motion_violation
+from ..handling.plan import plan_of_sequence
+from ..handling.rejection import Rejected
+from ..handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+from ..kernels import (
+    AccelerationIntegrator,
+    BsplineLayout,
+    ControlSpace,
+    FiniteDifference,
+    SplineForm,
+    differentiate_positions,
+    fit_bspline,
+)
+from ..motions.samples import QUANTITIES, Nature, RecordingError, Samples
+from ..motions.units import JointUnits
+from .integration_input import BSPLINE, ENDS, STATE, Sequence, derivatives_at, number_of, sequence_of_states
+
+REST_TOLERANCE = 0.01
+"""rad/s; a plan with an end velocity up to this counts as at rest: default of the node's publish.rest_tolerance."""
+BRAKE_TIME_S = 0.25
+"""Duration of a brake without jerk limits, s: default of the node's publish.brake_time."""
+DRAWN_PER_PIECE = 8
+_ANY_SIZE = 1 << 62
+_ARRAYS = ("dt", "data", *ENDS, "start_index", "goal_index")
+
+
+def request_of(
+    sequence: Sequence, *, finite_difference: str = "backward", acceleration_integrator: str = "zoh"
+) -> ActionRequest:
+    """A sequence as the node checks it. Raises ValueError for what does not fit together."""
+    fields = {"start_position": np.zeros(len(sequence.joint_names)), **sequence.fields}
+    rules = RequestRules(
+        sequence.joint_names,
+        ControlSpace.POSITION,
+        FiniteDifference(finite_difference),
+        AccelerationIntegrator(acceleration_integrator),
+        *(_ANY_SIZE, _ANY_SIZE),
+        SplineForm(layout=fields.pop("layout", "tight")),
+        _ANY_SIZE,
+    )
+    arrays = {name: np.ravel(fields.get(name, ())) for name in _ARRAYS}
+    try:
+        return check_sequence(SequenceFields((), **{**fields, **arrays}), rules)
+    except Rejected as refusal:
+        raise ValueError(re.sub(r"\b(start|goal)\.", r"\1_", re.sub("^data:", "actions:", refusal.message))) from None
+
+
+@lru_cache(maxsize=4)
+def engine_of(**config: object) -> TrajectoryIntegrator:
+    """The engine of a configuration, the fields of IntegratorConfig; made once."""
+    return TrajectoryIntegrator(IntegratorConfig(**config))
+
+
+def rows_of(sequence: Sequence, request: ActionRequest, source: str, **config: object) -> list[Samples]:
+    """The rows of all trajectories, as of ~/integrate. Raises ValueError where they are not finite."""
+    batch, horizon, dof = request.actions.shape
+    if sequence.has_uneven_positions and config["finite_difference"] == "backward":
+        recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
+        arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
+        time, states = recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
+    else:
+        engine = engine_of(dof=dof, max_batch=batch, max_horizon=horizon, **config)
+        space = request.control_map.control_space
+        states = engine.integrate_array(request.start, request.actions, request.dt, **request.map_and_rows)
+        time = engine.time_from_start(request.dt, batch, horizon, space, request.spline)
+    return _samples(sequence, time, states.astype(np.float64), source)
+
+
+def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
+    """The motion of each trajectory as the node reads it, as long as its actions; a recorded one ends with its samples.
+
+    It passes all positions, also where that asks for more than limits allow; `request` is that of the sequence.
+    """
+    reading = Reading(REST_TOLERANCE, DEFAULT_FADE_TIME, np.full(request.actions.shape[2], np.inf))
+    recorded, dt = None if request.spline is not None else sequence.recorded, 0.0
+    if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
+        request, dt = request._replace(dt=None), request.dt  # as precise as it is
+    if recorded is not None and recorded.acceleration is None:
+        request = request._replace(start=replace(request.start, acceleration=None))
+    motions = []
+    for row in range(request.batch):
+        plan = plan_of_sequence(request, row, dt, 0)
+        if recorded is not None:
+            plan = replace(plan, steps=plan.steps[:-1], actions=plan.actions[:-1])
+        motions.append(next(courses_of(plan, 0, 0, lambda _: None, reading)).motion)
+    return motions
+
+
+def limits_of(limits: JointLimits | None, sequence: Sequence) -> JointLimits:
+    """The limits of the joints of a sequence, in their order; none where there are none."""
+    return (limits or JointLimits()).of_joints(sequence.joint_names)
+
+
+def stopped(motion: Motion, limits: JointLimits) -> Motion:
+    """The motion brought to rest as by the node, with a brake within limits if one is needed.
+
+    Raises ValueError if the limits allow no brake of reasonable length.
+    """
+    bounds = assumed_limits(limits, BRAKE_TIME_S, assumed_velocity=1.0).bounds
+    try:
+        most = bounds.raised_to(motion).with_positions_of(bounds)
+        return stopped_at_end(motion, most, REST_TOLERANCE, limits.joint_names)
+    except Rejected as refusal:
+        raise ValueError(str(refusal)) from None
+
+
+def points_of_motions(sequence: Sequence, motions: list[Motion], source: str) -> list[Samples]:
+    """The motions at their points; one that ends before the others rests. Raises ValueError as `rows_of`."""
+    count = max(len(motion.knots) for motion in motions)
+    times, states = [], []
+    for motion in motions:
+        more = np.arange(1, count - len(motion.knots) + 1)
+        times.append(np.append(motion.knots, motion.knots[-1] + motion.steps[-1] * more))
+        states.append(_states_at(motion, times[-1]))
+    return _samples(sequence, np.stack(times), np.stack(states, axis=1), source)
+
+
+def between_points(samples: Samples, motion: Motion) -> Samples:
+    """The motion of these points, several times in each piece, for a figure."""
+    share = np.arange(DRAWN_PER_PIECE) / DRAWN_PER_PIECE
+    time = np.append((motion.knots[:-1, None] + motion.steps[:, None] * share).ravel(), motion.knots[-1])
+    return replace(samples, time=time, **dict(zip(QUANTITIES, _states_at(motion, time), strict=True)))
+
+
+def _states_at(motion: Motion, time: np.ndarray) -> np.ndarray:
+    """States `[4, N, D]` at times among which is the end, in which a motion that ends in motion has its last state."""
+    states = motion.states_at(time)
+    if not motion.ends_at_rest:
+        last = int(np.searchsorted(time, motion.knots[-1]))
+        states[:3, last], states[3, last] = motion.end, states[3, last - 1]
+    return states
+
+
+def _samples(sequence: Sequence, time: np.ndarray, states: np.ndarray, source: str) -> list[Samples]:
+    """The trajectories `[4, B, H, D]` at times `[H]` or `[B, H]`."""
+    for name, values in zip(QUANTITIES, states, strict=True):
+        if not np.isfinite(values).all():
+            raise ValueError(f"expected a finite trajectory, got a {name} that is not")
+    times = np.broadcast_to(time, states.shape[1:3])
+    return [
+        Samples(sequence.joint_names, *arrays, source, "integrated", Nature.EXACT)
+        for arrays in zip(times, *states, strict=True)
+    ]
+
+
+def told_steps(plans: list[Motion], limits: JointLimits) -> Iterator[str]:
+    """A line for each trajectory of held accelerations whose steps exceed the jerk limit: the node rejects it."""
+    steps_only = JointLimits(jerk=limits.jerk, joint_names=limits.joint_names)
+    for number, plan in enumerate(plans):
+        told = "" if plan.with_accelerations else find_motion_violation(plan, steps_only)
+        if told:
+            yield told + (f", trajectory {number}" if len(plans) > 1 else "")
+
+
+def told_violations(motions: list[Motion], limits: JointLimits, units: JointUnits) -> Iterator[str]:
+    """A line for each quantity of each joint and trajectory that exceeds a limit: its worst, also between points."""
+    for number, motion in enumerate(motions):
+        which = f" of trajectory {number}" if len(motions) > 1 else ""
+        for found in worst_violations(motion, limits):
+            joint = limits.joint_names[found.joint]
+            yield found.told(joint, f"at {found.time:.4g} s{which}", units.of(joint)[found.order])
+
+
+# Control points for a recorded motion
+
+
+def fit(samples: Samples, points: int, said: Mapping[str, int | str], units: JointUnits) -> Sequence:
+    """The control points that come closest to a motion, from its first state to its last; `said`: of their form.
+
+    The motion is interpolated between its samples (by the C2 cubic spline through them), at no fewer rows than it has
+    samples. In the layout "curobo" the goal is the state a segment before the end, where such splines reach it.
+
+    Raises RecordingError for a motion that is too short.
+    """
+    count = len(samples.time)
+    if not 1 <= points <= count:
+        raise RecordingError(f"--fit: expected 1 to {count} (the samples) control points, got {points}")
+    recorded = sequence_of_states(samples, "position")
+    (motion,) = motions_of(recorded, request_of(recorded))
+    form = SplineForm(**said)
+    segments = form.segments(points)
+    length = samples.duration / segments
+    fine = max(form.steps, -(-(count - 1) // segments))
+    wanted = motion.states_at(np.linspace(0.0, samples.duration, segments * fine + 1))[0]
+    wanted[-1] = samples.position[-1]
+    start = {name: recorded.fields[name] for name in ENDS[:3]}
+    ends = start | dict(zip(ENDS[3:], _passed(samples, motion, length, form), strict=True))
+    rows = {name: torch.from_numpy(np.array(values, np.float64)) for name, values in ends.items()}
+    control_points = fit_bspline(
+        torch.from_numpy(wanted)[None],
+        **rows,
+        dt=length / fine,
+        degree=form.degree,
+        steps=fine,
+        layout=form.layout,
+    )
+    fields = {
+        "control_space": number_of(BSPLINE),
+        "batch": 1,
+        "horizon": points,
+        "data": control_points.numpy(),
+        "dt": np.array([length / form.steps]),
+        "degree": form.degree,
+        "steps": form.steps,
+        "layout": form.layout.value,
+        **ends,
+    }
+    fitted = Sequence(samples.joint_names, fields, samples)
+    return replace(fitted, fitted=_told_residual(fitted, samples, units))
+
+
+def _passed(samples: Samples, motion: Motion, length: float, form: SplineForm) -> tuple[np.ndarray, ...]:
+    """Position, velocity and acceleration [1, D] of the spline's goal: at the end, or a segment before it."""
+    if form.layout is not BsplineLayout.CUROBO:
+        return samples.position[-1:], *derivatives_at(samples, -1)
+    time = np.array([samples.duration - length])
+    found = list(motion.states_at(time)[:3])
+    for order, name in enumerate(STATE[1:], start=1):
+        if (recorded := getattr(samples, name)) is not None:  # between two samples
+            found[order] = np.stack([np.interp(time, samples.time, column) for column in recorded.T], axis=1)
+    return tuple(found)
+
+
+def _told_residual(fitted: Sequence, samples: Samples, units: JointUnits) -> str:
+    """How far the spline is from the samples: RMS over all of them, and the maximum with its place."""
+    (motion,) = motions_of(fitted, request_of(fitted))
+    states = motion.states_at(samples.time)
+    states[:3, -1] = motion.end
+    away = np.abs(states[0] - samples.position)
+    row, joint = np.unravel_index(away.argmax(), away.shape)
+    names = samples.joint_names
+    told = [f"position {units.rms(away, 0, names)}"]
+    if samples.velocity is not None:
+        told.append(f"velocity {units.rms(states[1] - samples.velocity, 1, names)}")
+    return (
+        f"{fitted.fields['horizon']} control points of degree {fitted.fields['degree']} for {len(samples.time)} "
+        f"samples: RMS difference {', '.join(told)}; at most {away[row, joint]:.3g} {units.of(names[joint])[0]}, "
+        f"{names[joint]} at {samples.time[row]:.3f} s"
+    )
