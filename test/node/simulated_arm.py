@@ -18,8 +18,8 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from traj_integrator_ros.motions.trajectories import planned_trajectory
 from traj_integrator_ros.node.entities import SUPERVISION_PERIOD_S
-from traj_integrator_ros.tools.checker import planned_trajectory
 from traj_integrator_ros.traffic.messages import set_stamp, stamp_of
 from traj_integrator_ros.traffic.ros_client import RosClient
 

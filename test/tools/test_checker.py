@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from traj_integrator_ros.handling.limits import JointLimits
-from traj_integrator_ros.tools.checker import Expectation, PlannedTrajectory, Point, Rule, check, motion_between
+from traj_integrator_ros.motions.trajectories import PlannedTrajectory, Point
+from traj_integrator_ros.tools.checker import Expectation, Rule, check, motion_between
 
 JOINTS = ("shoulder", "elbow", "wrist")
 POINTS = 5

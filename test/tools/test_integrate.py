@@ -15,13 +15,12 @@ from pipelines import SimulatedNode
 from tool_runs import JOINTS, Tool
 
 from traj_integrator_ros.kernels import ControlSpace, bspline_step
-from traj_integrator_ros.motions.files import read_samples
+from traj_integrator_ros.motions.files import read_samples, read_trajectories
 from traj_integrator_ros.motions.read_npz import read_npz
 from traj_integrator_ros.motions.samples import QUANTITIES, Nature, RecordingError, Samples
 from traj_integrator_ros.tools.integration_input import STATE, read_sequences, sequence_of_states
 from traj_integrator_ros.tools.integration_output import write_archive
 from traj_integrator_ros.tools.integration_output import write_table as write_result
-from traj_integrator_ros.tools.trajectory_files import read_trajectories
 
 
 @pytest.mark.parametrize("control_space", ["position", "acceleration"])

@@ -11,7 +11,7 @@ from ..execution.limits import extremes
 from ..kernels.types import ControlSpace, FiniteDifference
 from ..motions.figures import BLUE, MOTION_GREY, ORANGE, at_least, figure, short_name, tight_time
 from ..motions.units import JointUnits
-from ..tools.checker import field_array, motion_between
+from ..tools.checker import motion_between
 from .metrics import CYCLE, Commanded, Kept, scheme_of
 from .motion import accelerations
 from .report import Outcome, robot_name
@@ -206,7 +206,7 @@ def draw_commanded(panels: np.ndarray, commanded: Commanded) -> None:
     fields = (("velocity", "velocities"), ("acceleration", "accelerations"))
     for order, (axes, (quantity, field)) in enumerate(zip(panels, fields, strict=True), start=1):
         axes.plot(knots[0] + times, states[order, :, joint], color=BLUE, linewidth=1.8, label="commanded, 1 kHz")
-        values = field_array(trajectory, field)
+        values = trajectory.rows(field)
         if values is not None:
             axes.plot(knots, values[:, joint], "o", color=ORANGE, markersize=4, label="points of the message")
         axes.set_ylabel(f"{quantity}\n[{units[order]}]")

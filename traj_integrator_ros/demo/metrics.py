@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
-from ..tools.checker import PlannedTrajectory, field_array, motion_between, planned_trajectory
+from ..motions.trajectories import PlannedTrajectory, planned_trajectory
+from ..tools.checker import motion_between
 from .cleaning import velocity_disagreement
 from .motion import Motion
 from .windows import StartFrom, Window
@@ -146,7 +147,7 @@ class Commanded:
         for order, name in enumerate(COMMANDED, start=1):
             self.peaks[name] = max(self.peaks[name], float(largest[order]))
         for name, of_points in (("velocity", "velocities"), ("acceleration", "accelerations")):
-            values = field_array(trajectory, of_points)
+            values = trajectory.rows(of_points)
             if values is not None:
                 self.at_points[name] = max(self.at_points[name], float(np.abs(values).max()))
 

@@ -1,14 +1,21 @@
-"""Opens a motion in any supported format: rosbag2, a CSV table, an NPZ archive, or a planned trajectory in YAML."""
+"""Opens motions in any supported format: rosbag2, a CSV table, an NPZ archive, or planned trajectories in YAML."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from .read_bag import read_bag
+from .read_bag import JOINT_TRAJECTORY, open_bag, read_bag, topic_in
 from .read_csv import read_csv
-from .read_npz import read_npz
-from .read_robot_trajectory import read_robot_trajectory
+from .read_npz import read_npz, read_npz_batch
 from .samples import RecordingError, Samples
+from .trajectories import (
+    PlannedTrajectory,
+    planned_trajectory,
+    samples_of_trajectory,
+    trajectories_in_yaml,
+    trajectory_of_samples,
+)
 
 FORMATS = {
     **dict.fromkeys((".db3", ".mcap"), "bag"),
@@ -28,12 +35,47 @@ def format_of(path: Path) -> str:
     return found
 
 
-def read_samples(path: Path, topic: str | None = None) -> Samples:
-    """The motion in `path`; `topic` names the JointState topic of a bag.
+def read_samples(path: Path, topic: str | None = None, row: int = 0) -> Samples:
+    """The motion in `path`; `topic` names the JointState topic of a bag, `row` the trajectory of an archive.
 
     Raises RecordingError with one line that says what is wrong.
     """
     found = format_of(path)
     if found == "bag":
         return read_bag(path, topic)
-    return {"table": read_csv, "archive": read_npz, "yaml": read_robot_trajectory}[found](path)
+    if found == "archive":
+        return read_npz(path, row)
+    if found == "table":
+        return read_csv(path)
+    trajectories = list(trajectories_in_yaml(path))
+    if len(trajectories) > 1:
+        raise RecordingError(f"{path}: expected one joint_trajectory, got {len(trajectories)}")
+    return samples_of_trajectory(trajectories[0], str(path))
+
+
+def read_trajectories(path: Path, topic: str | None = None) -> Iterator[PlannedTrajectory]:
+    """Every trajectory in a file, as it is: nothing about it is checked. Raises RecordingError.
+
+    A bag has its JointTrajectory messages (of `topic`, or of the only such topic), YAML those that `ros2 topic echo`
+    printed, a table is one trajectory, an archive one for each of its batch.
+    """
+    found = format_of(path)
+    if found == "bag":
+        with open_bag(path) as reader:
+            connections = topic_in(path, reader, JOINT_TRAJECTORY, topic)
+            for connection, _, raw in reader.messages(connections=connections):
+                yield planned_trajectory(reader.deserialize(raw, connection.msgtype))
+    elif found == "yaml":
+        yield from trajectories_in_yaml(path)
+    elif found == "archive":
+        yield from map(trajectory_of_samples, read_npz_batch(path, as_is=True))
+    else:
+        yield trajectory_of_samples(read_csv(path, as_is=True))
+
+
+def has_trajectories(path: Path, topic: str | None = None) -> bool:
+    """Whether a file has JointTrajectory messages (of `topic`). Raises RecordingError."""
+    if (found := format_of(path)) != "bag":
+        return found == "yaml"
+    with open_bag(path) as reader:
+        return any(c.msgtype == JOINT_TRAJECTORY and topic in (None, c.topic) for c in reader.connections)

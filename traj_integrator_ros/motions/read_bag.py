@@ -16,7 +16,7 @@ import numpy as np
 from .extras import require
 from .samples import Nature, RecordingError, Samples, checked_samples
 
-JOINT_STATE = "sensor_msgs/msg/JointState"
+JOINT_STATE, JOINT_TRAJECTORY = "sensor_msgs/msg/JointState", "trajectory_msgs/msg/JointTrajectory"
 OUR_INTERFACES = "traj_integrator_interfaces"
 DEFAULT_TOPIC = "/joint_states"
 UNREADABLE = (sqlite3.Error, struct.error, OSError, ValueError, LookupError, AssertionError)
@@ -31,7 +31,7 @@ def read_bag(path: Path, topic: str | None = None) -> Samples:
     of them are left out.
     """
     with open_bag(path) as reader:
-        connections = _choose_topic(path, reader, topic)
+        connections = topic_in(path, reader, JOINT_STATE, topic)
         recorded = reader.messages(connections=connections)
         messages = [(stamp, reader.deserialize(raw, connection.msgtype)) for connection, stamp, raw in recorded]
     if not messages:
@@ -83,19 +83,18 @@ def _our_definitions() -> dict[str, str]:
     return {}
 
 
-def _choose_topic(path: Path, reader: Any, topic: str | None) -> list[Any]:
-    found = {c.topic for c in reader.connections if c.msgtype == JOINT_STATE}
-    if not found:
-        raise RecordingError(f"{path}: no topic of type {JOINT_STATE} in it")
-    if topic is None:
-        topic = DEFAULT_TOPIC if DEFAULT_TOPIC in found else next(iter(found))
-        if topic != DEFAULT_TOPIC and len(found) > 1:
-            raise RecordingError(
-                f"{path}: several JointState topics, choose one by --topic: {', '.join(sorted(found))}"
-            )
-    if topic not in found:
-        raise RecordingError(f"{path}: expected a JointState topic {topic}, got {', '.join(sorted(found))}")
-    return [c for c in reader.connections if c.topic == topic]
+def topic_in(path: Path, reader: Any, kind: str, topic: str | None) -> list[Any]:
+    """The connections of a topic of a type: `topic`, else /joint_states, else the only one. Raises RecordingError."""
+    found = sorted({c.topic for c in reader.connections if c.msgtype == kind})
+    name = kind.rpartition("/")[2]
+    if topic is None and len(found) > 1 and DEFAULT_TOPIC not in found:
+        raise RecordingError(f"{path}: several {name} topics, choose one by --topic: {', '.join(found)}")
+    chosen = topic or (DEFAULT_TOPIC if DEFAULT_TOPIC in found else next(iter(found), ""))
+    if chosen not in found:
+        others = sorted(f"{c.topic} ({c.msgtype})" for c in reader.connections)
+        listed = ", ".join(found or others) or "no topic"
+        raise RecordingError(f"{path}: expected a {name} topic{f' {topic}' if topic else ''}, got {listed}")
+    return [c for c in reader.connections if c.topic == chosen]
 
 
 def _row(state: Any, names: list[str]) -> tuple[np.ndarray, np.ndarray | None] | None:

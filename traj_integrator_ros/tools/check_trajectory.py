@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..execution.limits import extremes
+from ..motions.files import read_trajectories
+from ..motions.trajectories import PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits
 from .checker import (
     START_TOLERANCE,
     Expectation,
-    PlannedTrajectory,
     check,
-    field_array,
     motion_between,
-    planned_trajectory,
 )
 from .command_line import EXIT_FAILED, ToolFailure, ToolParser, UserError, count, names, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
-from .trajectory_files import read_trajectories
 
 if TYPE_CHECKING:
     from sensor_msgs.msg import JointState
@@ -182,7 +180,7 @@ def _commanded(trajectory: PlannedTrajectory, units: JointUnits) -> str:
     if motion is None:
         return ""
     commanded = np.abs(extremes(motion)).max(axis=0)
-    at_points = [field_array(trajectory, field) for field in ("velocities", "accelerations")]
+    at_points = [trajectory.rows(field) for field in ("velocities", "accelerations")]
     told = []
     for kind, joints in units.kinds(trajectory.joint_names).items():
         parts = []

@@ -21,18 +21,16 @@ from ..execution.limits import DECELERATION, shown_excess, worst_violations
 from ..execution.motion import Motion
 from ..execution.points import Points, motion_of_points
 from ..handling.limits import JointLimits, excess, forward_rows
+from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
 from ..motions.units import JointUnits
 
 if TYPE_CHECKING:
-    from builtin_interfaces.msg import Duration, Time
     from trajectory_msgs.msg import JointTrajectory
 
 REST_VELOCITY = float(np.finfo(np.float32).eps)
 """Largest last velocity that joint_trajectory_controller accepts as rest [rad/s]."""
 START_TOLERANCE = 0.1
 """Default of `start_tolerance`, as of the node's limits.start_deviation [rad]."""
-_SECOND_NS = 1_000_000_000
-FIELDS = {"positions": "position", "velocities": "velocity", "accelerations": "acceleration"}
 
 
 class Rule(str, Enum):
@@ -72,27 +70,6 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One point; absent fields are empty."""
-
-    time_ns: int | None
-    """None if the time is not a finite number, as may be the case in a file."""
-    positions: Sequence[float]
-    velocities: Sequence[float] = ()
-    accelerations: Sequence[float] = ()
-    effort: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class PlannedTrajectory:
-    """The checked fields of a trajectory_msgs/JointTrajectory; `stamp_ns` 0 means that it starts on arrival."""
-
-    joint_names: tuple[str, ...]
-    stamp_ns: int
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
 class Expectation:
     """The values against which a trajectory is checked; those that are None are not checked.
 
@@ -122,15 +99,6 @@ class Expectation:
     units: JointUnits = dataclasses.field(default_factory=JointUnits)
 
 
-def planned_trajectory(message: JointTrajectory) -> PlannedTrajectory:
-    """The checked fields of a JointTrajectory message, or of any object with its fields."""
-    points = tuple(
-        Point(_ns(point.time_from_start), point.positions, point.velocities, point.accelerations, point.effort)
-        for point in message.points
-    )
-    return PlannedTrajectory(tuple(message.joint_names), _ns(message.header.stamp), points)
-
-
 def check_message(message: JointTrajectory, expectation: Expectation) -> list[Finding]:
     """Check a JointTrajectory message."""
     return check(planned_trajectory(message), expectation)
@@ -149,7 +117,7 @@ def check(trajectory: PlannedTrajectory, expectation: Expectation) -> list[Findi
     if malformed:
         return findings + malformed
     for field in FIELDS:
-        values = field_array(trajectory, field)
+        values = trajectory.rows(field)
         if values is not None:
             findings += _check_finite(trajectory.joint_names, field, values)
     findings += _check_end(trajectory, expectation.units) if expectation.at_rest else []
@@ -168,18 +136,12 @@ def motion_between(trajectory: PlannedTrajectory) -> Motion | None:
     times = [point.time_ns for point in trajectory.points]
     if None in times or len(times) < 2 or (np.diff(times) <= 0).any():
         return None
-    position, velocity, acceleration = columns = [field_array(trajectory, field) for field in FIELDS]
+    position, velocity, acceleration = columns = list(map(trajectory.rows, FIELDS))
     if not all(np.isfinite(values).all() for values in columns if values is not None):
         return None
     return motion_of_points(
         Points(np.array(times, np.int64), position, velocity, acceleration if velocity is not None else None)
     )
-
-
-def field_array(trajectory: PlannedTrajectory, field: str) -> np.ndarray | None:
-    """One field of all points as float64 [N, D], None if it is empty; lengths must have been checked."""
-    rows = [getattr(point, field) for point in trajectory.points]
-    return np.array(rows, np.float64) if len(rows[0]) else None
 
 
 def _check_joints(names: Sequence[str], expectation: Expectation) -> list[Finding]:
@@ -282,9 +244,9 @@ def _check_start(trajectory: PlannedTrajectory, expectation: Expectation) -> lis
 def _check_limits(trajectory: PlannedTrajectory, limits: JointLimits, units: JointUnits) -> list[Finding]:
     """The worst point of each joint and quantity beyond its limit; the first point is where the robot is."""
     findings, ordered = [], limits.of_joints(trajectory.joint_names)
-    velocities = field_array(trajectory, "velocities")
+    velocities = trajectory.rows("velocities")
     for order, (field, quantity) in enumerate(FIELDS.items()):
-        values = field_array(trajectory, field)
+        values = trajectory.rows(field)
         if values is None or len(values) < 2 or not np.isfinite(values).all():
             continue
         below, bounds = quantity, ordered.of(quantity)
@@ -329,10 +291,6 @@ def _check_commanded(
         else:
             findings.append(Finding(Rule.COMMANDED, f"{found.quantity} between the points", expected, got, name))
     return findings
-
-
-def _ns(stamp: Time | Duration) -> int:
-    return stamp.sec * _SECOND_NS + stamp.nanosec
 
 
 def _seconds(nanoseconds: int) -> str:

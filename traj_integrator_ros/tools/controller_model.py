@@ -14,7 +14,7 @@ import numpy as np
 
 from ..execution.motion import Motion, State, resting
 from ..execution.points import Points, motion_of_points
-from .checker import FIELDS, field_array, planned_trajectory
+from ..motions.trajectories import FIELDS, planned_trajectory
 
 if TYPE_CHECKING:
     from trajectory_msgs.msg import JointTrajectory
@@ -81,6 +81,6 @@ def scheduled_points(message: JointTrajectory, joint_names: Sequence[str] = ()) 
     """Stamp, ns, and points of a JointTrajectory message, in its own order of joints unless another one is given."""
     planned = planned_trajectory(message)
     order = [planned.joint_names.index(name) for name in joint_names or planned.joint_names]
-    columns = (field_array(planned, name) for name in FIELDS)
+    columns = map(planned.rows, FIELDS)
     times_ns = np.array([point.time_ns for point in planned.points], np.int64)
     return planned.stamp_ns, Points(times_ns, *(None if values is None else values[:, order] for values in columns))

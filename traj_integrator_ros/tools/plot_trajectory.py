@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..motions.extras import require
-from ..motions.files import format_of, read_samples
-from ..motions.read_npz import read_npz
+from ..motions.files import has_trajectories, read_samples, read_trajectories
 from ..motions.samples import Nature, RecordingError, Samples, checked_samples
-from .checker import planned_trajectory
+from ..motions.trajectories import planned_trajectory, samples_of_trajectory
 from .command_line import ToolFailure, ToolParser, UserError, count, names, positive, run_tool
 from .robot import Robot, add_robot_options, load_robot
-from .trajectory_files import has_trajectories, read_trajectories, samples_of
 
 if TYPE_CHECKING:
     from traj_integrator_interfaces.msg import TrajectoryBatch
@@ -88,11 +86,9 @@ def _from_file(options: argparse.Namespace) -> Samples:
     if has_trajectories(path, options.topic):
         for number, trajectory in enumerate(read_trajectories(path, options.topic)):
             if number == options.row:
-                return samples_of(trajectory, str(path))
+                return samples_of_trajectory(trajectory, str(path))
         raise UserError(f"--row: expected a trajectory of {path}, got {options.row}")
-    if format_of(path) == "archive":
-        return read_npz(path, options.row)
-    return read_samples(path, options.topic)
+    return read_samples(path, options.topic, options.row)
 
 
 def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Robot]:
@@ -113,7 +109,7 @@ def _from_topic(options: argparse.Namespace, robot: Robot) -> tuple[Samples, Rob
         robot = robot.described(*session.robot_description())
     if kind == BATCH:
         return _of_batch(received[0], options.row, topic), robot
-    return samples_of(planned_trajectory(received[0]), topic), robot
+    return samples_of_trajectory(planned_trajectory(received[0]), topic), robot
 
 
 def _of_batch(message: TrajectoryBatch, row: int, topic: str) -> Samples:
