@@ -19,7 +19,7 @@ from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.tools.checker import Expectation
 from traj_integrator_ros.tools.controller_model import scheduled_points
 from traj_integrator_ros.tools.robot import load_robot
-from traj_integrator_ros.traffic import controller, optimizer, planner
+from traj_integrator_ros.traffic import roles
 from traj_integrator_ros.traffic.messages import ORDERS, Template, gradient_request, sequence
 from traj_integrator_ros.traffic.participant import Participant, received_ns
 from traj_integrator_ros.traffic.player import StatePublisher
@@ -130,7 +130,7 @@ class Sender(Role):
     """Whoever sends sequences, checks the answers."""
 
     def __init__(self, participant: Participant, check: Callable[[int, TrajectoryBatch], str], rate_hz: float) -> None:
-        self._planner: planner.Planner[int] = planner.Planner(participant, check)
+        self._planner: roles.Planner[int] = roles.Planner(participant, check)
         super().__init__(rate_hz, self._planner.ledger, self._planner.faults)
         self.counts = self._planner.counts
 
@@ -253,7 +253,7 @@ class Controller(Role):
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float, *, between_points: bool = False) -> None:
         given = {"complete": True, "limits": swing.limits, "between_points": between_points}
         expected = partial(Expectation, swing.joint_names, **given)
-        self._controller = controller.Controller(participant, lambda now_ns: expected(now_ns=now_ns))
+        self._controller = roles.Controller(participant, lambda now_ns: expected(now_ns=now_ns))
         super().__init__(faults=self._controller.faults)
 
     def greet(self) -> bool:
@@ -269,7 +269,7 @@ class Optimizer(Role):
     """Calls for gradients without waiting for earlier answers; equal requests must have equal answers."""
 
     def __init__(self, participant: Participant, swing: Swing, rate_hz: float) -> None:
-        self._optimizer: optimizer.Optimizer[int] = optimizer.Optimizer(participant)
+        self._optimizer: roles.Optimizer[int] = roles.Optimizer(participant)
         super().__init__(rate_hz, self._optimizer.ledger)
         self._requests = [_gradient_request(swing, seed) for seed in range(REQUESTS)]
         self._expected: dict[int, bytes] = {}

@@ -10,8 +10,8 @@ from pathlib import Path
 from traj_integrator_ros.tools.progress import Progress
 from traj_integrator_ros.traffic.ledger import NodeCounts
 from traj_integrator_ros.traffic.node_process import NodeProcess, ProcessEnded
-from traj_integrator_ros.traffic.node_status import NodeStatus
 from traj_integrator_ros.traffic.participant import Participant
+from traj_integrator_ros.traffic.roles import NodeStatus
 
 from .processes import ClientProcess, sample_node
 from .records import ClientRecord, Record

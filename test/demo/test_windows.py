@@ -12,6 +12,7 @@ from traj_integrator_ros.demo.metrics import (
     Measured,
     inconsistency,
     own_start_up_acceleration,
+    rms,
     scheme_of,
     start_up_acceleration,
     velocity_bounds,
@@ -160,7 +161,7 @@ def test_answers_count_under_the_scheme_they_came_with(any_paths):
     assert scheme_of(window, answer) is FiniteDifference.CENTRAL
     measured.add(window, answer)
     assert dict(measured.batches) == {"position/central": 1}
-    assert measured.velocity["position/central"].rms < 0.01
+    assert rms(measured.velocity["position/central"]) < 0.01
 
 
 def test_nan_is_counted_and_not_measured(any_paths):
@@ -206,7 +207,7 @@ def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, boun
     measured = measure_all(all_paths)
     for scheme in SCHEMES:
         assert velocity_bounds(measured, all_paths.uniform.motion)[scheme].limit <= bound
-        assert measured.velocity[f"position/{scheme.value}"].rms <= bound
+        assert rms(measured.velocity[f"position/{scheme.value}"]) <= bound
     assert max(measured.start_up.values()) <= ratio * all_paths.largest_acceleration
 
 

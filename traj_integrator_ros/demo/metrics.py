@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
-from ..motions.trajectories import PlannedTrajectory, planned_trajectory
+from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
 from ..tools.checker import motion_between
 from .cleaning import velocity_disagreement
 from .motion import Motion
@@ -28,7 +28,6 @@ MAX_DISAGREEMENT = 0.25
 """Largest inconsistency, as a share of its RMS velocity, with which a recording can be used to test integration."""
 CYCLE = 0.001
 """Of a controller, s."""
-COMMANDED = {"velocity": "rad_s", "acceleration": "rad_s2", "jerk": "rad_s3"}
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,9 @@ class Commanded:
     """Takes joint trajectories one by one and keeps the largest values of any joint, with their trajectory."""
 
     def __init__(self) -> None:
-        self.peaks = dict.fromkeys(COMMANDED, 0.0)
-        self.at_points = {"velocity": 0.0, "acceleration": 0.0}
+        self.peaks = np.zeros(4)
+        """Of position, velocity, acceleration and jerk, sampled as by a controller."""
+        self.at_points = np.zeros(3)
         self.liveliest: PlannedTrajectory | None = None
 
     def add(self, message: JointTrajectory) -> None:
@@ -140,57 +140,39 @@ class Commanded:
         motion = motion_between(trajectory)
         if motion is None:
             return
-        states = np.abs(motion.states_at(np.arange(0.0, motion.duration, CYCLE)))
-        largest = states.max(axis=(1, 2))
-        if largest[2] > self.peaks["acceleration"]:
+        largest = np.abs(motion.states_at(np.arange(0.0, motion.duration, CYCLE))).max(axis=(1, 2))
+        if largest[2] > self.peaks[2]:
             self.liveliest = trajectory
-        for order, name in enumerate(COMMANDED, start=1):
-            self.peaks[name] = max(self.peaks[name], float(largest[order]))
-        for name, of_points in (("velocity", "velocities"), ("acceleration", "accelerations")):
-            values = trajectory.rows(of_points)
-            if values is not None:
-                self.at_points[name] = max(self.at_points[name], float(np.abs(values).max()))
+        self.peaks = np.maximum(self.peaks, largest)
+        for order, field_ in enumerate(FIELDS):
+            if (values := trajectory.rows(field_)) is not None:
+                self.at_points[order] = max(self.at_points[order], np.abs(values).max())
 
     def as_json(self) -> dict[str, dict[str, float]]:
         """For the report: largest values at 1 kHz, and at the points."""
+        names = ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3")
         return {
-            "at_1_khz": {f"{name}_{unit}": self.peaks[name] for name, unit in COMMANDED.items()},
-            "at_points": {f"{name}_{COMMANDED[name]}": value for name, value in self.at_points.items()},
+            "at_1_khz": dict(zip(names, self.peaks[1:].tolist(), strict=True)),
+            "at_points": dict(zip(names, self.at_points[1:].tolist(), strict=False)),
         }
 
 
-@dataclass
-class VelocityStatistics:
-    """Root mean square and maximum of errors that arrive in parts."""
-
-    squares: float = 0.0
-    count: int = 0
-    largest: float = 0.0
-
-    def add(self, errors: np.ndarray) -> None:
-        """Count in more errors."""
-        self.squares += float(np.sum(errors**2))
-        self.count += errors.size
-        self.largest = max(self.largest, float(np.abs(errors).max(initial=0.0)))
-
-    @property
-    def rms(self) -> float | None:
-        """Root mean square, None before anything was counted."""
-        return float(np.sqrt(self.squares / self.count)) if self.count else None
+def rms(errors: list[np.ndarray]) -> float | None:
+    """Root mean square of errors that came in parts; None for none."""
+    return float(np.sqrt(np.mean(np.concatenate([part.ravel() for part in errors]) ** 2))) if errors else None
 
 
 @dataclass
 class Measured:
     """Everything measured so far, by the name of the window's kind."""
 
-    velocity: dict[str, VelocityStatistics] = field(default_factory=lambda: defaultdict(VelocityStatistics))
+    velocity: dict[str, list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
+    """Errors, rad/s."""
     start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     own_start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """The start-up accelerations of the windows that were sent."""
     batches: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    disagreement: dict[FiniteDifference, VelocityStatistics] = field(
-        default_factory=lambda: defaultdict(VelocityStatistics)
-    )
+    disagreement: dict[FiniteDifference, list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
     """Inconsistency of the motion itself, over the position windows."""
     not_finite: int = 0
     candidates: int = 0
@@ -203,13 +185,13 @@ class Measured:
         scheme = scheme_of(window, batch)
         if scheme is not None:
             name = f"position/{scheme.value}"
-            self.disagreement[scheme].add(own_disagreement(window, scheme))
+            self.disagreement[scheme].append(own_disagreement(window, scheme))
         self.batches[name] += 1
         self.candidates = max(self.candidates, len(window.data))
         if not all(np.isfinite(values).all() for values in batch):
             self.not_finite += 1
             return
-        self.velocity[name].add(velocity_errors(window, batch))
+        self.velocity[name].append(velocity_errors(window, batch))
         self.start_up[name] = max(self.start_up[name], start_up_acceleration(window, batch))
         gain = CENTRAL_GAIN if scheme is FiniteDifference.CENTRAL else 1.0
         self.own_start_up[name] = max(self.own_start_up[name], gain * own_start_up_acceleration(window))
@@ -232,7 +214,7 @@ def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference
     """
     bounds = {}
     for scheme in FiniteDifference:
-        own = measured.disagreement[scheme].rms or 0.0
+        own = rms(measured.disagreement[scheme]) or 0.0
         bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
         if BOUND_OVER_CONSISTENCY * own > motion.velocity_bound:
             reason = f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"

@@ -12,7 +12,7 @@ from traj_integrator_interfaces.msg import ActionSequence
 
 from ..kernels import Trajectory
 from ..traffic.messages import batch_arrays, floats, gradient_request, sequence
-from ..traffic.optimizer import Optimizer
+from ..traffic.roles import Optimizer
 from .goal_problem import DEGREE, STEPS, CostGradient, GoalProblem, Optimum, Steering, closed_form
 
 MAX_ITERATIONS = 60

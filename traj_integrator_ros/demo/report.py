@@ -6,6 +6,7 @@ import json
 import math
 import platform
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ..kernels.types import FiniteDifference
 from ..motions.samples import Nature
 from ..traffic.ledger import Balance, violations
 from .goal_problem import Steering
-from .metrics import BOUND_OVER_CONSISTENCY, Kept, Measured, VelocityBound
+from .metrics import BOUND_OVER_CONSISTENCY, Kept, Measured, VelocityBound, inconsistency, rms, velocity_bounds
 from .motion import Motion
 from .optimizer import OptimizerResult
 from .windows import Paths, Prepared
@@ -36,8 +37,6 @@ class Outcome:
     """All measurements of the demo, before they are judged."""
 
     prepared: Prepared
-    bounds: dict[FiniteDifference, VelocityBound]
-    inconsistency: str | None
     balance: Balance
     by_reason: dict[str, int]
     refused_on_purpose: int
@@ -61,6 +60,11 @@ class Outcome:
     def paths(self) -> Paths:
         """The motion as it was planned on."""
         return self.prepared.paths
+
+    @cached_property
+    def bounds(self) -> dict[FiniteDifference, VelocityBound]:
+        """Of the velocity errors of position windows."""
+        return velocity_bounds(self.measured, self.recording)
 
     def start_up_limit(self, name: str) -> float:
         """Bound of the start-up acceleration ratio of a kind of window.
@@ -86,8 +90,7 @@ class Outcome:
 
     def velocity_rms(self, scheme: FiniteDifference) -> float | None:
         """RMS velocity error of position windows by a scheme [rad/s], None if no such window came back."""
-        statistics = self.measured.velocity.get(f"position/{scheme.value}")
-        return statistics.rms if statistics is not None else None
+        return rms(self.measured.velocity.get(f"position/{scheme.value}", []))
 
 
 def failures(outcome: Outcome) -> list[str]:
@@ -104,8 +107,8 @@ def failures(outcome: Outcome) -> list[str]:
             found.append(f"no trajectory by {scheme.value} differences came back")
         elif not rms <= bound.limit:
             found.append(f"velocity error by {scheme.value} differences {rms:.4f} rad/s, bound {bound.limit:.4f}")
-    if outcome.inconsistency:
-        found.append(outcome.inconsistency)
+    if contradiction := inconsistency(outcome.prepared.cleaned):
+        found.append(contradiction)
     for name, ratio in outcome.start_up_ratios.items():
         limit = outcome.start_up_limit(name)
         if not ratio <= limit:
@@ -180,8 +183,8 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
             "joint_states drift, because a JointState has no acceleration"
         ),
         "velocity_error_by_kind_rad_s": {
-            name: {"rms": statistics.rms, "largest": statistics.largest}
-            for name, statistics in sorted(outcome.measured.velocity.items())
+            name: {"rms": rms(errors), "largest": max(float(np.abs(part).max()) for part in errors)}
+            for name, errors in sorted(outcome.measured.velocity.items())
         },
         "start_up_acceleration": {
             "kind": start_up_kind,

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 import time
 
-from ..kernels.types import FiniteDifference
+import numpy as np
+from rcl_interfaces.srv import SetParameters
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+
+from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
+from ..tools.checker import Expectation
 from ..tools.command_line import ToolFailure
 from ..tools.progress import Progress
+from ..traffic.messages import ORDERS, batch_arrays, sequence
 from ..traffic.node_process import NodeProcess
-from ..traffic.optimizer import Optimizer, Refused
 from ..traffic.participant import NODE_NAME, Participant
 from ..traffic.player import MotionPlayer, StatePublisher
+from ..traffic.roles import Controller, NodeStatus, Optimizer, Planner, Refused
 from .goal_problem import Steering, problem_from
-from .metrics import inconsistency, velocity_bounds
+from .metrics import Kept, Measured, start_row
 from .optimizer import OptimizerResult, minimize
-from .planner import DemoPlanner
 from .report import Outcome
-from .windows import Prepared
+from .windows import Prepared, StartFrom, Window, WindowKind, cut_window, kinds_under
 
 NODE_WITHIN_S = 30.0
 STATE_WITHIN_S = 5.0
 ANSWERS_WITHIN_S = 5.0
 CONFIGURE_FAILED = "configure failed"
 """Beginning of the node's status on /diagnostics if its parameters or its device are unusable."""
+RATE = 20.0
+"""Sequences per second."""
+MOST_IN_FLIGHT = 6
+"""Number of unanswered sequences at which the planner waits for the node, whose queue would drop further ones."""
+BLOCKS = 8
+"""How often the node's scheme of finite differences is set anew while a motion plays, at most every second."""
+SWITCH_WITHIN_S = 2.0
+RESTART_POLL_S = 0.25
+SHOWN_CANDIDATES = 8
 
 
 def run_session(
@@ -43,110 +59,209 @@ def run_session(
     """
     participant = Participant(NODE_NAME, name="demo", ros_arguments=ros_arguments)
     try:
-        recording = prepared.recording
-        passes = max(1, math.ceil(play_at_least / recording.duration - 0.5))
-        planner = DemoPlanner(participant, prepared.paths, batch)
-        optimizer = Optimizer(participant)
-        # Last, so that a node that has received a joint state has discovered everything before it, too.
-        states = StatePublisher(participant, recording.joint_names)
-        player = MotionPlayer(states, recording, passes)
+        passes = max(1, math.ceil(play_at_least / prepared.recording.duration - 0.5))
+        session = _Session(participant, prepared, batch, passes, progress)
         if process is not None:
             participant.check = process.check
         with participant.in_background():
             try:
-                _wait_for_node(participant, prepared, planner, player, process is not None, progress)
-                _play(player, planner, progress)
-                result = _optimize(optimizer, prepared, progress)
-                # The last answers, and the node's counts of everything before.
-                planner.drain(ANSWERS_WITHIN_S)
-                planner.wait_for_diagnostics(2, ANSWERS_WITHIN_S)
+                session.wait_for_node(is_ours=process is not None)
+                session.play_and_plan()
+                optimized = session.optimize()
+                session.take_last_answers()
             finally:
-                player.stop()
-        return _outcome(prepared, states, planner, result)
+                session.player.stop()
+        return session.outcome(optimized)
     finally:
         participant.close()
 
 
-def _wait_for_node(
-    participant: Participant,
-    prepared: Prepared,
-    planner: DemoPlanner,
-    player: MotionPlayer,
-    is_ours: bool,
-    progress: Progress,
-) -> None:
-    """Wait until the node is active, receives joint states, and we receive its messages."""
-    begin, status = time.monotonic(), planner.status
-    if not is_ours:
-        progress.stage("Waiting for the node")
+class _Session:
+    """Plays the motion, sends windows of its future with `batch` candidates, and measures every trajectory that comes
+    back, as planner and as controller.
+    """
 
-    def connected() -> bool:
-        progress.update(time.monotonic() - begin)
-        if is_ours and CONFIGURE_FAILED in status.message:
-            raise ToolFailure(f"the node could not configure itself: {textwrap.shorten(status.message, 300)}")
-        return planner.is_connected
+    def __init__(
+        self, participant: Participant, prepared: Prepared, batch: int, passes: int, progress: Progress
+    ) -> None:
+        self._participant, self._prepared, self._batch, self._progress = participant, prepared, batch, progress
+        self._measured = Measured()
+        self._kept: list[Kept] = []
+        self._status = NodeStatus(participant)
+        self._planner: Planner[Window] = Planner(participant, self._measure)
+        self._controller = Controller(
+            participant,
+            lambda now_ns: Expectation(complete=True),
+            accept=self._measured.commanded.add,
+            describe=lambda finding: f"{finding.rule.value}: {finding.what}",
+        )
+        self._optimizer = Optimizer(participant)
+        self._parameters = participant.client(SetParameters, "set_parameters")
+        self._refused_on_purpose = self._restarts = 0
+        self._random = np.random.default_rng(1)
+        self._publishers_seen: set[bytes] = set()
+        participant.node.create_timer(RESTART_POLL_S, self._watch_for_restart)
+        # Last, so that a node that has received a joint state has discovered everything before it, too.
+        self._states = StatePublisher(participant, prepared.recording.joint_names)
+        self.player = MotionPlayer(self._states, prepared.recording, passes)
 
-    def heard() -> bool:
-        player.announce()
-        return status.values.get("state_age_s", "none") != "none"
+    def wait_for_node(self, *, is_ours: bool) -> None:
+        """Wait until the node is active, receives joint states, and we receive its messages. Raises ToolFailure."""
+        begin, status = time.monotonic(), self._status
+        if not is_ours:
+            self._progress.stage("Waiting for the node")
 
-    if not participant.spin_until(connected, NODE_WITHIN_S):
-        if not status.messages:
-            raise ToolFailure(
-                f"no node {NODE_NAME} within {NODE_WITHIN_S:.0f} s: nothing on /diagnostics in this ROS domain"
+        def connected() -> bool:
+            self._progress.update(time.monotonic() - begin)
+            if is_ours and CONFIGURE_FAILED in status.message:
+                raise ToolFailure(f"the node could not configure itself: {textwrap.shorten(status.message, 300)}")
+            heard = (self._planner.subscription, self._controller.subscription)
+            return (
+                status.values.get("lifecycle_state") == "active"
+                and self._planner.publisher.get_subscription_count() > 0
+                and all(self._participant.node.count_publishers(one.topic_name) for one in heard)
+                and self._parameters.service_is_ready()
             )
-        raise ToolFailure(
-            f"the node {NODE_NAME} is not ready within {NODE_WITHIN_S:.0f} s; it says on /diagnostics: {status.message}"
+
+        def heard() -> bool:
+            self.player.announce()
+            return status.values.get("state_age_s", "none") != "none"
+
+        if not self._participant.spin_until(connected, NODE_WITHIN_S):
+            if not status.messages:
+                raise ToolFailure(
+                    f"no node {NODE_NAME} within {NODE_WITHIN_S:.0f} s: nothing on /diagnostics in this ROS domain"
+                )
+            raise ToolFailure(
+                f"the node {NODE_NAME} is not ready within {NODE_WITHIN_S:.0f} s; it says on /diagnostics: "
+                f"{status.message}"
+            )
+        if not self._participant.spin_until(heard, STATE_WITHIN_S):
+            raise ToolFailure(
+                f"no joint state reached the node within {STATE_WITHIN_S:.0f} s; are its joints "
+                f"{', '.join(self._prepared.recording.joint_names)}? It says: {status.message}"
+            )
+
+    def play_and_plan(self) -> None:
+        """Send windows that start where the player is, for as long as it plays."""
+        player, ledger = self.player, self._planner.ledger
+        self._progress.stage("Playing and planning", player.duration_s)
+        schemes, block_s = itertools.cycle(FiniteDifference), max(1.0, player.duration_s / BLOCKS)
+        kinds: itertools.cycle[WindowKind] = itertools.cycle([])
+        player.start()
+        until_s, due = 0.0, time.monotonic()
+        while player.is_playing:
+            if player.elapsed_s >= until_s:
+                scheme = next(schemes)
+                self._switch(scheme)
+                kinds = itertools.cycle(kinds_under(scheme))
+                until_s = player.elapsed_s + block_s
+            if self._planner.in_flight() < MOST_IN_FLIGHT:
+                self._send(next(kinds))
+            if not self._refused_on_purpose and player.elapsed_s > player.duration_s / 2:
+                self._send_nonsense()
+            self._progress.update(player.elapsed_s, f"{ledger.sent} sequences, {ledger.answered} answered")
+            due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)
+            self._participant.spin_once(max(0.0, due - time.monotonic()))
+
+    def optimize(self) -> dict[Steering, OptimizerResult]:
+        """Solve the goal problem in each way over the services. Raises ToolFailure."""
+        self._progress.stage("Optimizing over the services")
+        try:
+            # The problem over positions counts the rows of backward differences.
+            self._participant.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
+            planned = self._prepared.planned
+            return {steering: minimize(problem_from(planned, steering), self._optimizer) for steering in Steering}
+        except (Refused, TimeoutError) as error:
+            raise ToolFailure(f"optimizer: {error}") from None
+
+    def take_last_answers(self) -> None:
+        """Wait for the last answers, and for the node's counts of everything before."""
+        self._drain(ANSWERS_WITHIN_S)
+        wanted = self._status.messages + 2
+        self._participant.spin_until(lambda: self._status.messages >= wanted, ANSWERS_WITHIN_S)
+
+    def outcome(self, optimized: dict[Steering, OptimizerResult]) -> Outcome:
+        """Everything measured."""
+        counts, ledger = self._status.total.counts, self._planner.ledger
+        return Outcome(
+            prepared=self._prepared,
+            balance=ledger.balance(counts.refused),
+            by_reason=counts.by_reason,
+            refused_on_purpose=self._refused_on_purpose,
+            unknown_answers=ledger.unknown_answers,
+            latencies=ledger.latencies_s(),
+            measured=self._measured,
+            faults=dict(self._planner.faults + self._controller.faults),
+            joint_states=self._states.messages,
+            joint_trajectories=self._controller.received,
+            restarts=self._restarts,
+            node=self._status.values,
+            optimized=optimized,
+            kept=self._kept,
         )
-    if not participant.spin_until(heard, STATE_WITHIN_S):
-        raise ToolFailure(
-            f"no joint state reached the node within {STATE_WITHIN_S:.0f} s; are its joints "
-            f"{', '.join(prepared.recording.joint_names)}? It says: {status.message}"
-        )
+
+    def _drain(self, within_s: float) -> None:
+        """Wait until every sequence is answered, or for this time."""
+        self._participant.spin_until(lambda: not self._planner.in_flight(within_s), within_s)
+
+    def _switch(self, scheme: FiniteDifference) -> None:
+        """Set the node's scheme of finite differences while nothing is in flight; a node that is away keeps its own."""
+        self._drain(SWITCH_WITHIN_S)
+        if not self._parameters.service_is_ready():
+            return
+        try:
+            [(successful, _)] = self._participant.set_parameters(SWITCH_WITHIN_S, finite_difference=scheme.value)
+        except TimeoutError:
+            return
+        if not successful:
+            self._planner.faults["finite_difference not set"] += 1
+
+    def _send(self, kind: WindowKind) -> None:
+        paths = self._prepared.paths
+        first = paths.of(kind).sample_at(self.player.motion_time_s)
+        if first is None:
+            return  # not enough future left
+        window = cut_window(kind, paths, first, self._batch, self._random)
+        self._planner.send(_message(window), window)
+
+    def _send_nonsense(self) -> None:
+        """One sequence with a NaN in it: the node has to reject it, and to say so."""
+        window = cut_window(WindowKind(ControlSpace.POSITION), self._prepared.paths, 0, 1, self._random)
+        message = _message(window)
+        message.data[0] = float("nan")
+        self._planner.send(message, window, answer_expected=False)
+        self._refused_on_purpose += 1
+
+    def _watch_for_restart(self) -> None:
+        """Detect a restarted node: messages sent while there was none do not count as lost."""
+        infos = self._participant.node.get_publishers_info_by_topic(self._planner.subscription.topic_name)
+        new = {bytes(info.endpoint_gid) for info in infos} - self._publishers_seen
+        if new and self._publishers_seen:
+            self._restarts += 1
+            self._planner.ledger.restarted(time.time())
+        self._publishers_seen |= new
+
+    def _measure(self, window: Window, message: TrajectoryBatch) -> str:
+        """Measure an answer; returns its fault, or ""."""
+        try:
+            batch = Trajectory(*batch_arrays(message))
+        except ValueError:
+            return "trajectory batch of wrong length"
+        if len(batch.position) != len(window.data) or list(message.joint_names) != list(window.path.motion.joint_names):
+            return "trajectory batch of other joints or size"
+        self._measured.add(window, batch)
+        # The first candidates, for the figures, so that the message itself can be freed.
+        self._kept.append(Kept(window, Trajectory(*(values[:SHOWN_CANDIDATES].copy() for values in batch))))
+        starts = batch.position[:, start_row(window, batch)]
+        if window.kind.start_from is StartFrom.SEQUENCE:
+            return "trajectory starts away from its sequence" if np.any(starts != window.start[0]) else ""
+        known = self.player.has_published(starts[0]) and np.all(starts == starts[0])
+        return "" if known else "trajectory starts from no joint state of ours"
 
 
-def _play(player: MotionPlayer, planner: DemoPlanner, progress: Progress) -> None:
-    progress.stage("Playing and planning", player.duration_s)
-    player.start()
-
-    def show() -> None:
-        progress.update(player.elapsed_s, f"{planner.ledger.sent} sequences, {planner.ledger.answered} answered")
-
-    planner.run(player, show)
-
-
-def _optimize(optimizer: Optimizer, prepared: Prepared, progress: Progress) -> dict[Steering, OptimizerResult]:
-    progress.stage("Optimizing over the services")
-    try:
-        # The problem over positions counts the rows of backward differences.
-        optimizer.participant.set_parameters(finite_difference=FiniteDifference.BACKWARD.value)
-        return {steering: minimize(problem_from(prepared.planned, steering), optimizer) for steering in Steering}
-    except (Refused, TimeoutError) as error:
-        raise ToolFailure(f"optimizer: {error}") from None
-
-
-def _outcome(
-    prepared: Prepared,
-    states: StatePublisher,
-    planner: DemoPlanner,
-    optimized: dict[Steering, OptimizerResult],
-) -> Outcome:
-    counts = planner.status.total.counts
-    return Outcome(
-        prepared=prepared,
-        bounds=velocity_bounds(planner.measured, prepared.recording),
-        inconsistency=inconsistency(prepared.cleaned),
-        balance=planner.ledger.balance(counts.refused),
-        by_reason=counts.by_reason,
-        refused_on_purpose=planner.refused_on_purpose,
-        unknown_answers=planner.ledger.unknown_answers,
-        latencies=planner.ledger.latencies_s(),
-        measured=planner.measured,
-        faults=dict(planner.planner.faults + planner.controller.faults),
-        joint_states=states.messages,
-        joint_trajectories=planner.controller.received,
-        restarts=planner.restarts,
-        node=planner.status.values,
-        optimized=optimized,
-        kept=planner.kept,
-    )
+def _message(window: Window) -> ActionSequence:
+    """The message of a window."""
+    start = {} if window.start is None else dict(zip(ORDERS[:3], window.start, strict=True))
+    names, space = window.path.motion.joint_names, window.kind.control_space
+    return sequence(window.data, dt=window.dt, control_space=space, joint_names=names, **start)

@@ -13,8 +13,6 @@ import signal
 import sys
 import time
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -53,13 +51,19 @@ def main(arguments: list[str] | None = None) -> int:
             parser.add_argument(word, action="store_true")
         else:
             parser.add_argument(word.rstrip("?"), nargs="?" if word.endswith("?") else None)
+    options = parser.parse_args(given[2:])
+    from .participant import Participant
+
+    participant = Participant("/" + getattr(options, "node", "traj_integrator").lstrip("/"), name=f"ros2_{os.getpid()}")
     try:
-        return work(parser.parse_args(given[2:]))
+        return work(participant, options) or 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except (TimeoutError, _Wrong) as error:
         print(f"ros2: {error}", file=sys.stderr)
         return EXIT_FAILED
+    finally:
+        participant.close()
 
 
 class _Wrong(Exception):
@@ -73,18 +77,6 @@ def _run(tool: str, arguments: list[str]) -> int:
         print(f"ros2: no executable {tool!r} in {PACKAGE}", file=sys.stderr)
         return EXIT_USAGE
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
-
-
-@contextmanager
-def _participant(node: str = "/traj_integrator") -> Iterator[Participant]:
-    """A participant that talks to this node."""
-    from .participant import Participant
-
-    participant = Participant(node if node.startswith("/") else f"/{node}", name=f"ros2_{os.getpid()}")
-    try:
-        yield participant
-    finally:
-        participant.close()
 
 
 def _type(name: str, kind: str) -> type:
@@ -142,96 +134,78 @@ def _plain(message: object, longest: int | None = None) -> object:
     return message if isinstance(message, (str, int, float, bool)) else str(message)
 
 
-def _topic_pub(options: argparse.Namespace) -> int:
+def _topic_pub(participant: Participant, options: argparse.Namespace) -> None:
     message = _filled(_type(options.type, "msg")(), options.values)
-    with _participant() as participant:
-        publisher = participant.publisher(type(message), options.topic, 10)
-        participant.wait_for(publisher.get_subscription_count, f"a subscription of {options.topic}", TIMEOUT_S)
-        time.sleep(_DISCOVERED_S)
+    publisher = participant.publisher(type(message), options.topic, 10)
+    participant.wait_for(publisher.get_subscription_count, f"a subscription of {options.topic}", TIMEOUT_S)
+    time.sleep(_DISCOVERED_S)
+    publisher.publish(message)
+    while not options.once:
+        time.sleep(1 / options.rate)
         publisher.publish(message)
-        while not options.once:
-            time.sleep(1 / options.rate)
-            publisher.publish(message)
-        time.sleep(_DISCOVERED_S)
-    return 0
+    time.sleep(_DISCOVERED_S)
 
 
-def _topic_echo(options: argparse.Namespace) -> int:
+def _topic_echo(participant: Participant, options: argparse.Namespace) -> None:
     import yaml
 
     received: list[object] = []
-    with _participant() as participant:
-        node, name, kind = participant.node, options.topic, options.type
-        if not kind:
-            what = f"a publisher of {name}, whose type was not given"
-            participant.wait_for(lambda: node.count_publishers(name), what, TIMEOUT_S)
-            kind = node.get_publishers_info_by_topic(name)[0].topic_type
-        node.create_subscription(_type(kind, "msg"), name, received.append, participant.qos_for(name, 10))
-        longest = None if options.full_length else SHOWN_NUMBERS
-        while True:
-            participant.wait_for(lambda: received, f"a message on {name}", TIMEOUT_S)
-            print(yaml.safe_dump(_plain(received.pop(0), longest), sort_keys=False) + "---", flush=True)
-            if options.once:
-                return 0
+    node, name, kind = participant.node, options.topic, options.type
+    if not kind:
+        what = f"a publisher of {name}, whose type was not given"
+        participant.wait_for(lambda: node.count_publishers(name), what, TIMEOUT_S)
+        kind = node.get_publishers_info_by_topic(name)[0].topic_type
+    node.create_subscription(_type(kind, "msg"), name, received.append, participant.qos_for(name, 10))
+    longest = None if options.full_length else SHOWN_NUMBERS
+    while True:
+        participant.wait_for(lambda: received, f"a message on {name}", TIMEOUT_S)
+        print(yaml.safe_dump(_plain(received.pop(0), longest), sort_keys=False) + "---", flush=True)
+        if options.once:
+            return
 
 
-def _service_call(options: argparse.Namespace) -> int:
+def _service_call(participant: Participant, options: argparse.Namespace) -> None:
     kind = _type(options.type, "srv")
     request = _filled(kind.Request(), options.values or "{}")
-    with _participant() as participant:
-        print(f"response:\n{participant.call(kind, options.service, request, TIMEOUT_S)}")
-    return 0
+    print(f"response:\n{participant.call(kind, options.service, request, TIMEOUT_S)}")
 
 
-def _param_set(options: argparse.Namespace) -> int:
-    value = _values(options.value)
-    with _participant(options.node) as participant:
-        [(successful, reason)] = participant.set_parameters(**{options.name: value})
+def _param_set(participant: Participant, options: argparse.Namespace) -> None:
+    [(successful, reason)] = participant.set_parameters(**{options.name: _values(options.value)})
     if successful:
         print("Set parameter successful")
-    else:
+    else:  # an exit code of 0, as ros2
         print(f"Setting parameter failed: {reason}", file=sys.stderr)
-    return 0  # as ros2
 
 
-def _param_get(options: argparse.Namespace) -> int:
-    with _participant(options.node) as participant:
-        print(f"value is: {participant.parameter(options.name)}")
-    return 0
+def _param_get(participant: Participant, options: argparse.Namespace) -> None:
+    print(f"value is: {participant.parameter(options.name)}")
 
 
-def _param_list(options: argparse.Namespace) -> int:
-    with _participant(options.node) as participant:
-        print("\n".join(f"  {name}" for name in sorted(participant.parameter_names())))
-    return 0
+def _param_list(participant: Participant, options: argparse.Namespace) -> None:
+    print("\n".join(f"  {name}" for name in sorted(participant.parameter_names())))
 
 
-def _param_describe(options: argparse.Namespace) -> int:
-    with _participant(options.node) as participant:
-        found = participant.descriptors([options.name])
-    for name, descriptor in found.items():
+def _param_describe(participant: Participant, options: argparse.Namespace) -> None:
+    for name, descriptor in participant.descriptors([options.name]).items():
         print(f"Parameter name: {name}\n  Description: {descriptor.description}")
         for one in (*descriptor.floating_point_range, *descriptor.integer_range):
             print(f"  Range: {one.from_value} to {one.to_value}")
         print(f"  Constraints: {descriptor.additional_constraints}")
-    return 0
 
 
-def _lifecycle_get(options: argparse.Namespace) -> int:
-    with _participant(options.node) as participant:
-        label = participant.state()
-        from lifecycle_msgs.msg import State
+def _lifecycle_get(participant: Participant, options: argparse.Namespace) -> None:
+    from lifecycle_msgs.msg import State
 
+    label = participant.state()
     print(f"{label} [{getattr(State, f'PRIMARY_STATE_{label.upper()}')}]")
-    return 0
 
 
-def _lifecycle_set(options: argparse.Namespace) -> int:
+def _lifecycle_set(participant: Participant, options: argparse.Namespace) -> int:
     transitions = ("configure", "activate", "deactivate", "cleanup", "shutdown")
     if options.transition not in transitions:
         raise _Wrong(f"expected one of {', '.join(transitions)}, got {options.transition!r}")
-    with _participant(options.node) as participant:
-        succeeded = participant.change_state(options.transition)
+    succeeded = participant.change_state(options.transition)
     print("Transitioning successful" if succeeded else "Transitioning failed")
     return 0 if succeeded else EXIT_FAILED
 

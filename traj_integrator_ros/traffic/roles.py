@@ -1,0 +1,209 @@
+"""Who works with a node: planner, controller and optimizer account for all they send; and what it reports."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectory
+
+from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
+from traj_integrator_interfaces.srv import ComputeGradient, Integrate
+
+from ..tools.checker import Expectation, Finding, check_message
+from ..wire.sequence_gaps import SequenceGaps
+from .ledger import Ledger, NodeCounts, TotalCounts
+from .messages import SECOND_NS, Template, set_stamp, stamp_of
+from .participant import Participant, received_ns
+
+DEPTH = 1000
+"""Depth of our queues: answers that displace each other in them would not be losses of the node."""
+ANSWER_WITHIN_S = 3.0
+"""A call that takes longer is given up and repeated: the node may have been restarted in the meantime."""
+ATTEMPTS = 8
+_STABLE_FOR = 3
+"""Statuses in a row with the same counts: nothing is on its way any more."""
+About = TypeVar("About")
+
+
+class Planner(Generic[About]):
+    """Sends action sequences, each with a unique stamp, the time of sending, which identifies its answer.
+
+    `check` is called with what a sequence is about, and with the answer; it returns what is wrong with it, or "".
+    """
+
+    def __init__(self, participant: Participant, check: Callable[[About, TrajectoryBatch], str]) -> None:
+        self.ledger: Ledger[About] = Ledger()
+        self.faults: Counter[str] = Counter()
+        self.missed = 0
+        """Answers that were lost on their way to us."""
+        self._check = check
+        self._gaps = SequenceGaps()
+        self._last_stamp_ns = 0
+        self.publisher = participant.publisher(ActionSequence, "~/action_sequence", DEPTH)
+        self.subscription = participant.subscribe(TrajectoryBatch, "~/trajectory_batch", self._on_batch, DEPTH)
+
+    def send(
+        self,
+        message: ActionSequence | Template,
+        about: About,
+        answer_expected: bool = True,
+        observed_ns: int | None = None,
+    ) -> None:
+        """Publish a sequence; no answer is expected to one that has to be rejected.
+
+        `observed_ns`: the stamp, where that is another time than that of sending; later than all before.
+        """
+        now_ns = time.time_ns()
+        stamp_ns = self._last_stamp_ns = max(observed_ns or now_ns, self._last_stamp_ns + 1)
+        if isinstance(message, Template):
+            message = message.stamped(stamp_ns)
+        else:
+            set_stamp(message, stamp_ns)
+        self.ledger.send(stamp_ns, about, now_ns / SECOND_NS, answer_expected)
+        self.publisher.publish(message)
+
+    def counts(self) -> dict[str, int]:
+        """Sequences sent and answered, answers that were lost on their way, and that answer nothing."""
+        ledger = self.ledger
+        return {
+            "sent": ledger.sent,
+            "answered": ledger.answered,
+            "missed": self.missed,
+            "unknown": ledger.unknown_answers,
+        }
+
+    def in_flight(self, within_s: float = 2.0) -> int:
+        """How many sequences of this time are not answered yet."""
+        return self.ledger.in_flight(time.time(), within_s)
+
+    def _on_batch(self, message: TrajectoryBatch, info: Mapping[str, object]) -> None:
+        self.missed += self._gaps.missed_before(info)
+        about = self.ledger.answer(stamp_of(message), received_ns(info) / SECOND_NS)
+        if about is not None and (fault := self._check(about, message)):
+            self.faults[fault] += 1
+
+
+class Controller:
+    """Checks every joint trajectory as joint_trajectory_controller does, and beyond.
+
+    `expectation` returns the rules for a trajectory that arrived at a time, ns since the epoch; `accept` is called with
+    every trajectory that keeps them, and `describe` returns a finding in words, under which it is counted.
+    """
+
+    def __init__(
+        self,
+        participant: Participant,
+        expectation: Callable[[int], Expectation],
+        accept: Callable[[JointTrajectory], None] = lambda message: None,
+        describe: Callable[[Finding], str] = str,
+    ) -> None:
+        self.received = self.missed = self.unfit = 0
+        self.faults: Counter[str] = Counter()
+        self._expectation, self._accept, self._describe = expectation, accept, describe
+        self._gaps = SequenceGaps()
+        self.subscription = participant.subscribe(JointTrajectory, "~/joint_trajectory", self._on_trajectory, DEPTH)
+
+    def _on_trajectory(self, message: JointTrajectory, info: Mapping[str, object]) -> None:
+        self.missed += self._gaps.missed_before(info)
+        self.received += 1
+        findings = check_message(message, self._expectation(received_ns(info)))
+        self.unfit += bool(findings)
+        self.faults.update(f"joint_trajectory: {self._describe(finding)}" for finding in findings)
+        if not findings:
+            self._accept(message)
+
+
+class Refused(Exception):
+    """The node refuses a request; the message says which and why."""
+
+
+class Optimizer(Generic[About]):
+    """Calls ~/integrate and ~/compute_gradient, one after the other or many at once."""
+
+    def __init__(self, participant: Participant) -> None:
+        self.calls = 0
+        """Calls that were waited for."""
+        self.ledger: Ledger[About] = Ledger()
+        """Calls that were not."""
+        self.participant = participant
+        self._gradient = participant.client(ComputeGradient, "compute_gradient", DEPTH)
+        self._numbers = itertools.count()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the node's service is available."""
+        return self._gradient.service_is_ready()
+
+    def integrate(self, actions: ActionSequence) -> TrajectoryBatch:
+        """The trajectories of a sequence. Raises Refused; TimeoutError where no answer comes."""
+        return self._call(Integrate, "integrate", Integrate.Request(actions=actions)).trajectory
+
+    def gradient(self, request: ComputeGradient.Request) -> ComputeGradient.Response:
+        """The vjp of a sequence. Raises as `integrate`."""
+        return self._call(ComputeGradient, "compute_gradient", request)
+
+    def send(
+        self,
+        request: ComputeGradient.Request,
+        about: About,
+        on_answer: Callable[[About, ComputeGradient.Response], None],
+    ) -> None:
+        """Call ~/compute_gradient and do not wait; the answer, of success or not, is given to `on_answer`."""
+        number = next(self._numbers)
+
+        def answered(future: Future) -> None:
+            on_answer(self.ledger.answer(number, time.monotonic()), future.result())
+
+        self.ledger.send(number, about, time.monotonic())
+        self._gradient.call_async(request).add_done_callback(answered)
+
+    def _call(self, service: type, name: str, request: object) -> object:
+        self.calls += 1
+        answer = self.participant.call(service, name, request, ANSWER_WITHIN_S, attempts=ATTEMPTS)
+        if not answer.success:
+            raise Refused(f"~/{name} refused a request: {answer.message}")
+        return answer
+
+
+class NodeStatus:
+    """Listens to the diagnostics of a participant's integrator node."""
+
+    def __init__(self, participant: Participant) -> None:
+        self.values: dict[str, str] = {}
+        self.message = ""
+        """The latest status in words."""
+        self.messages = 0
+        """How many have come."""
+        self.counts = NodeCounts()
+        """The latest counts."""
+        self.total = TotalCounts()
+        self._same = 0
+        self._name = f"{participant.node_name}: integrator"
+        participant.subscribe(DiagnosticArray, "/diagnostics", self._on_diagnostics)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the counts have stopped changing since the start, or since `unsettle`."""
+        return self._same >= _STABLE_FOR
+
+    def unsettle(self) -> None:
+        """From here on, wait anew for counts that do not change."""
+        self._same = 0
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name != self._name:
+                continue
+            self.values = {entry.key: entry.value for entry in status.values}
+            counts = NodeCounts.of_values(self.values)
+            self._same = self._same + 1 if counts == self.counts else 0
+            self.counts = counts
+            self.total.update(counts)
+            self.message = status.message
+            self.messages += 1
