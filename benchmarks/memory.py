@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.kernels import MAPS, ControlSpace
+from traj_integrator_ros.engine.call import call_of, ends_of
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.kernels import MAPS
 
 Shape = tuple[str, int, int, int]
 
@@ -39,14 +40,6 @@ def measure_peaks(shapes: Sequence[Shape]) -> dict[Shape, int]:
     return dict(zip(shapes, json.loads(done.stdout), strict=True))
 
 
-def make_engine(name: str, dof: int) -> tuple[TrajectoryIntegrator, ControlSpace]:
-    """An engine on the CPU without bounds, and the control space of a map."""
-    config = IntegratorConfig(
-        dof=dof, dt=DT, device="cpu", max_batch=1 << 30, max_horizon=1 << 20, **MAPS[name].schemes
-    )
-    return TrajectoryIntegrator(config), MAPS[name].control_space
-
-
 def main() -> None:
     """Measure what standard input asks for."""
     shapes = json.load(sys.stdin)
@@ -63,15 +56,15 @@ def _grow(name: str, batch: int, horizon: int, dof: int) -> int:
 
 
 def _work(name: str, batch: int, horizon: int, dof: int) -> None:
-    engine, space = make_engine(name, dof)
+    engine, kernel = TrajectoryIntegrator("cpu"), MAPS[name]
     random = np.random.default_rng(0)
     actions = np.empty((batch, horizon, dof), np.float32)
-    upstream = [np.empty((batch, engine.output_horizon(horizon, space), dof), np.float32) for _ in range(4)]
+    upstream = [np.empty((batch, kernel.output_horizon(horizon), dof), np.float32) for _ in range(4)]
     for array in (actions, *upstream):
         random.standard_normal(out=array, dtype=np.float32)
-    start = StartState(np.zeros((1, dof), np.float32))
-    engine.integrate_array(start, actions, control_space=space)
-    engine.vjp_arrays(start, UpstreamGradient(*upstream), actions=actions, control_space=space)
+    call = call_of(kernel, actions, DT, ends_of((np.zeros((1, dof), np.float32), None, None)))
+    engine.integrate(call)
+    engine.vjp(call._replace(upstream=tuple(upstream)))
 
 
 def _status(field: str) -> int:

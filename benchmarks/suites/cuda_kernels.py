@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.call import call_of, ends_of
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS, ControlMap, clique_step
 from traj_integrator_ros.kernels.backends import launcher
 
@@ -154,8 +155,7 @@ def swept(name: str, batch: int, targets: dict[str, float] | None = None) -> Cas
 
 
 def engines_of(devices: Sequence[str]) -> dict[str, TrajectoryIntegrator]:
-    config = {"dof": DOF, "dt": DT, "max_batch": ENGINE_BATCHES[-1]}
-    return {device: TrajectoryIntegrator(IntegratorConfig(device=device, **config)) for device in devices}
+    return {device: TrajectoryIntegrator(device) for device in devices}
 
 
 def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) -> Case:
@@ -163,12 +163,13 @@ def between_host_arrays(batch: int, engines: dict[str, TrajectoryIntegrator]) ->
     actions, start = random(batch, HORIZON, DOF), random(1, DOF)
     upstream = random(4, batch, HORIZON, DOF)
     expected = exactly(lambda u: clique_step(u, start.double(), dt=DT, backend="reference"), [actions], list(upstream))
-    state, given = StartState(start.numpy()), UpstreamGradient(*upstream.numpy())
+    call = call_of(MAPS["clique"], actions.numpy(), DT, ends_of((start.numpy(), None, None)))
+    backward = call._replace(upstream=tuple(upstream.numpy()))
 
     def contender(name: str, engine: TrajectoryIntegrator) -> Contender:
         def run() -> list[Tensor]:
-            found = [*torch.tensor(engine.integrate_array(state, actions.numpy()))]
-            return [*found, torch.from_numpy(engine.vjp_arrays(state, given, actions=actions.numpy()).action)]
+            found = [*torch.tensor(engine.integrate(call))]
+            return [*found, torch.from_numpy(engine.vjp(backward).action)]
 
         return Contender(name, run, is_close_to(*expected))
 

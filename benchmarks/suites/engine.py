@@ -8,8 +8,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
-from traj_integrator_ros.kernels import Backend, clique_step, default_backend
+from traj_integrator_ros.engine.call import Call, call_of, ends_of, step_lengths, time_from_start
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.kernels import MAPS, Backend, clique_step, default_backend
 
 from ..checks import exactly, is_close_to, random
 from ..registry import Case, Contender, Unmeasured, suite
@@ -30,20 +31,27 @@ def engine(quick: bool) -> Iterator[Case | Unmeasured]:
 
 
 def both_ways(batch: int) -> Iterator[Case]:
-    """`integrate_array` and `vjp_arrays` with numpy arrays, as the node calls them."""
+    """Integration and vjp with numpy arrays, as the node calls them."""
     from traj_integrator_ros.kernels import native
 
-    ours = make_engine()
+    ours = TrajectoryIntegrator("cpu")
     action, start = random(batch, HORIZON, DOF), random(1, DOF)
     upstream = [random(batch, HORIZON, DOF) for _ in range(4)]
     expected = exactly(partial(clique_step, dt=DT, backend="reference"), [action, start], upstream)
     outputs, gradients = expected[:4], expected[4:]
 
-    actions, state = action.numpy(), StartState(start.numpy())
-    given = UpstreamGradient(*(gradient.numpy() for gradient in upstream))
+    def call() -> Call:
+        return call_of(MAPS["clique"], actions, DT, ends_of((state, None, None)))
+
+    actions, state = action.numpy(), start.numpy()
+    given = tuple(gradient.numpy() for gradient in upstream)
     dt = torch.full((1, 1), DT, dtype=torch.float64)
     out, into = [torch.empty_like(action) for _ in range(4)], torch.empty_like(action)
     needs = (True, True, True, True)
+
+    def vjp(call: Call) -> tuple[object, ...]:
+        gradient = ours.vjp(call)
+        return gradient.action, gradient.start[0]
 
     def raw_forward() -> list[Tensor]:
         native.clique_forward(action, start, None, None, None, dt, out=out)
@@ -60,7 +68,7 @@ def both_ways(batch: int) -> Iterator[Case]:
         batch,
         HORIZON,
         DOF,
-        Contender("ours", lambda: ours.integrate_array(state, actions), is_close_to(*outputs)),
+        Contender("ours", lambda: ours.integrate(call()), is_close_to(*outputs)),
         (Contender("kernel on tensors", raw_forward, is_close_to(*outputs)), add),
         added_targets_us=added,
     )
@@ -71,7 +79,7 @@ def both_ways(batch: int) -> Iterator[Case]:
         DOF,
         Contender(
             "ours",
-            lambda: ours.vjp_arrays(state, given, batch=batch, action_horizon=HORIZON)[:2],
+            lambda: vjp(call()._replace(upstream=given)),
             is_close_to(*gradients),
         ),
         (Contender("kernel on tensors", raw_vjp, is_close_to(*gradients)), add),
@@ -80,7 +88,6 @@ def both_ways(batch: int) -> Iterator[Case]:
 
 
 def times() -> Case:
-    ours = make_engine()
     small = random(1, HORIZON, DOF)
     return Case(
         "time_from_start",
@@ -88,12 +95,10 @@ def times() -> Case:
         HORIZON,
         DOF,
         Contender(
-            "ours", lambda: ours.time_from_start(DT, 1, HORIZON), is_close_to(torch.arange(HORIZON).double() * DT)
+            "ours",
+            lambda: time_from_start(MAPS["clique"], step_lengths(DT), HORIZON),
+            is_close_to(torch.arange(HORIZON).double() * DT),
         ),
         (Contender("torch.add of 1 x 32 x 7", lambda: torch.add(small, small), is_close_to(2 * small)),),
         dtype="float64",
     )
-
-
-def make_engine() -> TrajectoryIntegrator:
-    return TrajectoryIntegrator(IntegratorConfig(dof=DOF, dt=DT, device="cpu", max_batch=100_000, max_horizon=4096))

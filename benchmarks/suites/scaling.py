@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from traj_integrator_ros.engine.integrator import StartState, UpstreamGradient
+from traj_integrator_ros.engine.call import call_of, ends_of
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import MAPS
 from traj_integrator_ros.motions.figures import figure
 
 from ..checks import copies_of, exactly, is_close_to
-from ..memory import DT, Shape, make_engine, measure_peaks
+from ..memory import DT, Shape, measure_peaks
 from ..registry import Case, Contender, MemoryUse, suite
 
 MEMORY_MOST = 1.2
@@ -87,18 +88,17 @@ def floor_bytes(name: str, batch: int, horizon: int, dof: int) -> int:
 
 def on_cpu(shape: Shape, peak: int | None) -> Case:
     name, batch, horizon, dof = shape
-    engine, space = make_engine(name, dof)
+    engine, kernel = TrajectoryIntegrator("cpu"), MAPS[name]
     generator = np.random.default_rng(0)
     actions = generator.standard_normal((batch, horizon, dof), dtype=np.float32)
-    rows = engine.output_horizon(horizon, space)
+    rows = kernel.output_horizon(horizon)
     # One array four times would be read from the cache.
     upstream = [generator.standard_normal((batch, rows, dof), dtype=np.float32) for _ in range(4)]
-    start, given = StartState(np.zeros((1, dof), np.float32)), UpstreamGradient(*upstream)
+    call = call_of(kernel, actions, DT, ends_of((np.zeros((1, dof), np.float32), None, None)))
 
     def run() -> tuple[np.ndarray, ...]:
-        outputs = engine.integrate_array(start, actions, control_space=space)
-        gradient = engine.vjp_arrays(start, given, batch=batch, action_horizon=horizon, control_space=space)
-        return (*outputs, gradient.action)
+        outputs = engine.integrate(call)
+        return (*outputs, engine.vjp(call._replace(upstream=tuple(upstream))).action)
 
     first = [torch.from_numpy(values[:CHECKED]) for values in (actions, *upstream)]
     origin = torch.zeros(1, dof, dtype=torch.float64)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.execution.motion import State
 from traj_integrator_ros.execution.points import Points
 from traj_integrator_ros.handling.parameters import NodeParameters, default_values
@@ -155,5 +155,5 @@ def pipeline_of(
     def refuse(finding: Rejected) -> None:
         raise finding
 
-    engine = TrajectoryIntegrator(IntegratorConfig(dof=len(parameters.joint_names), device="cpu"))
+    engine = TrajectoryIntegrator("cpu")
     return Pipeline(parameters, engine, published, warn or refuse)

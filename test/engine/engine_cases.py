@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 from operator_cases import DT, STATE, Case
 from torch import Tensor
 
-from traj_integrator_ros.engine.call import Runner
-from traj_integrator_ros.engine.integrator import (
-    Gradient,
-    IntegratorConfig,
-    StartState,
-    TrajectoryIntegrator,
-    UpstreamGradient,
-)
+from traj_integrator_ros.engine.call import NO_ENDS, Array, Call, Runner, call_of, ends_of
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.engine.types import Gradient
 from traj_integrator_ros.kernels import MAPS, ControlMap
 
 KINDS = STATE[:3]
@@ -39,44 +34,35 @@ class EngineCase(Case):
     given_upstream: tuple[bool, bool, bool, bool] = (True, True, True, True)
     input_dtype: str = "float32"
 
-    def engine(self, runner: Runner | None = None, **fields: object) -> TrajectoryIntegrator:
-        """An engine for these inputs."""
-        return TrajectoryIntegrator(self.config(**fields), runner)
-
-    def config(self, **fields: object) -> IntegratorConfig:
-        """Its configuration."""
-        fields = {"device": "cpu", **self.kernel.schemes, **fields}
-        return IntegratorConfig(dof=self.dof, control_space=self.kernel.control_space, **fields)
-
     @property
     def indices(self) -> dict[str, Tensor]:
         """Those of pools."""
         return {name: index for name, index in self.fixed.items() if name.endswith("_index")}
 
-    def arguments(self) -> dict[str, object]:
-        """Those of `integrate`."""
+    def call(self) -> Call:
+        """The call that integrates."""
         given = {name: tensor.numpy().astype(self.input_dtype) for name, tensor in self.tensors.items()}
-        ends = {
-            end: StartState(*(given.get(f"{end}_{kind}") for kind in KINDS))
-            for end in ("start", "goal")[: 1 + bool(self.goal)]
-        }
-        dt = DT[self.dt](self.lengths)
+        start, goal = ([given.get(f"{end}_{kind}") for kind in KINDS] for end in ("start", "goal"))
         indices = {name: index.numpy() for name, index in self.indices.items()}
-        return {**ends, "actions": given["action"], "dt": np.asarray(dt), "start_index": None, **indices}
+        ends = ends_of(start, indices.get("start_index")), NO_ENDS
+        if self.goal:
+            ends = ends[0], ends_of(goal[: len(self.kernel.goal)], indices.get("goal_index"))
+        return call_of(self.kernel, given["action"], np.asarray(DT[self.dt](self.lengths)), *ends)
 
-    def upstream(self) -> UpstreamGradient:
+    def upstream(self) -> tuple[Array | None, ...]:
         """Gradients of the outputs."""
         random = np.random.default_rng(self.seed + 1)
         shape = (self.batch, self.kernel.output_horizon(self.horizon), self.dof)
-        return UpstreamGradient(
-            *(random.standard_normal(shape).astype(self.input_dtype) if one else None for one in self.given_upstream)
+        return tuple(
+            random.standard_normal(shape).astype(self.input_dtype) if one else None for one in self.given_upstream
         )
 
-    def run(self, engine: TrajectoryIntegrator, *, want_dt: bool = False) -> list[Tensor]:
-        """Copies of the four outputs and of the gradients, that of dt before the goal's."""
-        given = self.arguments()
-        outputs = torch.tensor(engine.integrate_array(**given))
-        gradient = engine.vjp_arrays(given.pop("start"), self.upstream(), want_dt=want_dt, **given)
+    def run(self, engine: TrajectoryIntegrator | None = None, *, want_dt: bool = False) -> list[Tensor]:
+        """Copies of outputs and gradients, that of dt before the goal's, by an engine, or by one on the CPU."""
+        engine = TrajectoryIntegrator("cpu") if engine is None else engine
+        call = self.call()
+        outputs = torch.tensor(engine.integrate(call))
+        gradient = engine.vjp(call._replace(upstream=self.upstream()), want_dt=want_dt)
         return [*outputs, *tensors_of(gradient)]
 
     def leaves(self, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
@@ -98,12 +84,20 @@ class EngineCase(Case):
             for out, g in zip(outputs, self.upstream(), strict=True)
         ]
         found = torch.autograd.grad(outputs, [*leaves.values()], upstream, allow_unused=True, materialize_grads=True)
-        return [*(output.detach() for output in outputs), *found]
+        named = dict(zip(leaves, found, strict=True))
+        named["dt"] = torch.atleast_2d(named["dt"])
+        return [*(output.detach() for output in outputs), *named.values()]
+
+
+def engine_on(runner: Runner | None, dtype: str = "float32") -> TrajectoryIntegrator:
+    """An engine on the CPU with a runner of its own."""
+    return TrajectoryIntegrator("cpu", dtype, runner=runner)
 
 
 def tensors_of(gradient: Gradient) -> list[Tensor]:
     """Copies of the gradients that are there, that of dt before the goal's."""
-    return [torch.tensor(x) for x in gradient._replace(values=None) if x is not None]
+    found = gradient.action, *gradient.start, gradient.dt, *(gradient.goal or ())
+    return [torch.tensor(x) for x in found if x is not None]
 
 
 def assert_same(got: list[Tensor], wanted: list[Tensor], *, exact: bool = True) -> None:

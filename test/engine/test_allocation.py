@@ -10,26 +10,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from engine_cases import EngineCase, engine_on
 from torch.profiler import ProfilerActivity, profile
 
-from traj_integrator_ros.engine.integrator import (
-    IntegratorConfig,
-    StartState,
-    TrajectoryIntegrator,
-    UpstreamGradient,
-    Wanted,
-)
+from traj_integrator_ros.engine.call import call_of, step_lengths
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import Backend, ControlSpace, CostTerm, QuadraticCost, default_backend
+from traj_integrator_ros.engine.types import Wanted
+from traj_integrator_ros.kernels import MAPS, Backend, ControlMap, CostTerm, QuadraticCost, default_backend
 
 NEEDS_NATIVE = pytest.mark.skipif(
     default_backend(torch.device("cpu")) is not Backend.NATIVE, reason="the C++ kernels are not built"
 )
-DOF = 3
-
-
-def engine_with(**fields: object) -> TrajectoryIntegrator:
-    return TrajectoryIntegrator(IntegratorConfig(**{"dof": DOF, "device": "cpu", **fields}))
 
 
 def allocations(run: Callable[[], object]) -> int:
@@ -45,32 +37,25 @@ def test_the_count_sees_an_allocation():
     assert allocations(lambda: [torch.empty(5), torch.add(torch.ones(2), 1)]) >= 3
 
 
-def calls(engine: TrajectoryIntegrator, space: ControlSpace, form: str, dtype: type) -> list[Callable[[], object]]:
+def runs_of(engine: TrajectoryIntegrator, kernel: ControlMap, form: str, dtype: str) -> list[Callable[[], object]]:
     """Forward and vjp calls of one kind, with inputs in the forms that requests bring."""
-    random = np.random.default_rng(0)
-    batch, horizon = 5, 6
-    rows = {"one row": 1, "rows": batch, "pool": 2}[form]
-    start = StartState(*random.standard_normal((3, rows, DOF)).astype(dtype))
-    actions = random.standard_normal((batch, horizon, DOF)).astype(dtype)
-    shape = (batch, engine.output_horizon(horizon, space), DOF)
-    upstream = UpstreamGradient(*random.standard_normal((4, *shape)).astype(dtype))
-    given = {"control_space": space, "start_index": np.array([0, 1, 1, 0, 1]) if form == "pool" else None}
-    size = {"batch": batch, "action_horizon": horizon}
+    case = EngineCase(kernel, start=form, input_dtype=dtype)
+    call, upstream = case.call(), case.upstream()
+    linear = call._replace(actions=None, start=call.start._replace(rows=()))
     return [
-        lambda: engine.integrate_array(start, actions, **given),
-        lambda: engine.integrate_array(start, actions, 0.1, **given),
-        lambda: engine.vjp_arrays(start, upstream, **size, **given),
-        lambda: engine.vjp_arrays(None, upstream._replace(jerk=None), **size, **given, start_rows=rows),
-        lambda: engine.vjp_arrays(start, UpstreamGradient(), **size, **given),
+        lambda: engine.integrate(call),
+        lambda: engine.integrate(call._replace(dt=step_lengths(0.1))),
+        lambda: engine.vjp(call._replace(upstream=upstream)),
+        lambda: engine.vjp(linear._replace(upstream=(*upstream[:3], None))),
+        lambda: engine.vjp(linear._replace(upstream=(None,) * 4)),
     ]
 
 
 @NEEDS_NATIVE
-@pytest.mark.parametrize("difference", ["backward", "central"])
-def test_nothing_is_allocated_in_the_steady_state(difference):
-    engine = engine_with(finite_difference=difference)
-    forms = [(form, dtype) for form in ("one row", "rows", "pool") for dtype in (np.float32, np.float64)]
-    runs = [run for space in ControlSpace for form in forms for run in calls(engine, space, *form)]
+def test_nothing_is_allocated_in_the_steady_state():
+    engine = TrajectoryIntegrator("cpu")
+    forms = [(form, dtype) for form in ("one", "own", "pool") for dtype in ("float32", "float64")]
+    runs = [run for kernel in MAPS.values() for form in forms for run in runs_of(engine, kernel, *form)]
 
     def all_of_them() -> None:
         for run in runs:
@@ -82,7 +67,7 @@ def test_nothing_is_allocated_in_the_steady_state(difference):
 
 @NEEDS_NATIVE
 def test_python_memory_does_not_grow_with_calls():
-    runs = calls(engine_with(), ControlSpace.JERK, "pool", np.float32)
+    runs = runs_of(TrajectoryIntegrator("cpu"), MAPS["jerk"], "pool", "float32")
 
     def traced(count: int) -> int:
         for _ in range(count):
@@ -99,18 +84,18 @@ def test_python_memory_does_not_grow_with_calls():
 
 
 def test_the_same_kind_of_call_gives_the_same_memory_and_a_larger_one_grows_it_once():
-    engine = engine_with()
+    engine = TrajectoryIntegrator("cpu")
 
     def addresses(batch: int) -> list[int]:
-        actions, start = np.ones((batch, 16, DOF), np.float32), StartState(np.zeros((1, DOF), np.float32))
-        actions.flags.writeable = False
-        evaluated = engine.evaluate(start, actions, QuadraticCost(CostTerm(weight=np.ones(DOF)))).action
-        outputs = engine.integrate_array(start, actions)
-        gradient = engine.vjp_arrays(start, UpstreamGradient(*outputs), actions=actions)
+        case = EngineCase(batch=batch, horizon=16)
+        call = case.call()
+        call.actions.flags.writeable = False
+        _, evaluated = engine.evaluate(call, QuadraticCost(CostTerm(weight=np.ones(case.dof))))
+        outputs = engine.integrate(call)
+        gradient = engine.vjp(call._replace(upstream=tuple(outputs)))
         assert outputs.flags.c_contiguous
-        assert np.array_equal(np.concatenate([values.ravel() for values in gradient[:4]]), gradient.values)
-        assert evaluated.dtype == np.float32
-        return [values.ctypes.data for values in (outputs, *gradient[:4], evaluated)]
+        assert evaluated.action.dtype == np.float32
+        return [values.ctypes.data for values in (outputs, gradient.action, *gradient.start, evaluated.action)]
 
     small = addresses(3)
     assert addresses(3) == small
@@ -121,37 +106,28 @@ def test_the_same_kind_of_call_gives_the_same_memory_and_a_larger_one_grows_it_o
 
 
 def test_shapes_that_change_all_the_time_are_not_all_remembered():
-    engine, start = engine_with(), StartState(np.zeros((1, DOF), np.float32))
+    engine, call = TrajectoryIntegrator("cpu"), EngineCase().call()
     for horizon in range(256, 0, -1):  # the memory for results, which takes views along, does not grow
         for batch in (1, 2, 3):
-            engine.integrate_array(start, np.zeros((batch, horizon, DOF), np.float32), 0.1 / horizon)
+            actions = np.zeros((batch, horizon, 3), np.float32)
+            engine.integrate(call_of(call.kernel, actions, 0.1 / horizon, call.start))
     assert len(engine._buffers._views) <= 256
 
 
-def _used_engine(space: ControlSpace, *, is_staged: bool) -> TrajectoryIntegrator:
-    config = IntegratorConfig(dof=2, control_space=space, device="cpu")
-    engine = TrajectoryIntegrator(config, StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None)
-    start, actions = StartState(np.zeros((1, 2))), np.zeros((3, 5, 2))
-    outputs = engine.integrate_array(start, actions)
-    engine.vjp_arrays(start, UpstreamGradient(outputs[0]), actions=actions, want_dt=True)
-    ones = CostTerm(weight=np.ones(2))
-    engine.evaluate(start, actions, QuadraticCost(ones), wanted=Wanted(start=True, dt=True))
-    return engine
-
-
-@pytest.mark.parametrize("space", [ControlSpace.POSITION, ControlSpace.BSPLINE])
+@pytest.mark.parametrize("kernel", ["clique", "bspline_tight"])
 @pytest.mark.parametrize("is_staged", [False, True], ids=["direct", "staged"])
-def test_a_dropped_engine_frees_its_memory_at_once(space: ControlSpace, is_staged: bool) -> None:
-    engine = _used_engine(space, is_staged=is_staged)
+def test_a_dropped_engine_frees_its_memory_at_once(kernel: str, is_staged: bool) -> None:
+    engine = engine_on(StagedRunner(torch.device("cpu"), torch.float32, 4) if is_staged else None)
+    case = EngineCase(MAPS[kernel])
+    case.run(engine, want_dt=True)
+    terms = QuadraticCost(CostTerm(weight=np.ones(case.dof)))
+    engine.evaluate(case.call(), terms, Wanted(start=True, dt=True))
     memory = engine._buffers._storage.values()
     gone = [weakref.ref(part) for part in (engine._runner, engine._buffers, *memory)]
     del memory
-    changed = engine.with_changes(dt=0.5)
     gc.disable()
     try:
         del engine
-        assert all(part() is not None for part in gone), "another one has taken them over"
-        del changed
         assert not any(part() is not None for part in gone)
     finally:
         gc.enable()

@@ -7,15 +7,16 @@ import math
 import numpy as np
 import pytest
 import torch
+from engine_cases import EngineCase, assert_same, engine_on
 
 from traj_integrator_ros.engine import auto as engine_auto
 from traj_integrator_ros.engine import integrator as engine_integrator
 from traj_integrator_ros.engine.auto import AutoRunner
-from traj_integrator_ros.engine.call import Call
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.call import Call, call_of, ends_of
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.runners import DirectRunner
 from traj_integrator_ros.engine.staged import StagedRunner
-from traj_integrator_ros.kernels import Backend
+from traj_integrator_ros.kernels import MAPS, Backend
 
 pytest.importorskip("traj_integrator_ros.kernels.native", exc_type=ImportError)
 HORIZON, DOF = 8, 3
@@ -52,17 +53,14 @@ def auto(cpu_us: tuple[float, float], device_us: tuple[float, float]) -> AutoRun
     return AutoRunner(Timed(clock, *cpu_us), Timed(clock, *device_us), torch.empty, clock)
 
 
-def engine_of(runner: AutoRunner) -> TrajectoryIntegrator:
-    return TrajectoryIntegrator(IntegratorConfig(dof=DOF, device="cpu", max_batch=1 << 17), runner)
-
-
 def integrate(engine: TrajectoryIntegrator, batch: int) -> None:
-    engine.integrate_array(StartState(np.zeros((1, DOF))), np.zeros((batch, HORIZON, DOF), np.float32))
+    rest = ends_of((np.zeros((1, DOF)), None, None))
+    engine.integrate(call_of(MAPS["clique"], np.zeros((batch, HORIZON, DOF), np.float32), 0.02, rest))
 
 
 def test_each_size_is_computed_where_it_was_faster_and_the_trials_memory_is_freed():
     runner = auto(cpu_us=(3, 0.1), device_us=(40, 0.01))  # alike at 411 trajectories, 206 the other way
-    engine = engine_of(runner)
+    engine = engine_on(runner)
     assert (engine.crossover, engine.place) == (None, "cpu")
     integrate(engine, 1)
     assert engine.place == "cpu, or the CPU below 4.92e+04 numbers in a batch of trajectories (gradients: 1.23e+04)"
@@ -79,16 +77,12 @@ def test_each_size_is_computed_where_it_was_faster_and_the_trials_memory_is_free
 @pytest.mark.parametrize(("device_us", "expected"), [((1, 0.01), 0.0), ((1000, 1.0), math.inf)])
 def test_a_device_that_always_or_never_wins_does_all_or_nothing(device_us, expected):
     runner = auto(cpu_us=(3, 0.1), device_us=device_us)
-    integrate(engine_of(runner), 2)
+    integrate(engine_on(runner), 2)
     assert runner.crossover == (expected, expected)
 
 
 def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
-    generator = np.random.default_rng(0)
-    start = StartState(generator.standard_normal((1, DOF)))
-    actions = generator.standard_normal((5, HORIZON, DOF)).astype(np.float32)
-    upstream = UpstreamGradient(generator.standard_normal((5, HORIZON, DOF)).astype(np.float32))
-    results = []
+    case, results = EngineCase(horizon=HORIZON, dof=DOF), []
     for cpu_is_chosen in (True, False):
         cpu, device = DirectRunner(torch.float32), StagedRunner(torch.device("cpu"), torch.float32, max_graphs=0)
         clock = Clock()
@@ -100,12 +94,10 @@ def test_both_give_the_same_numbers_and_costs_follow_the_sizes():
             run(call)
 
         loser.run = slowly
-        engine = engine_of(runner)
-        outputs = engine.integrate_array(start, actions).copy()
-        results.append([outputs, engine.vjp_arrays(start, upstream, actions=actions).action.copy()])
-        assert runner.is_for_cpu(4 * actions.size) is cpu_is_chosen
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-3)
+        engine = engine_on(runner)
+        results.append(case.run(engine))
+        assert runner.is_for_cpu(case.batch * NUMBERS) is cpu_is_chosen
+    assert_same(*results, exact=False)
 
 
 @pytest.mark.parametrize(("device", "measures"), [("auto", True), ("cpu", False)])
@@ -113,12 +105,10 @@ def test_auto_alone_measures_where_there_is_a_device_and_warming_up_is_enough_fo
     answers = iter([Backend.TRITON, Backend.NATIVE])
     monkeypatch.setattr(engine_integrator, "default_backend", lambda device: next(answers, Backend.NATIVE))
     monkeypatch.setattr(engine_auto, "BATCHES", (1, 2))
-    engine = TrajectoryIntegrator(IntegratorConfig(dof=DOF, device=device))
+    engine = TrajectoryIntegrator(device)
     assert engine.crossover is None
-    engine.warm_up([(2, HORIZON)])
+    engine.warm_up(MAPS["clique"], DOF, [(2, HORIZON)])
     assert (engine.crossover is not None) is measures
-    kept = engine.with_changes(dt=0.1)
-    assert kept.crossover == engine.crossover
 
 
 def test_where_memory_ends_before_the_device_wins_the_cpu_does_all():
@@ -129,5 +119,5 @@ def test_where_memory_ends_before_the_device_wins_the_cpu_does_all():
 
     runner = auto(cpu_us=(3, 0.1), device_us=(400, 0.01))
     runner._allocate = allocate
-    integrate(engine_of(runner), 1)
+    integrate(engine_on(runner), 1)
     assert runner.crossover == (math.inf, math.inf)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from engine_cases import EngineCase, assert_same, engine_cases
+from engine_cases import EngineCase, assert_same, engine_cases, engine_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traj_integrator_ros.engine import evaluation
 from traj_integrator_ros.engine.call import Call, Runner
-from traj_integrator_ros.engine.integrator import OutOfDeviceMemory, StartState
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.runners import Buffers
 from traj_integrator_ros.engine.staged import StagedRunner
+from traj_integrator_ros.engine.types import OutOfDeviceMemory
 from traj_integrator_ros.kernels import MAPS
 
 
@@ -42,14 +42,14 @@ def staged() -> StagedRunner:
 
 
 def default() -> Runner:
-    return EngineCase().engine()._runner
+    return TrajectoryIntegrator("cpu")._runner
 
 
 @settings(max_examples=120)
 @given(case=engine_cases(), most=st.integers(1, 4), make=st.sampled_from([staged, default]))
 def test_parts_give_what_the_whole_gives(case, most, make):
-    whole = case.run(case.engine())
-    parts = case.run(case.engine(SmallDevice(make(), most)))
+    whole = case.run()
+    parts = case.run(engine_on(SmallDevice(make(), most)))
     assert_same(parts[:5], whole[:5], exact=make is default)
     assert_same(parts[5:], whole[5:], exact=False)
 
@@ -57,7 +57,7 @@ def test_parts_give_what_the_whole_gives(case, most, make):
 @settings(max_examples=40)
 @given(case=engine_cases(input_dtype="float32"), most=st.integers(1, 4))
 def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
-    whole = case.run(case.engine(), want_dt=True)
+    whole = case.run(want_dt=True)
     to_device = evaluation.to_device
 
     def small(inputs, *where):
@@ -67,13 +67,13 @@ def test_the_gradient_of_dt_in_parts_is_that_of_the_whole(case, most):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "to_device", small)
-        parts = case.run(case.engine(), want_dt=True)
+        parts = case.run(want_dt=True)
     assert_same(parts, whole, exact=False)
 
 
 def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_parts(monkeypatch):
     case = EngineCase(MAPS["acceleration_zoh"], batch=64, horizon=8, dof=7, start="pool", dt="[B, H]")
-    whole = case.run(case.engine())
+    whole = case.run()
     allocate = Buffers._allocate
     device_sizes = []
 
@@ -85,14 +85,14 @@ def test_a_device_whose_allocations_fail_above_a_size_does_large_batches_in_part
         return allocate(self, side, size, dtype)
 
     monkeypatch.setattr(Buffers, "_allocate", limited)
-    assert_same(case.run(case.engine(staged())), whole, exact=False)
+    assert_same(case.run(engine_on(staged())), whole, exact=False)
     assert max(device_sizes) > 6000, "the whole was tried, and refused"
 
 
 def test_what_fits_is_remembered_until_the_engine_is_closed():
     device = SmallDevice(default(), most=10)
     case = EngineCase(batch=64)
-    engine = case.engine(device)
+    engine = engine_on(device)
     case.run(engine)
     assert device.tried[:3] == [64, 32, 16] and device.released == 6
     device.tried.clear()
@@ -107,12 +107,11 @@ def test_what_fits_is_remembered_until_the_engine_is_closed():
 @pytest.mark.parametrize("make", [staged, default])
 def test_a_single_trajectory_that_does_not_fit_is_an_error_and_the_engine_continues(make):
     device = SmallDevice(make(), most=0)
-    engine = EngineCase(dof=2).engine(device)
-    start, actions = StartState(np.zeros((1, 2))), np.ones((4, 3, 2))
+    engine, case = engine_on(device), EngineCase(batch=4)
     with pytest.raises(OutOfDeviceMemory, match="out of memory on cpu: no room for 1 trajectories"):
-        engine.integrate_array(start, actions)
+        case.run(engine)
     device.most = 4
-    assert engine.integrate_array(start, actions)[0, 3, 1].tolist() == [1.0, 1.0]
+    assert_same(case.run(engine), case.run(), exact=False)
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory():
@@ -122,5 +121,5 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory():
 
     device = Broken(default(), 1)
     with pytest.raises(RuntimeError, match="broken"):
-        EngineCase().run(EngineCase().engine(device))
+        EngineCase().run(engine_on(device))
     assert not device.released

@@ -14,11 +14,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from engine_cases import JERKS, EngineCase, assert_same, engine_cases
+from engine_cases import JERKS, EngineCase, assert_same, engine_cases, engine_on
 from hypothesis import given, settings
 
 from traj_integrator_ros.engine import staged as engine_staged
-from traj_integrator_ros.engine.integrator import StartState, TrajectoryIntegrator
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.runners import Buffers
 from traj_integrator_ros.engine.staged import PackedResults, Replay, StagedRunner, to_device
 from traj_integrator_ros.engine.types import is_out_of_memory
@@ -58,9 +58,9 @@ def staged(recorder: CallRecorder, max_graphs: int = 16) -> StagedRunner:
 @settings(max_examples=100)
 @given(case=engine_cases())
 def test_eager_recorded_and_replayed_calls_give_what_the_direct_executor_gives(case):
-    expected = [case.run(case.engine()) for case in again(case)]
+    expected = [case.run() for case in again(case)]
     recorder = CallRecorder()
-    engine = case.engine(staged(recorder))
+    engine = engine_on(staged(recorder))
     for other, wanted in zip(again(case), expected, strict=True):
         assert_same(other.run(engine), wanted, exact=False)
     kinds = 1 + any(case.given_upstream)
@@ -71,12 +71,12 @@ def test_eager_recorded_and_replayed_calls_give_what_the_direct_executor_gives(c
 @given(case=engine_cases())
 def test_backends_that_make_new_results_serve_too(case):
     """The reference, which runs where nothing else does."""
-    expected = case.run(case.engine())
+    expected = case.run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_staged, "default_backend", lambda device: Backend.REFERENCE)
         patch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "reference", "cpu"))
         runner = StagedRunner(torch.device("cpu"), torch.float32, max_graphs=4)
-        assert_same(case.run(case.engine(runner)), expected, exact=False)
+        assert_same(case.run(engine_on(runner)), expected, exact=False)
 
 
 def again(case: EngineCase) -> list[EngineCase]:
@@ -103,19 +103,14 @@ DIFFERENT = [
 def test_every_kind_of_call_has_a_recording_of_its_own():
     recorder = CallRecorder()
     runner = staged(recorder, max_graphs=64)
-    engines = [case.engine(runner) for case in DIFFERENT]
-    for engine in engines[1:]:
-        engine._buffers = engines[0]._buffers  # as `with_changes` does
-    largest = EngineCase(batch=5, horizon=10)
-    largest.run(largest.engine(runner))
-    for case, engine in zip(DIFFERENT, engines, strict=True):
-        case.run(engine)  # lets the memory for results grow
+    engine = engine_on(runner)
+    EngineCase(batch=5, horizon=10).run(engine)  # lets the memory for results grow
     runner.kept.clear()
     recorder.recorded = 0
     for seed in (1, 2, 3):
-        for case, engine in zip(DIFFERENT, engines, strict=True):
+        for case in DIFFERENT:
             wanted = dataclasses.replace(case, seed=seed)
-            assert_same(wanted.run(engine), wanted.run(wanted.engine()), exact=False)
+            assert_same(wanted.run(engine), wanted.run(), exact=False)
     # Of what distinguishes them, the forward map does not see the upstream gradients, nor the vjp the start.
     assert recorder.recorded == len(runner.kept) == 2 * len(DIFFERENT) - 2
 
@@ -123,20 +118,20 @@ def test_every_kind_of_call_has_a_recording_of_its_own():
 def test_memory_for_results_that_has_moved_makes_a_new_recording():
     recorder = CallRecorder()
     small, large = EngineCase(batch=2), EngineCase(batch=50)
-    engine = small.engine(staged(recorder))
+    engine = engine_on(staged(recorder))
     for case in (small, small, large, small, small):
-        assert_same(case.run(engine), case.run(case.engine()), exact=False)
+        assert_same(case.run(engine), case.run(), exact=False)
     assert recorder.recorded == 4
 
 
 def test_the_kind_of_call_not_used_for_longest_is_dropped_with_its_recording():
     recorder = CallRecorder()
     runner = staged(recorder, max_graphs=2)
-    engine = EngineCase().engine(runner, max_horizon=8)
+    engine = engine_on(runner)
 
     def visit(name: str) -> None:
         horizon = 4 + "abc".index(name)
-        engine.integrate_array(StartState(np.zeros((1, 3))), np.zeros((5, horizon, 3), np.float32))
+        engine.integrate(EngineCase(horizon=horizon).call())
 
     visit("c")  # the memory for results grows once
     runner.kept.clear()
@@ -171,7 +166,7 @@ def test_warm_up_records_and_runs_the_kernels_for_every_choice_of_gradients_a_re
     monkeypatch.setattr(engine_staged, "launch_forward", forward)
     monkeypatch.setattr(engine_staged, "launch_vjp", vjp)
     recorder = CallRecorder()
-    EngineCase(MAPS[kernel]).engine(staged(recorder)).warm_up([(4, 8)])
+    engine_on(staged(recorder)).warm_up(MAPS[kernel], 3, [(4, 8)])
     assert recorder.recorded == 2
     for has_steps in (False, True) if kernel == "velocity" else (False,):
         assert len({given for given, pool, steps in seen if steps is has_steps and not pool}) == 15
@@ -190,10 +185,10 @@ def test_memory_that_is_not_there_is_known_for_what_it_is(text):
 def test_if_recording_fails_the_engine_continues_eagerly_and_says_so_once(caplog):
     recorder = BrokenRecorder()
     case = EngineCase()
-    engine = case.engine(staged(recorder))
+    engine = engine_on(staged(recorder))
     with caplog.at_level(logging.WARNING):
         for other in (*again(case), *again(EngineCase(batch=3))):
-            assert_same(other.run(engine), other.run(other.engine()), exact=False)
+            assert_same(other.run(engine), other.run(), exact=False)
     assert recorder.recorded == 1
     (record,) = caplog.records
     assert "without CUDA graphs" in record.message and "stream is capturing" in record.message
@@ -205,9 +200,9 @@ def test_large_calls_and_all_without_graphs_share_one_memory_and_are_not_recorde
     recorder = CallRecorder()
     runner = staged(recorder, max_graphs)
     case = EngineCase(batch=50)
-    engine = case.engine(runner)
+    engine = engine_on(runner)
     for other in again(case):
-        assert_same(other.run(engine), other.run(other.engine()), exact=False)
+        assert_same(other.run(engine), other.run(), exact=False)
     assert recorder.recorded == len(runner.kept) == 0
 
 
@@ -237,7 +232,7 @@ def test_what_the_engine_takes_to_the_device_by_itself_arrives_in_the_right_type
 
 @pytest.fixture
 def cuda() -> TrajectoryIntegrator:
-    return EngineCase(dof=7).engine(device="cuda", max_graphs=4, max_batch=1 << 20)
+    return TrajectoryIntegrator("cuda", max_graphs=4)
 
 
 @pytest.mark.gpu
@@ -245,9 +240,9 @@ def cuda() -> TrajectoryIntegrator:
 @pytest.mark.parametrize("start", ["one", "pool"])
 def test_graphs_replay_with_new_inputs_and_give_what_the_cpu_gives(kernel, start):
     case = EngineCase(kernel=kernel, start=start)
-    engine, on_cpu = case.engine(device="cuda"), case.engine()
+    engine = TrajectoryIntegrator("cuda")
     for other in again(case):  # eagerly, recorded, replayed
-        assert_same(other.run(engine), other.run(on_cpu), exact=False)
+        assert_same(other.run(engine), other.run(), exact=False)
     assert [call.replay is not None for call in engine._runner.kept.values()] == [True] * 2
 
 
@@ -264,13 +259,12 @@ def test_nothing_is_allocated_on_the_device_in_the_steady_state(cuda):
 
 @pytest.mark.gpu
 def test_dropped_graphs_give_their_memory_back(cuda):
-    on_cpu = EngineCase(dof=7).engine()
     EngineCase(dof=7, batch=32).run(cuda)
     used = []
     for _ in range(3):
         for batch in range(1, 12):
             for case in again(EngineCase(dof=7, batch=batch)):
-                assert_same(case.run(cuda), case.run(on_cpu), exact=False)
+                assert_same(case.run(cuda), case.run(), exact=False)
         assert len(cuda._runner.kept) == 4
         gc.collect()
         torch.cuda.empty_cache()
@@ -287,5 +281,5 @@ def test_a_batch_larger_than_the_device_is_done_in_parts(cuda):
         got = case.run(cuda)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    for actual, expected in zip(got, case.run(case.engine(max_batch=1 << 20)), strict=True):
+    for actual, expected in zip(got, case.run(), strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.motion import Motion, State
 from traj_integrator_ros.handling import background
@@ -44,7 +44,7 @@ class SimulatedNode:
         """Reasons and stamps, s, of what had to wait and was refused then."""
         self.refused_with: list[Rejected] = []
         self.published = PublishedMotion()
-        engine = TrajectoryIntegrator(IntegratorConfig(dof=dof, device="cpu"))
+        engine = TrajectoryIntegrator("cpu")
         self.pipeline = Pipeline(self.parameters, engine, self.published, self.warnings.append, self._refused)
 
     def _refused(self, rejected: Rejected, plan: Plan) -> None:

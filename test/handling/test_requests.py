@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 from pipelines import rejected
 
 from traj_integrator_ros.execution.native import all_finite
+from traj_integrator_ros.handling.evaluation import UpstreamFields, check_upstream
 from traj_integrator_ros.handling.joint_order import resolve_columns
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, shown, shown_names
-from traj_integrator_ros.handling.requests import (
-    ActionRequest,
-    RequestRules,
-    SequenceFields,
-    UpstreamFields,
-    check_sequence,
-    check_upstream,
-)
+from traj_integrator_ros.handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
 from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
 
 NAMES = ("a", "b", "c")
@@ -60,7 +54,7 @@ def test_actions_and_start_are_reordered_together() -> None:
     request = check_sequence(
         fields(joint_names=["c", "a", "b"], start_position=np.array([3.0, 1.0, 2.0], np.float32)), rules()
     )
-    assert request.start.position.tolist() == [[1.0, 2.0, 3.0]]
+    assert request.start.rows[0].tolist() == [[1.0, 2.0, 3.0]]
     assert request.actions[0, 0].tolist() == [1.0, 2.0, 0.0]
 
 
@@ -128,7 +122,7 @@ def test_upstream_gradients_are_reordered_with_the_actions() -> None:
     values = np.tile(np.float32([3, 1, 2]), 6)
     empty = np.zeros(0, np.float32)
     gradient = check_upstream(UpstreamFields(empty, values, empty, empty), request)
-    assert gradient.position is None and (gradient.velocity == [1, 2, 3]).all()
+    assert gradient[0] is None and (gradient[1] == [1, 2, 3]).all()
 
 
 def test_data_may_be_missing_only_where_it_is_optional() -> None:
@@ -139,7 +133,7 @@ def test_data_may_be_missing_only_where_it_is_optional() -> None:
 
 def test_the_joint_state_is_the_one_start_row_that_an_index_can_mean() -> None:
     request = check_sequence(fields(start_index=np.zeros(2, np.uint32)), rules())
-    assert request.start is None and request.start_index.tolist() == [0, 0]
+    assert not request.start.rows and request.start.index.tolist() == [0, 0]
     assert reason(fields(start_index=np.array([0, 1], np.uint32))) is RejectionReason.START_INDEX
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipelines import HELD, NOW_S, SimulatedNode, at, ns, rejected
 
-from traj_integrator_ros.engine.integrator import StartState
+from traj_integrator_ros.engine.call import call_of, ends_of
 from traj_integrator_ros.execution.limits import extremes
 from traj_integrator_ros.execution.points import motion_of_points
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason
-from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.kernels import ControlSpace, control_map
 
 LINE = 0.01 * np.arange(1, 11)[:, None] * np.ones(2)
 """Positions every 20 ms at 0.5 rad/s."""
@@ -98,11 +98,10 @@ def test_the_motion_passes_through_the_rows_of_the_map(space: ControlSpace, fini
     faded = 4 if space in (ControlSpace.POSITION, ControlSpace.VELOCITY) else 0  # the start's acceleration
     node = SimulatedNode(finite_difference=finite_difference, publish__lead_time=0.0)
     trajectory = node.send_from(start, actions, space=space, dt=0.1)
-    engine = node.pipeline.engine.with_changes(control_space=space, finite_difference=finite_difference)
-    float32 = [row[None].astype(np.float32) for row in start]
-    rows = engine.integrate_array(StartState(*float32), actions[None].astype(np.float32), 0.1)[0, 0]
-    first = engine.control_map().start_row
-    planned = rows[first + faded : first + 8]
+    kernel, float32 = control_map(space, finite_difference), [row[None].astype(np.float32) for row in start]
+    call = call_of(kernel, actions[None].astype(np.float32), 0.1, ends_of(float32))
+    first = kernel.start_row
+    planned = node.pipeline.engine.integrate(call)[0, 0, first + faded : first + 8]
     assert np.allclose(trajectory.motion.states_at(0.1 * np.arange(faded, 8))[0], planned, atol=1e-6)
 
 

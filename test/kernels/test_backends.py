@@ -8,7 +8,7 @@ import pytest
 import torch
 from operator_cases import MAP, assert_all_close, function, random_inputs
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.kernels import (
     Backend,
     BackendUnavailable,
@@ -46,8 +46,7 @@ def test_info_names_the_backend_of_every_device_and_why_others_cannot_run():
 
 
 def test_the_engine_says_what_computes():
-    engine = TrajectoryIntegrator(IntegratorConfig(dof=2, device="cpu"))
-    assert engine.backend == default_backend(CPU).value
+    assert TrajectoryIntegrator("cpu").backend == default_backend(CPU).value
 
 
 @MAP

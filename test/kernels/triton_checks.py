@@ -18,7 +18,8 @@ from launch_cases import SCHEMES, Case, assert_close, cases
 from triton import language
 
 from traj_integrator_ros.engine import staged as engine_staged
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator, UpstreamGradient
+from traj_integrator_ros.engine.call import call_of, ends_of
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
 from traj_integrator_ros.engine.staged import StagedRunner
 from traj_integrator_ros.kernels import MAPS, Backend
 from traj_integrator_ros.kernels.backends import launcher
@@ -356,22 +357,18 @@ def test_the_engine_drives_the_kernels_into_its_own_memory(name, monkeypatch):
     monkeypatch.setattr(engine_staged, "default_backend", lambda device: Backend.TRITON)
     monkeypatch.setattr(engine_staged, "launcher", lambda *which: launcher(*which[:2], "triton", which[3]))
     map_ = MAPS[name]
-    config = IntegratorConfig(dof=3, control_space=map_.control_space, device="cpu", **map_.schemes)
-    on_device = TrajectoryIntegrator(
-        dataclasses.replace(config, device=DEVICE),
-        StagedRunner(torch.device(DEVICE), torch.float32, max_graphs=4),
-    )
-    directly = TrajectoryIntegrator(config)
+    on_device = TrajectoryIntegrator(DEVICE, runner=StagedRunner(torch.device(DEVICE), torch.float32, max_graphs=4))
+    directly = TrajectoryIntegrator("cpu")
     generator = torch.Generator().manual_seed(0)
     for rows, index in ((1, None), (3, None), (2, torch.tensor([0, 1, 1]))):
-        start = StartState(torch.randn(rows, 3, generator=generator), torch.randn(rows, 3, generator=generator))
+        rows = (*torch.randn(2, rows, 3, generator=generator), None)
         actions = torch.randn(3, 5, 3, generator=generator)
         results = []
         for engine in (on_device, directly):
-            outputs = [*torch.tensor(engine.integrate_array(start, actions, 0.1, start_index=index))]
-            upstream = UpstreamGradient(outputs[0], None, outputs[2], outputs[3])
-            gradient = engine.vjp_arrays(start, upstream, actions=actions, dt=0.1, start_index=index, want_dt=True)
-            results.append([*outputs, *(torch.tensor(x) for x in gradient if x is not None)])
+            call = call_of(map_, actions, 0.1, ends_of(rows, index))
+            outputs = [*torch.tensor(engine.integrate(call))]
+            gradient = engine.vjp(call._replace(upstream=(outputs[0], None, *outputs[2:])), want_dt=True)
+            results.append([*outputs, *map(torch.tensor, (gradient.action, *gradient.start, gradient.dt))])
         for actual, right in zip(*results, strict=True):
             assert float((actual.double() - right.double()).norm()) <= 5e-6 * float(right.double().norm())
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from tool_runs import Tool, command, environment
 
-from traj_integrator_ros.engine.integrator import IntegratorConfig, StartState, TrajectoryIntegrator
-from traj_integrator_ros.kernels import ControlSpace
+from traj_integrator_ros.engine.call import NO_ENDS, call_of, ends_of, step_lengths, time_from_start
+from traj_integrator_ros.engine.integrator import TrajectoryIntegrator
+from traj_integrator_ros.kernels import ControlSpace, control_map
 from traj_integrator_ros.motions.samples import QUANTITIES
 from traj_integrator_ros.tools import integration_batch
 
@@ -48,15 +49,16 @@ def test_parts_of_a_batch_are_what_the_whole_is(
     assert result.returncode == 0, result.stderr
     assert f"{BATCH} trajectories" in result.stdout and f"written: {Path('out/jerk.npy')}" in result.stdout
 
-    space = ControlSpace[control_space.upper()]
-    engine = TrajectoryIntegrator(IntegratorConfig(DOF, space, dt=0.05, device="cpu", dtype="float64"))
-    start = StartState(arrays["starts"], np.broadcast_to([1.0, 0.0, -1.0], (BATCH, DOF)))
-    expected = engine.integrate_array(start, arrays["actions"], goal=StartState(arrays["goals"]) if has_goal else None)
+    kernel = control_map(ControlSpace[control_space.upper()])
+    start = ends_of((arrays["starts"], np.broadcast_to([1.0, 0.0, -1.0], (BATCH, DOF)), None))
+    goal = ends_of((arrays["goals"], None, None)[: len(kernel.goal)]) if has_goal else NO_ENDS
+    expected = TrajectoryIntegrator("cpu", "float64").integrate(call_of(kernel, arrays["actions"], 0.05, start, goal))
     for name, values in zip(QUANTITIES, expected, strict=True):
         found = np.load(tmp_path / "out" / f"{name}.npy", mmap_mode="r")
         assert found.dtype == np.float64
         np.testing.assert_array_equal(found, values)
-    np.testing.assert_array_equal(np.load(tmp_path / "out" / "time.npy"), engine.time_from_start(None, 1, HORIZON))
+    time_s = np.load(tmp_path / "out" / "time.npy")
+    np.testing.assert_array_equal(time_s, time_from_start(kernel, step_lengths(0.05), HORIZON))
 
 
 def test_only_the_quantities_asked_for_are_written_in_the_dtype_of_the_file(tool: Tool, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from builtin_interfaces.msg import Time
 
 from traj_integrator_interfaces.msg import ActionSequence, TrajectoryBatch
 from traj_integrator_interfaces.srv import Evaluate
-from traj_integrator_ros.engine.integrator import Wanted
+from traj_integrator_ros.engine.types import Wanted
 from traj_integrator_ros.handling.joint_order import resolve_columns
 from traj_integrator_ros.handling.requests import OUTPUTS
 from traj_integrator_ros.handling.results import BatchGradient, EvaluatedBatch

@@ -12,16 +12,16 @@ from torch import Tensor
 from ..kernels import CostTerm, QuadraticCost, dt_derivatives, limit_violations, quadratic_cost
 from ..kernels.call import fast_map
 from ..kernels.types import End
-from .call import STARTS, Call, Ends, gradient_to_goal, replaces_action, with_goal_in_actions
+from .call import STARTS, Array, Call, Ends, gradient_to_goal, replaces_action, with_goal_in_actions
 from .runners import Buffers, PartSizes, unfit
 from .staged import to_device
-from .types import Array, Evaluation, Wanted
+from .types import Gradient, Wanted
 
 _STATE = ("position", "velocity", "acceleration")
 _NO_ENDS = (None,) * 8
 
 
-def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers) -> Evaluation:
+def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers) -> tuple[np.ndarray, Gradient]:
     """Compute costs and gradients, except that of dt; arrays are views of `buffers`, or new.
 
     Raises:
@@ -59,13 +59,8 @@ def fused_evaluation(call: Call, cost: QuadraticCost, wanted: Wanted, buffers: B
         of_goal = (row.numpy(),)
     elif replaces and wanted.action:
         action[:, kernel.goal_place] = 0
-    return Evaluation(
-        costs,
-        action if wanted.action else None,
-        tuple(_summed(rows, call.start.index, call.start.count) for rows in ends[:starts]) if starts else None,
-        of_goal,
-        None,
-    )
+    of_start = tuple(_summed(rows, call.start.index, call.start.count) for rows in ends[:starts]) if starts else None
+    return costs, Gradient(action if wanted.action else None, of_start, of_goal, None)
 
 
 def _given(call: Call, cost: QuadraticCost) -> tuple[Array | tuple | None, ...]:
@@ -99,7 +94,7 @@ def _contiguous(given: Array | tuple | None) -> Array | tuple | None:
 
 def composed_evaluation(
     call: Call, cost: QuadraticCost, wanted: Wanted, buffers: Buffers, sizes: PartSizes
-) -> Evaluation:
+) -> tuple[np.ndarray, Gradient]:
     """Compute costs and gradients on the device of `buffers`, in parts if the whole does not fit; the arrays are new.
 
     Raises:
@@ -153,8 +148,7 @@ def composed_evaluation(
 
     sizes.in_parts(("evaluate", kernel.name, call.shape[1]), batch, part)
     start, goal = (tuple(results[f"{name}_{kind}"] for kind in kinds[name]) for name in ("start", "goal"))
-    return Evaluation(
-        results["cost"],
+    return results["cost"], Gradient(
         results["action"] if wanted.action else None,
         start if wanted.start else None,
         (goal or None) if wanted.goal else None,
@@ -208,7 +202,7 @@ def violations_of(trajectories: np.ndarray, limits: QuadraticCost) -> tuple[np.n
     """Return `max(x - upper, lower - x)` for position to jerk.
 
     Args:
-        trajectories: `[4, B, H, dof]`, as `TrajectoryIntegrator.integrate_array` returns them.
+        trajectories: `[4, B, H, dof]`, as `TrajectoryIntegrator.integrate` returns them.
         limits: arrays `[dof]` lower and upper; other fields are not used.
 
     Returns:

@@ -8,55 +8,51 @@ device are computed in parts (`engine.runners`).
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
+from typing import TypeVar
 
 import numpy as np
 import torch
 
-from ..kernels import (
-    Backend,
-    ControlMap,
-    ControlSpace,
-    QuadraticCost,
-    SplineForm,
-    backend_info,
-    default_backend,
-)
+from ..kernels import Backend, ControlMap, QuadraticCost, backend_info, default_backend
 from .auto import AutoRunner, Crossover, numbers_of
 from .call import (
     NO_ENDS,
     STARTS,
     Call,
-    CheckedCalls,
+    Ends,
     Runner,
-    check_upstream,
+    ends_of,
     gradient_to_goal,
     replaces_action,
+    step_lengths,
     with_goal_in_actions,
 )
 from .evaluation import composed_evaluation, fused_evaluation, vjp_dt
-from .runners import Buffers, DirectRunner, PartSizes, Pieces
+from .runners import Buffers, DirectRunner, PartSizes
 from .staged import StagedRunner
-from .types import (
-    DTYPES,
-    Array,
-    Evaluation,
-    Gradient,
-    IntegratorConfig,
-    OutOfDeviceMemory,
-    StartState,
-    UpstreamGradient,
-    Wanted,
-    is_out_of_memory,
-    resolve_device,
-)
+from .types import DTYPES, Gradient, OutOfDeviceMemory, Wanted, is_out_of_memory, resolve_device
 
-_SAME_MEMORY = ("device", "dtype", "max_graphs")
-"""Fields of the configuration that memory depends on."""
 _USUALLY_WANTED = Wanted()
+Function = TypeVar("Function", bound=Callable)
+
+
+def _names_a_full_host(method: Function) -> Function:
+    """Raise OutOfDeviceMemory where the host has no memory left for results."""
+
+    @wraps(method)
+    def named(engine: TrajectoryIntegrator, *arguments: object, **options: object) -> object:
+        try:
+            return method(engine, *arguments, **options)
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, OutOfDeviceMemory) or not is_out_of_memory(error):
+                raise
+            engine._buffers.release()
+            raise OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}") from error
+
+    return named
 
 
 class TrajectoryIntegrator:
@@ -66,7 +62,10 @@ class TrajectoryIntegrator:
     read during the call only, and may be read-only.
 
     Args:
-        config: what to integrate, how and where.
+        device: "auto" (CUDA if there is a device, the CPU for calls that are faster there), "cpu", "cuda" or "cuda:N".
+        dtype: of the results, "float32" or "float64".
+        max_graphs: number of CUDA graphs that are kept: one for each kind and shape of call, with its own buffers; 0
+            for none.
         runner: what computes; None for the fastest runner on the device.
 
     Raises:
@@ -74,15 +73,15 @@ class TrajectoryIntegrator:
 
     """
 
-    def __init__(self, config: IntegratorConfig, runner: Runner | None = None) -> None:
-        self.config = config
-        self.device = resolve_device(config.device)
-        self.dtype = DTYPES[config.dtype]
+    def __init__(
+        self, device: str = "auto", dtype: str = "float32", max_graphs: int = 16, runner: Runner | None = None
+    ) -> None:
+        self.device = resolve_device(device)
+        self.dtype = DTYPES[dtype]
         self._buffers = Buffers(self.device, self.dtype)
         self._inputs = Buffers(self.device, self.dtype)  # of what the runner does not do
-        self._runner = self._make_runner() if runner is None else runner
+        self._runner = self._make_runner(device == "auto", max_graphs) if runner is None else runner
         self._sizes = PartSizes(str(self.device), self._runner, self._inputs)
-        self._calls = CheckedCalls(config)
 
     @property
     def backend(self) -> str:
@@ -110,268 +109,142 @@ class TrajectoryIntegrator:
         unavailable = next((info.unavailable for info in backend_info() if info.device == kind), {})
         return unavailable.get(best, "")
 
-    def control_map(self, control_space: ControlSpace | None = None, spline: SplineForm | None = None) -> ControlMap:
-        """Return the map of `control_space` (None: the configured one) with the configured schemes.
-
-        `spline` is the form of B-splines; None for the configured one.
-        """
-        return self._calls.control_map(control_space, spline)
-
-    def output_horizon(
-        self, action_horizon: int, control_space: ControlSpace | None = None, spline: SplineForm | None = None
-    ) -> int:
-        """Number of trajectory rows for `action_horizon` actions."""
-        return self.control_map(control_space, spline).output_horizon(action_horizon)
-
-    def integrate_array(
-        self,
-        start: StartState,
-        actions: Array,
-        dt: float | Array | None = None,
-        *,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        goal: StartState | None = None,
-        goal_index: Array | None = None,
-        spline: SplineForm | None = None,
-    ) -> np.ndarray:
+    @_names_a_full_host
+    def integrate(self, call: Call) -> np.ndarray:
         """Integrate a batch of action sequences.
-
-        Args:
-            start: start rows `[1, dof]`, `[B, dof]`, or a pool `[S, dof]` for `start_index`.
-            actions: `[B, Ha, dof]`, in the unit of the control space.
-            dt: step lengths, s: None for the configured one, a number, `[Ha]`, `[B, 1]` or `[B, Ha]`.
-            control_space: None for the configured one.
-            start_index: `[B]` integers, the start row of each trajectory.
-            goal: goal rows, like `start`, where the map takes them (`ControlMap.goal`); None: there is no goal.
-            goal_index: `[B]` integers, the goal row of each trajectory.
-            spline: the form of B-splines; None for the configured one.
 
         Returns:
             One contiguous array `[4, B, H, dof]`, position to jerk, valid until the next call that integrates.
 
         Raises:
-            ValueError: an argument of a wrong shape, size or value, named.
+            ValueError: arrays that do not fit together.
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
-        ends = (start, 1, start_index, goal, goal_index, None)
-        call = self._calls.checked(actions.shape, dt, control_space, spline, ends, actions)
-        if replaces_action(call):
-            call = with_goal_in_actions(call, self._buffers.actions_to_the_goal(call.shape))
-        results = self._results("trajectory", ((4, *call.output_shape),))
-        self._sizes.run(call.into(results.tensors), self._runner)
+        results = self._buffers.pieces("trajectory", ((4, *call.output_shape),))
+        self._sizes.run(self._without_goal(call).into(results.tensors), self._runner)
         return results.arrays[0]
 
-    def vjp_arrays(
-        self,
-        start: StartState | None,
-        upstream: UpstreamGradient,
-        *,
-        actions: Array | None = None,
-        batch: int | None = None,
-        action_horizon: int | None = None,
-        dt: float | Array | None = None,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        start_rows: int = 1,
-        goal: StartState | None = None,
-        goal_index: Array | None = None,
-        goal_rows: int | None = None,
-        spline: SplineForm | None = None,
-        want_dt: bool = False,
-    ) -> Gradient:
-        """Compute the vector-Jacobian product of `integrate_array`: upstream gradients to those of its arguments.
+    @_names_a_full_host
+    def vjp(self, call: Call, *, want_dt: bool = False) -> Gradient:
+        """Compute the vector-Jacobian product of `integrate`: upstream gradients to those of its arguments.
 
-        The maps are linear in actions and start state, so both are needed for the gradient of dt only; without actions,
-        `batch` and `action_horizon` give the shape, without start, `start_rows` does.
-
-        Args (those of `integrate_array` apart):
-            start: may be None, for rest.
-            upstream: gradient with respect to each output, `[B, H, dof]` or None.
-            actions: `[B, Ha, dof]`; required by `want_dt`.
-            batch: B, where `actions` is None.
-            action_horizon: Ha, where `actions` is None.
-            start_rows: S, where `start` is None.
-            goal_rows: rows of the goal where `goal` is None; None: there is no goal.
+        Args:
+            call: with upstream gradients; its actions and rows are needed for the gradient of dt only.
             want_dt: also return the gradient of dt, for which each call allocates memory.
 
         Returns:
             Gradients as arrays, valid until the next call that computes gradients.
 
         Raises:
-            ValueError: an argument of a wrong shape, size or value, named.
+            ValueError: arrays that do not fit together.
             OutOfDeviceMemory: one trajectory does not fit on the device, or the results do not fit on the host.
 
         """
-        if actions is None and want_dt:
-            raise ValueError("actions: the gradient of dt needs them, got None")
-        if actions is None and (batch is None or action_horizon is None):
-            raise ValueError(f"batch, action_horizon: expected both without actions, got {batch}, {action_horizon}")
-        shape = (batch, action_horizon, self.config.dof) if actions is None else actions.shape
-        ends = (start, start_rows, start_index, goal, goal_index, goal_rows)
-        call = self._calls.checked(shape, dt, control_space, spline, ends, None, tuple(upstream))
-        is_zero = not check_upstream(upstream, call.output_shape)
-        found = self._vjp(call, is_zero=is_zero)
-        if not want_dt:
-            return found
+        start, goal, dof = call.start, call.goal, call.shape[2]
+        goals = 0 if goal.count is None else len(call.kernel.goal)
+        shapes = call.shape, *((start.count, dof),) * STARTS, *((goal.count, dof),) * goals
+        results = self._buffers.pieces("gradient", shapes)
+        linear = call._replace(actions=None, start=start._replace(rows=()), goal=goal._replace(rows=()))
+        is_zero = all(gradient is None for gradient in call.upstream)
         if is_zero:
-            return found._replace(dt=np.zeros(np.shape(dt)))
-        call = self._calls.checked(shape, dt, control_space, spline, ends, actions, tuple(upstream))
-        return found._replace(dt=self._vjp_dt(call).reshape(np.shape(dt)))
+            results.whole.fill(0)
+        elif replaces_action(call):
+            *kept, of_goal = results.tensors
+            self._sizes.run(linear._replace(goal=NO_ENDS, results=tuple(kept)), self._runner)
+            gradient_to_goal(kept[0], of_goal, goal.index, call.kernel.goal_place)
+        else:
+            self._sizes.run(linear.into(results.tensors), self._runner)
+        dt = None
+        if want_dt:
+            found = None if is_zero else vjp_dt(self._without_goal(call), self._inputs, self._sizes).numpy()
+            dt = np.zeros(call.dt.shape) if is_zero else found
+        action, *rows = results.arrays
+        return Gradient(action, tuple(rows[:STARTS]), tuple(rows[STARTS:]) or None, dt)
 
+    @_names_a_full_host
     def evaluate(
-        self,
-        start: StartState,
-        actions: Array,
-        cost: QuadraticCost,
-        dt: float | Array | None = None,
-        *,
-        control_space: ControlSpace | None = None,
-        start_index: Array | None = None,
-        goal: StartState | None = None,
-        goal_index: Array | None = None,
-        spline: SplineForm | None = None,
-        wanted: Wanted = _USUALLY_WANTED,
-    ) -> Evaluation:
-        """Return the costs of trajectories, and gradients of the sum of the costs; no trajectory is kept.
+        self, call: Call, cost: QuadraticCost, wanted: Wanted = _USUALLY_WANTED
+    ) -> tuple[np.ndarray, Gradient]:
+        """Return the costs of trajectories `[B]`, and gradients of their sum; no trajectory is kept.
 
-        Args (those of `integrate_array` apart):
+        Args:
+            call: as for `integrate`.
             cost: as for `kernels.quadratic_cost`, with arrays; limit_weight, lower and upper are given together, and
                 duration_weight is a number or an array `[B]`.
             wanted: which gradients.
 
         Returns:
-            Evaluation of arrays, valid until the next call of `evaluate`.
+            Arrays, valid until the next call of `evaluate`.
 
         Raises:
-            ValueError: an argument of a wrong shape, size or value, named.
+            ValueError: arrays that do not fit together.
             OutOfDeviceMemory: one trajectory does not fit on the device.
 
         """
-        ends = (start, 1, start_index, goal, goal_index, None)
-        call = self._calls.checked(actions.shape, dt, control_space, spline, ends, actions)
         runner = self._runner
         if isinstance(runner, AutoRunner) and runner.is_for_cpu(numbers_of(call)):
             runner = runner.cpu
-        try:
-            if isinstance(runner, DirectRunner) and not wanted.dt:
-                return fused_evaluation(call, cost, wanted, self._buffers)
-            return composed_evaluation(call, cost, wanted, self._inputs, self._sizes)
-        except (MemoryError, RuntimeError) as error:
-            raise self._host_is_full(error) from error
+        if isinstance(runner, DirectRunner) and not wanted.dt:
+            return fused_evaluation(call, cost, wanted, self._buffers)
+        return composed_evaluation(call, cost, wanted, self._inputs, self._sizes)
 
-    def time_from_start(
-        self,
-        dt: float | Array | None,
-        batch: int,
-        action_horizon: int,
-        control_space: ControlSpace | None = None,
-        spline: SplineForm | None = None,
-    ) -> np.ndarray:
-        """Time of every output row, s, float64: `[H]`, or `[B, H]` where dt differs by trajectory.
-
-        The start state is at 0: it is row 0, or row 1 of a central difference, whose row 0 is then at -dt.
-        """
-        kernel = self.control_map(control_space, spline)
-        step = self._calls.step_lengths(dt, batch, action_horizon, kernel)
-        time = np.empty((step.shape[0], kernel.output_horizon(action_horizon)))
-        time[:] = step
-        time[:, 0] = 0.0
-        time.cumsum(axis=1, out=time)
-        if kernel.start_row:
-            time -= kernel.start_row * step[:, :1]
-        return time if np.ndim(dt) == 2 else time[0]
-
-    def with_changes(self, **changes: object) -> TrajectoryIntegrator:
-        """Return an engine with some configuration fields changed; it takes over the memory if that still fits."""
-        changed = TrajectoryIntegrator(dataclasses.replace(self.config, **changes))
-        if all(getattr(changed.config, name) == getattr(self.config, name) for name in _SAME_MEMORY):
-            changed._buffers, changed._inputs = self._buffers, self._inputs
-            changed._runner, changed._sizes = self._runner, self._sizes
-        return changed
-
-    def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
+    def warm_up(self, kernel: ControlMap, dof: int, shapes: Iterable[tuple[int, int]]) -> None:
         """Integrate and differentiate each `(batch, action horizon)`, so that the first real call is no slower.
 
-        Where kernels are compiled at first use, this compiles all kernels that calls with one step length, or with one
-        for each step, need: for every choice of upstream gradients and start rows, for a start pool, and for the
-        gradient of dt. Compiled kernels are cached on disk.
+        Where kernels are compiled at first use, this compiles all kernels of the map that calls with one step length,
+        or with one for each step, need: for every choice of upstream gradients and start rows, for a start pool, and
+        for the gradient of dt. Compiled kernels are cached on disk.
         """
+        device = self._runner.device if isinstance(self._runner, AutoRunner) else self._runner
         for batch, horizon in shapes:
-            start = StartState(np.zeros((1, self.config.dof), np.float32))
-            actions = np.zeros((batch, horizon, self.config.dof), np.float32)
-            runner = self._runner.device if isinstance(self._runner, AutoRunner) else self._runner
-            if isinstance(runner, StagedRunner):
-                _call_every_kind(TrajectoryIntegrator(self.config, runner), actions)
+            row, one = np.zeros((1, dof), np.float32), step_lengths(1.0)
+            call = Call(kernel, (batch, horizon, dof), one, ends_of((row, None, None)))
+            call = call._replace(actions=np.zeros(call.shape, np.float32))
+            if isinstance(device, StagedRunner):
+                engine = TrajectoryIntegrator(str(self.device), _name_of(self.dtype), runner=device)
+                _call_every_kind(engine, call, row)
             for _ in range(2):  # a kind of call is recorded when it occurs for the second time
-                trajectory = self.integrate_array(start, actions)
-                self.vjp_arrays(start, UpstreamGradient(trajectory[0]), actions=actions)
+                trajectory = self.integrate(call)
+                self.vjp(call._replace(upstream=(trajectory[0], None, None, None)))
 
     def close(self) -> None:
         """Free the buffers, also those on the device."""
         self._buffers.release()
         self._sizes.release()
 
-    def _vjp(self, call: Call, *, is_zero: bool) -> Gradient:
-        """The gradients but that of dt, in memory that the next call overwrites."""
-        dof, goals = call.shape[2], 0 if call.goal.count is None else len(call.kernel.goal)
-        shapes = call.shape, *((call.start.count, dof),) * STARTS, *((call.goal.count, dof),) * goals
-        results = self._results("gradient", shapes)
-        if is_zero:
-            results.whole.fill(0)
-        elif replaces_action(call):
-            *kept, goal = results.tensors
-            self._sizes.run(call._replace(goal=NO_ENDS, results=tuple(kept)), self._runner)
-            gradient_to_goal(kept[0], goal, call.goal.index, call.kernel.goal_place)
-        else:
-            self._sizes.run(call.into(results.tensors), self._runner)
-        return Gradient(*results.arrays[: 1 + STARTS], None, results.whole, *results.arrays[1 + STARTS :])
+    def _without_goal(self, call: Call) -> Call:
+        """The call with a goal that takes the place of an action among the actions."""
+        if not replaces_action(call):
+            return call
+        return with_goal_in_actions(call, self._buffers.actions_to_the_goal(call.shape))
 
-    def _vjp_dt(self, call: Call) -> np.ndarray:
-        """The gradient of dt, `[1 or B, 1 or Ha]`."""
-        if call.goal.count is not None and not call.goal.rows:
-            raise ValueError("goal: the gradient of dt needs it, got None")
-        if replaces_action(call):
-            call = with_goal_in_actions(call, self._buffers.actions_to_the_goal(call.shape))
-        return vjp_dt(call, self._inputs, self._sizes).numpy()
-
-    def _make_runner(self) -> Runner:
+    def _make_runner(self, is_auto: bool, max_graphs: int) -> Runner:
         if default_backend(self.device) is Backend.NATIVE:
             return DirectRunner(self.dtype)
-        staged = StagedRunner(self.device, self.dtype, self.config.max_graphs)
-        if self.config.device != "auto" or default_backend(torch.device("cpu")) is not Backend.NATIVE:
+        staged = StagedRunner(self.device, self.dtype, max_graphs)
+        if not is_auto or default_backend(torch.device("cpu")) is not Backend.NATIVE:
             return staged
         allocate = partial(torch.empty, dtype=self.dtype, pin_memory=self.device.type == "cuda")
         return AutoRunner(DirectRunner(self.dtype), staged, allocate)
 
-    def _results(self, name: str, shapes: tuple[tuple[int, ...], ...]) -> Pieces:
-        """Host memory for the results of a call."""
-        try:
-            return self._buffers.pieces(name, shapes)
-        except (MemoryError, RuntimeError) as error:
-            raise self._host_is_full(error) from error
 
-    def _host_is_full(self, error: Exception) -> Exception:
-        """The error to raise: itself, unless the host has no memory left for results."""
-        if isinstance(error, OutOfDeviceMemory) or not is_out_of_memory(error):
-            return error
-        self._buffers.release()
-        return OutOfDeviceMemory(f"out of memory on cpu: {str(error).splitlines()[0]}")
+def _name_of(dtype: torch.dtype) -> str:
+    return next(name for name, one in DTYPES.items() if one is dtype)
 
 
-def _call_every_kind(engine: TrajectoryIntegrator, actions: np.ndarray) -> None:
-    """Make a call of each kind that runs other machine code, of the configured map; actions are `[B, Ha, dof]`."""
-    batch, horizon, dof = actions.shape
-    gradient, row = np.zeros((batch, engine.output_horizon(horizon), dof), np.float32), np.zeros((1, dof), np.float32)
+def _call_every_kind(engine: TrajectoryIntegrator, call: Call, row: np.ndarray) -> None:
+    """Make a call of each kind that runs other machine code; `row` is one of a start."""
+    gradient, index = np.zeros(call.output_shape, np.float32), np.zeros(call.shape[0], np.int64)
     *given, all_given = list(itertools.product((None, gradient), repeat=4))[1:]
-    starts = [StartState(row, *others) for others in itertools.product((None, row), repeat=2)]
-    index = np.zeros(batch, np.int64)
-    for dt in [None] if engine.control_map().uniform_dt_only else [None, np.full(horizon, engine.config.dt)]:
+    rows = [(row, *others) for others in itertools.product((None, row), repeat=2)]
+    steps = [call.dt] if call.kernel.uniform_dt_only else [call.dt, step_lengths(np.ones(call.shape[1]))]
+    for dt in steps:
+        some = call._replace(dt=dt, start=ends_of(rows[-1]))
         for subset in given:
-            engine.vjp_arrays(None, UpstreamGradient(*subset), actions=actions, dt=dt)
+            engine.vjp(some._replace(upstream=subset))
         # The kernel for the gradient of dt is the same for all choices.
-        engine.vjp_arrays(starts[-1], UpstreamGradient(*all_given), actions=actions, dt=dt, want_dt=True)
-        for start, start_index in itertools.product(starts, (None, index)):
-            engine.integrate_array(start, actions, dt, start_index=start_index)
-    engine.vjp_arrays(None, UpstreamGradient(*all_given), actions=actions, start_index=index, start_rows=2)
+        engine.vjp(some._replace(upstream=all_given), want_dt=True)
+        for start, start_index in itertools.product(rows, (None, index)):
+            engine.integrate(some._replace(start=ends_of(start, start_index)))
+    engine.vjp(call._replace(upstream=all_given, start=Ends((), index, 2)))

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ..kernels.call import fast_map
-from .call import STARTS, Call, Runner
-from .types import Array, OutOfDeviceMemory, is_out_of_memory
+from .call import STARTS, Array, Call, Runner
+from .types import OutOfDeviceMemory, is_out_of_memory
 
 # Number of views that are kept, so that a call of a known shape creates none.
 _MOST_VIEWS = 256

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from ..kernels import Backend, ControlMap, default_backend
 from ..kernels.backends import launcher
-from .call import STARTS, Call
+from .call import STARTS, Array, Call
 from .runners import Buffers
-from .types import Array, is_out_of_memory
+from .types import is_out_of_memory
 
 # Calls that move more bytes than this run eagerly in common memory: their launches take little time compared with the
 # work, and separate memory for each kind would be too much.

@@ -1,4 +1,4 @@
-"""Requests for the cost of action sequences: the cost, checked and in the node's joint order. Knows no ROS."""
+"""Requests for gradients and costs of action sequences, checked and in the node's joint order. Knows no ROS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.integrator import StartState, Wanted
+from ..engine.types import Wanted
 from ..execution.native import all_finite
 from ..kernels import CostTerm, QuadraticCost
 from .limits import JointLimits
@@ -15,6 +15,15 @@ from .requests import LARGEST_RESULT_BYTES, OUTPUTS, ActionRequest, check_fields
 
 _ROWS, _END, _LIMITS = ("weight", "target"), "terminal_weight", ("lower", "upper")
 _NO_TERM = CostTerm()
+
+
+class UpstreamFields(NamedTuple):
+    """The upstream gradients of a ComputeGradient request; flat views, empty means 0."""
+
+    grad_position: np.ndarray
+    grad_velocity: np.ndarray
+    grad_acceleration: np.ndarray
+    grad_jerk: np.ndarray
 
 
 class CostFields(NamedTuple):
@@ -44,6 +53,31 @@ class CheckedCost(NamedTuple):
     cost: QuadraticCost
     limits: QuadraticCost | None
     """Terms of lower and upper alone; None if no violations are wanted."""
+
+
+def check_upstream(fields: UpstreamFields, request: ActionRequest) -> tuple[np.ndarray | None, ...]:
+    """Check the upstream gradients of a request and arrange them in the node's joint order.
+
+    Raises:
+        Rejected: gradient_length or not_finite, naming the field.
+
+    """
+    shape = (request.batch, request.output_horizon, len(request.columns.names))
+    expected = shape[0] * shape[1] * shape[2]
+    arranged: list[np.ndarray | None] = []
+    for name, values in zip(fields._fields, fields, strict=True):
+        if values.size == 0:
+            arranged.append(None)
+            continue
+        if values.size != expected:
+            raise Rejected(
+                RejectionReason.GRADIENT_LENGTH,
+                f"{name}: expected 0 or {expected} values (batch {shape[0]} x output horizon {shape[1]} x "
+                f"dof {shape[2]}), got {values.size}",
+            )
+        require_finite(name, values)
+        arranged.append(request.columns.into_node(values.reshape(shape)))
+    return tuple(arranged)
 
 
 def check_rows_wanted(rows: np.ndarray, request: ActionRequest, limits: QuadraticCost | None = None) -> np.ndarray:
@@ -124,25 +158,12 @@ def check_cost(asked: EvaluationFields, request: ActionRequest, limits: JointLim
 
 def rows_of_request(request: ActionRequest, rows: np.ndarray) -> ActionRequest:
     """Return the request for only some of its trajectories."""
-
-    def taken(state: StartState | None, index: np.ndarray | None) -> tuple[StartState | None, np.ndarray | None]:
-        if state is None or index is not None:
-            return state, None if index is None else index[rows]
-        if state.position.shape[0] == 1:
-            return state, None
-        return StartState(*(None if part is None else part[rows] for part in state.rows)), None
-
-    start, start_index = taken(request.start, request.start_index)
-    goal, goal_index = taken(request.goal, request.goal_index)
-    differs = np.ndim(request.dt) == 2
     return request._replace(
         batch=rows.size,
         actions=request.actions[rows],
-        dt=request.dt[rows] if differs else request.dt,
-        start=start,
-        start_index=start_index,
-        goal=goal,
-        goal_index=goal_index,
+        dt=request.dt[rows] if np.ndim(request.dt) == 2 else request.dt,
+        start=request.start.part(rows, rows.size, request.batch),
+        goal=request.goal.part(rows, rows.size, request.batch),
     )
 
 

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ..engine.integrator import IntegratorConfig
 from ..kernels import AccelerationIntegrator, BsplineLayout, ControlSpace, FiniteDifference
 from .assumed import assumed_limits
 from .ending import LONGEST_BRAKE_S, stop_durations
@@ -171,20 +170,3 @@ def check_brake(parameters: NodeParameters) -> None:
             f"limits.acceleration, limits.jerk of {parameters.joint_names[joint]}: expected to stop within "
             f"{LONGEST_BRAKE_S:g} s from limits.velocity ({velocity[joint]:g}), got {durations[joint]:.3g} s"
         )
-
-
-_AT_RUN_TIME = (
-    *("control_space", "dt", "finite_difference", "acceleration_integrator"),
-    *("bspline_degree", "bspline_steps", "bspline_layout"),
-)
-
-
-def engine_config(parameters: NodeParameters) -> IntegratorConfig:
-    """Return the configuration of an engine for these parameters."""
-    fixed = {name: getattr(parameters, name) for name in ("device", "dtype", "max_batch", "max_horizon")}
-    return IntegratorConfig(len(parameters.joint_names), **fixed, **changes_at_run_time(parameters))
-
-
-def changes_at_run_time(parameters: NodeParameters) -> dict[str, object]:
-    """Return the fields that may change while the node runs, for `TrajectoryIntegrator.with_changes`."""
-    return {name: getattr(parameters, name) for name in _AT_RUN_TIME}

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from ..engine.call import Ends, step_lengths, time_from_start
 from ..engine.evaluation import violations_of
-from ..engine.integrator import OutOfDeviceMemory, StartState, TrajectoryIntegrator
+from ..engine.integrator import TrajectoryIntegrator
+from ..engine.types import Gradient, OutOfDeviceMemory
 from ..execution.native import all_finite
-from ..kernels import QuadraticCost, SplineForm, Trajectory
+from ..kernels import ControlMap, QuadraticCost, SplineForm, Trajectory
 from .assumed import AssumedLimits
 from .commands import Commands, Refuse
 from .committed import Committed, CommittedFields, committed_rows
 from .controller_reports import ControllerReports
-from .evaluation import EvaluationFields, check_cost, check_rows_wanted, rows_of_request
+from .evaluation import (
+    EvaluationFields,
+    UpstreamFields,
+    check_cost,
+    check_rows_wanted,
+    check_upstream,
+    rows_of_request,
+)
 from .limits import find_violation
 from .measured import JointStates
 from .parameter_table import ACTION_WARN, START_FROM_PREVIOUS
@@ -25,25 +34,14 @@ from .position_trajectory import PositionFields, plan_of_positions
 from .present import ControllerReport, ControllerStatus
 from .published import ExecutableTrajectory, PublishedMotion
 from .rejection import Rejected, RejectionReason, require_finite
-from .requests import (
-    OUTPUTS,
-    ActionRequest,
-    RequestRules,
-    SequenceFields,
-    UpstreamFields,
-    check_fields,
-    check_sequence,
-    check_upstream,
-)
-from .results import NO_GRADIENT, BatchGradient, EvaluatedBatch, IntegratedBatch
+from .requests import OUTPUTS, ActionRequest, RequestRules, SequenceFields, check_fields, check_sequence
+from .results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from .retime_requests import RetimeFields, RetimeRequest, check_retiming
 from .trajectories import TrajectoryMaker
 
 Warn = Callable[[Rejected], None]
 """Called with violations that are let through (limits.action = warn)."""
 _TIMES_KEPT = 16
-_END_FIELDS = tuple(f"{end}_{part}" for end in ("start", "goal") for part in ("position", "velocity", "acceleration"))
-_GRADIENT_FIELDS = ("grad_action", *(f"grad_{name}" for name in _END_FIELDS))
 
 
 class Pipeline:
@@ -51,7 +49,7 @@ class Pipeline:
 
     Args:
         parameters: the node's configuration.
-        engine: built from it.
+        engine: for its device and dtype.
         published: the last published motion.
         warn: called with violations that are let through.
         refuse: called with plans that had to wait and were refused then; by default, `warn` is.
@@ -71,12 +69,12 @@ class Pipeline:
         self.published = published
         self._warn = warn
         self.commands = Commands(self.joint_states, published, refuse or (lambda rejected, _: warn(rejected)))
-        self.reconfigure(parameters, engine)
-
-    def reconfigure(self, parameters: NodeParameters, engine: TrajectoryIntegrator) -> None:
-        """Continue with other parameters, for the same joints, and the engine for them."""
-        self.parameters = parameters
         self.engine = engine
+        self.reconfigure(parameters)
+
+    def reconfigure(self, parameters: NodeParameters) -> None:
+        """Continue with other parameters, for the same joints, device and dtype."""
+        self.parameters = parameters
         self._rules = RequestRules(
             joint_names=parameters.joint_names,
             control_space=parameters.control_space,
@@ -87,12 +85,14 @@ class Pipeline:
             spline=SplineForm(parameters.bspline_degree, parameters.bspline_steps, parameters.bspline_layout),
         )
         # With equal steps, every batch has the same times.
-        self._uniform_times = lru_cache(_TIMES_KEPT)(
-            lambda dt, horizon, space, spline: _narrowed(engine.time_from_start(dt, 1, horizon, space, spline))
-        )
+        self._uniform_times = lru_cache(_TIMES_KEPT)(_times)
         self._limits = parameters.joint_limits
         self._trajectories = TrajectoryMaker(parameters, self._limits, self.joint_states, self.published, self._warn)
         self.commands.reconfigure(parameters, self._trajectories)
+
+    def warm_up(self) -> None:
+        """Make the first calls, of the configured map, in the sizes that the parameters name."""
+        self.engine.warm_up(self._rules.maps[0], self._rules.dof, self.parameters.warmup)
 
     def take_joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -129,22 +129,24 @@ class Pipeline:
         request = check_sequence(fields, self._rules)
         wanted = check_fields(wanted, "fields")
         self.commands.check_clock(now_ns)
-        start = self.start(now_ns) if request.start is None else request.start
-        return self._batch(request, self._integrated(request, start), wanted)
+        return self._batch(request, self._integrated(request, self._started(request, lambda: now_ns)), wanted)
 
-    def _integrated(self, request: ActionRequest, start: StartState) -> np.ndarray:
+    def _started(self, request: ActionRequest, now_ns: Callable[[], int]) -> Ends:
+        """The start of a request: its own, or the robot's state. Raises Rejected as `start`."""
+        return request.start if request.start.rows else request.start._replace(rows=self.start(now_ns()))
+
+    def _integrated(self, request: ActionRequest, start: Ends) -> np.ndarray:
         with _device_memory:
-            return self.engine.integrate_array(
-                start,
-                request.actions,
-                request.dt,
-                **request.map_and_rows,
-            )
+            return self.engine.integrate(request.call(start, self.parameters.dt))
 
     def _batch(self, request: ActionRequest, result: np.ndarray, wanted: int) -> IntegratedBatch:
         trajectories = _narrowed(result)
-        _require_finite_result(trajectories, Trajectory._fields, trajectories)
-        return IntegratedBatch(request, trajectories, self._times(request), wanted)
+        if not all_finite(trajectories):
+            for name, part in zip(Trajectory._fields, trajectories, strict=True):
+                require_finite(name, part, RejectionReason.NON_FINITE_RESULT)
+        dt = self.parameters.dt if request.dt is None else request.dt
+        times = self._uniform_times if isinstance(dt, float) else _times
+        return IntegratedBatch(request, trajectories, times(request.control_map, dt, request.horizon), wanted)
 
     def check_limits(self, batch: IntegratedBatch) -> None:
         """Check all rows of all trajectories of a batch against the limits.
@@ -273,27 +275,11 @@ class Pipeline:
         want_dt = request.actions is not None and request.dt is not None
         if want_dt:
             _require_dt_with_gradient(request, "leave data empty")
-        start = self.start(update()) if want_dt and request.start is None else request.start
+        start = self._started(request, update) if want_dt else request.start
         with _device_memory:
-            result = self.engine.vjp_arrays(
-                start,
-                gradients,
-                actions=request.actions,
-                batch=request.batch,
-                action_horizon=request.horizon,
-                dt=request.dt,
-                **request.map_and_rows,
-                want_dt=want_dt,
-            )
-        gradients_of = {name: getattr(result, name.removeprefix("grad_")) for name in _GRADIENT_FIELDS}
-        narrowed = {name: _narrowed(values) for name, values in gradients_of.items() if values is not None}
-        _require_finite_result(_narrowed(result.values), tuple(narrowed), narrowed.values())
-        dt = NO_GRADIENT
-        if result.dt is not None:
-            dt = _narrowed(result.dt)
-            require_finite("grad_dt", dt, RejectionReason.NON_FINITE_RESULT)
-        arranged = {name.removeprefix("grad_"): request.columns.out_of_node(value) for name, value in narrowed.items()}
-        return BatchGradient(**arranged, dt=dt)
+            call = request.call(start, self.parameters.dt)._replace(upstream=gradients)
+            result = self.engine.vjp(call, want_dt=want_dt)
+        return _arranged(request, result)
 
     def evaluate(self, fields: SequenceFields, asked: EvaluationFields, update: Callable[[], int]) -> EvaluatedBatch:
         """Check a request for the cost of a sequence and answer it.
@@ -316,40 +302,23 @@ class Pipeline:
             wanted = wanted._replace(dt=False)
         if wanted.dt:
             _require_dt_with_gradient(request, "ask for none")
-        start = self.start(update()) if request.start is None else request.start
+        start = self._started(request, update)
         with _device_memory:
-            result = self.engine.evaluate(
-                start,
-                request.actions,
-                cost,
-                request.dt,
-                **request.map_and_rows,
-                wanted=wanted,
-            )
-        values = _narrowed(result.cost)
+            costs, gradient = self.engine.evaluate(request.call(start, self.parameters.dt), cost, wanted)
+        values = _narrowed(costs)
         require_finite("cost", values, RejectionReason.NON_FINITE_RESULT)
-        parts = {"action": result.action, "dt": result.dt}
-        for names, rows_of_end in ((_END_FIELDS[:3], result.start), (_END_FIELDS[3:], result.goal)):
-            if rows_of_end is not None:
-                parts |= dict(zip(names, rows_of_end, strict=False))
-        found = {}
-        for name, part in parts.items():
-            if part is not None:
-                narrowed = _narrowed(part)
-                require_finite(f"grad_{name}", narrowed, RejectionReason.NON_FINITE_RESULT)
-                found[name] = narrowed if name == "dt" else request.columns.out_of_node(narrowed)
+        arranged = _arranged(request, gradient)
         violations = ()
         if limits is not None:
             violations = self._violations(request, start, limits)
         trajectories = None
         if rows.size:
-            some = rows_of_request(request, rows)
-            result = self._integrated(some, start if some.start is None else some.start)
-            trajectories = self._batch(some, result, outputs)
-        return EvaluatedBatch(values, BatchGradient(**found), trajectories, violations)
+            some = rows_of_request(request._replace(start=start), rows)
+            trajectories = self._batch(some, self._integrated(some, some.start), outputs)
+        return EvaluatedBatch(values, arranged, trajectories, violations)
 
     def _violations(
-        self, request: ActionRequest, start: StartState, limits: QuadraticCost
+        self, request: ActionRequest, start: Ends, limits: QuadraticCost
     ) -> tuple[np.ndarray | None, ...]:
         """By how much all trajectories exceed limits. Raises Rejected: non_finite_result."""
         found = violations_of(self._integrated(request, start), limits)
@@ -366,8 +335,8 @@ class Pipeline:
             arranged.append(request.columns.out_of_node(narrowed))
         return tuple(arranged)
 
-    def start(self, now_ns: int) -> StartState:
-        """Return the start state for input without one, rows `[1, dof]`.
+    def start(self, now_ns: int) -> tuple[np.ndarray, ...]:
+        """Return the start state for input without one: position, velocity and perhaps acceleration, `[1, dof]`.
 
         Args:
             now_ns: the node's clock.
@@ -382,13 +351,24 @@ class Pipeline:
             measured = self.joint_states.latest(now_ns, self.parameters.state_timeout)
             state = measured.position, measured.velocity
         # In the engine's type at once: the C++ loops read that in place.
-        return StartState(*(values[None].astype(self.engine.config.dtype) for values in state))
+        return tuple(values[None].astype(self.parameters.dtype) for values in state)
 
-    def _times(self, request: ActionRequest) -> np.ndarray:
-        space, spline = request.control_map.control_space, request.spline
-        if request.dt is None or isinstance(request.dt, float):
-            return self._uniform_times(request.dt, request.horizon, space, spline)
-        return _narrowed(self.engine.time_from_start(request.dt, request.batch, request.horizon, space, spline))
+
+def _times(control_map: ControlMap, dt: float | np.ndarray, horizon: int) -> np.ndarray:
+    return _narrowed(time_from_start(control_map, step_lengths(dt), horizon))
+
+
+def _arranged(request: ActionRequest, gradient: Gradient) -> BatchGradient:
+    """Gradients as float32, columns in the request's order. Raises Rejected: non_finite_result."""
+    parts = {"action": gradient.action, "dt": gradient.dt}
+    for end, rows in (("start", gradient.start), ("goal", gradient.goal)):
+        parts |= {f"{end}_{part}": values for part, values in zip(OUTPUTS, rows or (), strict=False)}
+    found = {name: _narrowed(part) for name, part in parts.items() if part is not None}
+    for name, part in found.items():
+        require_finite(f"grad_{name}", part, RejectionReason.NON_FINITE_RESULT)
+    return BatchGradient(
+        **{name: part if name == "dt" else request.columns.out_of_node(part) for name, part in found.items()}
+    )
 
 
 def _require_dt_with_gradient(request: ActionRequest, instead: str) -> None:
@@ -420,10 +400,3 @@ def _narrowed(values: np.ndarray) -> np.ndarray:
         return values
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
-
-
-def _require_finite_result(values: np.ndarray, names: Sequence[str], parts: Iterable[np.ndarray]) -> None:
-    """Check all `values` at once, and only if that fails their named parts, in order to say which one it is."""
-    if not all_finite(values):
-        for name, part in zip(names, parts, strict=True):
-            require_finite(name, part, RejectionReason.NON_FINITE_RESULT)

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..engine.integrator import StartState
+from ..engine.call import Ends
 from ..execution.motion import Motion, State, resting
 from ..execution.rows import Hold, action_steps, cubic_spline
 from ..kernels import SplineForm
@@ -87,8 +87,8 @@ def plan_of_sequence(request: ActionRequest, row: int, default_dt: float, origin
     dt = request.dt
     if isinstance(dt, np.ndarray) and dt.ndim == 2:
         dt = dt[row]
-    actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, request.goal_index, row)
-    start = _state_of(request.start, request.start_index, row)
+    actions, goal = request.actions[row].astype(np.float64), _state_of(request.goal, row)
+    start = _state_of(request.start, row)
     spline = request.spline
     if spline is not None:
         step = default_dt if dt is None else _decimal(dt).ravel()[0]
@@ -126,16 +126,13 @@ def _decimal(dt: np.ndarray | float) -> np.ndarray:
     return np.rint(dt * scale) / scale
 
 
-def _state_of(rows: StartState | None, row_index: np.ndarray | None, row: int) -> State | None:
+def _state_of(ends: Ends, row: int) -> State | None:
     """State of a trajectory from the rows; an acceleration that the sequence does not give is unknown."""
-    if rows is None:
+    if not ends.rows:
         return None
-    index = row if len(rows.position) > 1 else 0
-    if row_index is not None:
-        index = int(row_index[row])
-    position, velocity, acceleration = [
-        None if values is None else values[index].astype(np.float64) for values in rows.rows
-    ]
+    index = min(row, ends.count - 1) if ends.index is None else int(ends.index[row])
+    given = [None if values is None else values[index].astype(np.float64) for values in ends.rows]
+    position, velocity, acceleration = given + [None] * (3 - len(given))
     return State(position, np.zeros(position.shape) if velocity is None else velocity, acceleration)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.integrator import StartState, UpstreamGradient
+from ..engine.call import NO_ENDS, Call, Ends, step_lengths
 from ..kernels import AccelerationIntegrator, ControlMap, ControlSpace, FiniteDifference, SplineForm, control_map
-from .joint_order import ColumnOrder, check_rows, resolve_columns, wrong_length
+from .joint_order import ColumnOrder, resolve_columns
 from .rejection import Rejected, RejectionReason, require_finite
 from .time_grid import DT_MAX_S, DT_MIN_S
 
@@ -21,6 +22,7 @@ LARGEST_RESULT_BYTES = 2**31 - 2**20
 OUTPUTS = ("position", "velocity", "acceleration", "jerk")
 ALL_FIELDS = 15
 """All constants of TrajectoryBatch together: position, velocity, acceleration and jerk are 1, 2, 4 and 8."""
+_STATE = OUTPUTS[:3]
 _NO_VALUES = np.zeros(0, np.float32)
 USUAL_SPLINE = SplineForm()
 
@@ -44,15 +46,6 @@ class SequenceFields(NamedTuple):
     goal_index: np.ndarray = _NO_VALUES
     degree: int = 0
     steps: int = 0
-
-
-class UpstreamFields(NamedTuple):
-    """The upstream gradients of a ComputeGradient request; flat views, empty means 0."""
-
-    grad_position: np.ndarray
-    grad_velocity: np.ndarray
-    grad_acceleration: np.ndarray
-    grad_jerk: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -123,27 +116,17 @@ class ActionRequest(NamedTuple):
     """s: None for the node's parameter, a number, `[horizon]`, `[batch, 1]` or `[batch, horizon]`."""
     dt_length: int
     """Number of values of dt in the message."""
-    start: StartState | None
-    """Start rows `[S, dof]`; None for the latest joint state."""
-    start_index: np.ndarray | None
-    """`[batch]`, int64."""
+    start: Ends
+    """Without rows for the latest joint state."""
     actions: np.ndarray | None
     """`[batch, horizon, dof]`; None only in a request for a gradient without data."""
-    goal: StartState | None = None
-    """Goal rows `[G, dof]`; None if the sequence has no goal."""
-    goal_index: np.ndarray | None = None
-    """`[batch]`, int64."""
+    goal: Ends = NO_ENDS
 
-    @property
-    def map_and_rows(self) -> dict[str, object]:
-        """Arguments that are common to all calls of the engine: the map, the goal, and the row indices."""
-        return {
-            "control_space": self.control_map.control_space,
-            "start_index": self.start_index,
-            "goal": self.goal,
-            "goal_index": self.goal_index,
-            "spline": self.spline,
-        }
+    def call(self, start: Ends, default_dt: float | None = None) -> Call:
+        """Return the engine's call from a start, with the step length of sequences that give none, s."""
+        shape = self.batch, self.horizon, len(self.columns.names)
+        dt = step_lengths(default_dt if self.dt is None else self.dt)
+        return Call(self.control_map, shape, dt, start, self.goal, self.actions)
 
     @property
     def spline(self) -> SplineForm | None:
@@ -180,16 +163,10 @@ def check_sequence(fields: SequenceFields, rules: RequestRules, *, data_optional
         _check_result_size(batch, kernel.output_horizon(horizon), dof, rules.most_bytes)
         actions = columns.into_node(fields.data.reshape(batch, horizon, dof))
     dt = _check_dt(fields.dt, batch, horizon, kernel)
-    sizes = {"batch": batch, "most_rows": rules.max_batch, "columns": columns}
-    start, start_index = check_rows(
-        "start", fields.start_position, fields.start_velocity, fields.start_acceleration, fields.start_index, **sizes
-    )
-    goal, goal_index = _check_goal(fields, kernel, sizes)
+    start, goal = _check_ends(fields, kernel, columns, rules.max_batch)
     if actions is not None:
         require_finite("data", actions)
-    return ActionRequest(
-        columns, kernel, batch, horizon, dt, fields.dt.size, start, start_index, actions, goal, goal_index
-    )
+    return ActionRequest(columns, kernel, batch, horizon, dt, fields.dt.size, start, actions, goal)
 
 
 def check_fields(value: int, name: str) -> int:
@@ -206,31 +183,6 @@ def check_fields(value: int, name: str) -> int:
             f"got {value}",
         )
     return value or ALL_FIELDS
-
-
-def check_upstream(fields: UpstreamFields, request: ActionRequest) -> UpstreamGradient:
-    """Check the upstream gradients of a request and arrange them in the node's joint order.
-
-    Raises:
-        Rejected: gradient_length or not_finite, naming the field.
-
-    """
-    shape = (request.batch, request.output_horizon, len(request.columns.names))
-    expected = shape[0] * shape[1] * shape[2]
-    arranged: list[np.ndarray | None] = []
-    for name, values in zip(fields._fields, fields, strict=True):
-        if values.size == 0:
-            arranged.append(None)
-            continue
-        if values.size != expected:
-            raise Rejected(
-                RejectionReason.GRADIENT_LENGTH,
-                f"{name}: expected 0 or {expected} values (batch {shape[0]} x output horizon {shape[1]} x "
-                f"dof {shape[2]}), got {values.size}",
-            )
-        require_finite(name, values)
-        arranged.append(request.columns.into_node(values.reshape(shape)))
-    return UpstreamGradient(*arranged)
 
 
 def _unknown_control_space(value: int) -> Rejected:
@@ -293,30 +245,98 @@ def _uniform_dt(dt: np.ndarray, kernel: ControlMap) -> float | np.ndarray:
     return float(first[0]) if dt.ndim == 1 else first
 
 
-def _check_goal(
-    fields: SequenceFields, kernel: ControlMap, sizes: Mapping[str, object]
-) -> tuple[StartState | None, np.ndarray | None]:
-    parts = {
-        "position": fields.goal_position,
-        "velocity": fields.goal_velocity,
-        "acceleration": fields.goal_acceleration,
-    }
-    if not (fields.goal_index.size or any(values.size for values in parts.values())):
-        return None, None
-    unknown = [name for name, values in parts.items() if values.size and name not in kernel.goal]
-    if unknown or (fields.goal_index.size and not kernel.goal):
+def _check_ends(
+    fields: SequenceFields, kernel: ControlMap, columns: ColumnOrder, most_rows: int
+) -> tuple[Ends, Ends]:
+    """Check start and goal, and arrange them in the node's joint order; a start without rows is the robot's state."""
+    rows = fields.start_position, fields.start_velocity, fields.start_acceleration
+    start = _check_end("start", rows, fields.start_index, fields.batch, most_rows, columns)
+    rows = fields.goal_position, fields.goal_velocity, fields.goal_acceleration
+    given = [name for name, values in zip(_STATE, rows, strict=True) if values.size]
+    if not (given or fields.goal_index.size):
+        return start, NO_ENDS
+    unknown = [name for name in given if name not in kernel.goal]
+    if unknown or not kernel.goal:
         field = f"goal.{unknown[0]}" if unknown else "goal_index"
         takes = f"{' and '.join(kernel.goal)} only" if kernel.goal else "no goal"
         raise Rejected(
             RejectionReason.GOAL_NOT_SUPPORTED,
             f"{field}: expected none, because control space {kernel.control_space.name} takes {takes}",
         )
-    if fields.goal_index.size and not any(values.size for values in parts.values()):
+    if not given:
         raise Rejected(RejectionReason.SIZE_MISMATCH, "goal_index: expected none without goal.position, got one")
-    goal, index = check_rows("goal", *parts.values(), fields.goal_index, **sizes)
-    if goal is not None and fields.horizon < -kernel.goal_place:
+    goal = _check_end("goal", rows[: len(kernel.goal)], fields.goal_index, fields.batch, most_rows, columns)
+    if fields.horizon < -kernel.goal_place:
         raise Rejected(
             RejectionReason.SIZE_OUT_OF_RANGE,
             f"horizon: expected at least {-kernel.goal_place} actions with a goal, got {fields.horizon}",
         )
-    return goal, index
+    return start, goal
+
+
+def _check_end(
+    name: str,
+    values: tuple[np.ndarray, ...],
+    index: np.ndarray,
+    batch: int,
+    most_rows: int,
+    columns: ColumnOrder,
+) -> Ends:
+    """Check the flat rows of "start" or "goal", of which the first is the position, and their index."""
+    dof = len(columns.names)
+    position, *others = values
+    for part, more in zip(_STATE[1:], others, strict=False):
+        if more.size and not position.size:
+            raise Rejected(
+                RejectionReason.SIZE_MISMATCH, f"{name}.{part}: expected none without {name}.position, got {more.size}"
+            )
+    if position.size % dof:
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"{name}.position: expected rows of {dof} values (dof), got {position.size} values",
+        )
+    count = position.size // dof or 1
+    if count > max(most_rows, 1):
+        raise Rejected(
+            RejectionReason.SIZE_OUT_OF_RANGE,
+            f"{name}.position: expected at most {most_rows} rows (parameter max_batch), got {count}",
+        )
+    if not index.size and count not in (1, batch):
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH,
+            f"{name}.position: expected 1 row or {batch} (batch) without {name}_index, got {count}",
+        )
+    rows: list[np.ndarray | None] = []
+    for part, flat in zip(_STATE, values, strict=False):
+        if not flat.size:
+            rows.append(None)
+            continue
+        if flat.size != count * dof:
+            raise wrong_length(f"{name}.{part}", flat.size, {"rows": count, "dof": dof})
+        shaped = flat.reshape(count, dof)
+        require_finite(f"{name}.{part}", shaped)
+        rows.append(columns.into_node(shaped))
+    return Ends(tuple(rows) if position.size else (), _check_index(name, index, batch, count), count)
+
+
+def _check_index(name: str, values: np.ndarray, batch: int, rows: int) -> np.ndarray | None:
+    if not values.size:
+        return None
+    if values.size != batch:
+        raise Rejected(
+            RejectionReason.SIZE_MISMATCH, f"{name}_index: expected 0 or {batch} (batch) values, got {values.size}"
+        )
+    largest = int(values.max())
+    if largest >= rows:
+        raise Rejected(
+            RejectionReason.START_INDEX if name == "start" else RejectionReason.GOAL_INDEX,
+            f"{name}_index: expected 0 to {rows - 1} ({rows} {name} rows), got {largest} at [{int(values.argmax())}]",
+        )
+    return values.astype(np.int64)
+
+
+def wrong_length(name: str, length: int, shape: dict[str, int]) -> Rejected:
+    """Return the rejection of an array whose length does not match its shape."""
+    product = " x ".join(f"{axis} {size}" for axis, size in shape.items())
+    expected = math.prod(shape.values())
+    return Rejected(RejectionReason.SIZE_MISMATCH, f"{name}: expected {expected} values ({product}), got {length}")

@@ -20,7 +20,7 @@ from traj_integrator_interfaces.msg import Rejection
 from ..engine.integrator import TrajectoryIntegrator
 from ..handling.found_limits import LimitsError
 from ..handling.parameter_table import START_FROM_PREVIOUS
-from ..handling.parameters import NodeParameters, changes_at_run_time, engine_config
+from ..handling.parameters import NodeParameters
 from ..handling.pipeline import Pipeline
 from ..handling.plan import Plan
 from ..handling.published import ExecutableTrajectory, PublishedMotion
@@ -63,7 +63,7 @@ class IntegratorNode(LifecycleNode):
         self._pipeline: Pipeline | None = None
         self._entities: Entities | None = None
         self._limits: RobotLimits | None = None
-        self._pending: tuple[RobotLimits, TrajectoryIntegrator] | None = None
+        self._pending: RobotLimits | None = None
         self._lifecycle = _UNCONFIGURED
         self._failure = ""
         self._accounts = Accounts(self)
@@ -98,8 +98,7 @@ class IntegratorNode(LifecycleNode):
         try:
             self._limits = RobotLimits.configured(self._declared.read(), partial(planning_parameters, self))
             parameters = self._limits.parameters
-            self._engine = TrajectoryIntegrator(engine_config(parameters))
-            self._engine.warm_up(parameters.warmup)
+            self._engine = TrajectoryIntegrator(parameters.device, parameters.dtype)
             accounts = self._accounts
             self._pipeline = Pipeline(
                 parameters,
@@ -108,6 +107,7 @@ class IntegratorNode(LifecycleNode):
                 accounts.let_through,
                 self._refuse_waiting,
             )
+            self._pipeline.warm_up()
             self._writer = JointTrajectoryWriter(parameters.joint_names)
             self._gaps.clear()
             answers = self._answers
@@ -220,7 +220,7 @@ class IntegratorNode(LifecycleNode):
         except LimitsError as error:
             self._accounts.warn((ROBOT_DESCRIPTION,), f"no limits from the robot's URDF: {error}")
             return
-        self._pipeline.reconfigure(self._limits.parameters, self._engine)
+        self._pipeline.reconfigure(self._limits.parameters)
         self._tell_limits()
 
     def _tell_limits(self) -> None:
@@ -328,16 +328,14 @@ class IntegratorNode(LifecycleNode):
         return self._pipeline is not None
 
     def _prepare_change(self, parameters: NodeParameters) -> None:
-        engine = self._engine.with_changes(**changes_at_run_time(parameters))
         introspection_state(parameters.service_introspection)  # may refuse the change; committing it cannot
-        self._pending = (dataclasses.replace(self._limits, given=parameters), engine)
+        self._pending = dataclasses.replace(self._limits, given=parameters)
 
     def _commit_change(self) -> None:
         period = self._pipeline.parameters.diagnostics_period
-        self._limits, self._engine = self._pending
-        self._pending = None
+        self._limits, self._pending = self._pending, None
         parameters = self._limits.parameters
-        self._pipeline.reconfigure(parameters, self._engine)
+        self._pipeline.reconfigure(parameters)
         self._entities.introspect_services(parameters.service_introspection)
         if parameters.diagnostics_period != period:
             self.destroy_timer(self._diagnostics_timer)
@@ -369,7 +367,7 @@ class IntegratorNode(LifecycleNode):
             failure=self._failure,
             device=str(self._engine.device) if self._engine else "none",
             backend=self._engine.backend if self._engine else "none",
-            dtype=self._engine.config.dtype if self._engine else "none",
+            dtype=str(self._engine.dtype).removeprefix("torch.") if self._engine else "none",
             limits=self._limits.origins if pipeline else "none",
             state_age_s=pipeline.joint_states.age_s(self._now_ns()) if pipeline else None,
             state_timeout_s=pipeline.parameters.state_timeout if pipeline else 0.0,

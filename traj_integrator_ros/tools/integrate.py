@@ -264,8 +264,7 @@ def _integrated(sequence: Sequence, robot: Robot, options: argparse.Namespace) -
     request, source = integration.request_of(sequence, **_schemes(options)), str(options.file)
     with np.errstate(all="ignore"):  # numbers that are not finite are reported
         if options.rows:
-            config = {"device": options.device, "dtype": options.dtype, **_schemes(options)}
-            rows = integration.rows_of(sequence, request, source, **config)
+            rows = integration.rows_of(sequence, request, source, options.device, options.dtype)
             return Integrated(sequence, rows, [], _exceeded(rows, robot))
         plans = motions = integration.motions_of(sequence, request)
         limits = integration.limits_of(robot.limits, sequence)

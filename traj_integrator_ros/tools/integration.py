@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from ..engine.integrator import IntegratorConfig, TrajectoryIntegrator
+from ..engine.call import time_from_start
+from ..engine.integrator import TrajectoryIntegrator
 from ..execution.limits import worst_violations
 from ..execution.motion import Motion
 from ..execution.rows import DEFAULT_FADE_TIME
@@ -65,23 +66,23 @@ def request_of(
 
 
 @lru_cache(maxsize=4)
-def engine_of(**config: object) -> TrajectoryIntegrator:
-    """The engine of a configuration, the fields of IntegratorConfig; made once."""
-    return TrajectoryIntegrator(IntegratorConfig(**config))
+def engine_on(device: str, dtype: str) -> TrajectoryIntegrator:
+    """The engine on a device, made once. Raises ValueError for one that does not exist."""
+    return TrajectoryIntegrator(device, dtype)
 
 
-def rows_of(sequence: Sequence, request: ActionRequest, source: str, **config: object) -> list[Samples]:
+def rows_of(
+    sequence: Sequence, request: ActionRequest, source: str, device: str, dtype: str
+) -> list[Samples]:
     """The rows of all trajectories, as of ~/integrate. Raises ValueError where they are not finite."""
-    batch, horizon, dof = request.actions.shape
-    if sequence.has_uneven_positions and config["finite_difference"] == "backward":
+    if sequence.has_uneven_positions and request.control_map.name == "clique":
         recorded, start = sequence.recorded, (sequence.fields[name][0] for name in ENDS[1:3])
         arrays = [torch.from_numpy(np.array(values)) for values in (recorded.position, recorded.time, *start)]
         time, states = recorded.time, np.stack(differentiate_positions(*arrays))[:, None]
     else:
-        engine = engine_of(dof=dof, max_batch=batch, max_horizon=horizon, **config)
-        space = request.control_map.control_space
-        states = engine.integrate_array(request.start, request.actions, request.dt, **request.map_and_rows)
-        time = engine.time_from_start(request.dt, batch, horizon, space, request.spline)
+        call = request.call(request.start)
+        states = engine_on(device, dtype).integrate(call)
+        time = time_from_start(call.kernel, call.dt, request.horizon)
     return _samples(sequence, time, states.astype(np.float64), source)
 
 
@@ -95,7 +96,7 @@ def motions_of(sequence: Sequence, request: ActionRequest) -> list[Motion]:
     if isinstance(request.dt, float) and sequence.fields["dt"].dtype != np.float32:
         request, dt = request._replace(dt=None), request.dt  # as precise as it is
     if recorded is not None and recorded.acceleration is None:
-        request = request._replace(start=replace(request.start, acceleration=None))
+        request = request._replace(start=request.start._replace(rows=(*request.start.rows[:2], None)))
     motions = []
     for row in range(request.batch):
         plan = plan_of_sequence(request, row, dt, 0)

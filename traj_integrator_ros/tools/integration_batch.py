@@ -34,7 +34,8 @@ SPARE_BYTES = 16 * 2**20
 
 def integrate_file(options: argparse.Namespace, form: dict[str, int | str], schemes: dict[str, str]) -> None:
     """Integrate the array that the options name; `form` is that of splines, `schemes` those of differences."""
-    from .integration import engine_of, request_of
+    from ..engine.call import step_lengths, time_from_start
+    from .integration import engine_on, request_of
 
     actions, out, fields = _opened(options.file), options.out, options.fields
     rows = {name: _rows(name, given, actions) for name in ENDS if (given := getattr(options, name)) is not None}
@@ -60,8 +61,10 @@ def integrate_file(options: argparse.Namespace, form: dict[str, int | str], sche
     _check_place(options, actions, shape)
     bytes_of_one = len(QUANTITIES) * shape[1] * dof * actions.itemsize
     size = min(options.part or max(1, PART_BYTES // bytes_of_one), batch)
-    config = {"device": options.device, "dtype": actions.dtype.name, **schemes}
-    engine = engine_of(dof=dof, max_batch=size, max_horizon=action_horizon, **config)
+    try:
+        engine = engine_on(options.device, actions.dtype.name)
+    except ValueError as error:
+        raise UserError(f"--{error}") from None
     out.mkdir(parents=True, exist_ok=True)
     done, began = 0, time.monotonic()
     try:
@@ -74,7 +77,7 @@ def integrate_file(options: argparse.Namespace, form: dict[str, int | str], sche
             progress.stage("Integrating", float(batch), "trajectories")
             for data in _parts(actions, size):
                 part = request(done, data)
-                results = engine.integrate_array(part.start, part.actions, part.dt, **part.map_and_rows)
+                results = engine.integrate(part.call(part.start))
                 chosen = [results[QUANTITIES.index(name)] for name in files]
                 list(writers.map(np.ndarray.tofile, chosen, files.values()))
                 done += len(data)
@@ -83,8 +86,7 @@ def integrate_file(options: argparse.Namespace, form: dict[str, int | str], sche
         print(f"interrupted after {done} of {batch} trajectories: nothing was written to {out}", flush=True)
         raise
     seconds = time.monotonic() - began
-    space = first.control_map.control_space
-    np.save(out / "time.npy", engine.time_from_start(options.dt, 1, action_horizon, space, first.spline))
+    np.save(out / "time.npy", time_from_start(first.control_map, step_lengths(options.dt), action_horizon))
     print(
         f"{batch} trajectories, {shape[1]} rows, {dof} {'joint' if dof == 1 else 'joints'}, "
         f"integrated in {seconds:.1f} s ({batch / max(seconds, 1e-9):.3g} trajectories/s)"

@@ -11,10 +11,10 @@ from builtin_interfaces.msg import Time
 from traj_integrator_interfaces.msg import ActionSequence, QuadraticCost, TrajectoryBatch
 from traj_integrator_interfaces.srv import Committed, ComputeGradient, Evaluate, Retime
 
-from ..engine.integrator import Wanted
+from ..engine.types import Wanted
 from ..handling import committed
-from ..handling.evaluation import CostFields, EvaluationFields
-from ..handling.requests import OUTPUTS, SequenceFields, UpstreamFields
+from ..handling.evaluation import CostFields, EvaluationFields, UpstreamFields
+from ..handling.requests import OUTPUTS, SequenceFields
 from ..handling.results import BatchGradient, EvaluatedBatch, IntegratedBatch
 from ..handling.retime_requests import RetimedBatch, RetimeFields
 from ..kernels import CostTerm
