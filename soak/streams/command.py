@@ -23,11 +23,9 @@ from .core import Refusal
 from .invariants import Failure, failures
 from .model import FOLDER, ModelsAbsent, load_models
 from .scenes import Kind, random_scene
-from .simulation import simulate
+from .simulation import Run, simulate
 
 EXIT_FAILED, EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 1, 2, 130
-_PLAIN_EVERY = 25
-"""One seed of so many is judged by the controller's model itself, cycle by cycle."""
 
 
 class Task(NamedTuple):
@@ -35,9 +33,12 @@ class Task(NamedTuple):
 
     seed: int
     kind: Kind
-    plain: bool
     parameters: dict
     models: Path
+
+    def simulate(self) -> Run:
+        """Simulate it."""
+        return simulate(random_scene(self.seed, self.kind), load_models(self.models), **self.parameters)
 
 
 class Verdict(NamedTuple):
@@ -59,36 +60,30 @@ def main(arguments: list[str]) -> int:
     except ModelsAbsent as absent:
         print(f"soak: {absent}; the streams cannot be judged without it (--models DIR)", file=sys.stderr)
         return EXIT_IMPOSSIBLE
-    kind = kind_of(options)
-    parameters = dict(options.set)
     seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
-    tasks = [Task(seed, kind, options.plain or not seed % _PLAIN_EVERY, parameters, options.models) for seed in seeds]
-    began, failed, counts, done = time.monotonic(), 0, Counter(), []
-    interrupted = False
+    tasks = [Task(seed, kind_of(options), dict(options.set), options.models) for seed in seeds]
+    began, done, interrupted = time.monotonic(), [], False
     try:
         for verdict in _verdicts(tasks, options.workers):
             done.append(verdict)
-            failed += bool(verdict.failures)
-            counts.update({failure.invariant for failure in verdict.failures})
             for failure in verdict.failures:
                 print(f"FAILED {failure}  {command} --seed {failure.seed}", flush=True)
     except KeyboardInterrupt:
         interrupted = True
     if options.seed is not None and done:
         _describe(tasks[0])
-    _summarize(done, failed, counts, time.monotonic() - began)
+    _summarize(done, time.monotonic() - began)
     if interrupted:
         print(f"soak: interrupted after {len(done)} of {len(tasks)} streams", file=sys.stderr)
         return EXIT_INTERRUPTED
-    return EXIT_FAILED if failed else 0
+    return EXIT_FAILED if any(verdict.failures for verdict in done) else 0
 
 
 def judged(task: Task) -> Verdict:
     """Simulate and judge one seed; an error is a failure, too."""
     torch.set_num_threads(1)
     try:
-        scene = random_scene(task.seed, task.kind)
-        run = simulate(scene, load_models(task.models), plain=task.plain, **task.parameters)
+        run = task.simulate()
         found = failures(run)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -119,7 +114,9 @@ def _verdicts(tasks: list[Task], workers: int) -> Iterator[Verdict]:
         yield from pool.imap(judged, tasks, chunksize=4)
 
 
-def _summarize(done: list[Verdict], failed: int, counts: Counter, took_s: float) -> None:
+def _summarize(done: list[Verdict], took_s: float) -> None:
+    failed = sum(bool(verdict.failures) for verdict in done)
+    counts = Counter(failure.invariant for verdict in done for failure in verdict.failures)
     refused = sum((verdict.refused for verdict in done), Counter())
     chunks, seconds = sum(verdict.chunks for verdict in done), sum(verdict.seconds for verdict in done)
     print(f"\n{failed} of {len(done)} streams failed ({seconds:.0f} s of motion, {chunks} chunks, in {took_s:.0f} s)")
@@ -130,10 +127,9 @@ def _summarize(done: list[Verdict], failed: int, counts: Counter, took_s: float)
 
 
 def _describe(task: Task) -> None:
-    scene = random_scene(task.seed, task.kind)
-    for name, value in vars(scene).items():
+    run = task.simulate()
+    for name, value in vars(run.scene).items():
         print(f"  {name:16} {value}")
-    run = simulate(scene, load_models(task.models), plain=task.plain, **task.parameters)
     for it in run.answers:
         if isinstance(it.answer, Refusal):
             what = f"{it.answer.reason}: {it.answer.message}"[:150]
@@ -169,7 +165,6 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     add("--transport", type=float, nargs=2, default=(0.5, 10.0), metavar=("LOW", "HIGH"),
         help="delays to and from the controller, ms (default: 0.5 10; publish.lead_time follows)")  # fmt: skip
     add("--lag", type=float, default=40.0, metavar="MS", help="largest lag of the arm, ms (default: %(default)s)")
-    add("--plain", action="store_true", help="the controller's model itself in every cycle of every seed; slow")
     add("--set", type=setting, action="append", default=[], metavar="NAME:=VALUE",
         help="a parameter of the node; may be repeated")  # fmt: skip
     add("--models", type=Path, default=FOLDER, metavar="DIR", help="with jtc.py and plant.py (default: %(default)s)")

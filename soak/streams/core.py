@@ -75,9 +75,8 @@ class NodeCore:
         values = default_values() | {"joint_names": list(joints), "device": "cpu"}
         given = {name.replace("__", "."): value for name, value in parameters.items()}
         self.parameters = NodeParameters.from_values(values | given)
-        self.warnings: list[str] = []
         self.published = PublishedMotion()
-        self._pipeline = pipeline_of(self.parameters, self.published, lambda it: self.warnings.append(str(it)))
+        self._pipeline = pipeline_of(self.parameters, self.published, lambda finding: None)
 
     def joint_state(
         self, names: Sequence[str], position: np.ndarray, velocity: np.ndarray, stamp_ns: int, now_ns: int
@@ -118,21 +117,16 @@ class NodeCore:
         batch = self._pipeline.integrate(given, now_ns)
         return self._hand_over(self._pipeline.trajectory(batch, fields.stamp_ns, now_ns, lambda: done_ns), done_ns)
 
-    def tick(self, now_ns: int) -> Message | None:
+    def tick(self, now_ns: int) -> Message | Refusal | None:
         """Let the node look at the time; returns what it publishes on its own."""
         try:
-            made = self._pipeline.commands.tick(now_ns)
-        except Rejected as rejected:
-            self.warnings.append(str(rejected))
-            return None
-        return self._hand_over(made, now_ns)
-
-    def stop(self, now_ns: int, done_ns: int) -> Message | Refusal | None:
-        """Call ~/stop; None: nothing moves, or `tick` will publish it."""
-        try:
-            return self._hand_over(self._pipeline.commands.stop(now_ns), done_ns)
+            return self._hand_over(self._pipeline.commands.tick(now_ns), now_ns)
         except Rejected as rejected:
             return Refusal(rejected.reason.value, rejected.message)
+
+    def stop(self, now_ns: int, done_ns: int) -> Message | None:
+        """Call ~/stop; None: nothing moves, or `tick` will publish it."""
+        return self._hand_over(self._pipeline.commands.stop(now_ns), done_ns)
 
     def assumed(self) -> Bounds:
         """Bounds that the node says it assumes where none are given: the parameter publish.brake_time has the rule."""

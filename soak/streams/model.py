@@ -33,13 +33,11 @@ def load_models(folder: Path = FOLDER) -> Models:
         ModelsAbsent: one of them does not exist.
 
     """
-    modules = []
-    for name in Models._fields:
-        path = folder / f"{name}.py"
+    paths = [folder / f"{name}.py" for name in Models._fields]
+    for path in paths:
         if not path.is_file():
             raise ModelsAbsent(f"no model of joint_trajectory_controller: {path} does not exist")
-        modules.append(load_module(path))
-    return Models(*modules)
+    return Models(*map(load_module, paths))
 
 
 def load_module(path: Path) -> ModuleType:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import ruckig
+from scipy.interpolate import CubicSpline
 
 
 class Bounds(NamedTuple):
@@ -116,64 +117,38 @@ class Ramp:
         return np.array([position, np.broadcast_to(self.velocity, position.shape), np.zeros_like(position)])
 
 
-def spline_peaks(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> Bounds:
-    """Largest velocity, acceleration and jerk of the C2 cubic spline through evenly spaced rows.
+def spline_through(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> CubicSpline:
+    """The C2 cubic spline through evenly spaced rows `[N, D]`, N >= 2, from one velocity `[D]` to another."""
+    return CubicSpline(dt * np.arange(len(rows)), rows, bc_type=((1, first), (1, last)))
 
-    Args:
-        dt: between rows, s.
-        rows: positions `[N, D]`, N >= 2.
-        first: velocity at the first row `[D]`.
-        last: at the last.
 
-    """
-    velocity = _spline_velocities(dt, rows, first, last)
-    d = np.diff(rows, axis=0) / dt
-    v0, v1 = velocity[:-1], velocity[1:]
-    a0, a1 = (6 * d - 4 * v0 - 2 * v1) / dt, (-6 * d + 2 * v0 + 4 * v1) / dt
-    jerk = (a1 - a0) / dt
-    fastest = np.abs(velocity).max(axis=0)
+def spline_peaks(spline: CubicSpline) -> Bounds:
+    """Largest velocity, acceleration and jerk of a cubic spline."""
+    half_a, v = spline.c[1:3]
+    ends = spline.x[[-1]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        turn = -a0 / jerk
-        within = (turn > 0) & (turn < dt)
-        peak = np.abs(v0 + a0 * turn / 2)
-    fastest = np.maximum(fastest, np.where(within, peak, 0.0).max(axis=0))
-    return Bounds(fastest, np.maximum(np.abs(a0), np.abs(a1)).max(axis=0), np.abs(jerk).max(axis=0))
+        turns = np.nan_to_num(-half_a / (3 * spline.c[0]))
+    within = (turns > 0) & (turns < np.diff(spline.x)[:, None])
+    fastest = [v, spline(ends, 1), np.where(within, v + half_a * turns, 0.0)]
+    jerk = np.abs(6 * spline.c[0]).max(axis=0)
+    return Bounds(np.abs(np.vstack(fastest)).max(axis=0), np.abs(spline(spline.x, 2)).max(axis=0), jerk)
 
 
-class Spline:
-    """The C2 cubic spline through evenly spaced rows, at rest from its end on.
+def sampled(spline: CubicSpline, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
+    """Positions of a spline from one time to another `[T, D]`, 8 in a step; at rest where it is over."""
+    end, dt = min(end, spline.x[-1]), spline.x[1]
+    times = np.linspace(begin, max(begin, end), 1 + max(1, round((end - begin) / dt * 8)))
+    return spline(np.clip(times, 0.0, spline.x[-1]))
 
-    Args:
-        dt: between rows, s.
-        rows: positions `[N, D]`, N >= 2.
-        first: velocity at the first row `[D]`.
-        last: at the last.
 
-    """
-
-    def __init__(self, dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
-        self.dt, self.rows, self.velocity = dt, rows, _spline_velocities(dt, rows, first, last)
-        self.end = dt * (len(rows) - 1)
-        """s."""
-
-    def __call__(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities at times, s, `[T, D]` each."""
-        step = np.clip((times / self.dt).astype(int), 0, len(self.rows) - 2)
-        u = (np.clip(times, 0.0, self.end) / self.dt - step)[:, None]
-        d, v0, v1 = np.diff(self.rows, axis=0)[step], self.velocity[step] * self.dt, self.velocity[step + 1] * self.dt
-        square, cube = 3 * d - 2 * v0 - v1, v0 + v1 - 2 * d
-        velocity = (v0 + u * 2 * square + u**2 * 3 * cube) / self.dt
-        return self.rows[step] + u * v0 + u**2 * square + u**3 * cube, velocity * (times < self.end)[:, None]
-
-    def times(self, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
-        """From one time to another, 8 in a step."""
-        end = min(end, self.end)
-        return np.linspace(begin, max(begin, end), 1 + max(1, round((end - begin) / self.dt * 8)))
+def retreats(positions: np.ndarray) -> np.ndarray:
+    """How far positions `[T, D]` are back from the furthest until then `[T, D]`."""
+    return np.maximum.accumulate(positions, axis=0) - positions
 
 
 def retreat(positions: np.ndarray) -> np.ndarray:
     """How far positions `[T, D]` go back, at most `[D]`."""
-    return (np.maximum.accumulate(positions, axis=0) - positions).max(axis=0)
+    return retreats(positions).max(axis=0)
 
 
 def stopping_way(state: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndarray]:
@@ -191,18 +166,3 @@ def stopping_way(state: np.ndarray, bounds: Bounds) -> tuple[np.ndarray, np.ndar
     ruckig.Ruckig(dof).calculate(inputs, trajectory)
     way = np.array([extrema.max for extrema in trajectory.position_extrema])
     return way, np.array(trajectory.independent_min_durations)
-
-
-def _spline_velocities(dt: float, rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Velocities at the rows, by the usual tridiagonal system with equal steps."""
-    count = len(rows)
-    velocity = np.empty_like(rows)
-    velocity[0], velocity[-1] = first, last
-    if count == 2:
-        return velocity
-    right = 3 * (rows[2:] - rows[:-2]) / dt
-    right[0] -= velocity[0]
-    right[-1] -= velocity[-1]
-    matrix = 4 * np.eye(count - 2) + np.eye(count - 2, k=1) + np.eye(count - 2, k=-1)
-    velocity[1:-1] = np.linalg.solve(matrix, right)
-    return velocity

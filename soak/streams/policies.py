@@ -1,12 +1,13 @@
-"""Policies that stream chunks: on a course by the clock, from what is measured to a goal, or at constant velocity."""
+"""Policies that stream chunks: on a course by the clock, or on a motion from what is measured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from .plans import Bounds, Course, Ramp, Spline, Way, retreat, spline_peaks
+from .plans import Bounds, Course, Ramp, Way, retreat, sampled, spline_peaks, spline_through
 
 POSITION, VELOCITY, JERK = 1, 2, 4
 """Control spaces, as in ActionSequence."""
@@ -31,7 +32,6 @@ class Chunk:
     """How far that spline goes back against the direction of the stream `[D]`."""
     rests: bool
     """Whether the plan ends at rest."""
-    arrivals_ns: list[int] = field(default_factory=list)
 
     @property
     def end_ns(self) -> int:
@@ -66,16 +66,17 @@ class Policy:
         form: of the chunks.
         direction: of a forward stream, +-1 `[D]`.
         random: for all that it draws.
+        pauses: intervals in which it says nothing, s.
 
     """
 
-    def __init__(self, form: Form, direction: np.ndarray, random: np.random.Generator) -> None:
-        self.form, self.direction, self.random = form, direction, random
+    def __init__(self, form: Form, direction: np.ndarray, random: np.random.Generator, pauses: Sequence) -> None:
+        self.form, self.direction, self.random, self.pauses = form, direction, random, list(pauses)
         self.anchors: list[float] = []
         """When a plan was begun anew from what was measured, s."""
 
     def chunk(self, now_ns: int, measured: np.ndarray) -> Chunk | None:
-        """Return a chunk that begins now, or None.
+        """Return a chunk that begins now, or None in a pause.
 
         Args:
             now_ns: time of the observation.
@@ -83,9 +84,9 @@ class Policy:
 
         """
         now = now_ns * 1e-9
-        motion = self.motion(now, measured)
-        if motion is None:
+        if any(begin <= now < end for begin, end in self.pauses):
             return None
+        motion = self.motion(now, measured)
         form = self.form
         times = now + form.dt * np.arange(form.horizon + 1)
         position, velocity, acceleration = motion.states(times)
@@ -99,115 +100,83 @@ class Policy:
         else:
             data = np.diff(acceleration, axis=0) / form.dt
         through = np.concatenate([position[:1], rows])
-        ends = velocity[0], velocity[-1]
-        peaks, spline = spline_peaks(form.dt, through, *ends), Spline(form.dt, through, *ends)
+        spline = spline_through(form.dt, through, velocity[0], velocity[-1])
+        peaks = spline_peaks(spline)
         if form.space == JERK:  # held jerks keep the accelerations of the rows, not their velocities
             means = (acceleration[1:] + acceleration[:-1]) / 2
             led = velocity[0] + form.dt * np.concatenate([np.zeros_like(means[:1]), means.cumsum(axis=0)])
             peaks = Bounds(*(np.abs(part).max(axis=0) for part in (led, acceleration, data)))
+        still = np.abs([velocity[-1], acceleration[-1]]).max() < 1e-9
         return Chunk(
-            now_ns,
-            now_ns if form.stamped else 0,
-            form.space,
-            form.dt,
-            data.astype(np.float32),
-            through,
-            peaks,
-            retreat(self.direction * spline(spline.times())[0]),
-            bool(np.abs(velocity[-1]).max() < 1e-9 and np.abs(acceleration[-1]).max() < 1e-9)
-            and len(rows) > 1
-            and bool((rows[-1] == rows[-2]).all()),
+            observed_ns=now_ns,
+            stamp_ns=now_ns if form.stamped else 0,
+            space=form.space,
+            dt=form.dt,
+            data=data.astype(np.float32),
+            position=through,
+            peaks=peaks,
+            retreat=retreat(self.direction * sampled(spline)),
+            rests=bool(still and len(rows) > 1 and (rows[-1] == rows[-2]).all()),
         )
 
-    def motion(self, now: float, measured: np.ndarray) -> Course | Way | Ramp | None:
+    def motion(self, now: float, measured: np.ndarray) -> Course | Way | Ramp:
         """The motion that the policy means at a time, s."""
         raise NotImplementedError
 
 
 class TimeIndexed(Policy):
-    """Follows a course by the clock; begins it anew from where the robot is if the robot does not follow.
+    """Follows a course by the clock; begins it anew from where the robot is after a pause, or if it does not follow.
 
     Args:
-        form, direction, random: as for Policy.
+        form, direction, random, pauses: as for Policy.
         course: until something disturbs it.
         anew: makes a course from a time and what is measured then.
         patience: how far the robot may be from the course, rad.
-        pauses: intervals in which it says nothing, s; after each it begins anew.
 
     """
 
-    def __init__(self, form, direction, random, course, anew, patience, pauses) -> None:
-        super().__init__(form, direction, random)
-        self._course, self._anew, self._patience, self._pauses = course, anew, patience, list(pauses)
+    def __init__(self, form, direction, random, pauses, course, anew, patience) -> None:
+        super().__init__(form, direction, random, pauses)
+        self._anew, self._patience = anew, patience
         self._begun = course.begin
         self._courses = [course]
 
     def motion_at(self, times: np.ndarray) -> np.ndarray:
-        """Meant positions `[N, D]` at increasing times, of a course that was never begun anew."""
-        return self._course.states(times)[0]
+        """Meant positions `[N, D]` at increasing times, of the present course."""
+        return self._courses[-1].states(times)[0]
 
     def retreat(self) -> np.ndarray:
         """How far any of the courses goes back against the direction of the stream `[D]`: those from a moving start."""
-        most = np.zeros_like(self.direction)
-        for course in self._courses:
-            way = course.states(np.linspace(course.begin, course.end, 500))[0] * self.direction
-            most = np.maximum(most, (np.maximum.accumulate(way, axis=0) - way).max(axis=0))
-        return most
+        ways = [course.states(np.linspace(course.begin, course.end, 500))[0] for course in self._courses]
+        return np.max([retreat(self.direction * way) for way in ways], axis=0)
 
-    def motion(self, now: float, measured: np.ndarray) -> Course | Ramp | None:
-        """The course, which is begun anew after a pause, or where the robot is elsewhere."""
-        anew = False
-        if self._pauses and now >= self._pauses[0][0]:
-            if now < self._pauses[0][1]:
-                return None
-            self._pauses.pop(0)
-            anew = True
-        planned = self._course.states(np.array([now]))[0, 0]
-        if now - self._begun > 0.7 and np.abs(measured[0] - planned).max() > self._patience:
-            anew = True
-        if anew:
-            self._course = self._anew(now, measured)
-            self._courses.append(self._course)
+    def motion(self, now: float, measured: np.ndarray) -> Course:
+        """The present course, or a new one."""
+        is_away = np.abs(measured[0] - self.motion_at(np.array([now]))[0]).max() > self._patience
+        was_silent = bool(self.pauses) and now >= self.pauses[0][1]
+        if was_silent:
+            self.pauses.pop(0)
+        if was_silent or (is_away and now - self._begun > 0.7):
+            self._courses.append(self._anew(now, measured))
             self._begun = now
             self.anchors.append(now)
-        return self._course
+        return self._courses[-1]
 
 
-class ClosedLoop(Policy):
-    """Plans from what is measured to a goal, which changes from time to time.
+class FromMeasured(Policy):
+    """Begins a motion anew from what is measured, each time.
 
     Args:
-        form, direction, random: as for Policy.
-        goals: times from which on goals are followed, s, and the goals `[D]`.
-        bounds: of the motion.
-        pauses: intervals in which it says nothing, s.
+        form, direction, random, pauses: as for Policy.
+        anew: makes a motion from a time and what is measured then.
 
     """
 
-    def __init__(self, form, direction, random, goals, bounds, pauses) -> None:
-        super().__init__(form, direction, random)
-        self._goals, self._bounds, self._pauses = goals, bounds, pauses
+    def __init__(self, form, direction, random, pauses, anew) -> None:
+        super().__init__(form, direction, random, pauses)
+        self._anew = anew
 
-    def motion(self, now: float, measured: np.ndarray) -> Way | None:
-        """The way from the measured state to the present goal."""
-        if any(begin <= now < end for begin, end in self._pauses):
-            return None
+    def motion(self, now: float, measured: np.ndarray) -> Way | Ramp:
+        """One from here."""
         self.anchors = [now]
-        goal = [goal for begin, goal in self._goals if begin <= now][-1]
-        velocity = np.clip(measured[1], -self._bounds.velocity, self._bounds.velocity)
-        return Way(now, np.array([measured[0], velocity, np.zeros_like(velocity)]), goal, self._bounds)
-
-
-class ConstantVelocity(Policy):
-    """Goes on at one velocity from what is measured, until a time, and rests from then on where it is measured."""
-
-    def __init__(self, form, direction, random, velocity, pauses) -> None:
-        super().__init__(form, direction, random)
-        self._velocity, self._pauses = velocity, pauses
-
-    def motion(self, now: float, measured: np.ndarray) -> Ramp | None:
-        """From the measured position on."""
-        if any(begin <= now < end for begin, end in self._pauses):
-            return None
-        self.anchors = [now]
-        return Ramp(now, measured[0], self._velocity)
+        return self._anew(now, measured)

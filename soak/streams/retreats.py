@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from .core import Message, Refusal
-from .plans import Bounds, Spline, retreat, stopping_way
+from .plans import Bounds, retreat, sampled, spline_through, stopping_way
 from .policies import JERK, POSITION, VELOCITY, Chunk
 from .scenes import DEAD, FREEZE
 from .simulation import SECOND, Run
@@ -31,7 +32,7 @@ def begun_otherwise(run: Run) -> np.ndarray:
     each is executed until the next one is met.
     """
     scene, most = run.scene, np.zeros(run.scene.dof)
-    before: tuple[float, float, Spline] | None = None
+    before: tuple[float, float, CubicSpline] | None = None
     for it in run.answers:
         chunk, met = it.chunk, run.met(it)
         relative = chunk.space == VELOCITY
@@ -42,16 +43,19 @@ def begun_otherwise(run: Run) -> np.ndarray:
         at = run.time(met)
         begin = chunk.stamp_ns / SECOND if chunk.stamp_ns else at
         position, velocity, _ = run.commands[:, run.cycle(begin)]
+        if np.isnan(position).any():  # there was no controller
+            before = None
+            continue
         spline = _spline(chunk, position, velocity)
-        ways = [spline(spline.times(at - begin))[0]]
+        ways = [sampled(spline, at - begin)]
         if before is not None and relative:
             begun, met_before, last = before
-            times = last.times(met_before - begun, at - begun)
-            follows = _spline(chunk, *(part[0] for part in last(np.array([begin - begun]))))
-            ways.append(np.concatenate([last(times)[0], follows(follows.times(at - begin))[0]]))
-        is_ahead = scene.forward * (spline.rows[1] - position) >= 0
+            into = np.clip(begin - begun, 0.0, last.x[-1])
+            follows = _spline(chunk, last(into), last(into, 1) * (into < last.x[-1]))
+            ways.append(np.vstack([sampled(last, met_before - begun, at - begun), sampled(follows, at - begin)]))
+        is_ahead = scene.forward * (spline(spline.x[1]) - position) >= -1e-12
         for way in ways:
-            most = np.maximum(most, np.where(is_ahead, np.nan_to_num(retreat(scene.forward * way)), 0.0))
+            most = np.maximum(most, np.where(is_ahead, retreat(scene.forward * way), 0.0))
         before = begin, at, spline
     return most
 
@@ -68,7 +72,7 @@ def begun_behind(run: Run, bounds: Bounds, way: np.ndarray, low: int, restarted:
     """
     scene, ahead, newest, over, refused = run.scene, np.zeros(way.shape[1]), 0, np.inf, False
     anchors = list(run.policy.anchors)
-    late = scene.from_joints.high + 2 / scene.joint_rate + scene.lag
+    late = scene.transport[1] + 2 / scene.joint_rate + scene.lag
     for it in run.answers:
         if not isinstance(it.answer, Message):
             refused |= isinstance(it.answer, Refusal) and it.answer.reason == "deviation"
@@ -110,9 +114,9 @@ def _ends_at_rest(chunk: Chunk) -> np.ndarray:
     return np.abs(chunk.position[-1] - chunk.position[-2]) < _RESTS * chunk.dt
 
 
-def _spline(chunk: Chunk, position: np.ndarray, velocity: np.ndarray) -> Spline:
+def _spline(chunk: Chunk, position: np.ndarray, velocity: np.ndarray) -> CubicSpline:
     """The spline of a chunk from a state."""
     rows = chunk.data if chunk.space == POSITION else position + (chunk.dt * chunk.data).cumsum(axis=0)
     rows = np.vstack([position, rows])
     last = np.zeros_like(velocity) if chunk.rests else (rows[-1] - rows[-2]) / chunk.dt
-    return Spline(chunk.dt, rows, velocity, last)
+    return spline_through(chunk.dt, rows, velocity, last)

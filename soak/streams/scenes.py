@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from .plans import Bounds, Course, Way
-from .policies import JERK, POSITION, VELOCITY, ClosedLoop, ConstantVelocity, Form, Policy, TimeIndexed
+from .plans import Bounds, Course, Ramp, Way
+from .policies import JERK, POSITION, VELOCITY, Form, FromMeasured, Policy, TimeIndexed
 
 BEGIN_S = 10.0
 """The first cycle."""
@@ -26,14 +27,6 @@ class Disturbance:
     end: float
     states_too: bool = True
     """Whether a restart also ends the joint states until its end."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """Delays of messages, s; they keep their order."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -76,9 +69,8 @@ class Scene:
     noise: float
     quantization: float
     disturbances: tuple[Disturbance, ...]
-    to_controller: Link
-    from_joints: Link
-    from_controller: Link
+    transport: tuple[float, float]
+    """Shortest and longest delay of a message to or from the controller or the joints."""
     joint_rate: int
     state_rate: int
     """Messages with the controller's state per second; 0: none."""
@@ -145,7 +137,6 @@ def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
     bounds = Bounds(velocity, acceleration, jerk)
     start = random.uniform(-1.0, 1.0, dof)
     low, high = sorted(random.uniform(*kind.transport, 2))
-    link = Link(low, high)
     lead_time = 0.02 if high <= 0.012 else round(high + 0.01, 3)
     form, sending = _form_and_sending(random, lead_time)
     disturbances = _disturbances(random, kind, sending)
@@ -161,9 +152,7 @@ def random_scene(seed: int, kind: Kind = Kind()) -> Scene:
         noise=1e-4 * int(kind.encoder and random.random() < 0.5),
         quantization=1e-4 * int(kind.encoder and random.random() < 0.5),
         disturbances=disturbances,
-        to_controller=link,
-        from_joints=link,
-        from_controller=link,
+        transport=(low, high),
         joint_rate=int(random.choice([100, 125, 250, 500, 1000], p=[0.25, 0.25, 0.2, 0.2, 0.1])),
         state_rate=int(random.choice([50, 100, 250, 500, 1000])) * int(kind.with_state),
         state_is_next=bool(random.random() < 0.5),
@@ -253,33 +242,35 @@ def _with_policy(scene: Scene, random: np.random.Generator, demand: float) -> Sc
     slowest = 0.02 + sending.inference[1] + scene.lead_time + scene.lag + 0.1
     patience = np.inf if form.space == JERK else 0.1 + float(meant.velocity.max()) * slowest
     scene = replace(scene, form=form, sending=sending, forward=direction if choice == "forward" else None)
+    resting = np.array([scene.start, *np.zeros((2, dof))])
+
+    def from_measured(measured: np.ndarray) -> np.ndarray:
+        return np.array([measured[0], np.clip(measured[1], -meant.velocity, meant.velocity), np.zeros(dof)])
+
     if choice in ("course", "forward"):
-        forward = direction if choice == "forward" else None
+        forward = scene.forward
         keys = [int(k) for k in random.integers(0, 2**31, 4)]
 
-        def anew(now: float, measured: np.ndarray) -> Course:
-            state = np.array([measured[0], np.clip(measured[1], -meant.velocity, meant.velocity), np.zeros(dof)])
-            return _course(now, state, forward, meant, sending.end, np.random.default_rng([*keys, round(now * 1e6)]))
+        def new_course(now: float, measured: np.ndarray) -> Course:
+            chance = np.random.default_rng([*keys, round(now * 1e6)])
+            return _course(now, from_measured(measured), forward, meant, sending.end, chance)
 
-        resting = np.array([scene.start, *np.zeros((2, dof))])
         first = _course(sending.begin, resting, forward, meant, sending.end, random)
         perfect = not scene.disturbances and form.stamped and not (sending.lost or sending.late)
-        return replace(
-            scene,
-            perfect=perfect,
-            policy=lambda chance: TimeIndexed(form, direction, chance, first, anew, patience, pauses),
-            words=choice,
-        )
-    if choice == "closed":
+        policy = partial(TimeIndexed, course=first, anew=new_course, patience=patience)
+        scene = replace(scene, perfect=perfect)
+    elif choice == "closed":
         times = np.sort(random.uniform(sending.begin, sending.end, int(random.integers(0, 3)))).tolist()
         goals = [(begin, scene.start + random.uniform(-1.2, 1.2, dof)) for begin in [0.0, *times]]
-        return replace(
-            scene, policy=lambda chance: ClosedLoop(form, direction, chance, goals, meant, pauses), words=choice
-        )
-    velocity = meant.velocity * random.uniform(-0.5, 0.5, dof)
-    return replace(
-        scene, policy=lambda chance: ConstantVelocity(form, direction, chance, velocity, pauses), words=choice
-    )
+
+        def to_goal(now: float, measured: np.ndarray) -> Way:
+            return Way(now, from_measured(measured), [goal for begin, goal in goals if begin <= now][-1], meant)
+
+        policy = partial(FromMeasured, anew=to_goal)
+    else:
+        velocity = meant.velocity * random.uniform(-0.5, 0.5, dof)
+        policy = partial(FromMeasured, anew=lambda now, measured: Ramp(now, measured[0], velocity))
+    return replace(scene, policy=lambda chance: policy(form, direction, chance, pauses), words=choice)
 
 
 def _course(

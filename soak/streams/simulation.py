@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,7 @@ from .core import ActionFields, Message, NodeCore, Positions, Refusal
 from .model import Models
 from .plans import Bounds
 from .policies import Chunk, Policy
-from .robots import recorded_robots
-from .scenes import BEGIN_S, DEAD, FREEZE, Link, Scene
+from .scenes import BEGIN_S, DEAD, FREEZE, Scene
 
 SECOND = 1_000_000_000
 STOP = "stop"
@@ -95,7 +95,6 @@ def simulate(
     scene: Scene,
     models: Models,
     *,
-    plain: bool = False,
     core: Callable[..., NodeCore] = NodeCore,
     script: Sequence[Step] = (),
     **parameters: object,
@@ -105,90 +104,70 @@ def simulate(
     Args:
         scene: what to simulate.
         models: of controller and arm.
-        plain: whether the controller's model itself runs in each cycle, instead of blocks that are equal to it.
         core: makes the node.
         script: what is sent beside the chunks of the policy.
         parameters: of the node.
 
     """
-    return _Simulation(scene, models, plain, core, parameters).run(script)
+    return _Simulation(scene, models, core, parameters).run(script)
 
 
 class _Simulation:
-    def __init__(self, scene: Scene, models: Models, plain: bool, core: Callable, parameters: dict) -> None:
+    def __init__(self, scene: Scene, models: Models, core: Callable, parameters: dict) -> None:
         self.scene, self.random = scene, np.random.default_rng([scene.seed, 2])
         self.core = core(scene.joints, **{"start_from": "previous", **node_parameters(scene), **parameters})
-        cycles = round((scene.sending.end - BEGIN_S + _LONGEST_END_S + 1.0) * 1000)
-        self.robot = recorded_robots(models)[0 if plain else 1](
-            scene.joints,
-            begin_ns=round(BEGIN_S * SECOND),
-            cycles=cycles,
-            lag=scene.lag,
-            droop=scene.droop,
-            noise=scene.noise,
-            quantization=scene.quantization,
-            seed=scene.seed,
-            hard_replacement=scene.hard,
-            interpolate_from_desired_state=scene.from_desired,
+        options = {name: getattr(scene, name) for name in ("lag", "droop", "noise", "quantization", "seed")}
+        self.robot = models.plant.Robot(
+            scene.joints, hard_replacement=scene.hard, interpolate_from_desired_state=scene.from_desired, **options
         )
         self.robot.set_state(scene.start)
-        self.policy = scene.policy(np.random.default_rng([scene.seed, 3]))
-        self.log = Run(scene, self.robot.commands, self.robot.off, self.policy)
+        policy = scene.policy(np.random.default_rng([scene.seed, 3]))
+        cycles = (self._last_ns - Run.begin_ns) // self.robot.period + 1
+        self.log = Run(scene, np.zeros((3, cycles, scene.dof)), np.zeros(cycles, bool), policy)
+        self.cycle = 0  # the next one
         self.end_ns = round((scene.sending.end + _AFTER_S) * SECOND)
-        self._inbox: list[tuple[int, int, tuple]] = []  # states on their way to the node
+        self._events: list[tuple] = []  # time, number, method and what it is given
+        self._inbox: list[tuple] = []  # states on their way to the node
         self._to_controller: deque[Sent] = deque()
-        self._last_arrival = {"controller": 0, "joints": 0, "state": 0}
+        self._last_arrival = dict.fromkeys(("controller", "joints", "state"), 0)
         self._node_ns = 0  # the node's clock, which does not go back
         self._seen = None  # the latest joint state that has arrived
-        self._count = 0
-        self._joints_every = max(1000 // scene.joint_rate, 1)
-        self._state_every = max(1000 // scene.state_rate, 1) if scene.state_rate else 0
+        self._numbers = itertools.count()  # what comes first of two events at one time
         self._disturbed = [(it, round(it.begin * SECOND), round(it.end * SECOND)) for it in scene.disturbances]
         self._was_off = False
 
+    @property
+    def _last_ns(self) -> int:
+        return round((self.scene.sending.end + _LONGEST_END_S) * SECOND)
+
     def run(self, script: Sequence[Step]) -> Run:
         sending = self.scene.sending
-        events: list[tuple[int, int, str, object]] = []
         for step in script:
-            heapq.heappush(events, (round(step.time * SECOND), self._next(), "script", step))
+            self._at(round(step.time * SECOND), self._play, step)
             self.end_ns = max(self.end_ns, round((step.time + _AFTER_S) * SECOND))
         for k, time in enumerate(np.arange(sending.begin, sending.end, 1 / sending.rate)):
             observed = time + self.random.uniform(-0.5, 0.5) * sending.jitter * (k > 0)
-            heapq.heappush(events, (round(observed * SECOND), self._next(), "observe", None))
-        first = round(BEGIN_S * SECOND) + int(self.random.integers(_TICK_NS))
-        heapq.heappush(events, (first, self._next(), "tick", None))
-        last_ns = round((sending.end + _LONGEST_END_S) * SECOND)
-        while events:
-            now_ns, _, what, chunk = heapq.heappop(events)
-            if now_ns > min(self.end_ns, last_ns):
+            self._at(round(observed * SECOND), self._observe)
+        self._at(round(BEGIN_S * SECOND) + int(self.random.integers(_TICK_NS)), self._tick)
+        while self._events:
+            now_ns, _, what, *given = heapq.heappop(self._events)
+            if now_ns > min(self.end_ns, self._last_ns):
                 break
-            if what != "observe":
+            if what != self._observe:
                 now_ns = max(now_ns, self._node_ns)  # it is busy until then
             self._run_cycles(now_ns)
             self._deliver_states(now_ns)
-            if what == "observe":
-                self._observe(now_ns, events)
-            elif what == "chunk":
-                self._answer(now_ns, chunk)
-            elif what == "script":
-                self._play(now_ns, chunk)
-            else:
-                self._tick(now_ns)
-                heapq.heappush(events, (now_ns + _TICK_NS, self._next(), "tick", None))
-        self._run_cycles(min(self.end_ns, last_ns))
-        count = self.robot.cycle + 1
-        self.log.commands, self.log.off = self.robot.commands[:, :count], self.robot.off[:count]
+            what(now_ns, *given)
+        self._run_cycles(min(self.end_ns, self._last_ns))
+        self.log.commands, self.log.off = self.log.commands[:, : self.cycle], self.log.off[: self.cycle]
         self.log.assumed = self.core.assumed()
         return self.log
 
-    def _next(self) -> int:
-        self._count += 1
-        return self._count
+    def _at(self, time_ns: int, what: Callable[..., None], *given: object) -> None:
+        heapq.heappush(self._events, (time_ns, next(self._numbers), what, *given))
 
-    def _observe(self, now_ns: int, events: list) -> None:
-        if self._seen is None:
-            return
-        chunk = self.policy.chunk(now_ns, self._seen)
+    def _observe(self, now_ns: int) -> None:
+        chunk = None if self._seen is None else self.log.policy.chunk(now_ns, self._seen)
         if chunk is None:
             return
         sending, random = self.scene.sending, self.random
@@ -200,17 +179,14 @@ class _Simulation:
         if arrivals and draws[2] < sending.doubled:
             arrivals.append(arrivals[0] + int(random.integers(50_000_000)))
         for at_ns in arrivals:
-            heapq.heappush(events, (at_ns, self._next(), "chunk", chunk))
+            self._at(at_ns, self._answer, chunk)
             self.end_ns = max(self.end_ns, at_ns + round(_AFTER_S * SECOND))
 
     def _answer(self, now_ns: int, chunk: Chunk) -> None:
-        done_ns = now_ns + int(self.random.integers(*_PUBLISH_NS))
-        self._node_ns = done_ns
-        chunk.arrivals_ns.append(now_ns)
+        self._node_ns = done_ns = now_ns + int(self.random.integers(*_PUBLISH_NS))
         answer = self.core.sequence(ActionFields(chunk.stamp_ns, chunk.space, chunk.dt, chunk.data), now_ns, done_ns)
         self.log.answers.append(Answer(chunk, now_ns, answer))
-        if isinstance(answer, Message):
-            self._send(answer, done_ns)
+        self._send(answer, done_ns)
 
     def _play(self, now_ns: int, step: Step) -> None:
         given = step.make(now_ns, self._seen)
@@ -220,33 +196,33 @@ class _Simulation:
         stops = given is STOP
         answer = self.core.stop(now_ns, done_ns) if stops else self.core.sequence(given, now_ns, done_ns)
         self.log.scripted.append((now_ns, answer))
-        if isinstance(answer, Message):
-            self._send(answer, done_ns)
+        self._send(answer, done_ns)
 
     def _tick(self, now_ns: int) -> None:
-        message = self.core.tick(now_ns)
-        if message is not None:
-            self._send(message, now_ns)
+        self._send(self.core.tick(now_ns), now_ns)
+        self._at(now_ns + _TICK_NS, self._tick)
 
-    def _send(self, message: Message, now_ns: int) -> None:
-        arrived_ns = self._arrival("controller", self.scene.to_controller, now_ns)
-        sent = Sent(now_ns, arrived_ns, message)
+    def _send(self, message: Message | Refusal | None, now_ns: int) -> None:
+        if not isinstance(message, Message):
+            return
+        sent = Sent(now_ns, self._arrival("controller", now_ns), message)
         self._to_controller.append(sent)
         self.log.sent.append(sent)
-        ends_ns = (message.stamp_ns or arrived_ns) + int(message.points.time_ns[-1]) + round(_AFTER_S * SECOND)
-        self.end_ns = max(self.end_ns, ends_ns)
+        begins_ns = message.stamp_ns or sent.arrived_ns
+        self.end_ns = max(self.end_ns, begins_ns + int(message.points.time_ns[-1]) + round(_AFTER_S * SECOND))
 
-    def _arrival(self, topic: str, link: Link, now_ns: int) -> int:
-        arrived = max(self._last_arrival[topic], now_ns + round(self.random.uniform(link.low, link.high) * SECOND))
-        self._last_arrival[topic] = arrived
-        return arrived
+    def _arrival(self, topic: str, now_ns: int) -> int:
+        """When a message of now arrives; they keep their order."""
+        arrived = now_ns + round(self.random.uniform(*self.scene.transport) * SECOND)
+        self._last_arrival[topic] = max(self._last_arrival[topic], arrived)
+        return self._last_arrival[topic]
 
     def _deliver_states(self, now_ns: int) -> None:
         inbox, joints = self._inbox, self.scene.joints
         while inbox and inbox[0][0] <= now_ns:
-            arrived_ns, _, (kind, stamp_ns, values) = heapq.heappop(inbox)
+            arrived_ns, _, topic, stamp_ns, values = heapq.heappop(inbox)
             self._node_ns = arrived_ns = max(arrived_ns, self._node_ns)
-            if kind == "joints":
+            if topic == "joints":
                 self._seen = np.stack(values)
                 self.core.joint_state(joints, *values, stamp_ns, arrived_ns)
             else:
@@ -254,9 +230,8 @@ class _Simulation:
 
     def _run_cycles(self, until_ns: int) -> None:
         """Run all cycles before a time."""
-        robot, waiting = self.robot, self._to_controller
-        while robot.now_ns < until_ns:
-            now_ns = robot.now_ns
+        robot, waiting, log, scene = self.robot, self._to_controller, self.log, self.scene
+        while (now_ns := log.begin_ns + self.cycle * robot.period) < until_ns:
             off, reading = False, True
             for it, begin_ns, end_ns in self._disturbed:
                 now = begin_ns <= now_ns < end_ns
@@ -268,27 +243,30 @@ class _Simulation:
                     off, reading = True, not it.states_too
             while waiting and waiting[0].arrived_ns <= now_ns:
                 self._receive(waiting.popleft(), off)
-            cycle = robot.cycle + 1
-            if reading and cycle % self._joints_every == 0:
-                arrived_ns = self._arrival("joints", self.scene.from_joints, now_ns)
-                heapq.heappush(self._inbox, (arrived_ns, self._next(), ("joints", now_ns, robot.measured())))
-            if off:
-                robot.skip()
-                self._was_off = True
-                continue
-            if self._was_off:
+            if reading and self._is_due(scene.joint_rate):
+                self._tell("joints", now_ns, robot.measured)
+            log.off[self.cycle] = off
+            tells = not off and scene.state_rate and self._is_due(scene.state_rate)
+            if off:  # the arm stands still
+                log.commands[:, self.cycle], robot._speed = np.nan, np.zeros(scene.dof)
+            elif self._was_off:
                 robot.restart()
-                self._was_off = False
-            tells = self._state_every and cycle % self._state_every == 0
-            if tells and not self.scene.state_is_next:
-                self._tell(now_ns)
-            robot.step()
-            if tells and self.scene.state_is_next:
-                self._tell(now_ns)
+            if tells and not scene.state_is_next:
+                self._tell("state", now_ns, robot.controller_state)
+            if not off:
+                log.commands[:, self.cycle] = robot.update(now_ns / SECOND)
+            if tells and scene.state_is_next:
+                self._tell("state", now_ns, robot.controller_state)
+            self._was_off = off
+            self.cycle += 1
 
-    def _tell(self, now_ns: int) -> None:
-        arrived_ns = self._arrival("state", self.scene.from_controller, now_ns)
-        heapq.heappush(self._inbox, (arrived_ns, self._next(), ("state", now_ns, self.robot.controller_state())))
+    def _is_due(self, rate: int) -> bool:
+        return self.cycle % max(1000 // rate, 1) == 0
+
+    def _tell(self, topic: str, now_ns: int, values: Callable[[], tuple]) -> None:
+        """Send the node a state."""
+        arrived_ns = self._arrival(topic, now_ns)
+        heapq.heappush(self._inbox, (arrived_ns, next(self._numbers), topic, now_ns, values()))
 
     def _receive(self, sent: Sent, off: bool) -> None:
         if off:
@@ -301,15 +279,12 @@ class _Simulation:
 
 def node_parameters(scene: Scene) -> dict[str, object]:
     """What the node is told of a scene."""
-    parameters = {
+    told = {
         "publish.lead_time": scene.lead_time,
         "limits.velocity": scene.bounds.velocity.tolist(),
         "limits.position_min": scene.position_min.tolist(),
         "limits.position_max": scene.position_max.tolist(),
     }
     if scene.complete:
-        parameters |= {
-            "limits.acceleration": scene.bounds.acceleration.tolist(),
-            "limits.jerk": scene.bounds.jerk.tolist(),
-        }
-    return parameters
+        told |= {f"limits.{name}": getattr(scene.bounds, name).tolist() for name in ("acceleration", "jerk")}
+    return told

@@ -1,7 +1,7 @@
 """What a controller commands to an arm, whatever is sent to the node: within limits, without steps, and to the end.
 
-That of every way to stop, to start and to stream there is a case in soak/streams/cases.py, which plays it to the node's
-processing on a simulated clock (test/soak). Here is what depends on the node: its topics, services, parameters, counts.
+Every way to stop, to start and to stream is a case of test/soak/test_stream_cases.py, which plays it to the node's
+processing on a simulated clock. Here is what depends on the node: its topics, services, parameters, counts.
 """
 
 from __future__ import annotations

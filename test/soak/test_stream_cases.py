@@ -1,17 +1,242 @@
-"""Every case that once made an arm jump, run away or stand still, with the node's processing on a simulated clock."""
+"""What once made an arm jump, run away or stand still for ever, with the node's processing on a simulated clock.
+
+In each case the command keeps limits, is C2, and ends at rest.
+"""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from dataclasses import replace
 
-from soak.streams.cases import all_cases, run_case
+import numpy as np
+import pytest
+from plain_scenes import FIRST_S, LIMITS, MEANT, along, quiet, streaming, streaming_velocity, way_to
+
+from soak.streams.core import ActionFields, Message, Positions, Refusal
+from soak.streams.invariants import failures
 from soak.streams.model import Models
+from soak.streams.plans import Bounds, Way, retreat
+from soak.streams.policies import POSITION, VELOCITY, Form
+from soak.streams.retreats import DEVIATION
+from soak.streams.scenes import DEAD, FREEZE, RESTART, Disturbance, Scene
+from soak.streams.simulation import SECOND, STOP, Run, Step, simulate
 
 pytestmark = pytest.mark.slow
+ALWAYS = {"finite", "position", "velocity", "acceleration", "jerk", "c2", "rest", "unfit"}
+AT_S = FIRST_S + 1.0
+"""When something happens to a stream."""
+Play = Callable[..., Run]
 
 
-@pytest.mark.parametrize("name", [case.name for case in all_cases()])  # not the cases: they keep objects of ruckig
-def test_case(models: Models, name: str) -> None:
-    (case,) = (case for case in all_cases() if case.name == name)
-    _, found = run_case(case, models)
-    assert not found, "\n".join(found)
+@pytest.fixture
+def play(models: Models) -> Play:
+    def simulated(scene: Scene, *script: Step) -> Run:
+        run = simulate(scene, models, script=script)
+        assert not [str(failure) for failure in failures(run) if failure.invariant in ALWAYS]
+        return run
+
+    return simulated
+
+
+def taken(run: Run) -> bool:
+    """Whether the script's messages were executed."""
+    return any(isinstance(answer, Message) for _, answer in run.scripted)
+
+
+def refusals(run: Run, since: float = 0.0) -> list[Refusal]:
+    """Of what arrived from a time on."""
+    answers = [(it.arrived_ns, it.answer) for it in run.answers] + run.scripted
+    return [answer for at_ns, answer in answers if isinstance(answer, Refusal) and at_ns >= since * SECOND]
+
+
+def commanded(run: Run, begin: float = 0.0, end: float = np.inf) -> np.ndarray:
+    """Positions of the joint from one time to another, where there was a controller."""
+    last = len(run.off) if np.isinf(end) else run.cycle(end)
+    cycles = slice(run.cycle(begin), last)
+    return run.commands[0, cycles, 0][~run.off[cycles]]
+
+
+def moves(run: Run, begin: float, end: float) -> bool:
+    """Whether it moves as its plan does, at least half as far."""
+    way = abs(run.commands[0, run.cycle(end), 0] - run.commands[0, run.cycle(begin), 0])
+    plans = [it.chunk.position[0, 0] for it in run.answers if begin <= it.arrived_ns / SECOND <= end]
+    return 0 < np.ptp(plans) <= 2 * way
+
+
+def ends_at(run: Run, position: float) -> bool:
+    return abs(run.commands[0, -1, 0] - position) < 1e-5
+
+
+# Stamps, starts and goals
+
+
+@pytest.mark.parametrize("age", [0.3, 1.0, 1.5])
+def test_a_position_trajectory_stamped_in_the_past_is_entered_where_it_is_or_refused(play: Play, age: float) -> None:
+    times = np.append(np.arange(0.05, 2.0, 0.05), 2.0)
+    rows = way_to(1.2).states(FIRST_S + times)[0]
+
+    def make(now_ns: int, measured: np.ndarray) -> Positions:
+        return Positions(now_ns - round(age * SECOND), np.rint(times * SECOND).astype(int), rows)
+
+    run = play(quiet(), Step(FIRST_S, make))
+    assert ends_at(run, 1.2 * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
+
+
+AWAY = np.array([[0.09]])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Positions(0, [0], AWAY),
+        Positions(0, [0, 20_000_000], np.repeat(AWAY, 2, axis=0)),
+        ActionFields(0, POSITION, 0.02, np.full((20, 1), 0.09, np.float32), [np.array([0.09], np.float32)]),
+    ],
+    ids=["one point", "two points", "start"],
+)
+def test_what_begins_beside_the_robot_is_joined_or_refused(play: Play, message: object) -> None:
+    run = play(quiet(), Step(FIRST_S, lambda now_ns, measured: message))
+    assert ends_at(run, 0.09 * taken(run)) and (taken(run) or np.ptp(commanded(run)) < 1e-6)
+    assert taken(run) or not isinstance(message, Positions) or len(message.positions) > 1
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_goal_is_reached_and_not_passed(play: Play, complete: bool) -> None:
+    goal = Positions(0, [SECOND], np.array([[0.3]]))
+    run = play(quiet(complete=complete), Step(FIRST_S, lambda now_ns, measured: goal))
+    assert ends_at(run, 0.3) and commanded(run).max() < 0.3 + 1e-4
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_noise_in_a_plan_that_ends_at_rest_leads_no_further_than_it_is(play: Play, complete: bool) -> None:
+    scene = streaming(way_to(0.5), Form(POSITION, 0.02, 40, True, noise=1e-3), rate=50, seconds=2.0)
+    run = play(replace(scene, complete=complete))
+    assert commanded(run).max() <= 0.506 and (complete or abs(commanded(run)[-1] - 0.5) <= 6e-3)
+
+
+# Starting and stopping
+
+
+@pytest.mark.parametrize("speed", [0.1, 0.3])
+def test_velocities_begin_from_rest_as_a_teleoperator_sends_them(play: Play, speed: float) -> None:
+    limits = Bounds(np.array([2.175]), np.array([7.5]), np.array([3750.0]))
+    run = play(replace(streaming_velocity(speed, seconds=1.5), bounds=limits))
+    assert not refusals(run)
+    assert run.commands[1, run.cycle(AT_S), 0] == pytest.approx(speed, rel=0.1)
+
+
+A, J = LIMITS.acceleration[0], LIMITS.jerk[0]
+FASTEST = 1 / (2 * A) + A / (2 * J) + 0.045
+"""Way to stop from 1 rad/s, rad, from when the controller can know."""
+SLOWER = np.linspace(1, 0, 25, dtype=np.float32)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("make", "longest"),
+    [
+        (lambda measured: ActionFields(0, VELOCITY, 0.02, np.zeros((1, 1), np.float32)), FASTEST),
+        (lambda measured: ActionFields(0, VELOCITY, 0.02, np.zeros((10, 1), np.float32)), FASTEST),
+        (lambda measured: Positions(0, [0], measured[:1]), 2 * FASTEST),
+        (lambda measured: ActionFields(0, POSITION, 0.02, np.full((10, 1), measured[0, 0], np.float32)), 2 * FASTEST),
+        (lambda measured: ActionFields(0, VELOCITY, 0.02, SLOWER), 0.27 + FASTEST),
+        (lambda measured: STOP, FASTEST),
+        (lambda measured: None, 3.2 + FASTEST),
+    ],
+    ids=["a velocity of 0", "ten of 0", "one point", "hold", "ramp", "stop", "silence"],
+)
+def test_a_robot_that_moves_at_1_rad_s_stops(play: Play, make: Callable, longest: float) -> None:
+    scene = streaming_velocity(1.0, seconds=1.0, horizon=150)
+    run = play(scene, Step(AT_S, lambda now_ns, measured: make(measured)))
+    assert np.ptp(commanded(run, AT_S)) <= longest
+    assert not run.scripted or not refusals(run, AT_S)
+
+
+# Disturbances
+
+
+@pytest.mark.parametrize("length", [0.05, 0.1, 0.15])
+def test_a_stream_goes_on_after_the_controller_was_off(play: Play, length: float) -> None:
+    off = (Disturbance(RESTART, AT_S, AT_S + length),)
+    scene = replace(along(0.6, seconds=4.0), disturbances=off, lag=0.02)
+    assert moves(play(scene), AT_S + length + 1.5, scene.sending.end)
+
+
+def test_a_robot_that_stands_still_is_noticed_before_it_is_far_and_goes_on_later(play: Play) -> None:
+    end = FIRST_S + 5.0
+    scene = along(0.05, seconds=8.0, pauses=((end - 0.2, end + 0.5),))
+    run = play(replace(scene, disturbances=(Disturbance(FREEZE, AT_S, end),)))
+    stands = commanded(run, AT_S, end)
+    assert np.abs(stands - stands[0]).max() <= DEVIATION + 0.02
+    assert np.ptp(stands[-1500:]) <= 1e-3, "it holds while the robot stands"
+    assert moves(run, end + 2.0, scene.sending.end)
+
+
+def test_a_stream_ends_with_joint_states_until_there_are_new_ones(play: Play) -> None:
+    end = FIRST_S + 3.0
+    scene = along(0.6, seconds=6.0, pauses=((end - 0.2, end + 0.4),))
+    run = play(replace(scene, disturbances=(Disturbance(DEAD, AT_S, end),)))
+    assert np.ptp(commanded(run, AT_S, end)) <= 0.6
+    assert np.abs(run.commands[1, run.cycle(end - 0.3)]).max() <= 1e-6, "at rest 1.7 s after the last joint state"
+    unseen = [it.answer for it in run.answers if AT_S + 1.0 <= it.arrived_ns / SECOND <= end - 0.2]
+    assert unseen and all(isinstance(answer, Refusal) for answer in unseen)
+    assert moves(run, end + 2.0, scene.sending.end)
+
+
+def test_noise_in_rows_of_40_ms_does_not_stop_a_stream(play: Play) -> None:
+    scene = along(0.4, seconds=2.5, form=Form(POSITION, 0.04, 20, True, noise=1e-3))
+    assert moves(play(scene), AT_S, scene.sending.end)
+
+
+def test_a_robot_that_lags_by_60_ms_moves_fast(play: Play) -> None:
+    """Each chunk begins where it is measured, 0.12 rad behind its command, so that it is slower than meant."""
+    scene = streaming_velocity(1.9, seconds=2.0, rate=20, form=Form(POSITION, 0.02, 30, False))
+    run = play(replace(scene, lag=0.06, bounds=LIMITS.times(1.25, 1.5, 2.0)))
+    assert not refusals(run) and run.commands[1, run.cycle(FIRST_S + 1.9), 0] >= 0.8
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.3])
+def test_a_robot_that_hangs_low_does_not_sink_in_ten_pauses(play: Play, speed: float) -> None:
+    run = play(replace(streaming_velocity(speed, seconds=5.0, rate=10, pauses=10), droop=np.array([-0.02])))
+    assert not refusals(run)
+    assert (retreat(commanded(run)) if speed else np.ptp(commanded(run))) <= 1e-4
+
+
+# Streams
+
+
+def test_rows_of_100_ms_are_executed_as_planned_at_50_hz(play: Play) -> None:
+    way = way_to(1.5, MEANT.times(1, 1, 0.5))
+    run = play(streaming(way, Form(POSITION, 0.1, 12, True), rate=50, seconds=2.5, inference=0.05))
+    begin, end = FIRST_S + 0.6, FIRST_S + 2.4
+    meant = way.states(np.arange(begin, end, 1e-3)[: len(commanded(run, begin, end))] + 1e-3)[0][:, 0]
+    assert not refusals(run) and np.abs(commanded(run, begin, end) - meant).max() <= 3e-3, "but for its own spline"
+
+
+@pytest.mark.parametrize("late", [0.2, 0.4])
+def test_a_plan_whose_first_chunk_is_late_is_joined_without_a_race(play: Play, late: float) -> None:
+    way = way_to(1.2, MEANT._replace(velocity=np.array([0.4])))
+    run = play(streaming(way, Form(POSITION, 0.02, 100, True), rate=5, seconds=3.0, inference=late))
+    assert not refusals(run) and np.abs(run.commands[1]).max() <= 1.51 * 0.4
+    time = FIRST_S + late + 2.0
+    assert abs(commanded(run, time)[0] - way.state(time + 1e-3)[0, 0]) <= 2e-3, "it has caught up"
+    assert retreat(commanded(run)) <= 1e-4 and ends_at(run, 1.2)
+
+
+def test_a_chunk_older_than_the_one_in_execution_is_dropped(play: Play) -> None:
+    older = ActionFields(
+        round((FIRST_S + 0.3) * SECOND), POSITION, 0.02, np.linspace(0, -1.0, 60, dtype=np.float32)[:, None]
+    )
+    scene = streaming(way_to(0.8), Form(POSITION, 0.02, 60, True), rate=10, seconds=1.5)
+    run = play(scene, Step(FIRST_S + 0.65, lambda now_ns, measured: older))
+    assert not taken(run) and ends_at(run, 0.8) and retreat(commanded(run)) <= 1e-4
+
+
+def test_a_plan_that_rests_soon_is_taken_while_the_robot_moves(play: Play) -> None:
+    speed, begun = 0.5, 0.08  # of a way to rest that takes 0.2 s
+
+    def make(now_ns: int, measured: np.ndarray) -> ActionFields:
+        state = np.array([measured[0] - begun * speed, measured[1], [0.0]])
+        rows = Way(0.0, state, state[0] + speed * 0.1, MEANT.times(1, 2, 4)).states(0.02 * np.arange(1, 13))[0]
+        return ActionFields(now_ns - round(begun * SECOND), POSITION, 0.02, rows.astype(np.float32))
+
+    assert not refusals(play(streaming_velocity(speed, seconds=1.0), Step(AT_S, make)), AT_S)

@@ -50,7 +50,7 @@ def test_an_error_in_the_node_is_a_failure_of_its_seed(models, monkeypatch) -> N
         raise ZeroDivisionError("a reason")
 
     monkeypatch.setattr(command, "simulate", broken)
-    verdict = command.judged(command.Task(3, Kind(), False, {}, FOLDER))
+    verdict = command.judged(command.Task(3, Kind(), {}, FOLDER))
     assert [failure.invariant for failure in verdict.failures] == ["error"]
     assert "ZeroDivisionError: a reason (test_stream_command.py" in str(verdict.failures[0])
 
@@ -71,5 +71,5 @@ def test_kinds_are_what_they_say() -> None:
     drawn = [random_scene(seed) for seed in range(200)]
     kinds = {it.kind for scene in drawn for it in scene.disturbances}
     assert kinds == {"freeze", "restart", "dead joint states"} and any(scene.droop.any() for scene in drawn)
-    assert max(scene.to_controller.high for scene in drawn) <= 0.010 and all(scene.hard for scene in drawn)
+    assert max(scene.transport[1] for scene in drawn) <= 0.010 and all(scene.hard for scene in drawn)
     assert {scene.form.space for scene in drawn} == {1, 2, 4} and {scene.complete for scene in drawn} == {True, False}

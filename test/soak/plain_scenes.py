@@ -1,0 +1,77 @@
+"""Scenes of one joint, without anything drawn: at rest, along a course, at a velocity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from soak.streams.plans import Bounds, Course, Ramp, Way
+from soak.streams.policies import POSITION, VELOCITY, Form, FromMeasured, TimeIndexed
+from soak.streams.scenes import BEGIN_S, Scene, Sending
+
+FIRST_S = BEGIN_S + 0.3
+LIMITS = Bounds(np.array([2.0]), np.array([10.0]), np.array([200.0]))
+MEANT = Bounds(np.array([1.0]), np.array([4.0]), np.array([60.0]))
+REST = np.zeros((3, 1))
+
+
+def quiet(*, complete: bool = True) -> Scene:
+    """One joint at rest at 0, a link of 2 to 3 ms, and a policy that says nothing."""
+    form = Form(POSITION, 0.02, 1, stamped=False)
+    sending = Sending(10.0, 0.0, (0.001, 0.002), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + 0.1)
+    return Scene(
+        seed=0, bounds=LIMITS, position_min=np.array([-5.0]), position_max=np.array([5.0]), complete=complete,
+        start=np.zeros(1), lag=0.0, droop=np.zeros(1), noise=0.0, quantization=0.0, disturbances=(),
+        transport=(0.002, 0.003), joint_rate=500, state_rate=250, state_is_next=False, hard=True,
+        from_desired=False, lead_time=0.02, sending=sending, form=form,
+        policy=lambda chance: FromMeasured(form, np.ones(1), chance, [(0.0, np.inf)], None),
+    )  # fmt: skip
+
+
+def _sending(rate: float, inference: float, seconds: float) -> Sending:
+    return Sending(rate, 0.0, (inference, inference + 0.001), 0.0, 0.0, 0.0, FIRST_S, FIRST_S + seconds)
+
+
+def way_to(target: float, bounds: Bounds = MEANT) -> Way:
+    """From rest at 0."""
+    return Way(FIRST_S, REST, np.array([target]), bounds)
+
+
+def streaming(
+    way: Way, form: Form, *, rate: float, seconds: float, inference: float = 0.005, pauses: tuple = ()
+) -> Scene:
+    """A policy that follows a way by the clock."""
+    course = Course([way])
+    target, fastest = way.state(1e6)[0], np.abs(way.states(np.linspace(FIRST_S, way.end, 200))[1]).max(axis=0)
+
+    def anew(now: float, measured: np.ndarray) -> Course:
+        return Course([Way(now, np.array([*measured, [0.0]]), measured[0] + target, MEANT._replace(velocity=fastest))])
+
+    policy = partial(TimeIndexed, pauses=pauses, course=course, anew=anew, patience=0.15)
+    sending = _sending(rate, inference, seconds)
+    return replace(quiet(), sending=sending, form=form, policy=lambda chance: policy(form, np.ones(1), chance))
+
+
+def along(speed: float, seconds: float, *, form: Form | None = None, pauses: tuple = ()) -> Scene:
+    """A policy that goes on at one speed once it has got there; 20 Hz."""
+    way = way_to(speed * seconds * 1.5, MEANT._replace(velocity=np.array([speed])))
+    return streaming(way, form or Form(POSITION, 0.02, 40, True), rate=20, seconds=seconds, pauses=pauses)
+
+
+def streaming_velocity(
+    speed: float, seconds: float, *, horizon: int = 10, rate: float = 50, pauses: int = 0, form: Form | None = None
+) -> Scene:
+    """Velocities from a teleoperator, all the same; with pauses of 0.3 s in between."""
+    form = form or Form(VELOCITY, 0.02, horizon, stamped=False)
+    begins = [FIRST_S + k * seconds / pauses for k in range(1, pauses)]
+    gaps = [(begin, begin + 0.3) for begin in begins]
+
+    def anew(now: float, measured: np.ndarray) -> Ramp:
+        return Ramp(now, measured[0], np.array([speed]))
+
+    sending = _sending(rate, 0.001, seconds)
+    return replace(
+        quiet(), sending=sending, form=form, policy=lambda chance: FromMeasured(form, np.ones(1), chance, gaps, anew)
+    )
