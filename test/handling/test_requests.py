@@ -12,9 +12,14 @@ from pipelines import rejected
 
 from traj_integrator_ros.execution.native import all_finite
 from traj_integrator_ros.handling.evaluation import UpstreamFields, check_upstream
-from traj_integrator_ros.handling.joint_order import resolve_columns
 from traj_integrator_ros.handling.rejection import Rejected, RejectionReason, shown, shown_names
-from traj_integrator_ros.handling.requests import ActionRequest, RequestRules, SequenceFields, check_sequence
+from traj_integrator_ros.handling.requests import (
+    ActionRequest,
+    RequestRules,
+    SequenceFields,
+    check_sequence,
+    resolve_columns,
+)
 from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference
 
 NAMES = ("a", "b", "c")

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 
 from ..kernels.retime import MotionLimits, Retimed, RetimeStatus, retime
-from .joint_order import ColumnOrder, resolve_columns
 from .limits import JointLimits, find_motion_violation
 from .rejection import Rejected, RejectionReason, require_finite
-from .requests import wrong_length
+from .requests import ColumnOrder, resolve_columns, wrong_length
 from .retiming import limits_lacking, motion_of
 from .time_grid import DT_MAX_S, DT_MIN_S
 
