@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
+from contextlib import AbstractContextManager
 
 PLAIN_EVERY = 5.0
 
 
-class Progress:
+class Progress(AbstractContextManager):
     """Reports the progress of something that takes a while; this one shows nothing."""
 
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the terminal as it was."""
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
@@ -66,37 +61,29 @@ class BarProgress(Progress):
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description:<32}"),
-            BarColumn(bar_width=36),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[detail]}"),
-        )
+        texts = TextColumn("{task.description:<32}"), TextColumn("{task.fields[detail]}")
+        self._progress = Progress(SpinnerColumn(), texts[0], BarColumn(bar_width=36), TimeRemainingColumn(), texts[1])
         self._task = None
+        self._total = 1.0
 
     def __enter__(self) -> Progress:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._task is not None and kind is None:
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
             self._finish()
         self._progress.stop()
 
     def stage(self, text: str, total: float | None = None, unit: str = "s") -> None:
         """End the previous bar and begin a new one."""
-        if self._task is not None:
-            self._finish()
-        self._task = self._progress.add_task(text, total=total, detail="")
+        self._finish()
+        self._task, self._total = self._progress.add_task(text, total=total, detail=""), total or 1.0
 
     def update(self, done: float, detail: str = "") -> None:
         """Move the bar."""
         self._progress.update(self._task, completed=done, detail=detail)
 
     def _finish(self) -> None:
-        task = next(task for task in self._progress.tasks if task.id == self._task)
-        total = task.total if task.total is not None else 1.0
-        self._progress.update(self._task, total=total, completed=total)
+        if self._task is not None:
+            self._progress.update(self._task, total=self._total, completed=self._total)

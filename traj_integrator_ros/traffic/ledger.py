@@ -168,22 +168,16 @@ class TotalCounts:
     """Counts since we first heard of the node, over its restarts: a new process counts from zero again."""
 
     def __init__(self) -> None:
-        self._first: NodeCounts | None = None
-        self._ended = NodeCounts()
-        self._now = NodeCounts()
+        self.counts = NodeCounts()
+        """All of it."""
+        self._latest: NodeCounts | None = None
 
     def update(self, counts: NodeCounts) -> None:
         """Take the latest counts."""
-        if self._first is None:
-            self._first = counts
-        elif counts.sequences < self._now.sequences:
-            self._ended = self._ended.plus(self._now)
-        self._now = counts
-
-    @property
-    def counts(self) -> NodeCounts:
-        """All of it."""
-        return self._ended.plus(self._now).since(self._first or NodeCounts())
+        if self._latest is not None:
+            is_new = counts.sequences < self._latest.sequences
+            self.counts = self.counts.plus(counts if is_new else counts.since(self._latest))
+        self._latest = counts
 
 
 def violations(
