@@ -4,14 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-import torch
 from motions import sine_motion
 
 from traj_integrator_ros.demo.cleaning import clean, plan_on
 from traj_integrator_ros.demo.metrics import (
     Measured,
+    exact,
     inconsistency,
-    own_start_up_acceleration,
     rms,
     scheme_of,
     start_up_acceleration,
@@ -31,7 +30,7 @@ from traj_integrator_ros.demo.windows import (
     kinds_under,
     paths_of,
 )
-from traj_integrator_ros.kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory, control_map
+from traj_integrator_ros.kernels import ControlSpace, FiniteDifference, Trajectory
 from traj_integrator_ros.motions.samples import Nature
 
 SCHEMES = list(FiniteDifference)
@@ -40,15 +39,9 @@ KINDS = sorted({kind for scheme in SCHEMES for kind in kinds_under(scheme)}, key
 
 def integrate(window: Window, scheme: FiniteDifference, latest: np.ndarray | None = None) -> Trajectory:
     """What a node that does everything right would answer, in float64; `latest` is the joint state [2, dof]."""
-    if window.start is not None:
-        start = window.start
-    else:
-        start = np.concatenate([latest, np.zeros_like(latest[:1])])
-    states = [torch.from_numpy(row.astype(np.float64))[None] for row in start]
-    dt = torch.from_numpy(window.dt.astype(np.float64))
-    step = control_map(window.kind.control_space, scheme, AccelerationIntegrator.ZOH).step
-    result = step(torch.from_numpy(window.data).double(), *states, dt=dt if len(dt) > 1 else float(dt))
-    return Trajectory(*[output.numpy() for output in result])
+    if window.start is None:
+        window = dataclasses.replace(window, start=np.concatenate([latest, np.zeros_like(latest[:1])]))
+    return exact(window, scheme)
 
 
 def paths(motion: Motion) -> Paths:
@@ -209,14 +202,3 @@ def test_float64_integration_of_every_start_is_in_bounds(shared_data, path, boun
         assert velocity_bounds(measured, all_paths.uniform.motion)[scheme].limit <= bound
         assert rms(measured.velocity[f"position/{scheme.value}"]) <= bound
     assert max(measured.start_up.values()) <= ratio * all_paths.largest_acceleration
-
-
-@pytest.mark.parametrize("kind", sorted({WindowKind(kind.control_space) for kind in KINDS}, key=lambda kind: kind.name))
-def test_own_start_up_acceleration_is_that_of_the_sequence_and_not_of_a_start_left_out(any_paths, kind):
-    window = cut_window(kind, any_paths, 5, 4, np.random.default_rng(0))
-    answer = integrate(window, FiniteDifference.BACKWARD)
-    assert start_up_acceleration(window, answer) == pytest.approx(own_start_up_acceleration(window), rel=1e-3)
-    at_rest = dataclasses.replace(window, start=window.start * [[1], [0], [0]])
-    spiked = start_up_acceleration(window, integrate(at_rest, FiniteDifference.BACKWARD))
-    if kind.control_space in (ControlSpace.POSITION, ControlSpace.VELOCITY):
-        assert spiked > 1.2 * own_start_up_acceleration(window)

@@ -64,50 +64,34 @@ def follow(message: type, fields: list[str]) -> str:
     return kind
 
 
-@pytest.fixture(scope="module")
-def foxglove() -> dict:
-    return json.loads((CONFIG / "foxglove_layout.json").read_text(encoding="utf-8"))
-
-
-def test_foxglove_layout_places_every_panel_once(foxglove: dict) -> None:
-    placed = re.findall(r'"(\w+![^"]*)"', json.dumps(foxglove["layout"]))
-    assert sorted(placed) == sorted(foxglove["configById"])
+def test_foxglove_places_every_panel_once_and_its_paths_lead_to_fields(topics: dict[str, type], keys: set[str]) -> None:
+    layout = json.loads((CONFIG / "foxglove_layout.json").read_text(encoding="utf-8"))
+    placed = re.findall(r'"(\w+![^"]*)"', json.dumps(layout["layout"]))
+    assert sorted(placed) == sorted(layout["configById"])
     assert {panel.partition("!")[0] for panel in placed} == {"Plot", "DiagnosticSummary", "DiagnosticStatusPanel"}
-
-
-def test_foxglove_paths_lead_to_fields_that_exist(foxglove: dict, topics: dict[str, type], keys: set[str]) -> None:
-    paths = [path["value"] for panel in foxglove["configById"].values() for path in panel.get("paths", [])]
+    paths = [path["value"] for panel in layout["configById"].values() for path in panel.get("paths", [])]
     assert len(paths) > 40
     for path in paths:
         topic, *fields = re.sub(r"\[[\d:]*\]|\{[^}]*\}", "", path).split(".")
         assert follow(topics[topic], fields) in ("double", "float", "string"), path
         for name, value in re.findall(r'\{(\w+)=="([^"]*)"\}', path):
             assert value in {"name": {STATUS}, "key": keys}[name], path
-    for panel in foxglove["configById"].values():
+    for panel in layout["configById"].values():
         assert panel.get("topicToRender", "/diagnostics") in topics
         assert panel.get("selectedName", STATUS) == STATUS
 
 
-@pytest.fixture(scope="module")
-def plotjuggler() -> ElementTree.Element:
-    return ElementTree.parse(CONFIG / "plotjuggler_layout.xml").getroot()
-
-
-def test_plotjuggler_layout_is_complete(plotjuggler: ElementTree.Element, topics: dict[str, type]) -> None:
-    assert plotjuggler.tag == "root" and plotjuggler.find("tabbed_widget").get("name") == "Main Window"
-    for splitter in plotjuggler.iter("DockSplitter"):
+def test_plotjuggler_is_complete_and_its_curves_lead_to_fields(topics: dict[str, type], keys: set[str]) -> None:
+    layout = ElementTree.parse(CONFIG / "plotjuggler_layout.xml").getroot()
+    assert layout.tag == "root" and layout.find("tabbed_widget").get("name") == "Main Window"
+    for splitter in layout.iter("DockSplitter"):
         areas = splitter.findall("DockArea")
         assert int(splitter.get("count")) == len(splitter.get("sizes").split(";")) == len(areas) > 0
         assert all(len(area.findall("plot")) == 1 for area in areas)
-    for plugin in plotjuggler.iter("plugin"):
+    for plugin in layout.iter("plugin"):
         assert set(plugin.find("selected_topics").get("value").split(";")) == set(topics)
-
-
-def test_plotjuggler_curves_lead_to_fields_that_exist(
-    plotjuggler: ElementTree.Element, topics: dict[str, type], keys: set[str]
-) -> None:
     parameters = yaml.safe_load((CONFIG / "franka.yaml").read_text(encoding="utf-8"))["/**"]["ros__parameters"]
-    curves = [curve.get("name") for curve in plotjuggler.iter("curve")]
+    curves = [curve.get("name") for curve in layout.iter("curve")]
     assert len(curves) > 30
     for curve in curves:
         topic = next(name for name in topics if curve.startswith(f"{name}/"))

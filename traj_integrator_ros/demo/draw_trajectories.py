@@ -36,7 +36,7 @@ def draw_trajectories(outcome: Outcome, path: Path) -> None:
         _draw_all_joints(left.subplots(len(names), 1, sharex=True), outcome, windows)
         above, below = right.subfigures(2, 1, height_ratios=[3, 2])
         if windows:
-            _draw_start(above.subplots(3, 1, sharex=True), outcome, _closest_pair(windows))
+            _draw_start(above.subplots(3, 1, sharex=True), outcome, _liveliest_starts(windows))
         if outcome.measured.commanded.liveliest is not None:
             draw_commanded(below.subplots(2, 1, sharex=True), outcome.measured.commanded)
 
@@ -115,21 +115,11 @@ def _joined(items: list[Kept], joint: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(times), np.concatenate(values)
 
 
-def _closest_pair(windows: dict[FiniteDifference, list[Kept]]) -> list[Kept]:
-    """One window of each scheme that start close to each other, fast and accelerating; the only one where there is
-    one scheme.
-    """
-    if len(windows) == 1:
-        return [max(next(iter(windows.values())), key=lambda item: _liveliest(item)[1])]
-
-    def merit(pair: tuple[Kept, Kept]) -> float:
-        starts = [item.window.path.motion.time[item.window.first] for item in pair]
-        span = pair[0].window.path.motion.time[pair[0].window.horizon]
-        return min(_liveliest(item)[1] for item in pair) * max(0.0, 1 - 2 * abs(starts[0] - starts[1]) / span)
-
-    backward, central = windows[FiniteDifference.BACKWARD], windows[FiniteDifference.CENTRAL]
-    pairs = ((b, c) for b in backward for c in central if abs(b.window.first - c.window.first) < b.window.horizon)
-    return list(max(pairs, key=merit, default=(backward[0], central[0])))
+def _liveliest_starts(windows: dict[FiniteDifference, list[Kept]]) -> list[Kept]:
+    """The window that starts fastest and accelerating, and the nearest one of the other scheme, if there is one."""
+    first, *others = windows.values()
+    chosen = max(first, key=lambda item: _liveliest(item)[1])
+    return [chosen, *(min(items, key=lambda item: abs(item.window.first - chosen.window.first)) for items in others)]
 
 
 def _liveliest(item: Kept) -> tuple[int, float]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from ..kernels.types import ControlSpace, FiniteDifference, Trajectory
+from ..kernels import AccelerationIntegrator, ControlSpace, FiniteDifference, Trajectory, control_map
 from ..motions.trajectories import FIELDS, PlannedTrajectory, planned_trajectory
 from ..tools.checker import motion_between
 from .cleaning import velocity_disagreement
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 CENTRAL_EXTRA = 4
 """A trajectory by central differences has this many points more than its sequence has actions."""
-CENTRAL_GAIN = 4 / 3
-"""Five-point second derivatives of positions are at most this many times their second differences."""
 BOUND_OVER_CONSISTENCY = 1.2
 """A bound is at least this many times the recording's own inconsistency."""
 MAX_DISAGREEMENT = 0.25
@@ -72,47 +71,18 @@ def velocity_errors(window: Window, batch: Trajectory) -> np.ndarray:
     return got[1:] - own[1 : points + 1]
 
 
-def own_disagreement(window: Window, scheme: FiniteDifference) -> np.ndarray:
-    """Slopes of a window's positions minus the motion's own velocity in float64, [points, dof] in rad/s.
+def exact(window: Window, scheme: FiniteDifference | None) -> Trajectory:
+    """What the plain torch reference makes of a window in float64, apart from the node's own kernels.
 
-    At the points of `velocity_errors`, but for central differences near the ends of the motion, which have no stencil.
+    Its errors are those of the motion itself: samples that are too coarse, or velocities that contradict positions. A
+    start from joint_states is taken to be 0.
     """
-    motion, own = window.path.motion, window.path.reference_velocity
-    k = window.first + np.arange(window.horizon - 1)
-    p = motion.position
-    if scheme is FiniteDifference.BACKWARD:
-        steps = (motion.time[k + 1] - motion.time[k])[:, None]
-        return (p[k + 1] - p[k]) / steps - (own[k] + own[k + 1]) / 2
-    k = np.clip(k, 2, motion.samples - 3)
-    return (p[k - 2] - 8 * p[k - 1] + 8 * p[k + 1] - p[k + 2]) / (12 * motion.step) - own[k]
-
-
-def own_start_up_acceleration(window: Window) -> float:
-    """Largest |acceleration| [rad/s²] that a window's own numbers have at its first three points, in float64.
-
-    Differences of what was sent, from the start that was sent with it: what a recording's samples are too coarse for,
-    and where its velocities disagree with its positions, it shows as well. A start from joint_states has no
-    acceleration.
-    """
-    data = window.data[:, :3].astype(np.float64)
-    points = data.shape[1]
-    dt = np.broadcast_to(np.asarray(window.dt, np.float64), window.horizon) if window.dt.size == 1 else window.dt
-    steps = np.append(dt[1:], dt[-1])[:points, None].astype(np.float64)
-    zero = np.zeros((1, data.shape[2]))
-    position, velocity, acceleration = (zero, zero, zero) if window.start is None else window.start[:, None]
-    space = window.kind.control_space
-    if space is ControlSpace.ACCELERATION:
-        return float(np.abs(data).max())
-    if space is ControlSpace.JERK:
-        return float(np.abs(acceleration + np.cumsum(data * steps, axis=1)).max())
-    ghost = zero  # backward differences look at a position before the start, which has half of its acceleration
-    if space is ControlSpace.POSITION:
-        ghost = acceleration / 2
-        data = np.diff(data, axis=1, prepend=np.broadcast_to(position, (len(data), *position.shape))) / steps
-    rates = np.diff(data, axis=1, prepend=np.broadcast_to(velocity, (len(data), *velocity.shape)))
-    accelerations = rates / steps
-    accelerations[:, :1] += ghost
-    return float(np.abs(accelerations).max())
+    start = np.zeros((3, window.data.shape[2])) if window.start is None else window.start
+    states = [torch.from_numpy(row.astype(np.float64))[None] for row in start]
+    dt = torch.from_numpy(window.dt.astype(np.float64))
+    map_ = control_map(window.kind.control_space, scheme or FiniteDifference.BACKWARD, AccelerationIntegrator.ZOH)
+    actions, steps = torch.from_numpy(window.data).double(), dt if len(dt) > 1 else float(dt)
+    return Trajectory(*(rows.numpy() for rows in map_.step(actions, *states, dt=steps, backend="reference")))
 
 
 def start_up_acceleration(window: Window, batch: Trajectory) -> float:
@@ -168,12 +138,11 @@ class Measured:
 
     velocity: dict[str, list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
     """Errors, rad/s."""
+    own_velocity: dict[str, list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
+    """Those that the windows have if they are integrated exactly; as `own_start_up` is of their accelerations."""
     start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     own_start_up: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """The start-up accelerations of the windows that were sent."""
     batches: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    disagreement: dict[FiniteDifference, list[np.ndarray]] = field(default_factory=lambda: defaultdict(list))
-    """Inconsistency of the motion itself, over the position windows."""
     not_finite: int = 0
     candidates: int = 0
     """Rows of the largest batch."""
@@ -185,16 +154,16 @@ class Measured:
         scheme = scheme_of(window, batch)
         if scheme is not None:
             name = f"position/{scheme.value}"
-            self.disagreement[scheme].append(own_disagreement(window, scheme))
         self.batches[name] += 1
         self.candidates = max(self.candidates, len(window.data))
         if not all(np.isfinite(values).all() for values in batch):
             self.not_finite += 1
             return
+        own = exact(window, scheme)
         self.velocity[name].append(velocity_errors(window, batch))
+        self.own_velocity[name].append(velocity_errors(window, own))
         self.start_up[name] = max(self.start_up[name], start_up_acceleration(window, batch))
-        gain = CENTRAL_GAIN if scheme is FiniteDifference.CENTRAL else 1.0
-        self.own_start_up[name] = max(self.own_start_up[name], gain * own_start_up_acceleration(window))
+        self.own_start_up[name] = max(self.own_start_up[name], start_up_acceleration(window, own))
 
 
 @dataclass(frozen=True)
@@ -209,12 +178,12 @@ def velocity_bounds(measured: Measured, motion: Motion) -> dict[FiniteDifference
     """The bounds for backward and central differences of position windows of a motion.
 
     A recording's velocities never are exactly the derivatives of its positions. The bound is that of its kind of
-    source, or 1.2 times the disagreement of the positions sent with the recorded velocities where that is more, in
-    float64 and over the same windows: any further error of the node is an error of integration.
+    source, or 1.2 times the error of the same windows, exactly integrated, where that is more: any further error of
+    the node is an error of integration.
     """
     bounds = {}
     for scheme in FiniteDifference:
-        own = rms(measured.disagreement[scheme]) or 0.0
+        own = rms(measured.own_velocity[f"position/{scheme.value}"]) or 0.0
         bounds[scheme] = VelocityBound(motion.velocity_bound, f"for: {motion.kind}")
         if BOUND_OVER_CONSISTENCY * own > motion.velocity_bound:
             reason = f"{BOUND_OVER_CONSISTENCY} x the recording's own disagreement of {own:.4f} rad/s"

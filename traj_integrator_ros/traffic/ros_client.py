@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.node import NodeNameNonExistentError
-from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -33,15 +32,15 @@ class RosClient(Participant):
         """Whether every trajectory must end at rest."""
         self.batches: list[TrajectoryBatch] = []
         self.trajectories: list[JointTrajectory] = []
-        self._statuses: list[DiagnosticStatus] = []
-        self._diagnostics: list[bytes] = []  # decoded when somebody asks: there are a hundred values in each
+        self.statuses: list[DiagnosticStatus] = []
+        """What the node has told, since the last fresh status was asked for."""
         self._since_ns = 0
         self.states = self.publisher(JointState, "joint_states")
         self.sequences = self.publisher(ActionSequence, "~/action_sequence")
         self.plans = self.publisher(JointTrajectory, "~/position_trajectory")
         self.batch_subscription = self.subscribe(TrajectoryBatch, "~/trajectory_batch", self.batches.append)
         self.trajectory_subscription = self.subscribe(JointTrajectory, "~/joint_trajectory", self._keep_trajectory)
-        self.subscribe(DiagnosticArray, "/diagnostics", self._keep_diagnostics, raw=True)
+        self.subscribe(DiagnosticArray, "/diagnostics", self._keep_statuses)
 
     def wait_until_active(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until the node says that it is active and all topics are connected."""
@@ -140,20 +139,11 @@ class RosClient(Participant):
 
     # Diagnostics
 
-    @property
-    def statuses(self) -> list[DiagnosticStatus]:
-        """What the node has told, since the last fresh status was asked for."""
-        while self._diagnostics:  # one may come in background meanwhile
-            message = deserialize_message(self._diagnostics.pop(0), DiagnosticArray)
-            self._statuses += [one for one in message.status if one.name == f"{self.node_name}: integrator"]
-        return self._statuses
-
     def status(self, fresh: bool = True) -> DiagnosticStatus:
         """The node's latest status; with `fresh`, one that covers everything before this call."""
         if fresh:
             self._since_ns = time.time_ns()  # those that wait in the queue are older
-            self._diagnostics.clear()
-            self._statuses.clear()
+            self.statuses.clear()
             self.wait_for(lambda: len(self.statuses) >= 2, "two diagnostic messages")
         return self.statuses[-1]
 
@@ -166,6 +156,6 @@ class RosClient(Participant):
         assert not findings, "\n".join(map(str, findings))
         self.trajectories.append(message)
 
-    def _keep_diagnostics(self, data: bytes, info: Mapping[str, object]) -> None:
+    def _keep_statuses(self, message: DiagnosticArray, info: Mapping[str, object]) -> None:
         if received_ns(info) >= self._since_ns:
-            self._diagnostics.append(data)
+            self.statuses += [one for one in message.status if one.name == f"{self.node_name}: integrator"]
