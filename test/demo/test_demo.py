@@ -130,14 +130,6 @@ def test_velocities_that_are_none_fail_the_demo(tmp_path):
     assert report["passed"] is False and report["lost"] == 0
 
 
-def test_unusable_recording_is_one_line_and_exit_code_2(tmp_path):
-    (tmp_path / "columns.csv").write_text("time,a,b\n0,1,2\n")
-    result = run("--data", tmp_path / "columns.csv", "--out", tmp_path / "out")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "expected columns time, position_<joint>" in result.stderr and result.stderr.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -145,11 +137,15 @@ def test_unusable_recording_is_one_line_and_exit_code_2(tmp_path):
         (["--batch", "0"], "expected a whole number from 1 to 256"),
         (["a.csv", "--data", "b.csv"], "give the recording once"),
         (["--nonsense"], "unrecognized arguments"),
+        (["columns.csv"], "expected columns time, position_<joint>"),
     ],
 )
-def test_wrong_arguments_are_exit_code_2(arguments, message):
-    result = run(*arguments)
-    assert result.returncode == 2 and message in result.stderr
+def test_wrong_arguments_and_recordings_are_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "columns.csv").write_text("time,a,b\n0,1,2\n")
+    result = run(*arguments, "--out", "out")
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert message in result.stderr and not (tmp_path / "out").exists()
 
 
 def test_a_missing_device_is_reported_at_once(tmp_path):
