@@ -87,7 +87,7 @@ def states_of_positions(motion: Motion) -> Motion:
     steps = np.diff(motion.time)[:, None]
     slopes = np.diff(motion.position, axis=0) / steps
     velocity = motion.velocity.copy()
-    velocity[1:-1] = (slopes[:-1] * steps[1:] + slopes[1:] * steps[:-1]) / (steps[1:] + steps[:-1])
+    velocity[1:-1] = np.gradient(motion.position, motion.time, axis=0)[1:-1]
     acceleration = accelerations(motion).copy()
     acceleration[1:-1] = 2 * (slopes[1:] - slopes[:-1]) / (steps[1:] + steps[:-1])
     return motion.with_note(

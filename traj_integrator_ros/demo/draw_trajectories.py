@@ -154,7 +154,8 @@ def _draw_start(panels: np.ndarray, outcome: Outcome, items: list[Kept]) -> None
         axes.set_ylabel(f"{quantity}\n[{unit}]")
         tight_time(axes, begin, end)
     _draw_acceleration_bound(panels[2], outcome.paths.largest_acceleration)
-    kind, ratio = outcome.closest_start_up
+    kind = outcome.closest_start_up
+    ratio = outcome.start_up_ratios.get(kind, np.nan)
     in_bound = ratio <= outcome.start_up_limit(kind)
     spike = "without a spike" if in_bound else f"up to {ratio:.1f} x the largest acceleration"
     panels[0].set_title(f"{short_name(name)}: starts in motion (dots), {spike}", loc="left")

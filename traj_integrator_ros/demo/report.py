@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,11 +81,21 @@ class Outcome:
         return {name: value / largest for name, value in sorted(self.measured.start_up.items())}
 
     @property
-    def closest_start_up(self) -> tuple[str, float]:
-        """The kind of window whose start-up acceleration comes closest to its bound, and the ratio."""
-        if not self.start_up_ratios:
-            return "none", math.nan
-        return max(self.start_up_ratios.items(), key=lambda item: item[1] / self.start_up_limit(item[0]))
+    def closest_start_up(self) -> str:
+        """The kind of window whose start-up acceleration comes closest to its bound; empty for none."""
+        ratios = self.start_up_ratios
+        return max(ratios, key=lambda name: ratios[name] / self.start_up_limit(name), default="")
+
+    @property
+    def brakes(self) -> int:
+        """Trajectories that answer no sequence: the node had to stop the robot."""
+        return int(self.node.get("supervision_brakes", 0))
+
+    @property
+    def latency_ms(self) -> dict[str, float | None]:
+        """Median and 99th percentile, by p50 and p99; None where nothing came back."""
+        found = np.percentile(np.array(self.latencies) * 1e3, (50, 99)).tolist() if self.latencies else (None, None)
+        return dict(zip(("p50", "p99"), found, strict=True))
 
     def velocity_rms(self, scheme: FiniteDifference) -> float | None:
         """RMS velocity error of position windows by a scheme [rad/s], None if no such window came back."""
@@ -132,8 +141,7 @@ def _trajectories(outcome: Outcome) -> int | None:
     """The joint trajectories that answer sequences, and those that would if no newer sequence had come meanwhile."""
     if outcome.restarts:
         return None
-    brakes = int(outcome.node.get("supervision_brakes", 0))
-    return outcome.joint_trajectories - brakes + outcome.by_reason.get("superseded", 0)
+    return outcome.joint_trajectories - outcome.brakes + outcome.by_reason.get("superseded", 0)
 
 
 def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, object]:
@@ -143,9 +151,10 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
     wrong = failures(outcome)
     if node_exit_code:
         wrong.append(f"the node ended with exit code {node_exit_code} when interrupted")
-    balance, recording = outcome.balance, outcome.recording
-    p50, p99 = latency_percentiles_ms(outcome)
-    start_up_kind, start_up_ratio = outcome.closest_start_up
+    balance, recording, measured = outcome.balance, outcome.recording, outcome.measured
+    start_up = {
+        name: {"ratio": ratio, "bound": outcome.start_up_limit(name)} for name, ratio in outcome.start_up_ratios.items()
+    }
     return {
         "passed": not wrong,
         "failures": wrong,
@@ -159,7 +168,7 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         "repeated_frames": int(recording.repeated.sum()),
         "joint_states_published": outcome.joint_states,
         "sequences_sent": balance.sent,
-        "candidates_per_sequence": outcome.measured.candidates,
+        "candidates_per_sequence": measured.candidates,
         "trajectories_received": balance.answered,
         "lost": balance.lost,
         "rejected": balance.rejected,
@@ -168,11 +177,11 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         "sent_while_node_was_down": balance.node_down,
         "node_restarts": outcome.restarts,
         "joint_trajectories_received": outcome.joint_trajectories,
-        "brakes": int(outcome.node.get("supervision_brakes", 0)),
-        "commanded": outcome.measured.commanded.as_json(),
+        "brakes": outcome.brakes,
+        "commanded": measured.commanded.as_json(),
         "trajectory_faults": dict(outcome.faults),
-        "received_by_kind": dict(sorted(outcome.measured.batches.items())),
-        "latency_ms": {"p50": p50, "p99": p99, "of": "sending a sequence to having its TrajectoryBatch, here"},
+        "received_by_kind": dict(sorted(measured.batches.items())),
+        "latency_ms": outcome.latency_ms | {"of": "sending a sequence to having its TrajectoryBatch, here"},
         "velocity_error_rad_s": {
             scheme.value: {"rms": outcome.velocity_rms(scheme), "bound": bound.limit, "bound_because": bound.reason}
             for scheme, bound in outcome.bounds.items()
@@ -184,16 +193,12 @@ def as_json(outcome: Outcome, node_exit_code: int, seconds: float) -> dict[str, 
         ),
         "velocity_error_by_kind_rad_s": {
             name: {"rms": rms(errors), "largest": max(float(np.abs(part).max()) for part in errors)}
-            for name, errors in sorted(outcome.measured.velocity.items())
+            for name, errors in sorted(measured.velocity.items())
         },
         "start_up_acceleration": {
-            "kind": start_up_kind,
-            "ratio": start_up_ratio,
-            "bound": outcome.start_up_limit(start_up_kind),
-            "by_kind": {
-                name: {"ratio": ratio, "bound": outcome.start_up_limit(name)}
-                for name, ratio in outcome.start_up_ratios.items()
-            },
+            "kind": outcome.closest_start_up,
+            **start_up.get(outcome.closest_start_up, {"ratio": None, "bound": None}),
+            "by_kind": start_up,
             "largest_of_motion_rad_s2": outcome.paths.largest_acceleration,
             "of": "largest |acceleration| over all rows at h = 1..3 over the largest of the motion; of the kind of "
             "window that comes closest to its bound",
@@ -227,54 +232,36 @@ def write_report(report: dict[str, object], path: Path) -> None:
 
 def summary(outcome: Outcome) -> list[tuple[str, str]]:
     """Lines of the summary table at the end of the demo."""
-    balance = outcome.balance
-    p50, p99 = latency_percentiles_ms(outcome)
+    balance, recording, latency = outcome.balance, outcome.recording, outcome.latency_ms
+    sent = f"{balance.sent} sent, {balance.answered} answered, {balance.rejected} rejected, {balance.lost} lost"
     lines = [
-        ("source", f"{Path(outcome.recording.source).name} ({outcome.recording.kind})"),
-        (
-            "motion",
-            f"{outcome.recording.duration:.1f} s of {outcome.recording.dof} joints ({robot_name(outcome.recording)})",
-        ),
-        (
-            "sequences",
-            f"{balance.sent} sent, {balance.answered} answered, {balance.rejected} rejected, {balance.lost} lost",
-        ),
+        ("source", f"{Path(recording.source).name} ({recording.kind})"),
+        ("motion", f"{recording.duration:.1f} s of {recording.dof} joints ({robot_name(recording)})"),
+        ("sequences", sent),
         ("rejected", f"{_listed(outcome.by_reason)} ({outcome.refused_on_purpose} on purpose)"),
         (
             "latency",
-            f"p50 {p50:.1f} ms, p99 {p99:.1f} ms" if p50 is not None and p99 is not None else "nothing came back",
+            "p50 {p50:.1f} ms, p99 {p99:.1f} ms".format(**latency) if outcome.latencies else "nothing came back",
         ),
     ]
-    if outcome.recording.repeated.any():
-        lines.insert(2, ("repeated frames", f"{int(outcome.recording.repeated.sum())} of {outcome.recording.samples}"))
+    if recording.repeated.any():
+        lines.append(("repeated frames", f"{int(recording.repeated.sum())} of {recording.samples}"))
     if outcome.restarts:
         lines.append(("node restarts", f"{outcome.restarts}, {balance.node_down} sequences sent while it was down"))
     for scheme, bound in outcome.bounds.items():
-        rms = outcome.velocity_rms(scheme)
-        value = "none" if rms is None else f"{rms:.5f}"
+        error = outcome.velocity_rms(scheme)
+        value = "none" if error is None else f"{error:.5f}"
         lines.append((f"velocity error, {scheme.value}", f"{value} rad/s RMS (bound {bound.limit:.4f})"))
-    name, ratio = outcome.closest_start_up
-    told = f"{ratio:.3f} x the motion's largest ({name}, bound {outcome.start_up_limit(name):.2f})"
-    lines.append(("start-up acceleration", told))
+    if name := outcome.closest_start_up:
+        ratio, limit = outcome.start_up_ratios[name], outcome.start_up_limit(name)
+        told = f"{ratio:.3f} x the motion's largest ({name}, bound {limit:.2f})"
+        lines.append(("start-up acceleration", told))
     for steering, result in outcome.optimized.items():
-        first, last = result.iteration_costs[0], result.iteration_costs[-1]
-        bound = "" if steering is Steering.POSITIONS else f" (bound {OPTIMIZER_GAP:.0e})"
-        lines.append(
-            (
-                f"optimizer, {steering.value}",
-                f"cost {first:.4g} to {last:.6g} in {result.iterations} iterations, {result.calls} calls, "
-                f"{result.seconds:.1f} s; {abs(result.gap):.0e} from the optimum{bound}",
-            )
-        )
+        costs, bound = result.iteration_costs, _optimizer_report(result)["bound"]
+        told = f"cost {costs[0]:.4g} to {costs[-1]:.6g} in {result.iterations} iterations, {result.calls} calls, "
+        told += f"{result.seconds:.1f} s; {abs(result.gap):.0e} from the optimum"
+        lines.append((f"optimizer, {steering.value}", told + (f" (bound {bound:.0e})" if bound else "")))
     return lines
-
-
-def latency_percentiles_ms(outcome: Outcome) -> tuple[float | None, float | None]:
-    """Median and 99th percentile [ms]."""
-    if not outcome.latencies:
-        return None, None
-    p50, p99 = np.percentile(np.array(outcome.latencies) * 1e3, (50, 99))
-    return float(p50), float(p99)
 
 
 def robot_name(motion: Motion) -> str:
