@@ -1,11 +1,11 @@
-// Points along the base law at which the rows of the third order are formed, with their place in the unknowns.
+// Points along the base law at which the rows of the third order are formed, with the memory of these rows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base_law.h"
+#include "limits.h"
 #include "path.h"
 #include "rows.h"
 
@@ -18,31 +18,40 @@ struct KnotPlace {
   int64_t piece;  // behind the knot
 };
 
-// y = (d tau / dt)^2 is a uniform quadratic B-spline with coefficients b; u = y' / 2, w = y'' / 2.
-struct Points {
-  int64_t count = 0, padded = 0, dof = 0;
-  int64_t regular = 0;               // blocks of consecutive intervals at the same e, to begin with
-  std::vector<int32_t> interval;     // [padded]
-  std::vector<double> part;          // e within the interval
-  Array weight[6];                   // of b_k, b_(k+1), b_(k+2): three for y, three for u
-  double curvature[3] = {0, 0, 0};   // of w
-  Array q1, q2, q3;                  // [padded / kLanes, D, kLanes]: derivatives of the path by tau
-  std::vector<int64_t> piece;
-
-  void clear();
-  void add(int64_t interval, double e, int64_t piece);
-  // At e = 0, 1 / parts and so on in all intervals; `overlapping`: regular blocks for the last ones, too, if there are enough.
-  void add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
-  // Both sides of every knot within an interval.
-  void add_knots(const std::vector<KnotPlace>& knots);
-  // Pads, and evaluates the path.
-  void finish(const Path& path, const BaseLaw& base);
-  // Where a joint's derivatives at a point are.
-  size_t at(int64_t point, int64_t joint) const {
-    return static_cast<size_t>((point / kLanes * dof + joint) * kLanes + point % kLanes);
-  }
-};
-
 std::vector<KnotPlace> places_of_knots(const Path& path, const BaseLaw& base);
+
+struct Points : Rows {
+  int64_t count = 0, padded = 0;  // padded to whole blocks
+  std::vector<double> part;       // e within the interval
+  std::vector<int64_t> piece;
+  double* velocity_bound;         // [n]: y <= 1 / bound by the limits of velocity
+
+  // At e = 0, 1 / parts and so on in all intervals, and at the last end. `for_jerk`, which may jump: at both ends of every
+  // interval, and on both sides of every knot within one. `overlapping`: without rows, and with regular blocks for the last
+  // intervals, too, if there are enough.
+  void form(const Path& path, const BaseLaw& base, const Limits& limits, const std::vector<KnotPlace>& knots, int64_t parts,
+            bool for_jerk, bool overlapping = false);
+  // Slacks of `floor` without multipliers, or multipliers for a barrier.
+  void fill(double floor, double barrier);
+  // Chooses which rows are formed: all, or those of which the slack is small somewhere in their block.
+  void choose_rows(bool all);
+  int64_t formed() const { return firsts_.back(); }  // how many joints of blocks
+  // Where a joint's derivatives at a point are.
+  int64_t at(int64_t point, int64_t joint) const { return (point / kLanes * dof + joint) * kLanes + point % kLanes; }
+  // Multipliers of a joint's rows at a point, upper and lower, and of the bound.
+  double multiplier(int64_t point, int64_t joint, bool lower) const {
+    return pairs[8 * at(point - point % kLanes, joint) + (lower ? 5 : 1) * kLanes + point % kLanes];
+  }
+  double bound_multiplier(int64_t point) const { return bound_pairs[4 * (point - point % kLanes) + kLanes + point % kLanes]; }
+
+ private:
+  void add(int64_t interval, double e, int64_t piece);
+  void add_everywhere(int64_t intervals, int64_t parts, bool with_end, bool overlapping, const std::vector<KnotPlace>& knots);
+  void take_memory(bool with_rows);
+  void evaluate(const Path& path, const BaseLaw& base, const Limits& limits);
+
+  std::vector<int32_t> intervals_, firsts_, joints_;
+  std::vector<double> memory_;
+};
 
 }  // namespace traj_integrator::retiming

@@ -1,10 +1,7 @@
 // The rows of the interior-point method: constraints at blocks of points of the path, vectorized over the points.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <new>
-#include <vector>
 
 namespace traj_integrator::retiming {
 
@@ -12,34 +9,22 @@ constexpr int64_t kLanes = 8;  // points of a block, for every instruction set
 constexpr int64_t kSums = 15;
 constexpr int64_t kFineParts = 4;  // of each interval, between the points of `peaks`
 
-// Memory whose vectors do not lie across cache lines.
-template <class T>
-struct Aligned {
-  using value_type = T;
-  Aligned() = default;
-  template <class Other>
-  Aligned(const Aligned<Other>&) {}
-  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(64))); }
-  void deallocate(T* memory, size_t) { ::operator delete(memory, std::align_val_t(64)); }
-  bool operator==(const Aligned&) const { return true; }
-};
-using Array = std::vector<double, Aligned<double>>;
-
-// Constraints of D joints at n points, whose rates y, u, w follow from coefficients b.
+// Constraints of D joints at n points, whose rates y, u, w follow from coefficients b: of acceleration and y, or of jerk.
 struct Rows {
+  bool of_jerk;
   int64_t blocks, regular, dof;     // the first, regular blocks are of consecutive intervals; n = kLanes blocks
   const int32_t* interval;          // [n]
-  const double* weight[6];          // [n]: of b_k, b_(k+1), b_(k+2), for y and for u
-  const double* curvature;          // [3]: for w
-  const double *q1, *q2, *q3;       // [blocks, D, kLanes]: derivatives of the path by the base law's time; q3 for jerk only
+  double* weight[6];                // [n]: of b_k, b_(k+1), b_(k+2), for y and for u
+  double curvature[3];              // for w
+  double *q1, *q2, *q3;             // [blocks, D, kLanes]: derivatives of the path by the base law's time; q3 for jerk only
   const int32_t *first, *joint;     // [blocks + 1]: where the joints of each block begin whose rows are formed, and those
-  const double* scale;              // [n]: 1 / (part of the limit that may be used)
+  double* scale;                    // [n]: 1 / (part of the limit that may be used)
   const double *upper, *lower;      // [D]: 1 / limit; of jerk sqrt(Y) / limit
   double* pairs;                    // [blocks, D, 2, 4, kLanes]: slack z, multiplier l and their steps, for both sides
   // With the accelerations: y <= 1 / bound with its pairs [blocks, 4, kLanes], and weights of the objective.
-  const double *bound, *objective;  // [n]
+  double *bound, *objective;        // [n]
   double* bound_pairs;
-  // With the jerks: r = (y / Y)^(-1/2) and its derivative by y, as of the last sums.
+  // r, of which the values of rows are subtracted, and its derivative by y, as of the last sums: of jerk (y / Y)^(-1/2), else 1.
   double *r, *slope_r;              // [n]
   double Y;
 };
@@ -89,11 +74,9 @@ struct Grid {
 
 struct RowLoops {
   // Raises z to the rows' values, too.
-  void (*acceleration_sums)(const Rows&, const double* b, const Advance&, Sums&);
-  void (*jerk_sums)(const Rows&, const double* b, const Advance&, Sums&);
+  void (*sum_up)(const Rows&, const double* b, const Advance&, Sums&);
   // Steps of z and l for the step db, and a barrier mu.
-  void (*acceleration_steps)(const Rows&, const double* b, const double* db, double mu, Shrink&);
-  void (*jerk_steps)(const Rows&, const double* b, const double* db, double mu, Shrink&);
+  void (*step)(const Rows&, const double* b, const double* db, double mu, Shrink&);
   // Raises `worst` [N] to the greatest velocity (squared), acceleration and jerk relative to the limits in each interval;
   // regular blocks are kFineParts + 1 for the same intervals, one after the other, between which parabolas are taken.
   void (*peaks)(const Rows&, const double* inverse_jerk, const double* b, double* const worst[3]);

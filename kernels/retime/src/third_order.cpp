@@ -8,84 +8,55 @@ namespace traj_integrator::retiming {
 namespace {
 
 constexpr double kTightenedAt[] = {1e-2, 1e-3, 1e-4};  // gaps
+constexpr double kMostAtOnce = 1.3;   // by which a limit is lowered on the way
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
 
 }  // namespace
 
-void ThirdOrder::form(const Path& path, const Limits& limits, bool slow_only) {
-  path_ = &path;
+void ThirdOrder::form(const Path& path, const Limits& limits) {
   dof_ = path.dof();
   const int64_t N = base.intervals();
-  unknowns_ = N + 2;
   knots_ = places_of_knots(path, base);
-  slow_.clear();
-  slow_.add_everywhere(N, kSlowParts, false, false, knots_);
-  slow_.add(N - 1, 1, path.pieces() - 1);
-  slow_.finish(path, base);
-  fast_.clear();
-  fast_.add_everywhere(N, kFastParts, true, false, knots_);
-  fast_.add_knots(knots_);
-  fast_.finish(path, base);
-  fine_.clear();
-  fine_.add_everywhere(N, kFineParts, true, true, knots_);
-  fine_.add_knots(knots_);
-  fine_.finish(path, base);
-
-  for (int i = 0; i < 3; ++i) inverse_[i].resize(static_cast<size_t>(dof_));
-  inverse_jerk_.resize(static_cast<size_t>(dof_));
-  inverse_velocity_.resize(static_cast<size_t>(dof_));
-  for (size_t j = 0; j < static_cast<size_t>(dof_); ++j) {
-    inverse_[0][j] = 1 / limits.highest[j];
-    inverse_[1][j] = 1 / limits.lowest[j];
-    inverse_[2][j] = 1 / limits.jerk[j];
-    inverse_velocity_[j] = 1 / limits.velocity[j];
+  slow_.form(path, base, limits, knots_, kSlowParts, false);
+  fast_.form(path, base, limits, knots_, kFastParts, true);
+  fine_.form(path, base, limits, knots_, kFineParts, true, true);
+  const double* const given[] = {limits.velocity, limits.lowest, limits.highest, limits.jerk};
+  for (int kind = 0; kind < 4; ++kind) {
+    inverse_[kind].resize(dof_);
+    for (int64_t j = 0; j < dof_; ++j) inverse_[kind][j] = 1 / given[kind][j];
   }
-  const auto bounds = [&](const Points& points, std::vector<double>& bound) {
-    bound.assign(static_cast<size_t>(points.padded), 0.0);  // of max (q1 / V)^2
-    for (int64_t j = 0; j < dof_; ++j) {
-      const double inverse = 1 / limits.velocity[j];
-      for (int64_t p = 0; p < points.padded; ++p) {
-        const double ratio = std::abs(points.q1[points.at(p, j)]) * inverse;
-        double& of = bound[static_cast<size_t>(p)];
-        of = std::max(of, ratio * ratio);
-      }
-    }
-  };
-  bounds(slow_, velocity_bound_);
-  bounds(fine_, fine_velocity_bound_);
-  slow_only_ = slow_only;
-  for (auto* scale : {&velocity_scale_, &acceleration_scale_, &jerk_scale_}) scale->resize(static_cast<size_t>(N));
-  slow_pairs_.resize(static_cast<size_t>(8 * dof_ * slow_.padded));
-  fast_pairs_.resize(static_cast<size_t>(8 * dof_ * fast_.padded));
-  bound_pairs_.resize(static_cast<size_t>(4 * slow_.padded));
-  for (auto* each : {&r_, &slope_r_}) each->resize(static_cast<size_t>(fast_.padded));
-  objective_.assign(static_cast<size_t>(slow_.padded), 0.0);
+  inverse_jerk_.resize(dof_);
+  for (Points* const points : {&slow_, &fast_, &fine_}) {
+    points->lower = inverse_[1].data();
+    points->upper = (points == &fast_ ? inverse_jerk_ : inverse_[2]).data();
+  }
+  fine_.bound = fine_.velocity_bound;
   const double each = 1.0 / static_cast<double>((kSlowParts + 1) * N);
-  for (size_t p = 0; p < static_cast<size_t>(slow_.count); ++p) {  // four in each interval: nodes belong to two of them
-    objective_[p] = slow_.part[p] == 0 && slow_.interval[p] > 0 ? 2 * each : each;
+  std::fill_n(slow_.objective, slow_.padded, 0.0);
+  for (int64_t p = 0; p < slow_.count; ++p) {  // four in each interval: nodes belong to two of them
+    slow_.objective[p] = slow_.part[p] == 0 && slow_.interval[p] > 0 ? 2 * each : each;
   }
-  b_.assign(static_cast<size_t>(unknowns_), 0.0);
-  db_ = b_;
-  for (int i = 0; i < 3; ++i) diagonal_[i] = right_[i] = b_;
+  b_.assign(N + 2, 0.0);
+  for (auto* each : {&db_, &diagonal_[0], &diagonal_[1], &diagonal_[2]}) each->assign(N + 4, 0.0);
+  for (auto& right : right_) right.assign(N + 2, 0.0);
 }
 
 double ThirdOrder::largest_constant() const {
   double most = kInfinity;
-  for (size_t p = 0; p < static_cast<size_t>(slow_.padded); ++p) {
-    if (bound_inverse_[p] > 0) most = std::min(most, 1 / bound_inverse_[p]);
+  for (int64_t p = 0; p < slow_.padded; ++p) {
+    if (slow_.bound[p] > 0) most = std::min(most, 1 / slow_.bound[p]);
   }
   for (int64_t j = 0; j < dof_; ++j) {
-    const size_t i = static_cast<size_t>(j);
     for (int64_t p = 0; p < slow_.padded; ++p) {
-      const double q2 = slow_.q2[slow_.at(p, j)] * slow_scale_[static_cast<size_t>(p)];
-      const double ratio = std::max(q2 * inverse_[0][i], q2 * inverse_[1][i]);
+      const double q2 = slow_.q2[slow_.at(p, j)] * slow_.scale[p], ratio = std::max(q2 * inverse_[2][j], q2 * inverse_[1][j]);
       if (ratio * most > 1) most = 1 / ratio;
     }
     double steepest = 0;
     for (int64_t p = 0; p < fast_.padded; ++p) {
-      steepest = std::max(steepest, std::abs(fast_.q3[fast_.at(p, j)]) * fast_scale_[static_cast<size_t>(p)]);
+      steepest = std::max(steepest, std::abs(fast_.q3[fast_.at(p, j)]) * fast_.scale[p]);
     }
-    steepest *= inverse_[2][i];
+    steepest *= inverse_[3][j];
     if (steepest > 0) most = std::min(most, std::pow(steepest, -2.0 / 3.0));
   }
   return std::isfinite(most) ? most : 1.0;
@@ -93,7 +64,6 @@ double ThirdOrder::largest_constant() const {
 
 // Coefficients to begin with.
 void ThirdOrder::set_begin(const Ends& ends) {
-  const int64_t N = base.intervals();
   // What the ends give: y = (v / s')^2 and u = (a - s'' y) / s'. At rest b is free, because there s' = 0.
   const auto given = [&](int64_t interval, double e, double speed, double acceleration, double* y, double* u) {
     double s[4];
@@ -104,7 +74,7 @@ void ThirdOrder::set_begin(const Ends& ends) {
   const double usual = 0.95 * largest_constant(), h = base.h;
   double from = usual, from_u = 0, to = usual, to_u = 0;
   if (fixed_begin_) given(0, 0, ends.start_speed, ends.start_acceleration, &from, &from_u);
-  if (fixed_end_) given(N - 1, 1, ends.end_speed, ends.end_acceleration, &to, &to_u);
+  if (fixed_end_) given(base.intervals() - 1, 1, ends.end_speed, ends.end_acceleration, &to, &to_u);
   const size_t n = b_.size();
   for (size_t i = 0; i < n; ++i) b_[i] = from + (to - from) * static_cast<double>(i) / static_cast<double>(n - 1);
   if (fixed_begin_) {
@@ -120,7 +90,7 @@ void ThirdOrder::set_begin(const Ends& ends) {
 // `careful`: with steps along the centre, and without tightening on the way.
 bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
   careful_ = careful;
-  for (auto* scale : {&velocity_scale_, &acceleration_scale_, &jerk_scale_}) std::fill(scale->begin(), scale->end(), part);
+  for (auto& scale : scale_) scale.assign(base.intervals(), part);
   set_scales();
   set_begin(ends);
   for (double value : b_) {
@@ -133,14 +103,15 @@ bool ThirdOrder::converges(const Ends& ends, double part, bool careful) {
     if (!iterate(gap, careful)) return false;
     tighten_between();
     set_scales();
-    choose_rows(false);
+    for (Points* const points : {&slow_, &fast_}) points->choose_rows(false);
     widens_ = true;
   }
   return iterate(tolerance, careful);
 }
 
 Status ThirdOrder::solve(const Path& path, const Limits& limits, const Ends& ends, bool slow_only, double part) {
-  form(path, limits, slow_only);
+  form(path, limits);
+  slow_only_ = slow_only;
   stretched_ = 1;
   fixed_begin_ = !ends.rests_before();
   fixed_end_ = !ends.rests_after();
@@ -153,6 +124,53 @@ void ThirdOrder::stretch(double factor) {
   for (double& b : b_) b /= factor * factor;
   stretched_ *= factor;
   set_times();
+}
+
+bool ThirdOrder::tighten(const std::vector<double>& ratios) {
+  for (size_t i = 0; i < ratios.size(); ++i) {
+    if (ratios[i] > 1) scale_[i % 3][i / 3] /= ratios[i] * kBeyond;
+  }
+  const std::vector<double> kept = b_;
+  for (double& b : b_) b *= stretched_ * stretched_;
+  set_scales();
+  // From the last solution; slacks are wider where the ends leave less room.
+  begin(fixed_begin_ || fixed_end_ ? 1e-3 : 1e-4, 3e-4 / static_cast<double>(4 * base.intervals()));
+  for (Points* const points : {&slow_, &fast_}) points->choose_rows(false);
+  ++rounds;
+  careful_ = false;
+  const bool solved = iterate(tolerance, true);
+  if (solved) stretched_ = 1;
+  else b_ = kept;
+  set_times();
+  return solved;
+}
+
+void ThirdOrder::tighten_between() {
+  std::vector<double> worst[3];
+  for (auto& each : worst) each.assign(base.intervals(), 0.0);
+  double* const to[] = {worst[0].data(), worst[1].data(), worst[2].data()};
+  row_loops().peaks(fine_, inverse_[3].data(), b_.data(), to);
+  for (double& square : worst[0]) square = std::sqrt(square);
+  for (int kind = 0; kind < 3; ++kind) {
+    for (size_t k = 0; k < worst[kind].size(); ++k) {
+      if (worst[kind][k] > kHeld) scale_[kind][k] /= std::min(worst[kind][k], kMostAtOnce);
+    }
+  }
+}
+
+// The parts of the limits that may be used at the points; rows of coefficients that are all given are taken out.
+void ThirdOrder::set_scales() {
+  const int64_t last = base.intervals() - 1;
+  for (int64_t p = 0; p < slow_.padded; ++p) {
+    const int64_t k = slow_.interval[p];
+    const double e = slow_.part[p];
+    const auto at = [&](int kind) { return e == 0 && k > 0 ? std::min(scale_[kind][k], scale_[kind][k - 1]) : scale_[kind][k]; };
+    const bool given = (fixed_begin_ && k == 0 && e == 0) || (fixed_end_ && k == last && e == 1);
+    slow_.scale[p] = given ? 0 : 1 / at(1);
+    slow_.bound[p] = given ? 0 : std::max(slow_only_ ? 1.0 : 0.0, slow_.velocity_bound[p] / (at(0) * at(0)));
+    if (slow_only_ && ((fixed_begin_ && k == 0) || (fixed_end_ && k == last))) slow_.bound[p] *= 1 - 1e-9;
+  }
+  for (int64_t p = 0; p < fast_.padded; ++p) fast_.scale[p] = 1 / scale_[2][fast_.interval[p]];
 }
 
 void ThirdOrder::rate_at(int64_t k, double e, double* yuw) const {
@@ -177,8 +195,54 @@ double ThirdOrder::time_within(int64_t k, double e) const {
 
 void ThirdOrder::set_times() {
   const int64_t N = base.intervals();
-  t_.assign(static_cast<size_t>(N) + 1, 0.0);
-  for (int64_t k = 0; k < N; ++k) t_[static_cast<size_t>(k) + 1] = t_[static_cast<size_t>(k)] + time_within(k, 1);
+  t_.assign(N + 1, 0.0);
+  for (int64_t k = 0; k < N; ++k) t_[k + 1] = t_[k] + time_within(k, 1);
+}
+
+// The envelope theorem: the multipliers times the derivatives of the rows.
+void ThirdOrder::gradient(const Gradient& out) const {
+  const double whole = base.h * static_cast<double>(base.intervals()) / std::sqrt(slow_.Y) * stretched_;
+  const double stretch = stretched_ * stretched_;  // of the solution, before it was stretched
+  int64_t at = 0;
+  for (const Points* const points : {&slow_, &fast_}) {
+    for (int64_t p = 0; p < points->padded; ++p, ++at) {
+      out.piece[at] = points->piece[p];
+      base.evaluate(points->interval[p], points->part[p], out.phase + 4 * at);
+      double yuw[3];
+      rate_at(points->interval[p], points->part[p], yuw);
+      const double y = yuw[0] * stretch, u = yuw[1] * stretch, w = yuw[2] * stretch;
+      double* const adjoint = out.adjoint + 3 * dof_ * at;  // of Q1, Q2, Q3: [3, D]
+      for (int64_t j = 0; j < dof_; ++j) {
+        const int64_t k = points->at(p, j);
+        // Of the rows' values.
+        const double high = -whole * points->multiplier(p, j, 0), low = -whole * points->multiplier(p, j, 1);
+        const double q1 = points->q1[k], q2 = points->q2[k], q3 = points->q3[k], scale = points->scale[p];
+        if (points->of_jerk) {
+          const double weight = (low - high) * inverse_jerk_[j] * scale;
+          adjoint[j] = weight * w;
+          adjoint[dof_ + j] = 3 * weight * u;
+          adjoint[2 * dof_ + j] = weight * y;
+          out.limits[3 * dof_ + j] -= weight * (q3 * y + 3 * q2 * u + q1 * w);
+          continue;
+        }
+        const double up = inverse_[2][j] * scale, down = inverse_[1][j] * scale;
+        const double value = q2 * y + q1 * u, weight = -(high * up + low * down);
+        adjoint[j] = weight * u;
+        adjoint[dof_ + j] = weight * y;
+        adjoint[2 * dof_ + j] = 0;
+        // What is left of the barrier at rows of the other sign is no derivative.
+        out.limits[2 * dof_ + j] += high * std::max(value * up, 0.0);
+        out.limits[dof_ + j] += low * std::max(value * down, 0.0);
+        // The joint whose velocity bounds y.
+        const double velocity = std::abs(q1) * inverse_[0][j];
+        if (points->bound[p] > 0 && velocity * velocity == points->velocity_bound[p] && q1 != 0) {
+          const double bound = 2 * y * points->bound[p] * -whole * points->bound_multiplier(p);
+          adjoint[j] -= bound / q1;
+          out.limits[j] += bound;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace traj_integrator::retiming

@@ -1,12 +1,11 @@
 // Time-optimal motion along a path under limits of velocity, acceleration and jerk.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "limits.h"
 #include "base_law.h"
+#include "limits.h"
 #include "path.h"
 #include "points.h"
 #include "rows.h"
@@ -21,8 +20,9 @@ struct Gradient {
   double* limits;    // [4, D], to be added to: derivatives by the logarithms of velocity, lowest, highest, jerk
 };
 
-// Optimizes y(tau) = (d tau / dt)^2 of a base law s(tau) by a primal-dual interior-point method whose Newton matrix is
-// pentadiagonal; jerk rows, which are not convex, are linearized again in every iteration.
+// Optimizes y(tau) = (d tau / dt)^2 of a base law s(tau), a uniform quadratic B-spline with coefficients b, by a primal-dual
+// interior-point method whose Newton matrix is pentadiagonal; jerk rows, which are not convex, are linearized again in every
+// iteration. u = y' / 2, w = y'' / 2.
 class ThirdOrder {
  public:
   // `base` has to be in place; `slow_only`: y <= 1. `part`: how much of the limits is used. Limits are kept where rows are
@@ -32,16 +32,11 @@ class ThirdOrder {
   // False if that fails; then the solution is as it was.
   bool tighten(const std::vector<double>& ratios);
   void stretch(double factor);
-  // Times of the nodes, by quadrature.
-  void set_times();
   // The time at the part e of an interval.
-  double time_at(int64_t interval, double e) const {
-    return t_[static_cast<size_t>(interval)] + (e == 0 ? 0 : time_within(interval, e));
-  }
-  // y, u = y' / 2 and w = y'' / 2 at a place.
+  double time_at(int64_t interval, double e) const { return t_[interval] + (e == 0 ? 0 : time_within(interval, e)); }
+  // y, u and w at a place.
   void rate_at(int64_t interval, double e, double* yuw) const;
 
-  const std::vector<double>& b() const { return b_; }
   const std::vector<double>& times() const { return t_; }
   const std::vector<KnotPlace>& knots() const { return knots_; }
   // Of a solution: base law, grid, tightening and stretch held constant.
@@ -53,19 +48,15 @@ class ThirdOrder {
   double tolerance = 1e-5;
 
  private:
-  static constexpr int kMostIterations = 60;
-  static constexpr int64_t kSlowParts = 3, kFastParts = 2;  // of each interval, between its points
-
-  void form(const Path& path, const Limits& limits, bool slow_only);
+  void form(const Path& path, const Limits& limits);
   void set_scales();
   void set_begin(const Ends& ends);
   double largest_constant() const;
-  Rows rows_of(const Points& points);
   bool converges(const Ends& ends, double part, bool careful);
+  // From slacks at the rows' values, at least `floor`, and multipliers for a barrier.
   void begin(double floor, double barrier);
+  // Takes a step, and sums up the matrix and the right sides.
   void sum_up(const Advance& last);
-  // Chooses which rows are formed: all, or those of which the slack is small somewhere in their block.
-  void choose_rows(bool all);
   // Steps until the gap is that small, at most so many of them, and not many short ones unless it is `patient`.
   bool iterate(double gap, bool patient);
   void gather();
@@ -73,21 +64,17 @@ class ThirdOrder {
   // Lowers the scales of intervals in which a limit is exceeded on a fine grid.
   void tighten_between();
   double time_within(int64_t interval, double e) const;
+  void set_times();
 
-  const Path* path_ = nullptr;
-  int64_t dof_ = 0, unknowns_ = 0;
+  int64_t dof_ = 0;
   bool fixed_begin_ = false, fixed_end_ = false, slow_only_ = false, careful_ = false, widens_ = false;
-  double Y_ = 1, stretched_ = 1, gap_ = 0, least_ = 0;  // the last two: as Sums has them, of all rows
+  double stretched_ = 1, gap_ = 0, least_ = 0;  // the last two: as Sums has them, of all rows
   std::vector<KnotPlace> knots_;
-  Points slow_, fast_, fine_;  // velocity and acceleration; jerk; certificate
-  std::vector<double> inverse_[3], inverse_jerk_, inverse_velocity_;  // 1 / highest, 1 / lowest, 1 / jerk; with sqrt(Y)
-  std::vector<double> velocity_bound_, fine_velocity_bound_;  // y <= 1 / bound
-  std::vector<double> velocity_scale_, acceleration_scale_, jerk_scale_;  // per interval, parts of the limits
-  Array slow_scale_, fast_scale_, bound_inverse_;                         // at the points, inverted
-  Array slow_pairs_, fast_pairs_, bound_pairs_, objective_, r_, slope_r_;  // as Rows has them
-  std::vector<int32_t> first_[2], joint_[2];
-  std::vector<double> sums_[kSums];                                       // for each interval, and two more on both sides
-  std::vector<double> b_, db_, diagonal_[3], right_[3], t_;
+  Points slow_, fast_, fine_;  // rows of velocity and acceleration; of jerk; certificate
+  std::vector<double> inverse_[4], inverse_jerk_;  // 1 / limits, as Limits has them; with sqrt(Y)
+  std::vector<double> scale_[3];    // parts of the limits, of velocity, acceleration and jerk, for each interval
+  std::vector<double> sums_[kSums]; // for each interval, and two more on both sides
+  std::vector<double> b_, db_, diagonal_[3], right_[3], t_;  // db_ and diagonals: two more
 };
 
 }  // namespace traj_integrator::retiming
